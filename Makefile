@@ -1,0 +1,59 @@
+# Two commands are enough: `make demo` and `make test`. Both set themselves up in .venv first.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+RUN_READY := .venv/.run-ready
+DEV_READY := .venv/.dev-ready
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-slow lint types clean
+
+help: ## say what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(RUN_READY) ## install harken and what it needs to run into .venv
+
+demo: $(RUN_READY) ## train a small translator in about two minutes and look inside it
+	@$(BIN)/harken demo --out runs/demo
+
+test: lint types ## lint, check types and run the quick tests
+	@$(BIN)/python -m pytest -m "not slow"
+
+test-slow: $(DEV_READY) ## run every test, also those that take minutes
+	@$(BIN)/python -m pytest
+
+lint: $(DEV_READY) ## check the code with ruff
+	@$(BIN)/ruff check .
+
+types: $(DEV_READY) ## check the types with mypy
+	@$(BIN)/mypy
+
+clean: ## remove .venv, caches and build leftovers; trained models in runs/ stay
+	rm -rf .venv build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A virtual environment, made again where an earlier attempt left half of one behind. Debian keeps Python's venv in a
+# package of its own; root gets it installed, everybody else is told its name.
+$(BIN)/pip:
+	@test -n "$(PYTHON)" || { echo "error: no python3 was found; install Python 3.11 or later" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: $(PYTHON) is $$($(PYTHON) --version 2>&1), but harken needs Python 3.11 or later; name one with: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -m venv --clear .venv || { \
+	  version=$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update && { apt-get install -y python$$version-venv || apt-get install -y python3-venv; } && $(PYTHON) -m venv --clear .venv; \
+	  else false; fi; } || { \
+	  rm -rf .venv; \
+	  echo "error: $(PYTHON) cannot make a virtual environment; on Debian and Ubuntu: sudo apt-get install python3-venv" >&2; exit 1; }
+
+# harken itself goes in last, with what is there already: its build needs setuptools, which torch brings along.
+$(RUN_READY): requirements/run.txt pyproject.toml | $(BIN)/pip
+	@echo "Installing harken into .venv (torch is large: this takes a minute or two the first time) ..."
+	@$(BIN)/pip install --quiet -r requirements/run.txt
+	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(DEV_READY): requirements/dev.txt $(RUN_READY)
+	@$(BIN)/pip install --quiet -r requirements/dev.txt
+	@touch $@

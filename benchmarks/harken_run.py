@@ -1,0 +1,87 @@
+"""harken, run as a user runs it (`harken train RECIPE --set ...`) on the peers' data, shapes and batch size."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from measurement import BATCH_TOKENS, Bench, Measurement, read_speed
+from speed_logs import harken_speed
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# The same shapes as the measuring scripts give the peers. "512" of the recurrent model: 2 x 256 in the encoder, 512 in
+# the decoder, embeddings of 256.
+HARKEN_SETTINGS = {
+    "transformer": {
+        "recipe": "multi30k-transformer",
+        "model.layers": 3,
+        "model.width": 256,
+        "model.feedforward": 1024,
+        "model.heads": 4,
+    },
+    "recurrent": {
+        "recipe": "multi30k-attention",
+        "model.layers": 1,
+        "model.width": 512,
+        "model.cell": "lstm",
+        "model.attention": "additive",
+        "model.bidirectional": "true",
+    },
+}
+TOKENIZER_SETTINGS = {"tokenizer.kind": "bpe", "tokenizer.size": 8000, "tokenizer.joint": "true"}
+
+
+def harken_command() -> list[str]:
+    """The `harken` beside this python, or the package in src/ where none is installed."""
+    script = Path(sys.executable).parent / "harken"
+    return [str(script)] if script.exists() else [sys.executable, "-c", "from harken.cli import main; main()"]
+
+
+def harken_environment() -> dict[str, str]:
+    """As a user has it, with no thread count given: harken chooses for itself."""
+    kept = {key: value for key, value in os.environ.items() if key not in {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}}
+    path = [str(ROOT / "src"), *filter(None, [kept.get("PYTHONPATH", "")])]
+    return kept | {"PYTHONPATH": os.pathsep.join(path)}
+
+
+def run_harken(bench: Bench, architecture: str, extra: list[str], bleu: bool = False) -> Measurement:
+    """Trains harken; with `bleu`, translates test_2016_flickr with the model it leaves (recipe's search settings)."""
+    model = bench.work / "runs" / f"harken-{architecture}{'-bleu' if bleu else ''}"
+    settings: dict[str, Any] = {**HARKEN_SETTINGS[architecture], **TOKENIZER_SETTINGS}
+    recipe = settings.pop("recipe")
+    settings |= {"data.dir": bench.raw, "data.pair": "de-en", "train.batch_tokens": BATCH_TOKENS}
+    settings["train.max_minutes"] = f"{bench.seconds / 60:.4f}"
+    if not bleu:
+        settings["train.validate_every"] = 1000000
+    given = [f"{key}={value}" for key, value in settings.items()] + extra
+    command = [*harken_command(), "train", recipe, "--out", str(model)]
+    command += [part for setting in given for part in ("--set", setting)]
+    result = Measurement("harken", architecture, "own choice", command)
+    shutil.rmtree(model, ignore_errors=True)  # an earlier run's lines are not this run's
+    if bench.run(result, harken_environment()):
+        read_speed(result, model / "metrics.jsonl", harken_speed)
+    if (model / "recipe.toml").exists():
+        result.settings = tomllib.loads((model / "recipe.toml").read_text())
+    if bleu and result.problem is None:
+        harken_bleu(result, model, bench.raw)
+    return result
+
+
+def harken_bleu(result: Measurement, model: Path, raw: Path) -> None:
+    """Translates the test set with `harken translate` and scores it with sacrebleu (13a, cased)."""
+    import sacrebleu
+
+    command = [*harken_command(), "translate", str(model), str(raw / "test_2016_flickr.de")]
+    done = subprocess.run(command, capture_output=True, text=True, env=harken_environment())
+    references = (raw / "test_2016_flickr.en").read_text(encoding="utf-8").splitlines()
+    hypotheses = done.stdout.splitlines()
+    if done.returncode != 0 or len(hypotheses) != len(references):
+        tail = " | ".join(done.stderr.strip().splitlines()[-3:])
+        counts = f"{len(hypotheses)} lines for {len(references)}"
+        result.problem = f"translate gave {counts}, status {done.returncode}: {tail}"
+        return
+    result.bleu = round(sacrebleu.corpus_bleu(hypotheses, [references]).score, 2)

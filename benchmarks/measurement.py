@@ -1,0 +1,79 @@
+"""What one training run gives, and how it is watched: every run goes through the load check beside the project.
+
+A tool that failed still gives a `Measurement`, with the reason in `problem`: one broken tool does not end the rest.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from speed_logs import NoSpeed, Speed
+
+BATCH_TOKENS = 1024
+STOP_SLACK = 600  # seconds a tool may take beyond its training time: start, vocabulary, final save, final scores
+
+
+@dataclass
+class Measurement:
+    """What one run of one tool showed and under which conditions."""
+
+    tool: str
+    architecture: str
+    threads: str
+    command: list[str]
+    speed: Speed | None = None
+    bleu: float | None = None
+    load: dict[str, Any] = field(default_factory=dict)
+    reported: list[dict[str, Any]] = field(default_factory=list)  # the JSON lines the measuring script printed
+    settings: dict[str, Any] = field(default_factory=dict)  # harken: the resolved recipe
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Where things are and how long to train."""
+
+    scripts: Path  # ../shared/peers
+    work: Path
+    raw: Path  # unpacked Multi30k
+    prepared: Path  # what prep_multi30k.py made of it
+    seconds: float
+    wait_idle: float
+
+    def watched(self, command: list[str], environment: dict[str, str]) -> tuple[int, list[dict[str, Any]], str]:
+        """Runs the command under the load check; returns status, the JSON lines printed, and the end of the output."""
+        whole = [sys.executable, str(self.scripts / "with_load_check.py"), *command]
+        done = subprocess.run(
+            whole,
+            capture_output=True,
+            text=True,
+            env=environment | {"WAIT_IDLE": str(self.wait_idle)},
+            timeout=self.wait_idle + self.seconds + STOP_SLACK,
+        )
+        rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        return done.returncode, rows, " | ".join((done.stdout + done.stderr).strip().splitlines()[-3:])
+
+    def run(self, measurement: Measurement, environment: dict[str, str]) -> bool:
+        """Runs the measurement's command and notes load and problem; whether it ended well."""
+        try:
+            status, rows, tail = self.watched(measurement.command, environment)
+        except subprocess.TimeoutExpired as error:
+            measurement.problem = f"did not end within {error.timeout:.0f} s"
+            return False
+        measurement.load = next((row for row in rows if row.get("load_check")), {})
+        measurement.reported = [row for row in rows if not row.get("load_check")]
+        if status != 0:
+            measurement.problem = f"ended with status {status}: {tail}"
+        return status == 0
+
+
+def read_speed(result: Measurement, log: Path, reader: Callable[[str], Speed]) -> None:
+    """Notes the speed the log shows, or why it shows none."""
+    try:
+        result.speed = reader(log.read_text())
+    except (NoSpeed, OSError) as error:
+        result.problem = str(error)

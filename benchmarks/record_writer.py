@@ -1,0 +1,130 @@
+"""The dated record of a benchmark run: JSON for programs, Markdown for people, same name, in benchmarks/records/."""
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from measurement import Measurement
+
+POLLUTED = 0.05  # above this share of the cores taken by other processes, a number is not to be trusted
+TARGETS = {("transformer", "joeynmt"): 3.0, ("transformer", "eole"): 1.25, ("recurrent", "joeynmt"): 3.0}
+TOKENS = (
+    "target tokens/s: non-padding target pieces with EOS, validation left out; "
+    "median over log lines, first tenth (at least one line) dropped"
+)
+
+
+def processor() -> dict[str, Any]:
+    """The CPU: its model, the cores this run may use, and the instruction sets that decide its speed."""
+    text = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    lines = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+    fields = {key.strip(): value.strip() for key, value in lines.items()}
+    wanted = {"avx2", "avx512f", "avx512_bf16", "avx512_vnni", "amx_bf16"}
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {
+        "model": fields.get("model name", platform.processor()),
+        "cores_used": cores,
+        "flags": sorted(wanted & set(fields.get("flags", "").split())),
+    }
+
+
+def portable(text: str, places: dict[str, Path]) -> str:
+    """The text with this machine's folders replaced by their names, the longest path first."""
+    for name, path in sorted(places.items(), key=lambda item: -len(str(item[1]))):
+        text = text.replace(str(path), name)
+    return text
+
+
+def ratios(measurements: Sequence[Measurement]) -> list[dict[str, Any]]:
+    """harken over each peer at the peer's best thread setting, with the ratio aimed at where there is one."""
+    best: dict[tuple[str, str], Measurement] = {}
+    for item in measurements:
+        key = (item.architecture, item.tool)
+        fastest = best[key].speed if key in best else None
+        if item.speed and (fastest is None or item.speed.tokens_per_second > fastest.tokens_per_second):
+            best[key] = item
+    rows = []
+    for (architecture, tool), peer in best.items():
+        own = best.get((architecture, "harken"))
+        if tool == "harken" or own is None or own.speed is None or peer.speed is None:
+            continue
+        ratio = own.speed.tokens_per_second / peer.speed.tokens_per_second
+        row = {"architecture": architecture, "peer": tool, "threads": peer.threads, "ratio": round(ratio, 2)}
+        rows.append(row | {"aim": TARGETS.get((architecture, tool))})
+    return rows
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A Markdown table."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+def measurement_row(item: Measurement) -> list[Any]:
+    """One line of the table of runs; a failed run shows its problem where the speed would be."""
+    share = item.load.get("foreign_share")
+    load = "-" if share is None else f"{share:.3f}" + (" (polluted)" if share > POLLUTED else "")
+    if item.speed is None:
+        return [
+            item.architecture,
+            item.tool,
+            item.threads,
+            (item.problem or "-").replace("|", "/"),
+            "-",
+            "-",
+            "-",
+            load,
+        ]
+    speed = item.speed
+    figures = [speed.tokens_per_second, speed.mean_tokens_per_second, speed.target_tokens_per_step, speed.lines]
+    return [item.architecture, item.tool, item.threads, *figures, load]
+
+
+def markdown(record: dict[str, Any], measurements: Sequence[Measurement]) -> str:
+    """The record for people."""
+    head = ["model", "tool", "threads", "target tokens/s", "mean", "target tokens/step", "lines", "foreign CPU share"]
+    parts = [f"# Training against the peers on CPU, {record['date']}"]
+    if record["ratios"]:
+        rows = [
+            [row["architecture"], f"harken / {row['peer']} ({row['threads']} threads)", row["ratio"], row["aim"] or "-"]
+            for row in record["ratios"]
+        ]
+        parts.append(table(["model", "ratio of", "measured", "aim"], rows))
+    parts.append(table(head, [measurement_row(item) for item in measurements]))
+    scored = [[item.tool, item.load.get("wall_s"), item.bleu] for item in measurements if item.bleu is not None]
+    if scored:
+        parts.append("sacrebleu (13a, cased) on test_2016_flickr, de-en, beam as each tool was told:")
+        parts.append(table(["tool", "process wall seconds", "BLEU"], scored))
+    cpu = record["processor"]
+    facts = [
+        f"{record['tokens']}.",
+        f"CPU: {cpu['model']} ({', '.join(cpu['flags'])}), {cpu['cores_used']} cores; peers in float32.",
+        f"{record['seconds']:g} s for each run; a foreign CPU share above {POLLUTED} marks a number not to be trusted.",
+        *[f"{tool}: {', '.join(f'{k} {v}' for k, v in found.items())}" for tool, found in record["versions"].items()],
+        *[f"{name}: not run, {reason}" for name, reason in record["skipped"].items()],
+    ]
+    parts.append("\n".join(f"- {fact}" for fact in facts))
+    commands = "\n".join([record["command"], *[row["command"] for row in record["measurements"]]])
+    parts.append("Commands:\n\n```sh\n" + commands + "\n```")
+    return "\n\n".join(parts) + "\n"
+
+
+def write_record(
+    folder: Path, record: dict[str, Any], measurements: Sequence[Measurement], places: dict[str, Path]
+) -> Path:
+    """Writes both files and returns the Markdown one."""
+    now = datetime.now()
+    rows = [asdict(item) | {"command": " ".join(item.command)} for item in measurements]
+    record = {"date": f"{now:%Y-%m-%d %H:%M}", **record, "processor": processor(), "tokens": TOKENS}
+    record |= {"ratios": ratios(measurements), "measurements": rows}
+    record = json.loads(portable(json.dumps(record, default=str), places))
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{now:%Y-%m-%d-%H%M}-{record['name']}.md"
+    path.with_suffix(".json").write_text(json.dumps(record, indent=2) + "\n")
+    path.write_text(portable(markdown(record, measurements), places))
+    return path

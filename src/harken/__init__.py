@@ -1,0 +1,61 @@
+"""Train, open up and serve sequence models, from a vanilla RNN to the Transformer, on one spine.
+
+    import harken
+    model = harken.train("phrasebook-transformer", out="runs/demo")   # or harken.load("runs/demo")
+    best = model.translate("the black cat sleeps", beam=5)
+    best.text, best.score, best.attention
+
+Every name below is imported when it is first used, so `import harken` itself is quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harken import nn
+    from harken.api import load, train
+    from harken.checking import check
+    from harken.errors import UserError
+    from harken.translation import Translation
+    from harken.translator import Translator
+
+    __version__: str
+
+__all__ = ["Translation", "Translator", "UserError", "__version__", "check", "load", "nn", "train"]
+
+_HOME = {  # name -> the module that defines it
+    "Translation": "harken.translation",
+    "Translator": "harken.translator",
+    "UserError": "harken.errors",
+    "check": "harken.checking",
+    "load": "harken.api",
+    "train": "harken.api",
+}
+
+
+def _installed_version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("harken")
+    except PackageNotFoundError:  # run from a checkout that was never installed
+        return "0+unknown"
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(import_module(_HOME[name]), name)
+    elif name == "nn":
+        value = import_module("harken.nn")
+    elif name == "__version__":
+        value = _installed_version()
+    else:
+        raise AttributeError(f"module 'harken' has no attribute {name!r}")
+    globals()[name] = value  # the next look-up does not come here
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

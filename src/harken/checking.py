@@ -1,0 +1,136 @@
+"""What a recipe would do, found without loading anything heavy: its files, its size, its memory, its time.
+
+>>> found = check("phrasebook-transformer", ["train.max_steps=100"])
+>>> found.memory_bytes > 4 * found.parameters
+True
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from harken.data.files import read_lines
+from harken.data.parallel import check_files
+from harken.models.size import Size, size_of
+from harken.recipe import Recipe, load_recipe
+
+PIECES_PER_WORD = {"bpe": 1.4, "unigram": 1.4, "word": 1.0, "character": 6.0}
+EFFICIENCY = 0.25  # share of a plain matrix product's speed that training reaches (dropout, norms, optimizer ...)
+LINES_TO_READ = 1000  # for the length of a sentence
+WORDS_IN_A_PHRASE = 8.0  # of the built-in corpus
+
+
+@dataclass(frozen=True)
+class Check:
+    """What `harken check` reports. Sizes are upper bounds where a vocabulary may end before its limit."""
+
+    recipe: Recipe
+    corpus: str  # what will be trained on, in words
+    size: Size
+    memory_bytes: int
+    tokens_per_epoch: int | None  # target pieces of one pass over the training text
+    seconds: float | None  # of training, on this machine's CPU
+    notes: list[str]
+
+    @property
+    def parameters(self) -> int:
+        """All trained parameters."""
+        return self.size.total
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "corpus": self.corpus,
+            "parameters": self.parameters,
+            "parts": self.size.parameters,
+            "memory_bytes": self.memory_bytes,
+            "flops_per_target_token": self.size.flops_per_target_token,
+            "tokens_per_epoch": self.tokens_per_epoch,
+            "seconds": self.seconds,
+            "notes": self.notes,
+        }
+
+
+def check(recipe: str | Path | Recipe, overrides: Sequence[str] = ()) -> Check:
+    """Validate keys, paths and shapes, and estimate the run.
+
+    Raises:
+        UserError: what is wrong, as `harken train` would say it, before anything is trained.
+    """
+    if not isinstance(recipe, Recipe):
+        recipe = load_recipe(recipe, overrides)
+    paths = check_files(recipe.data)
+    size = size_of(recipe.model, recipe.tokenizer.size, recipe.tokenizer.size)
+    corpus, tokens = _corpus(recipe, paths)
+    train = recipe.train
+    seconds, notes = _seconds(recipe, size, tokens), []
+    if recipe.tokenizer.kind in ("word", "character"):
+        notes.append(f"the vocabulary may end before tokenizer.size {recipe.tokenizer.size:,}: sizes are upper bounds")
+    if train.device.startswith("cuda") and not _has_gpu():
+        notes.append(f"train.device is {train.device}, but this machine shows no NVIDIA GPU")
+    elif train.device == "auto" and _has_gpu():
+        notes.append("a GPU is here and will be used; the time is for the CPU, so expect less")
+    if train.max_minutes is not None and seconds is not None and seconds >= 60 * train.max_minutes:
+        notes.append(f"the run ends after train.max_minutes {train.max_minutes:g}")
+    memory = size.training_bytes(train.batch_tokens, averaged=train.average > 0)
+    return Check(recipe, corpus, size, memory, tokens, seconds, notes)
+
+
+def _corpus(recipe: Recipe, paths: Sequence[Path]) -> tuple[str, int | None]:
+    """The training text in words, and its target pieces."""
+    data = recipe.data
+    pieces = PIECES_PER_WORD[recipe.tokenizer.kind]
+    if data.corpus:
+        if data.size is None:
+            return f"{data.corpus} ({data.direction}), made by harken", None
+        return f"{data.corpus} ({data.direction}), {data.size:,} pairs made by harken", int(
+            data.size * WORDS_IN_A_PHRASE * pieces
+        )
+    first = paths[0]
+    lines, words = _lines_and_words(first)
+    return f"{first} and {len(paths) - 1} more files; about {lines:,} lines in the first", int(lines * words * pieces)
+
+
+def _lines_and_words(path: Path) -> tuple[int, float]:
+    """Lines of a file (by its size where it is large) and the mean words of its first lines."""
+    sample = list(islice(read_lines(path), LINES_TO_READ))
+    words = sum(len(line.split()) for line in sample) / max(1, len(sample))
+    if len(sample) < LINES_TO_READ:
+        return len(sample), words
+    plain_size = path.stat().st_size * (3 if path.suffix in (".gz", ".xz") else 1)  # text packs to about a third
+    return int(plain_size / max(1.0, sum(len(line.encode()) + 1 for line in sample) / len(sample))), words
+
+
+def _seconds(recipe: Recipe, size: Size, tokens_per_epoch: int | None) -> float | None:
+    """Training time on this CPU until the first budget ends; None where nothing is known."""
+    train = recipe.train
+    budgets = [] if train.max_minutes is None else [60 * train.max_minutes]
+    speed = EFFICIENCY * _matrix_speed() / size.flops_per_target_token  # target tokens a second
+    if train.max_steps is not None:
+        budgets.append(train.max_steps * train.batch_tokens * train.accumulate / speed)
+    if train.max_epochs is not None and tokens_per_epoch is not None:
+        budgets.append(train.max_epochs * tokens_per_epoch / speed)
+    return min(budgets, default=None)
+
+
+def _matrix_speed() -> float:
+    """Floating-point operations a second of one matrix product on this machine."""
+    import numpy as np
+
+    width = 512
+    matrix = np.ones((width, width), np.float32)
+    best = float("inf")
+    for _ in range(4):  # the first is warm-up
+        start = time.perf_counter()
+        matrix @ matrix
+        best = min(best, time.perf_counter() - start)
+    return 2 * width**3 / best
+
+
+def _has_gpu() -> bool:
+    return Path("/dev/nvidia0").exists()

@@ -1,0 +1,62 @@
+"""All verbs under one `harken`. A verb imports what it needs when it runs, so that `--help` is instant."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from harken.cli.attention import attention
+from harken.cli.check import check
+from harken.cli.demo import demo
+from harken.cli.evaluate import evaluate
+from harken.cli.exits import guarded
+from harken.cli.recipes import recipes
+from harken.cli.train import train
+from harken.cli.translate import translate
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Begin with: harken demo\n\nThen: harken recipes, harken train RECIPE --out DIR, harken translate DIR",
+)
+
+EXAMPLES = {
+    train: "harken train phrasebook-attention --out runs/attention\n\n"
+    "harken train my.toml --out runs/mine --set train.max_minutes=30 --set data.source=train.en\n\n"
+    "harken train my.toml --out runs/mine --resume      (after Ctrl-C, a crash or a power cut)",
+    check: "harken check phrasebook-transformer\n\n"
+    "harken check multi30k-transformer --set data.dir=DIR --set data.pair=en-de",
+    recipes: "harken recipes\n\nharken recipes phrasebook-transformer --out my.toml      (a file to start from)",
+    translate: "echo 'the black cat sleeps' | harken translate runs/demo\n\n"
+    "harken translate runs/demo text.en --alignments links.txt > text.fr\n\n"
+    "harken translate runs/demo text.en --nbest 5      (lines of: index ||| text ||| score)",
+    evaluate: "harken evaluate runs/demo --source test.en --reference test.fr\n\n"
+    "harken evaluate runs/demo --split test-long --compare runs/attention",
+    attention: "harken attention runs/demo 'the black cat sleeps'\n\n"
+    "harken attention runs/demo 'the black cat sleeps' --out map.html\n\n"
+    "harken attention runs/demo 'the black cat sleeps' --target 'le chat noir dort'",
+    demo: "harken demo\n\nharken demo --out runs/another",
+}
+
+for verb, examples in EXAMPLES.items():
+    app.command(epilog=f"Examples:\n\n{examples}")(guarded(verb))
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        import harken
+
+        typer.echo(f"harken {harken.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def harken_command(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and leave.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Train translators, look inside them, and put them to work."""

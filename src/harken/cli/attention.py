@@ -1,0 +1,54 @@
+"""`harken attention`: which source words each target word was made from, in the terminal or as a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harken.cli.printing import tell
+from harken.errors import UserError
+
+ENDINGS = (".html", ".svg", ".png")
+
+
+def attention(
+    model: Annotated[Path, typer.Argument(help="Model folder.")],
+    sentence: Annotated[str, typer.Argument(help="A sentence of the source language, in quotes.")],
+    target: Annotated[
+        str | None, typer.Option(help="Read this translation instead of the model's own (teacher forcing).")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Also write the picture: map.html, map.svg or map.png.")] = None,
+    layers: Annotated[
+        bool, typer.Option("--layers", help="Every layer and head, over subword pieces (--out: .html).")
+    ] = False,
+    beam: Annotated[int | None, typer.Option(min=1, help="Live hypotheses; 1 is greedy. Default: the recipe's.")] = None,
+) -> None:
+    """Translate one sentence and draw its alignment map: source across, target down, weight by shade."""
+    if not sentence.strip():
+        raise UserError("the sentence is empty; give some words in quotes")
+    if out is not None and out.suffix.lower() not in (ENDINGS[:1] if layers else ENDINGS):
+        allowed = "map.html with --layers" if layers else "map.html, map.svg or map.png"
+        raise UserError(f"--out {out} has the ending {out.suffix!r}; name it like {allowed}")
+    from harken.api import load
+
+    translator = load(model)
+    if target is None:
+        best = translator.translate(sentence, beam=beam, attention=True, layers=layers)
+    else:
+        best = translator.align(sentence, target, layers=layers)
+    if best.attention is None:
+        raise UserError(f"{model} has no attention to draw; train one that has, such as phrasebook-attention")
+    print(f"{best.text}   (score {best.score:.3f})\n")
+    if layers:
+        grid = best.grid()
+        for layer in range(grid.layers.shape[0]):
+            for head in range(grid.layers.shape[1]):
+                picture = grid.map(layer, head)
+                print(f"{picture.heading}\n{picture.to_terminal()}\n")
+    else:
+        print(best.map().to_terminal())
+    if out is not None:
+        (best.grid() if layers else best.map()).save(out)
+        tell(f"Wrote {out}")

@@ -1,0 +1,86 @@
+"""`harken demo`: train the small Transformer on the phrasebook, score it, and look inside. `make demo` runs it."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harken.cli.evaluate import split_of
+from harken.cli.printing import counting, print_table, tell
+from harken.cli.train import require_free
+from harken.errors import UserError
+
+if TYPE_CHECKING:
+    from harken.translator import Translator
+
+RECIPE = "phrasebook-transformer"
+SENTENCES = (  # each shows one thing that French does otherwise
+    "the black cat sleeps",  # the adjective stands behind the noun
+    "the old man does not drink coffee",  # two words for not, around the verb, and an article for coffee
+    "she bought a red dress and she lost it",  # the pronoun comes before the verb, the participle agrees with it
+    "do the children eat the delicious cherries?",  # the question
+    "we will see the beautiful castle that the queen likes",  # the future is in the ending; a relative clause
+)
+PICTURED = 2  # the sentence whose alignment is drawn
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the model and the pictures; a finished one is used again.")] = Path(
+        "runs/demo"
+    ),
+) -> None:
+    """Train a translator in about two minutes, score it, and draw what it looks at."""
+    translator = trained(out)
+    if translator.recipe.data.corpus != "phrasebook":
+        raise UserError(f"--out {out} holds a model of another corpus; choose a new folder for the demo")
+    pairs = split_of(translator.recipe, "test")
+    tell(f"\nTranslating the {len(pairs):,} sentences of the test set ...")
+    with counting("sentences", total=len(pairs)) as tick:
+        result = translator.evaluate(pairs, progress=tick)
+    print(f"\nTest BLEU {result.bleu.value:.2f}   ({result.bleu.signature})")
+    if result.alignment_error is not None:
+        print(f"Alignment error rate {result.alignment_error:.3f}   (0 is perfect)")
+
+    best = translator.translate(list(SENTENCES), attention=True)
+    print("\nFive sentences:\n")
+    print_table(("English", "French"), [(one.source, one.text) for one in best])
+    picture = best[PICTURED].map()
+    print(f"\nWhich word came from which:\n\n{picture.to_terminal()}\n")
+    for name in ("alignment.html", "alignment.png"):
+        print(f"wrote {picture.save(out / name)}")
+    print(f"\nWhat to try next:\n{suggestions(out)}")
+
+
+def trained(out: Path) -> Translator:
+    """The demo's model: as it stands, or trained, or trained further where a run was stopped."""
+    from harken.api import load, train
+
+    if (out / "card.md").is_file():  # the last thing a run writes
+        tell(f"Using the finished model in {out} (delete the folder to train again).")
+        return load(out)
+    resume = (out / "recipe.toml").is_file()
+    require_free(out, resume)
+    tell(f"{'Going on with' if resume else 'Training'} {RECIPE} into {out} ...")
+    try:
+        return train(RECIPE, out, resume=resume)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("run the demo again to go on from here") from None
+
+
+def suggestions(out: Path) -> str:
+    """Commands that work as they stand."""
+    folder = shlex.quote(str(out))
+    program = ".venv/bin/harken" if Path(".venv/bin/harken").exists() else "harken"
+    return "\n".join(
+        f"  {line}"
+        for line in (
+            f"echo 'the small dog eats the apple' | {program} translate {folder}",
+            f"{program} attention {folder} 'the queen reads a long letter' --out {folder}/letter.html",
+            f"{program} evaluate {folder} --split test-long",
+            f"{program} train phrasebook-attention --out runs/attention    # the same with a recurrent network",
+            f"{program} recipes                                            # all that ships, and a file to start from",
+        )
+    )

@@ -1,0 +1,128 @@
+"""`harken evaluate`: BLEU and chrF with their signatures, alignment error where gold links exist, and comparisons."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from harken.cli.printing import counting, print_table, tell
+from harken.errors import UserError
+
+if TYPE_CHECKING:
+    from harken.data.pairs import Pair
+
+
+def evaluate(
+    model: Annotated[Path, typer.Argument(help="Model folder.")],
+    source: Annotated[Path | None, typer.Option(help="Text to translate, one sentence a line (.gz, .xz too).")] = None,
+    reference: Annotated[Path | None, typer.Option(help="Its right translation, line by line.")] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Instead of files: a split of the model's own corpus (test, valid, test-long ...).")
+    ] = None,
+    compare: Annotated[
+        Path | None, typer.Option(help="Another model folder, or a file of translations, for a paired bootstrap test.")
+    ] = None,
+    beam: Annotated[int | None, typer.Option(min=1, help="Live hypotheses; 1 is greedy. Default: the recipe's.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Score a model on two aligned files, or on a split of its own corpus (`test`, where nothing is said)."""
+    if (source is None) != (reference is None):
+        raise UserError("--source and --reference go together; give both, or neither and a --split")
+    if source is not None and split is not None:
+        raise UserError("--split and --source were both given; keep one of them")
+    pairs = None if source is None or reference is None else read_pairs(source, reference)
+    from harken.api import load
+
+    translator = load(model)
+    if pairs is None:
+        pairs = split_of(translator.recipe, split or "test")
+    with counting("sentences", total=len(pairs)) as tick:
+        result = translator.evaluate(pairs, beam=beam, progress=tick)
+    report = {"model": str(model), **result.to_dict()}
+    rows = [
+        ("BLEU", f"{result.bleu.value:.2f}", result.bleu.signature),
+        ("chrF", f"{result.chrf.value:.2f}", result.chrf.signature),
+    ]
+    if result.alignment_error is not None:
+        rows.append(("AER", f"{result.alignment_error:.3f}", "alignment error rate, 0 is perfect"))
+    if compare is not None:
+        from harken.metrics import paired_bootstrap
+
+        other = other_translations(compare, pairs, beam)
+        comparison = paired_bootstrap(result.hypotheses, other, [pair.target for pair in pairs])
+        report["comparison"] = {
+            "other": str(compare),
+            "bleu": comparison.b.value,
+            "difference": comparison.difference,
+            "interval": [comparison.low, comparison.high],
+            "p_value": comparison.p_value,
+            "samples": comparison.samples,
+        }
+        verdict = "significant" if comparison.significant else "could be chance"
+        rows.append(("compared", f"{comparison.difference:+.2f}", f"{comparison}; {verdict}"))
+    if as_json:
+        print(json.dumps(report, ensure_ascii=False))
+        return
+    tell(f"{len(pairs):,} sentences in {result.seconds:.1f} s")
+    print_table(("metric", "value", ""), rows)
+
+
+def read_pairs(source: Path, reference: Path) -> list[Pair]:
+    """Two aligned files as pairs.
+
+    Raises:
+        UserError: a file is missing or not UTF-8, they differ in length, or they are empty.
+    """
+    from harken.data.files import read_lines
+    from harken.data.pairs import Pair
+
+    sources, references = list(read_lines(source)), list(read_lines(reference))
+    if len(sources) != len(references):
+        raise UserError(
+            f"{source} has {len(sources):,} lines and {reference} has {len(references):,}; "
+            "they must be translations of each other, line by line"
+        )
+    if not sources:
+        raise UserError(f"{source} is empty; give at least one sentence")
+    return [Pair(one, other) for one, other in zip(sources, references, strict=True)]
+
+
+def split_of(recipe: Any, split: str) -> Sequence[Pair]:
+    """A split of the corpus that a model was trained on.
+
+    Raises:
+        UserError: the corpus has no split of that name.
+    """
+    from harken.data.parallel import read_corpus
+
+    corpus = read_corpus(recipe.data)
+    splits = {"valid": corpus.valid, **corpus.tests}
+    if split == "test" and split not in splits and len(corpus.tests) == 1:  # the corpus calls its one test otherwise
+        return next(iter(corpus.tests.values()))
+    if split not in splits:
+        raise UserError(
+            f"{corpus.name} has no split {split!r}; choose --split {' or '.join(splits)}, or give --source and --reference"
+        )
+    return splits[split]
+
+
+def other_translations(other: Path, pairs: Sequence[Pair], beam: int | None) -> list[str]:
+    """What the other system says: a model's translations, or the lines of a file."""
+    if other.is_dir():
+        from harken.api import load
+
+        with counting("sentences", total=len(pairs)) as tick:
+            found = load(other).translate(
+                [pair.source for pair in pairs], beam=beam, attention=False, progress=tick
+            )
+        return [translation.text for translation in found]
+    from harken.data.files import read_lines
+
+    lines = list(read_lines(other))
+    if len(lines) != len(pairs):
+        raise UserError(f"--compare {other} has {len(lines):,} lines, but {len(pairs):,} sentences are scored")
+    return lines

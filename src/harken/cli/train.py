@@ -1,0 +1,53 @@
+"""`harken train`: a recipe in, a model folder out."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harken.cli.printing import tell
+from harken.errors import UserError
+
+
+def train(
+    recipe: Annotated[str, typer.Argument(help="A recipe that ships (`harken recipes` lists them) or a TOML file.")],
+    out: Annotated[Path, typer.Option(help="Folder for the model; everything a run leaves behind is in it.")],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="A.B=C", help="Change one value of the recipe; may be given many times."),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in the folder.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+) -> None:
+    """Train a model as a recipe says. Ctrl-C stops the run so that --resume can go on from there."""
+    overrides = overrides or []
+    require_free(out, resume)
+    from harken.api import train as run
+
+    try:
+        run(recipe, out, overrides=overrides, resume=resume, progress=not quiet)
+    except KeyboardInterrupt:
+        command = ["harken", "train", recipe, "--out", str(out)]
+        command += [part for override in overrides for part in ("--set", override)]
+        raise KeyboardInterrupt(f"go on with\n  {shlex.join([*command, '--resume'])}") from None
+    if not quiet:
+        folder = shlex.quote(str(out))
+        tell(f"The model is in {out}. Try\n  harken translate {folder}\n  harken evaluate {folder}")
+
+
+def require_free(out: Path, resume: bool) -> None:
+    """Never write over what is there.
+
+    Raises:
+        UserError: the folder holds something and this is no resumption, or it is a file.
+    """
+    if out.exists() and not out.is_dir():
+        raise UserError(f"--out {out} is a file; give a folder")
+    if not resume and out.is_dir() and any(out.iterdir()):
+        raise UserError(
+            f"--out {out} is not empty; add --resume to go on with the run in it, choose another folder, "
+            "or delete it first"
+        )

@@ -1,0 +1,136 @@
+"""`harken translate`: lines in, lines out, in batches as they come.
+
+Formats, one for each use:
+
+    plain      text                              one line for each line; an empty line stays empty
+    --scores   text TAB score
+    --nbest N  index ||| text ||| score          N lines for each line, best first; index counts lines from 0
+    --json     {"source": ..., "translations": [{"text": ..., "score": ..., "alignment": [[i, j], ...]}, ...]} on each line
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
+
+from harken.cli.printing import counting
+from harken.errors import UserError
+
+if TYPE_CHECKING:
+    from harken.translation import Translation
+    from harken.translator import Translator
+
+BATCH = 256  # lines read before they are translated; the search sorts them by length
+
+
+def translate(
+    model: Annotated[Path, typer.Argument(help="Model folder.")],
+    file: Annotated[Path | None, typer.Argument(help="Text file, one sentence a line (.gz, .xz too); or stdin.")] = None,
+    beam: Annotated[int | None, typer.Option(min=1, help="Live hypotheses; 1 is greedy. Default: the recipe's.")] = None,
+    nbest: Annotated[int, typer.Option(min=1, help="Translations of each line, as index ||| text ||| score.")] = 1,
+    scores: Annotated[bool, typer.Option("--scores", help="Add a tab and the score to each line.")] = False,
+    alignments: Annotated[
+        Path | None, typer.Option(help="Write word alignments (Pharaoh: i-j, source-target, from 0) to this file.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each line.")] = False,
+    batch: Annotated[int | None, typer.Option(min=1, help="Lines translated together. Default: 256; typed: 1.")] = None,
+) -> None:
+    """Translate text: one line out for every line in. A closed pipe or the end of the input ends it."""
+    if beam is not None and nbest > beam:
+        raise UserError(f"--nbest {nbest} needs a beam as wide: add --beam {nbest}")
+    from harken.api import load
+
+    lines = open_lines(file)
+    translator = load(model)
+    attention = alignments is not None or as_json
+    write = writer(as_json, scores, nbest)
+    size = batch or (1 if file is None and sys.stdin.isatty() else BATCH)
+    with ExitStack() as stack:
+        links = stack.enter_context(_open_out(alignments)) if alignments else None
+        watched = file is not None and not sys.stdout.isatty()  # else the lines themselves show how far it is
+        tick = stack.enter_context(counting("lines", watched))
+        index = 0
+        while chunk := list(islice(lines, size)):
+            results = translate_lines(translator, chunk, nbest, beam, attention)
+            for source, found in zip(chunk, results, strict=True):
+                write(index, source, found)
+                if links is not None:
+                    links.writelines(f"{pharaoh(best, model)}\n" for best in found or [None])
+                index += 1
+            sys.stdout.flush()
+            tick(len(chunk))
+
+
+def open_lines(file: Path | None) -> Iterator[str]:
+    """The lines of a file, or of stdin for None and `-`, refused where they are not UTF-8."""
+    from harken.data.files import decode_lines, read_lines, require_file
+
+    if file is None or str(file) == "-":
+        return decode_lines(sys.stdin.buffer, "stdin")
+    return read_lines(require_file(file))
+
+
+def translate_lines(
+    translator: Translator, lines: Sequence[str], nbest: int, beam: int | None, attention: bool
+) -> list[list[Translation]]:
+    """Translations of each line, best first; none for an empty line."""
+    wanted = [line for line in lines if line.strip()]
+    results = iter(translator.nbest(wanted, nbest, beam, attention=attention) if wanted else [])
+    return [next(results) if line.strip() else [] for line in lines]
+
+
+def writer(as_json: bool, scores: bool, nbest: int) -> Callable[[int, str, Sequence[Translation]], None]:
+    """What prints the translations of one line, in the format that was asked for."""
+
+    def write_json(index: int, source: str, found: Sequence[Translation]) -> None:
+        translations: list[dict[str, Any]] = []
+        for best in found:
+            links = None if best.attention is None else best.alignment()
+            translations.append({"text": best.text, "score": round(best.score, 4), "alignment": links})
+        print(json.dumps({"source": source, "translations": translations}, ensure_ascii=False))
+
+    def write_nbest(index: int, source: str, found: Sequence[Translation]) -> None:
+        for best in found:
+            print(f"{index} ||| {one_line(best.text)} ||| {best.score:.4f}")
+        if not found:
+            print(f"{index} |||  ||| 0.0000")
+
+    def write_plain(index: int, source: str, found: Sequence[Translation]) -> None:
+        text, score = (one_line(found[0].text), found[0].score) if found else ("", 0.0)
+        print(f"{text}\t{score:.4f}" if scores else text)
+
+    if as_json:
+        return write_json
+    return write_nbest if nbest > 1 else write_plain
+
+
+def one_line(text: str) -> str:
+    """The text without line breaks, so that line N of the output belongs to line N of the input."""
+    return " ".join(text.split("\n"))
+
+
+def pharaoh(translation: Translation | None, model: Path) -> str:
+    """`0-0 1-2`: source word, target word; empty for an empty line.
+
+    Raises:
+        UserError: the model has no attention to read links from.
+    """
+    if translation is None:
+        return ""
+    if translation.attention is None:
+        raise UserError(f"{model} has no attention to read alignments from; leave --alignments out, or train one that has")
+    return " ".join(f"{i}-{j}" for i, j in translation.alignment())
+
+
+def _open_out(path: Path) -> TextIO:
+    try:
+        return path.open("w", encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{path} cannot be written ({error.strerror}); choose another place") from None

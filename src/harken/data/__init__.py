@@ -1,0 +1,1 @@
+"""Text to ids to batches: corpora, tokenizers, batching, and the embedded phrasebook."""

@@ -1,0 +1,70 @@
+"""How good a translator is on a test set: BLEU, chrF, and alignment error where gold links are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from harken.data.pairs import Pair
+from harken.metrics import Score, alignment_error_rate, corpus_bleu, corpus_chrf
+from harken.translation import Translation
+
+if TYPE_CHECKING:
+    from harken.translator import Translator
+
+
+@dataclass
+class Evaluation:
+    """Scores of one test set."""
+
+    bleu: Score
+    chrf: Score
+    alignment_error: float | None  # None where no gold alignment is known or the model does not attend
+    hypotheses: list[str] = field(repr=False)
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "sentences": len(self.hypotheses),
+            "bleu": self.bleu.value,
+            "bleu_signature": self.bleu.signature,
+            "chrf": self.chrf.value,
+            "chrf_signature": self.chrf.signature,
+            "alignment_error": self.alignment_error,
+            "seconds": self.seconds,
+        }
+
+
+def evaluate(
+    translator: Translator, pairs: Sequence[Pair], translations: Sequence[Translation], seconds: float
+) -> Evaluation:
+    """Score translations that were made already; alignments are read on the reference translations."""
+    hypotheses = [translation.text for translation in translations]
+    references = [pair.target for pair in pairs]
+    return Evaluation(
+        corpus_bleu(hypotheses, references),
+        corpus_chrf(hypotheses, references),
+        alignment_error(translator, pairs),
+        hypotheses,
+        seconds,
+    )
+
+
+def alignment_error(translator: Translator, pairs: Sequence[Pair], batch: int = 64) -> float | None:
+    """Alignment error rate on pairs with gold links, the references read under teacher forcing.
+
+    Gold links belong to the reference, so that is what the model is made to read; its own translation may differ.
+    """
+    gold = [pair for pair in pairs if pair.alignment is not None and pair.source.split() and pair.target.split()]
+    if not gold:
+        return None
+    found = []
+    for start in range(0, len(gold), batch):
+        part = gold[start : start + batch]
+        aligned = translator.align_all([pair.source for pair in part], [pair.target for pair in part])
+        if aligned[0].attention is None:
+            return None
+        found += [translation.alignment() for translation in aligned]
+    return alignment_error_rate(found, [pair.alignment for pair in gold if pair.alignment is not None])

@@ -1,0 +1,83 @@
+"""Multi-head attention (E12): softmax(Q K^T / sqrt(K)) V in each of N heads, concatenated, times W^O.
+
+`SelfAttention` has queries, keys and values from one source (S23), `CrossAttention` looks from the decoder into
+the encoder's memory (S26). Both take the fast path unless weights are asked for. Vaswani et al. (2017).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from harken.nn.attention import attend, attend_with_weights
+
+KeyValue = tuple[Tensor, Tensor]  # each (B, N, S, K)
+
+
+def split_heads(values: Tensor, heads: int) -> Tensor:
+    """(B, T, D) -> (B, N, T, K)."""
+    batch, time, width = values.shape
+    return values.view(batch, time, heads, width // heads).transpose(1, 2)
+
+
+def join_heads(values: Tensor) -> Tensor:
+    """(B, N, T, K) -> (B, T, D)."""
+    batch, heads, time, width = values.shape
+    return values.transpose(1, 2).reshape(batch, time, heads * width)
+
+
+class SelfAttention(nn.Module):
+    """A sequence looks at itself."""
+
+    def __init__(self, width: int, heads: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.heads, self.dropout = heads, dropout
+        self.query_key_value = nn.Linear(width, 3 * width)
+        self.output = nn.Linear(width, width)
+
+    def forward(self, values: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+        """(B, T, D) -> (B, T, D); mask (B, 1, 1, T), True = visible."""
+        query, key, value = (split_heads(part, self.heads) for part in self.query_key_value(values).chunk(3, -1))
+        dropout = self.dropout if self.training else 0.0
+        return self.output(join_heads(attend(query, key, value, mask, causal, dropout)))
+
+    def with_weights(self, values: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, Tensor]:
+        """The same by the definition, and the weights (B, N, T, T)."""
+        query, key, value = (split_heads(part, self.heads) for part in self.query_key_value(values).chunk(3, -1))
+        context, weights = attend_with_weights(query, key, value, mask, causal)
+        return self.output(join_heads(context)), weights
+
+    def step(self, values: Tensor, past: KeyValue | None) -> tuple[Tensor, KeyValue]:
+        """One new position (B, 1, D) that sees the cached past and itself."""
+        query, key, value = (split_heads(part, self.heads) for part in self.query_key_value(values).chunk(3, -1))
+        if past is not None:
+            key, value = torch.cat((past[0], key), 2), torch.cat((past[1], value), 2)
+        return self.output(join_heads(attend(query, key, value))), (key, value)
+
+
+class CrossAttention(nn.Module):
+    """The decoder looks at the encoder's memory."""
+
+    def __init__(self, width: int, heads: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.heads, self.dropout = heads, dropout
+        self.query = nn.Linear(width, width)
+        self.key_value = nn.Linear(width, 2 * width)
+        self.output = nn.Linear(width, width)
+
+    def keys_values(self, memory: Tensor) -> KeyValue:
+        """(B, S, D) -> keys and values (B, N, S, K), made once for each source."""
+        key, value = self.key_value(memory).chunk(2, -1)
+        return split_heads(key, self.heads), split_heads(value, self.heads)
+
+    def forward(self, values: Tensor, memory: KeyValue, mask: Tensor | None = None) -> Tensor:
+        """(B, T, D) -> (B, T, D); mask (B, 1, 1, S), True = visible."""
+        query = split_heads(self.query(values), self.heads)
+        dropout = self.dropout if self.training else 0.0
+        return self.output(join_heads(attend(query, *memory, mask, dropout=dropout)))
+
+    def with_weights(self, values: Tensor, memory: KeyValue, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The same by the definition, and the weights (B, N, T, S)."""
+        query = split_heads(self.query(values), self.heads)
+        context, weights = attend_with_weights(query, *memory, mask)
+        return self.output(join_heads(context)), weights

@@ -1,0 +1,22 @@
+"""Which positions may be looked at (S25): True is real or allowed, False is hidden.
+
+>>> length_mask(torch.tensor([1, 3]), 3).tolist()
+[[True, False, False], [True, True, True]]
+>>> causal_mask(2).tolist()
+[[True, False], [True, True]]
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def length_mask(lengths: Tensor, size: int) -> Tensor:
+    """(B,) lengths -> (B, size), True where a row still has tokens."""
+    return torch.arange(size, device=lengths.device) < lengths[:, None]
+
+
+def causal_mask(size: int, device: torch.device | str | None = None) -> Tensor:
+    """(size, size), True where column j is not in the future of row i."""
+    return torch.ones(size, size, dtype=torch.bool, device=device).tril()

@@ -1,0 +1,123 @@
+"""The blocks of the Transformer (S27): attention, then a feed-forward layer (E13), each with residual and norm.
+
+pre   x + f(norm(x))     trains without a careful warm-up
+post  norm(x + f(x))     as the paper draws it
+
+E13  m = W2 ReLU(W1 x + b1) + b2. Vaswani et al. (2017); pre-norm: Xiong et al. (2020).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from harken.nn.dropout import Dropout
+from harken.nn.heads import CrossAttention, KeyValue, SelfAttention
+
+
+class FeedForward(nn.Module):
+    """Two linear maps with a ReLU between them, the same at every position."""
+
+    def __init__(self, width: int, inner: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.expand = nn.Linear(width, inner)
+        self.contract = nn.Linear(inner, width)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, values: Tensor) -> Tensor:
+        """(B, T, D) -> (B, T, D)."""
+        return self.contract(self.dropout(torch.relu(self.expand(values))))
+
+
+class _Block(nn.Module):
+    """Residual connection, dropout and norm around a sub-layer."""
+
+    def __init__(self, dropout: float, norm: str) -> None:
+        super().__init__()
+        self.dropout = Dropout(dropout)
+        self.pre = norm == "pre"
+
+    def before(self, norm: nn.Module, values: Tensor) -> Tensor:
+        return norm(values) if self.pre else values
+
+    def after(self, norm: nn.Module, values: Tensor, change: Tensor) -> Tensor:
+        values = values + self.dropout(change)
+        return values if self.pre else norm(values)
+
+
+class EncoderBlock(_Block):
+    """Self-attention, then feed-forward."""
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        feedforward: int,
+        dropout: float = 0.0,
+        norm: str = "pre",
+        attention_dropout: float = 0.0,
+        feedforward_dropout: float = 0.0,
+    ) -> None:
+        super().__init__(dropout, norm)
+        self.attention = SelfAttention(width, heads, attention_dropout)
+        self.feedforward = FeedForward(width, feedforward, feedforward_dropout)
+        self.attention_norm, self.feedforward_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+
+    def forward(self, values: Tensor, mask: Tensor | None) -> Tensor:
+        """(B, S, D) -> (B, S, D); mask (B, 1, 1, S)."""
+        change = self.attention(self.before(self.attention_norm, values), mask)
+        values = self.after(self.attention_norm, values, change)
+        change = self.feedforward(self.before(self.feedforward_norm, values))
+        return self.after(self.feedforward_norm, values, change)
+
+
+class DecoderBlock(_Block):
+    """Masked self-attention, attention to the encoder, then feed-forward."""
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        feedforward: int,
+        dropout: float = 0.0,
+        norm: str = "pre",
+        attention_dropout: float = 0.0,
+        feedforward_dropout: float = 0.0,
+    ) -> None:
+        super().__init__(dropout, norm)
+        self.attention = SelfAttention(width, heads, attention_dropout)
+        self.cross = CrossAttention(width, heads, attention_dropout)
+        self.feedforward = FeedForward(width, feedforward, feedforward_dropout)
+        self.attention_norm, self.cross_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.feedforward_norm = nn.LayerNorm(width)
+
+    def forward(self, values: Tensor, memory: KeyValue, mask: Tensor | None) -> Tensor:
+        """(B, T, D) -> (B, T, D); memory from `cross.keys_values`, mask (B, 1, 1, S)."""
+        change = self.attention(self.before(self.attention_norm, values), causal=True)
+        values = self.after(self.attention_norm, values, change)
+        change = self.cross(self.before(self.cross_norm, values), memory, mask)
+        return self._finish(self.after(self.cross_norm, values, change))
+
+    def with_weights(self, values: Tensor, memory: KeyValue, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The same, and the weights (B, N, T, S) of the attention to the encoder."""
+        change = self.attention(self.before(self.attention_norm, values), causal=True)
+        values = self.after(self.attention_norm, values, change)
+        change, weights = self.cross.with_weights(self.before(self.cross_norm, values), memory, mask)
+        return self._finish(self.after(self.cross_norm, values, change)), weights
+
+    def step(
+        self, values: Tensor, past: KeyValue | None, memory: KeyValue, mask: Tensor | None, weights: bool
+    ) -> tuple[Tensor, KeyValue, Tensor | None]:
+        """One new position (B, 1, D), the cache of the earlier ones in and out; weights (B, N, 1, S) if wanted."""
+        change, past = self.attention.step(self.before(self.attention_norm, values), past)
+        values = self.after(self.attention_norm, values, change)
+        query, found = self.before(self.cross_norm, values), None
+        if weights:
+            change, found = self.cross.with_weights(query, memory, mask)
+        else:
+            change = self.cross(query, memory, mask)
+        return self._finish(self.after(self.cross_norm, values, change)), past, found
+
+    def _finish(self, values: Tensor) -> Tensor:
+        change = self.feedforward(self.before(self.feedforward_norm, values))
+        return self.after(self.feedforward_norm, values, change)

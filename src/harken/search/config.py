@@ -1,0 +1,17 @@
+"""What the `[search]` section of a recipe may say."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class SearchConfig(BaseModel):
+    """How an output is looked for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    beam: int = Field(5, ge=1, description="live hypotheses per sentence; 1 is greedy search")
+    length_penalty: float = Field(1.0, ge=0, description="scores are divided by length to this power")
+    max_length_factor: float = Field(2.0, gt=0, description="longest output, as a multiple of the source's pieces ...")
+    max_length_extra: int = Field(10, ge=1, description="... plus this many")
+    batch_sentences: int = Field(64, ge=1, description="sentences searched at once")

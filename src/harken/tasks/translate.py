@@ -1,0 +1,109 @@
+"""Translation as a task: sentence pairs in batches of tokens, label-smoothed cross-entropy, BLEU by greedy search."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from harken.data.pairs import Corpus, Pair
+from harken.data.rows import ParallelBatch, ParallelIds
+from harken.data.tokenizers import Tokenizer
+from harken.data.tokens import PAD
+from harken.models.encoder_decoder import EncoderDecoder
+from harken.nn.loss import smoothed_cross_entropy
+from harken.recipe import Recipe
+from harken.search import greedy_search
+from harken.training.task import Examples
+
+
+class TranslationTask:
+    """See `harken.training.task.Task`."""
+
+    goal = "bleu"
+    higher_is_better = True
+
+    def __init__(
+        self, recipe: Recipe, corpus: Corpus, model: EncoderDecoder, source: Tokenizer, target: Tokenizer
+    ) -> None:
+        self.recipe, self.model = recipe, model
+        self.source, self.target = source, target
+        self.train = encode_pairs(corpus.train, source, target)
+        self.valid = encode_pairs(corpus.valid, source, target)
+        self.references = [pair.target for pair in corpus.valid]
+        self.lengths = self.train.target.lengths
+        self.loss_of: Callable[..., Tensor] = model.loss
+        if recipe.train.compile:
+            self.loss_of = torch.compile(model.loss, dynamic=True)
+
+    def epoch(self, number: int) -> Sequence[Examples]:
+        """Batches bucketed by length, in an order drawn for this epoch."""
+        train = self.recipe.train
+        return self.train.batches(train.batch_tokens, seed=train.seed, epoch=number)
+
+    def size(self, examples: Examples) -> int:
+        """Target tokens, the end of each sentence counted and padding not."""
+        return int(self.lengths[examples].sum())
+
+    def share(self, examples: Examples, parts: int) -> list[Examples]:
+        """Deal the rows out by length, so that every part has as many tokens."""
+        ordered = examples[np.argsort(self.lengths[examples], kind="stable")]
+        return [ordered[part::parts] for part in range(parts)]
+
+    def loss(self, examples: Examples) -> Tensor:
+        """Summed over the target's real tokens."""
+        return self._loss(self.train.batch(examples), self.recipe.train.label_smoothing)
+
+    def _loss(self, batch: ParallelBatch, smoothing: float) -> Tensor:
+        batch = batch.to(next(self.model.parameters()).device)
+        return self.loss_of(batch.source, batch.source_lengths, batch.target_input, batch.target_output, smoothing)
+
+    def validate(self, part: int, parts: int) -> Any:
+        """Loss on every pair of the part; translations of those that are to be scored by BLEU."""
+        scored = self.recipe.train.validate_sentences or len(self.valid)
+        order = np.argsort(self.valid.source.lengths, kind="stable")
+        mine = order[part::parts]
+        loss, tokens, found = 0.0, 0, {}
+        for examples in np.array_split(mine, max(1, math.ceil(len(mine) / 64))):
+            if not len(examples):
+                continue
+            batch = self.valid.batch(examples).to(next(self.model.parameters()).device)
+            hidden = self.model(batch.source, batch.source_lengths, batch.target_input)
+            logits = self.model.logits(hidden)
+            loss += float(smoothed_cross_entropy(logits.flatten(0, 1), batch.target_output.flatten(), 0.0, PAD))
+            tokens += int(batch.target_lengths.sum())
+            chosen = torch.from_numpy(np.flatnonzero(examples < scored)).to(batch.source.device)
+            if len(chosen):
+                lengths = batch.source_lengths[chosen]
+                state = self.model.start(batch.source[chosen], lengths)
+                limits = max_lengths(self.recipe, lengths)
+                hypotheses = greedy_search(self.model, state, len(chosen), max_lengths=limits)
+                kept = examples[examples < scored]
+                for example, hypothesis in zip(kept, hypotheses, strict=True):
+                    found[int(example)] = self.target.decode(hypothesis.tokens)
+        return {"loss": loss, "tokens": tokens, "translations": list(found.items())}
+
+    def score(self, results: list[Any]) -> dict[str, float]:
+        """Mean loss per token, perplexity, and BLEU."""
+        from harken.metrics import corpus_bleu
+
+        loss = sum(result["loss"] for result in results) / sum(result["tokens"] for result in results)
+        translations = dict(item for result in results for item in result["translations"])
+        chosen = sorted(translations)
+        bleu = corpus_bleu([translations[i] for i in chosen], [self.references[i] for i in chosen])
+        return {"loss": loss, "perplexity": math.exp(min(loss, 50.0)), "bleu": bleu.value}
+
+
+def encode_pairs(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer) -> ParallelIds:
+    """Both sides as ids, each row ended by EOS."""
+    return ParallelIds.encode([pair.source for pair in pairs], [pair.target for pair in pairs], source, target)
+
+
+def max_lengths(recipe: Recipe, source_lengths: Tensor) -> Tensor:
+    """The most tokens each output may have, from the recipe's `[search]`."""
+    search = recipe.search
+    return (source_lengths * search.max_length_factor).long() + search.max_length_extra

@@ -1,0 +1,53 @@
+"""card.md: what a model is, what it was trained on, how good it is and what it cost."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+import torch
+
+from harken.data.pairs import Corpus
+from harken.recipe import Recipe
+from harken.training.checkpoints import Progress
+from harken.training.log import read_metrics
+
+CARD = "card.md"
+
+
+def write_card(
+    folder: Path, recipe: Recipe, corpus: Corpus, model: torch.nn.Module, state: Progress, source: int, target: int
+) -> None:
+    """Write the card; the last thing a run does."""
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    best = next((entry for entry in reversed(read_metrics(folder)) if entry.get("best")), {})
+    operations = 6 * multiplied(model) * state.tokens
+    train = recipe.train
+    skipped = ", ".join(f"{count:,} {reason}" for reason, count in sorted(corpus.skipped.items()) if count) or "none"
+    text = f"""# {corpus.name} {corpus.source_language}-{corpus.target_language}, {recipe.model.architecture}
+
+| | |
+| --- | --- |
+| data | {corpus.name}: {len(corpus.train):,} training pairs, {len(corpus.valid):,} for validation |
+| lines skipped | {skipped} |
+| vocabulary | {recipe.tokenizer.kind}, {source:,} source and {target:,} target pieces{", joint" if recipe.tokenizer.joint else ""} |
+| parameters | {parameters:,} |
+| updates | {state.step:,}, best at {state.best_step:,} |
+| target tokens seen | {state.tokens:,} |
+| training time | {state.seconds:,.0f} s, validation included |
+| training cost | about {operations:.2g} FLOPs (6 x multiplied weights x target tokens) |
+| computed with | torch {torch.__version__}, {train.device}, {train.precision}, {train.workers} x {train.threads} threads, Python {platform.python_version()} |
+| validation | BLEU {best.get("bleu", float("nan")):.2f} (greedy), perplexity {best.get("perplexity", float("nan")):.3f} |
+
+Validation BLEU is sacrebleu's on detokenised text, greedy search. Scores on test sets: `harken evaluate`.
+The recipe is in `recipe.toml`; `harken.load` reads this folder and can run no code from it.
+"""
+    aside = folder / (CARD + ".part")
+    aside.write_text(text, encoding="utf-8")
+    os.replace(aside, folder / CARD)
+
+
+def multiplied(model: torch.nn.Module) -> int:
+    """Weights that take part in a matrix product for each token: all matrices, the output layer included once."""
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.dim() >= 2)

@@ -1,0 +1,75 @@
+"""Everything a run needs to go on as if it had never stopped, in one file that is written aside and renamed.
+
+Tensors (weights, their average, what the optimizer remembers) and a JSON state (step, place in the data, best score,
+time) lie together in one safetensors file: reading it can run no code, and a kill at any moment leaves either the old
+checkpoint or the new one. Random numbers need no entry: every step seeds them from (seed, step, worker).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from harken.errors import UserError
+
+CHECKPOINT = "checkpoint.safetensors"
+
+
+@dataclass
+class Progress:
+    """Where a run stands."""
+
+    step: int = 0  # updates made
+    epoch: int = 0
+    position: int = 0  # batches of this epoch already used
+    tokens: int = 0  # terms of the loss seen
+    seconds: float = 0.0  # spent in the loop, validation included
+    best: float | None = None
+    best_step: int = 0
+    stale: int = 0  # validations since the best
+    waited: int = 0  # validations the plateau schedule has waited
+    reduced: float = 1.0  # what the plateau schedule has multiplied the rate by
+    window_loss: float = 0.0  # of the steps since the last line of metrics.jsonl
+    window_tokens: int = 0
+    window_seconds: float = 0.0
+    finished: bool = False
+
+
+def save_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:
+    """Write a safetensors file aside, flush it to the disk, and rename it into place."""
+    from safetensors.torch import save_file
+
+    aside = path.with_name(path.name + ".part")
+    save_file({name: value.detach().contiguous() for name, value in tensors.items()}, aside, metadata)
+    with open(aside, "rb") as written:
+        os.fsync(written.fileno())
+    os.replace(aside, path)
+
+
+def save_checkpoint(folder: Path, tensors: dict[str, Tensor], progress: Progress, settings: dict[str, Any]) -> None:
+    """`settings` is what must be the same for the run to go on: seed, workers, precision ..."""
+    state = json.dumps({"progress": asdict(progress), "settings": settings})
+    save_tensors(folder / CHECKPOINT, tensors, {"state": state})
+
+
+def load_checkpoint(folder: Path) -> tuple[dict[str, Tensor], Progress, dict[str, Any]] | None:
+    """What `save_checkpoint` wrote, or None where there is none."""
+    from safetensors import SafetensorError, safe_open
+
+    path = folder / CHECKPOINT
+    if not path.exists():
+        return None
+    try:
+        with safe_open(path, "pt") as stored:
+            state = json.loads((stored.metadata() or {})["state"])
+            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+        return tensors, Progress(**state["progress"]), state["settings"]
+    except (SafetensorError, KeyError, TypeError, ValueError) as problem:
+        raise UserError(
+            f"{path} is no checkpoint of this version of harken ({problem}); remove it to train from the start"
+        ) from problem

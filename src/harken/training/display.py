@@ -1,0 +1,117 @@
+"""What a person sees while a run goes on: a live bar in a terminal, plain lines elsewhere, nothing when quiet."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, Protocol
+
+
+class Display(Protocol):
+    """The trainer calls these; all are cheap."""
+
+    def start(self, description: str, progress: float) -> None: ...
+    def step(self, step: int, progress: float, loss: float, rate: float, tokens_per_second: float) -> None: ...
+    def note(self, text: str) -> None: ...
+    def stop(self) -> None: ...
+
+
+class Silence:
+    """Shows nothing."""
+
+    def start(self, description: str, progress: float) -> None:
+        """Nothing."""
+
+    def step(self, step: int, progress: float, loss: float, rate: float, tokens_per_second: float) -> None:
+        """Nothing."""
+
+    def note(self, text: str) -> None:
+        """Nothing."""
+
+    def stop(self) -> None:
+        """Nothing."""
+
+
+class Lines(Silence):
+    """A line every few seconds, for files and pipes."""
+
+    def __init__(self, every: float = 15.0) -> None:
+        self.every, self.last = every, 0.0
+
+    def start(self, description: str, progress: float) -> None:
+        """Say what begins."""
+        self.note(description)
+        self.began, self.first = time.monotonic(), progress
+
+    def step(self, step: int, progress: float, loss: float, rate: float, tokens_per_second: float) -> None:
+        """A line where the last one is old enough."""
+        now = time.monotonic()
+        if now - self.last < self.every:
+            return
+        self.last = now
+        left = remaining(now - self.began, self.first, progress)
+        self.note(
+            f"step {step:>6}  {progress:4.0%}  loss {loss:.3f}  rate {rate:.2e}  {tokens_per_second:,.0f} tokens/s"
+            f"  {left} left"
+        )
+
+    def note(self, text: str) -> None:
+        """Print a line at once."""
+        print(text, flush=True)
+
+
+class Bar(Silence):
+    """A live progress bar (rich)."""
+
+    def __init__(self) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self.bar = Progress(
+            TextColumn("[bold]{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TextColumn("{task.fields[numbers]}"),
+            TimeElapsedColumn(),
+            refresh_per_second=4,
+        )
+        self.task: Any = None
+
+    def start(self, description: str, progress: float) -> None:
+        """Open the bar."""
+        self.began, self.first = time.monotonic(), progress
+        self.bar.start()
+        self.task = self.bar.add_task(description, total=1.0, completed=progress, numbers="")
+
+    def step(self, step: int, progress: float, loss: float, rate: float, tokens_per_second: float) -> None:
+        """Move it on."""
+        left = remaining(time.monotonic() - self.began, self.first, progress)
+        numbers = f"step {step}  loss {loss:.3f}  {tokens_per_second:,.0f} tokens/s  {left} left"
+        self.bar.update(self.task, completed=progress, numbers=numbers)
+
+    def note(self, text: str) -> None:
+        """A line above the bar."""
+        self.bar.console.print(text, highlight=False)
+
+    def stop(self) -> None:
+        """Close it."""
+        self.bar.stop()
+
+
+def remaining(seconds: float, first: float, now: float) -> str:
+    """Time left, from the time since progress `first`.
+
+    >>> remaining(60, 0.0, 0.25)
+    '3:00'
+    """
+    if now <= first:
+        return "?"
+    left = round(seconds * (1 - now) / (now - first))
+    hours, rest = divmod(max(left, 0), 3600)
+    return f"{hours}:{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"
+
+
+def choose_display(shown: bool) -> Display:
+    """The right one for where the output goes."""
+    if not shown:
+        return Silence()
+    return Bar() if sys.stdout.isatty() else Lines()

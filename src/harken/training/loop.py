@@ -1,0 +1,252 @@
+"""The training loop: batches in, better weights out, and at every moment a checkpoint to go on from.
+
+One update: gradients of the mean loss over the batch (several processes on a CPU), clip, learning rate, AdamW, average.
+Every `validate_every` updates the averaged weights are scored; the best are kept as `model.safetensors`.
+
+Exactness: data order is a function of (seed, epoch), random numbers of (seed, step, worker), and a checkpoint holds all
+the rest; so a run that was killed and resumed ends with the same bits as one that was not (on a CPU, with a budget in
+steps or epochs: minutes depend on the clock).
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from harken.errors import UserError
+from harken.training.average import Average
+from harken.training.checkpoints import Progress, load_checkpoint, save_checkpoint, save_tensors
+from harken.training.config import TrainConfig
+from harken.training.display import Display, Silence
+from harken.training.log import MetricsLog
+from harken.training.optimizers import build_optimizer, clip_by_global_norm, optimizer_tensors, restore_optimizer
+from harken.training.schedules import factor
+from harken.training.task import Examples, Task
+from harken.training.workers import Workers
+
+MODEL = "model.safetensors"
+PATIENCE_FOR_NAN = 20  # updates in a row whose gradient may be no number before the run gives up
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C came; everything is saved."""
+
+
+class Trainer:
+    """Trains one task in one folder. `config` must be resolved: device, precision, workers and threads are given."""
+
+    def __init__(self, task: Task, config: TrainConfig, folder: Path, display: Display | None = None) -> None:
+        self.task, self.config, self.folder = task, config, folder
+        self.display = display or Silence()
+        self.device = torch.device(config.device)
+        self.names: dict[Tensor, str] = {value: name for name, value in task.model.named_parameters()}
+        self.progress = Progress()
+        self.stopping = False
+        self.skipped = 0
+
+    def run(self, resume: bool = False) -> Progress:
+        """Train until the budget is spent, patience is lost or Ctrl-C comes."""
+        torch.set_num_threads(self.config.threads or 1)
+        self.task.model.to(self.device).train()
+        workers = self.config.workers or 1 if self.device.type == "cpu" else 1
+        self.workers = Workers(self.task, workers, self.config.seed, self._autocast)
+        try:
+            self.optimizer = build_optimizer(self.task.model, self.config)
+            self.average = Average(self.task.model, self.config.average)
+            restored = self._restore() if resume else False
+            self.log = MetricsLog(self.folder, self.progress.step if restored else None)
+            if not self.progress.finished:
+                self.display.start("resuming" if restored else "training", self._spent())
+                with self._signals():
+                    self._train()
+        finally:
+            self.workers.close()
+            self.display.stop()
+        return self.progress
+
+    def _train(self) -> None:
+        state, config = self.progress, self.config
+        self.clock = time.perf_counter()
+        batches = self._batches()
+        while self._spent() < 1:
+            chosen = [next(batches) for _ in range(config.accumulate)]
+            self._update(chosen)
+            self._tick()
+            if state.step % config.log_every == 0:
+                self._log_training()
+            if state.step % config.validate_every == 0 and self._validate():
+                break
+            if state.step % config.checkpoint_every == 0:
+                self._save()
+            if self.stopping:
+                self._save()
+                raise Interrupted
+        if state.step and state.step % config.validate_every:
+            self._validate()
+        state.finished = True
+        self._save()
+
+    def _update(self, batches: list[Examples]) -> None:
+        state, config = self.progress, self.config
+        state.step += 1
+        terms = sum(self.task.size(examples) for examples in batches)
+        loss = self.workers.backward(state.step, batches, max(terms, 1))
+        norm = clip_by_global_norm(self.names, config.clip_norm)
+        rate = config.learning_rate * factor(
+            config.schedule, state.step, self._spent(), config.warmup_steps, state.reduced
+        )
+        if math.isfinite(loss) and bool(torch.isfinite(norm)):
+            for group in self.optimizer.param_groups:
+                group["lr"] = rate
+            self.optimizer.step()
+            self.average.update(state.step)
+            state.window_loss += loss
+            state.window_tokens += terms
+            self.skipped = 0
+        else:
+            self.skipped += 1
+            if self.skipped >= PATIENCE_FOR_NAN:
+                raise UserError(
+                    f"the loss is no number any more since step {state.step - self.skipped + 1}; lower "
+                    f"train.learning_rate ({config.learning_rate}) or train.clip_norm and start again"
+                )
+        state.tokens += terms
+        self.rate = rate
+        mean, seconds = state.window_loss / max(state.window_tokens, 1), max(state.window_seconds, 1e-9)
+        self.display.step(state.step, self._spent(), mean, rate, state.window_tokens / seconds)
+
+    def _batches(self) -> Iterator[Examples]:
+        """From where the run stands, epoch after epoch."""
+        state = self.progress
+        while True:
+            epoch = self.task.epoch(state.epoch)
+            self.epoch_batches = len(epoch)
+            while state.position < len(epoch):
+                state.position += 1
+                yield epoch[state.position - 1]
+            state.epoch, state.position = state.epoch + 1, 0
+
+    def _spent(self) -> float:
+        """The share of the budget that is used up, by whichever limit is nearest."""
+        state, config = self.progress, self.config
+        shares = [0.0]
+        if config.max_steps:
+            shares.append(state.step / config.max_steps)
+        if config.max_epochs and hasattr(self, "epoch_batches"):
+            shares.append((state.epoch + state.position / max(self.epoch_batches, 1)) / config.max_epochs)
+        if config.max_minutes:
+            shares.append(state.seconds / (60 * config.max_minutes))
+        return min(1.0, max(shares))
+
+    def _tick(self, training: bool = True) -> None:
+        """Add the time since the last call to the run's."""
+        now = time.perf_counter()
+        passed, self.clock = now - self.clock, now
+        self.progress.seconds += passed
+        if training:
+            self.progress.window_seconds += passed
+
+    def _log_training(self) -> None:
+        state = self.progress
+        entry = {
+            "kind": "train",
+            "step": state.step,
+            "epoch": state.epoch,
+            "loss": state.window_loss / max(state.window_tokens, 1),
+            "learning_rate": self.rate,
+            "tokens": state.window_tokens,
+            "tokens_per_second": state.window_tokens / max(state.window_seconds, 1e-9),
+            "seconds": state.seconds,
+        }
+        self.log.write(entry)
+        state.window_loss, state.window_tokens, state.window_seconds = 0.0, 0, 0.0
+
+    def _validate(self) -> bool:
+        """Score the averaged weights and keep them if they are the best; True where patience is lost."""
+        state, config = self.progress, self.config
+        with self.average.applied():
+            metrics = self.workers.validate()
+            score = metrics[self.task.goal]
+            better = state.best is None or (score > state.best if self.task.higher_is_better else score < state.best)
+            if better:
+                state.best, state.best_step, state.stale, state.waited = score, state.step, 0, 0
+                save_tensors(self.folder / MODEL, unshared(self.task.model))
+            else:
+                state.stale += 1
+                state.waited += 1
+                if state.waited > config.plateau_patience:
+                    state.reduced, state.waited = state.reduced * config.plateau_factor, 0
+        self._tick(training=False)
+        self.log.write({"kind": "valid", "step": state.step, **metrics, "best": better, "seconds": state.seconds})
+        shown = "  ".join(f"{name} {value:.3f}" for name, value in metrics.items())
+        self.display.note(f"step {state.step:>6}  validation: {shown}{'  (best)' if better else ''}")
+        return config.patience is not None and state.stale >= config.patience
+
+    def _save(self) -> None:
+        tensors = {f"model.{name}": value for value, name in self.names.items()}
+        tensors |= {f"average.{name}": value for name, value in self.average.shadow.items()}
+        tensors |= dict(optimizer_tensors(self.optimizer, self.names))
+        save_checkpoint(self.folder, tensors, self.progress, self._settings())
+
+    def _restore(self) -> bool:
+        found = load_checkpoint(self.folder)
+        if found is None:
+            return False
+        tensors, self.progress, settings = found
+        for key, value in self._settings().items():
+            if settings.get(key) != value:
+                raise UserError(
+                    f"{self.folder} was trained with train.{key} = {settings.get(key)}, not {value}; resume with the "
+                    f"old value (--set train.{key}={settings.get(key)}) or train into a new folder"
+                )
+        with torch.no_grad():
+            for parameter, name in self.names.items():
+                parameter.copy_(tensors[f"model.{name}"])
+            for name, value in self.average.shadow.items():
+                value.copy_(tensors[f"average.{name}"])
+        restore_optimizer(self.optimizer, self.names, tensors)
+        return True
+
+    def _settings(self) -> dict[str, Any]:
+        """What must not change between the parts of one run."""
+        config = self.config
+        return {"seed": config.seed, "batch_tokens": config.batch_tokens, "precision": config.precision}
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        if self.config.precision == "bfloat16":
+            return torch.autocast(self.device.type, torch.bfloat16)
+        return nullcontext()
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Ctrl-C and SIGTERM finish the step and save; a second Ctrl-C stops at once."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def stop(number: int, frame: Any) -> None:
+            if self.stopping:
+                raise KeyboardInterrupt
+            self.stopping = True
+            self.display.note("stopping: saving a checkpoint first ...")
+
+        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def unshared(model: torch.nn.Module) -> dict[str, Tensor]:
+    """A model's parameters by name, each tied one once."""
+    return {name: value.detach() for name, value in model.named_parameters()}

@@ -1,0 +1,40 @@
+"""What a task hands to the trainer: batches, a loss, and metrics.
+
+A translator, a tagger or a forecaster is one class with these methods; the loop knows nothing else about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from torch import Tensor, nn
+
+Examples = np.ndarray  # (B,) numbers of examples that make a batch
+
+
+class Task(Protocol):
+    """One job to train for."""
+
+    model: nn.Module
+    goal: str  # the metric that says which weights are best ...
+    higher_is_better: bool  # ... and which way is better
+
+    def epoch(self, number: int) -> Sequence[Examples]:
+        """The batches of a pass over the data, in their order; the same for the same number."""
+
+    def size(self, examples: Examples) -> int:
+        """How many terms the loss of these examples sums: real target tokens, labels, frames ..."""
+
+    def share(self, examples: Examples, parts: int) -> list[Examples]:
+        """Split a batch into parts of about equal work."""
+
+    def loss(self, examples: Examples) -> Tensor:
+        """The summed loss, to be divided by the size of the whole batch."""
+
+    def validate(self, part: int, parts: int) -> Any:
+        """Work through one part of the validation data; anything JSON can hold."""
+
+    def score(self, results: list[Any]) -> dict[str, float]:
+        """Put the parts together into metrics; one of them is `goal`."""

@@ -1,0 +1,176 @@
+"""Several CPU processes that share each batch: the same weights, a part of the examples each, gradients summed.
+
+The weights lie in memory that all processes see, so an update made by the first is there for all. A step goes so: the
+parent sends every worker its examples over a pipe, all compute their gradients at once, each worker copies its own into
+shared memory, the parent adds them up in the order of the workers. The sum is the same every time, so a run with the
+same number of workers is repeatable to the bit.
+
+Workers are forked and thus inherit task, data and model; they end when the pipe to the parent closes.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import signal
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from harken.training.task import Examples, Task
+
+
+def seed_step(seed: int, step: int, worker: int) -> None:
+    """Random numbers are a function of seed, step and worker, so that a resumed run draws the same ones."""
+    torch.manual_seed(int(np.random.SeedSequence([seed, step, worker]).generate_state(1, np.uint64)[0] >> 1))
+
+
+def shared_like(tensors: list[Tensor]) -> list[Tensor]:
+    """Tensors of the same shapes in anonymous memory that forked processes share."""
+    sizes = [tensor.numel() * tensor.element_size() for tensor in tensors]
+    starts = np.cumsum([0] + [-(-size // 64) * 64 for size in sizes])
+    memory = mmap.mmap(-1, max(int(starts[-1]), 1))
+    return [
+        torch.frombuffer(memory, dtype=tensor.dtype, count=tensor.numel(), offset=int(start)).view(tensor.shape)
+        for tensor, start in zip(tensors, starts, strict=False)
+    ]
+
+
+class Workers:
+    """The parent's side; worker 0 is the parent itself."""
+
+    def __init__(self, task: Task, count: int, seed: int, autocast: Callable[[], Any]) -> None:
+        self.task, self.count, self.seed, self.autocast = task, count, seed, autocast
+        self.parameters = [parameter for parameter in task.model.parameters() if parameter.requires_grad]
+        self.pipes: list[Any] = []
+        self.gradients: list[list[Tensor]] = []
+        self.processes: list[Any] = []
+        if count > 1:
+            self._fork(count)
+
+    def _fork(self, count: int) -> None:
+        import multiprocessing
+        import warnings
+
+        for parameter, shared in zip(self.parameters, shared_like(self.parameters), strict=True):
+            shared.copy_(parameter.data)
+            parameter.data = shared
+        context = multiprocessing.get_context("fork")
+        for worker in range(1, count):
+            here, there = context.Pipe()
+            self.gradients.append(shared_like(self.parameters))
+            process = context.Process(target=self._serve, args=(worker, there, [*self.pipes, here]), daemon=True)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)
+                process.start()
+            there.close()
+            self.pipes.append(here)
+            self.processes.append(process)
+
+    def backward(self, step: int, batches: list[Examples], terms: int) -> float:
+        """Gradients of the mean loss over all `terms` of the batches, left in `.grad`; returns the summed loss."""
+        shares = [self.task.share(examples, self.count) for examples in batches]
+        for worker, pipe in enumerate(self.pipes, start=1):
+            pipe.send_bytes(_pack(step, terms, [share[worker] for share in shares]))
+        loss = self._compute(0, step, [share[0] for share in shares], terms)
+        for pipe, gradients in zip(self.pipes, self.gradients, strict=True):
+            loss += self._receive(pipe)
+            for parameter, gradient in zip(self.parameters, gradients, strict=True):
+                if parameter.grad is None:
+                    parameter.grad = gradient.clone()
+                else:
+                    parameter.grad.add_(gradient)
+        return loss
+
+    def validate(self) -> dict[str, float]:
+        """Share the validation data out and put the results together."""
+        for pipe in self.pipes:
+            pipe.send_bytes(b"validate")
+        results = [self._validate(0)]
+        results += [self._receive(pipe) for pipe in self.pipes]
+        return self.task.score(results)
+
+    def close(self) -> None:
+        """End the workers."""
+        for pipe in self.pipes:
+            pipe.close()
+        for process in self.processes:
+            process.join(timeout=5)
+            if process.is_alive():
+                process.kill()
+        self.pipes, self.processes = [], []
+
+    def _receive(self, pipe: Any) -> Any:
+        try:
+            answer = json.loads(pipe.recv_bytes())
+        except EOFError:
+            raise RuntimeError("a training worker died; is the machine out of memory?") from None
+        if isinstance(answer, dict) and "failed" in answer:
+            raise RuntimeError(f"a training worker failed:\n{answer['failed']}")
+        return answer
+
+    def _compute(self, worker: int, step: int, shares: list[Examples], terms: int) -> float:
+        seed_step(self.seed, step, worker)
+        for parameter in self.parameters:
+            parameter.grad = None
+        total = 0.0
+        for examples in shares:
+            if len(examples):
+                with self.autocast():
+                    loss = self.task.loss(examples)
+                (loss / terms).backward()
+                total += float(loss.detach())
+        return total
+
+    def _validate(self, worker: int) -> Any:
+        self.task.model.eval()
+        with torch.no_grad(), self.autocast():
+            result = self.task.validate(worker, self.count)
+        self.task.model.train()
+        return result
+
+    def _serve(self, worker: int, pipe: Any, parents: list[Any]) -> None:
+        """A worker's life: wait for a share, compute, answer; end when the parent goes."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for other in parents:  # or the pipes of a dead parent would stay open here
+            other.close()
+        torch.set_num_threads(1)
+        own = self.gradients[worker - 1]
+        while True:
+            try:
+                message = pipe.recv_bytes()
+            except (EOFError, OSError):
+                os._exit(0)
+            try:
+                if message == b"validate":
+                    answer: Any = self._validate(worker)
+                else:
+                    step, terms, shares = _unpack(message)
+                    answer = self._compute(worker, step, shares, terms)
+                    for parameter, gradient in zip(self.parameters, own, strict=True):
+                        if parameter.grad is None:
+                            gradient.zero_()
+                        else:
+                            gradient.copy_(parameter.grad)
+            except Exception:
+                answer = {"failed": traceback.format_exc()}
+            pipe.send_bytes(json.dumps(answer).encode())
+
+
+def _pack(step: int, terms: int, shares: list[Examples]) -> bytes:
+    head = np.array([step, terms, len(shares), *(len(share) for share in shares)], dtype=np.int64)
+    return head.tobytes() + b"".join(np.ascontiguousarray(share, dtype=np.int64).tobytes() for share in shares)
+
+
+def _unpack(message: bytes) -> tuple[int, int, list[Examples]]:
+    numbers = np.frombuffer(message, dtype=np.int64)
+    step, terms, count = (int(number) for number in numbers[:3])
+    ends = 3 + count + np.cumsum(numbers[3 : 3 + count])
+    starts = np.concatenate(([3 + count], ends[:-1]))
+    return step, terms, [numbers[a:b] for a, b in zip(starts, ends, strict=True)]

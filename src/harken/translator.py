@@ -1,0 +1,261 @@
+"""A trained translator: the model folder as an object.
+
+>>> import harken                                                  # doctest: +SKIP
+>>> model = harken.load("runs/demo")                               # doctest: +SKIP
+>>> model.translate("the black cat sleeps", beam=5).text           # doctest: +SKIP
+'le chat noir dort'
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, overload
+
+import numpy as np
+import torch
+
+from harken.data.pairs import Pair
+from harken.data.rows import pad
+from harken.data.tokenizers import Tokenizer, load_tokenizers
+from harken.data.tokens import BOS, PAD
+from harken.errors import UserError
+from harken.metrics.links import merge_subwords
+from harken.models.build import build_model
+from harken.models.encoder_decoder import EncoderDecoder
+from harken.recipe import Recipe, load_recipe
+from harken.search import Hypothesis, beam_search, greedy_search
+from harken.tasks.translate import max_lengths
+from harken.training.loop import MODEL
+from harken.translation import Translation
+
+if TYPE_CHECKING:
+    from harken.evaluation import Evaluation
+
+
+class Translator:
+    """Model, tokenizers and recipe of one folder; load it with `harken.load`."""
+
+    def __init__(
+        self, recipe: Recipe, model: EncoderDecoder, source: Tokenizer, target: Tokenizer, folder: Path | None = None
+    ) -> None:
+        self.recipe, self.folder = recipe, folder
+        self.model = model.eval()
+        self.source, self.target = source, target
+
+    @classmethod
+    def load(cls, folder: str | Path, device: str = "auto") -> Translator:
+        """Read a model folder; nothing in it can run code.
+
+        Raises:
+            UserError: the folder is none of harken's, or does not hold together.
+        """
+        from harken.training.machine import choose_device
+
+        folder = Path(folder)
+        for name in ("recipe.toml", MODEL):
+            if not (folder / name).is_file():
+                raise UserError(f"{folder} has no {name}, so it is no finished model folder; train one with harken train")
+        recipe = load_recipe(folder / "recipe.toml")
+        source, target = load_tokenizers(folder)
+        model = build_model(recipe.model, source.size, target.size)
+        load_weights(model, folder / MODEL)
+        return cls(recipe, model.to(choose_device(device)), source, target, folder)
+
+    @overload
+    def translate(self, texts: str, *, beam: int | None = None, length_penalty: float | None = None,
+                  attention: bool = True, layers: bool = False) -> Translation: ...  # fmt: skip
+    @overload
+    def translate(self, texts: Sequence[str], *, beam: int | None = None, length_penalty: float | None = None,
+                  attention: bool = True, layers: bool = False,
+                  progress: Callable[[int], None] | None = None) -> list[Translation]: ...  # fmt: skip
+
+    def translate(
+        self,
+        texts: str | Sequence[str],
+        *,
+        beam: int | None = None,
+        length_penalty: float | None = None,
+        attention: bool = True,
+        layers: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> Translation | list[Translation]:
+        """The best translation of a text, or of each of several.
+
+        Args:
+            beam: live hypotheses; 1 is greedy search. Default: what the recipe says.
+            attention: also say which source words each target word looked at.
+            layers: also give the weights of every layer and head.
+            progress: called with the number of sentences done since the last call.
+        """
+        if isinstance(texts, str):
+            return self.nbest([texts], 1, beam, length_penalty, attention, layers)[0][0]
+        found = self.nbest(texts, 1, beam, length_penalty, attention, layers, progress)
+        return [best[0] for best in found]
+
+    def nbest(
+        self,
+        texts: Sequence[str],
+        count: int,
+        beam: int | None = None,
+        length_penalty: float | None = None,
+        attention: bool = True,
+        layers: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[list[Translation]]:
+        """The `count` best translations of each text, best first."""
+        beam = max(beam or self.recipe.search.beam, count)
+        penalty = self.recipe.search.length_penalty if length_penalty is None else length_penalty
+        ids = self.source.encode_all(list(texts))
+        filled = [number for number, row in enumerate(ids) if row]
+        found = [[Translation(text, "", 0.0, np.zeros((0, len(text.split()))))] for text in texts]
+        order = sorted(filled, key=lambda number: len(ids[number]))
+        size = self.recipe.search.batch_sentences
+        for start in range(0, len(order), size):
+            chosen = order[start : start + size]
+            hypotheses = self._search([ids[number] for number in chosen], beam, count, penalty)
+            rows = [(number, hypothesis) for number, best in zip(chosen, hypotheses, strict=True) for hypothesis in best]
+            results = self._describe(texts, ids, rows, attention, layers)
+            for number in chosen:
+                found[number] = []
+            for (number, _), result in zip(rows, results, strict=True):
+                found[number].append(result)
+            if progress:
+                progress(len(chosen))
+        return found
+
+    def align(self, source: str, target: str, layers: bool = False) -> Translation:
+        """A given translation under teacher forcing: its score, and where the model looked."""
+        return self.align_all([source], [target], layers)[0]
+
+    def align_all(self, sources: Sequence[str], targets: Sequence[str], layers: bool = False) -> list[Translation]:
+        """`align` for many pairs in one batch."""
+        ids, wanted = self.source.encode_all(list(sources)), self.target.encode_all(list(targets))
+        if not all(ids) or not all(wanted):
+            raise UserError("both the sentence and its translation need at least one word")
+        rows = list(enumerate(self._forced(ids, wanted)))
+        return self._describe(sources, ids, rows, True, layers, texts_out=targets)
+
+    def evaluate(
+        self,
+        sources: Sequence[Pair] | Sequence[str],
+        references: Sequence[str] | None = None,
+        *,
+        beam: int | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> Evaluation:
+        """BLEU, chrF and, where gold alignments are there, the alignment error rate."""
+        from harken.evaluation import evaluate
+
+        started = time.perf_counter()
+        pairs = as_pairs(sources, references)
+        found = self.translate([pair.source for pair in pairs], beam=beam, attention=False, progress=progress)
+        seconds = time.perf_counter() - started
+        return evaluate(self, pairs, found, seconds)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next(self.model.parameters()).device
+
+    @torch.no_grad()
+    def _search(self, rows: list[list[int]], beam: int, count: int, penalty: float) -> list[list[Hypothesis]]:
+        source, lengths = (tensor.to(self.device) for tensor in pad(rows, eos=True))
+        state = self.model.start(source, lengths)
+        if hasattr(state, "weights"):
+            state.weights = False  # attention is read afterwards, in one pass
+        limits = max_lengths(self.recipe, lengths)
+        if beam == 1:
+            greedy = greedy_search(self.model, state, len(rows), max_lengths=limits, length_penalty=penalty)
+            return [[hypothesis] for hypothesis in greedy]
+        return beam_search(
+            self.model, state, len(rows), beam=beam, nbest=count, length_penalty=penalty, max_lengths=limits
+        )
+
+    @torch.no_grad()
+    def _describe(
+        self,
+        texts: Sequence[str],
+        ids: Sequence[list[int]],
+        rows: Sequence[tuple[int, Hypothesis]],
+        attention: bool,
+        layers: bool,
+        texts_out: Sequence[str] | None = None,
+    ) -> list[Translation]:
+        """Hypotheses as translations; their attention by reading them once under teacher forcing."""
+        outputs = texts_out or [self.target.decode(hypothesis.tokens) for _, hypothesis in rows]
+        results = [
+            Translation(texts[number], text, hypothesis.normalised)
+            for (number, hypothesis), text in zip(rows, outputs, strict=True)
+        ]
+        if not (attention or layers) or not rows:
+            return results
+        source, lengths = (tensor.to(self.device) for tensor in pad([ids[number] for number, _ in rows], eos=True))
+        target, _ = pad([[BOS, *hypothesis.tokens] for _, hypothesis in rows], eos=False)
+        weights = self.model.attention(source, lengths, target.to(self.device))  # (B, L, N, T, S)
+        if weights is None:
+            return results
+        aligned = self.model.alignment(weights).float().cpu().numpy()  # (B, T, S)
+        first = 1 if self.model.alignment_shift else 0
+        for row, ((number, hypothesis), result) in enumerate(zip(rows, results, strict=True)):
+            pieces, words = hypothesis.tokens, ids[number]
+            rectangle = aligned[row, first : first + len(pieces), : len(words)]
+            result.attention = merge_subwords(
+                rectangle,
+                self.target.word_of(pieces, result.text),
+                self.source.word_of(words, result.source),
+                len(result.target_words),
+                len(result.source_words),
+            )
+            if layers:
+                result.layers = weights[row, :, :, : len(pieces) + 1, : len(words) + 1].float().cpu().numpy()
+                result.source_pieces, result.target_pieces = self.source.pieces(words), self.target.pieces(pieces)
+        return results
+
+    @torch.no_grad()
+    def _forced(self, ids: list[list[int]], wanted: list[list[int]]) -> list[Hypothesis]:
+        """Given outputs with the score the model has for them."""
+        source, lengths = (tensor.to(self.device) for tensor in pad(ids, eos=True))
+        target, _ = pad([[BOS, *row] for row in wanted], eos=False)
+        output, _ = (tensor.to(self.device) for tensor in pad(wanted, eos=True))
+        hidden = self.model(source, lengths, target.to(self.device))
+        chances = torch.log_softmax(self.model.logits(hidden).float(), -1)  # (B, T, V)
+        chosen = chances.gather(-1, output[:, :, None])[:, :, 0]  # (B, T)
+        scores = (chosen * (output != PAD)).sum(1).tolist()
+        return [Hypothesis(row, score, score / (len(row) + 1), True) for row, score in zip(wanted, scores, strict=True)]
+
+
+def as_pairs(sources: Sequence[Pair] | Sequence[str], references: Sequence[str] | None) -> list[Pair]:
+    """Pairs from pairs, or from two lists of texts."""
+    if references is None:
+        if not all(isinstance(pair, Pair) for pair in sources):
+            raise UserError("texts to evaluate need references: pass both, or a list of pairs")
+        return [pair for pair in sources if isinstance(pair, Pair)]
+    if len(sources) != len(references):
+        raise UserError(f"{len(sources)} sources do not match {len(references)} references; give one reference a source")
+    return [Pair(str(source), reference) for source, reference in zip(sources, references, strict=True)]
+
+
+def load_weights(model: EncoderDecoder, path: Path) -> None:
+    """Put the tensors of a safetensors file into a model, every one or none.
+
+    Raises:
+        UserError: the file is damaged or belongs to another recipe.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        tensors = load_file(path)
+    except SafetensorError as problem:
+        raise UserError(f"{path} is damaged ({problem}); train the model again or copy it anew") from problem
+    parameters = dict(model.named_parameters())
+    wrong = sorted(set(tensors) ^ set(parameters)) or [
+        name for name, value in tensors.items() if value.shape != parameters[name].shape
+    ]
+    if wrong:
+        raise UserError(f"{path} does not fit the recipe.toml beside it (first difference: {wrong[0]}); was one replaced?")
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(tensors[name])

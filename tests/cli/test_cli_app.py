@@ -1,0 +1,119 @@
+"""The command as a whole: help, version, exit codes."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import typer
+
+from harken.cli.exits import guarded
+from harken.errors import UserError
+
+VERBS = ("train", "check", "recipes", "translate", "evaluate", "attention", "demo")
+
+
+def harken(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "harken", *arguments], capture_output=True, text=True, **options)
+
+
+def test_help_is_quick_and_names_every_verb() -> None:
+    spent = []
+    for _ in range(3):
+        before = os.times()
+        done = harken("--help")
+        after = os.times()
+        spent.append(after.children_user + after.children_system - before.children_user - before.children_system)
+    assert done.returncode == 0
+    assert all(f" {verb} " in done.stdout for verb in VERBS)
+    assert min(spent) < 0.5  # CPU time: the wall is shared with others
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, harken.cli.app; "
+        "print(sorted({'torch', 'numpy', 'pydantic', 'sacrebleu', 'matplotlib'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_teaches_by_example(run: Callable[..., Any], verb: str) -> None:
+    done = run(verb, "--help")
+    assert done.exit_code == 0
+    assert f"harken {verb}" in done.output.split("Examples:")[1]
+
+
+def test_version(run: Callable[..., Any]) -> None:
+    done = run("--version")
+    assert done.exit_code == 0
+    assert done.output.startswith("harken ")
+
+
+def test_usage_errors_exit_2() -> None:
+    for arguments in (("chek",), ("train",), ("translate", "x", "--beam", "0"), ("translate", "x", "--nothing")):
+        done = harken(*arguments)
+        assert done.returncode == 2, arguments
+        assert "Traceback" not in done.stderr
+        assert done.stdout == ""
+
+
+def test_a_users_mistake_is_one_sentence_and_exit_2() -> None:
+    done = harken("check", "phrasebook-transformer", "--set", "model.wdith=3")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: model.wdith")
+    assert done.stderr.count("\n") == 1
+
+
+def test_debug_shows_where_a_users_mistake_was_found() -> None:
+    done = harken("check", "nothing", env={**os.environ, "HARKEN_DEBUG": "1"})
+    assert done.returncode == 2
+    assert "Traceback" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "said"),
+    [
+        (UserError("x is wrong"), 2, "error: x is wrong\n"),
+        (KeyboardInterrupt(), 130, "\nstopped\n"),
+        (KeyboardInterrupt("go on"), 130, "\nstopped: go on\n"),
+        (BrokenPipeError(), 0, ""),
+        (typer.Exit(7), 7, ""),
+    ],
+)
+def test_ways_to_end(raised: BaseException, code: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    @guarded
+    def verb() -> None:
+        raise raised
+
+    with pytest.raises(typer.Exit) as caught:
+        verb()
+    assert caught.value.exit_code == code
+    assert capsys.readouterr().err == said
+
+
+def test_a_bug_exits_1_with_its_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    @guarded
+    def verb() -> None:
+        raise ZeroDivisionError("oh")
+
+    with pytest.raises(typer.Exit) as caught:
+        verb()
+    assert caught.value.exit_code == 1
+    message = capsys.readouterr().err
+    assert "Traceback" in message
+    assert "report" in message.splitlines()[-1]
+
+
+def test_a_closed_pipe_is_quiet() -> None:
+    command = f"'{sys.executable}' -m harken recipes phrasebook-transformer | (sleep 1; exit 0)"
+    started = time.monotonic()
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert done.stderr == ""
+    assert time.monotonic() - started < 30

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from harken.errors import UserError
+from harken.metrics import corpus_bleu, corpus_chrf
+from harken.metrics.bleu import metric_named
+
+
+def test_bleu_by_hand() -> None:
+    # 6 words; 5 of 6 unigrams, 3 of 5 bigrams, 2 of 4 trigrams, 1 of 3 four-grams are in the reference; equal lengths
+    score = corpus_bleu(["the black cat sleeps in peace"], ["the black cat sleeps at peace"])
+    assert score.value == pytest.approx(100 * math.exp(sum(map(math.log, [5 / 6, 3 / 5, 2 / 4, 1 / 3])) / 4))
+    assert score.name == "BLEU"
+    assert "tok:13a" in score.signature and "case:mixed" in score.signature and "version:" in score.signature
+
+
+def test_bleu_counts_over_the_whole_corpus_and_punishes_brevity() -> None:
+    # all n-grams found: 4 + 4 words of output, 4 + 8 of reference, so only exp(1 - 12/8) is left
+    score = corpus_bleu(["a b c d", "e f g h"], ["a b c d", "e f g h i j k l"])
+    assert score.value == pytest.approx(100 * math.exp(1 - 12 / 8))
+
+
+def test_chrf_by_hand() -> None:
+    # characters "ab" against "ac": unigrams 1 of 2 both ways, bigrams 0 of 1; over the two orders P = R = 1/4
+    score = corpus_chrf(["ab"], ["ac"])
+    assert score.value == pytest.approx(25.0, abs=1e-6)
+    assert score.name == "chrF2" and "nc:6" in score.signature
+
+
+def test_perfect_scores_read_as_a_line() -> None:
+    line = str(corpus_bleu(["one two three four"], ["one two three four"]))
+    assert line.startswith("BLEU 100.00 (nrefs:1|case:mixed")
+    assert corpus_chrf(["déjà vu"], ["déjà vu"]).value == pytest.approx(100.0)
+
+
+@pytest.mark.parametrize("score", [corpus_bleu, corpus_chrf])
+def test_lines_must_match(score: object) -> None:
+    with pytest.raises(UserError, match="2 outputs and 1 references"):
+        score(["a", "b"], ["a"])  # type: ignore[operator]
+    with pytest.raises(UserError, match="no lines"):
+        score([], [])  # type: ignore[operator]
+
+
+def test_unknown_metric() -> None:
+    with pytest.raises(UserError, match='no metric "meteor"'):
+        metric_named("meteor")

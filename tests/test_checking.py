@@ -1,0 +1,65 @@
+"""`check`: sizes, files and time of a run that has not begun."""
+
+import gzip
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harken.checking import check
+from harken.errors import UserError
+from harken.models.size import size_of
+from harken.recipe import load_recipe
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for split, lines in (("train", 3000), ("val", 3), ("test_2016_flickr", 2)):
+        for language in ("en", "de"):
+            with gzip.open(tmp_path / f"{split}.{language}.gz", "wt", encoding="utf-8") as stream:
+                stream.writelines(f"{language} word {number} here\n" for number in range(lines))
+    return tmp_path
+
+
+def test_a_built_in_recipe_is_counted() -> None:
+    recipe = load_recipe("phrasebook-transformer")
+    found = check("phrasebook-transformer")
+    assert found.parameters == size_of(recipe.model, recipe.tokenizer.size, recipe.tokenizer.size).total
+    assert found.seconds == 60 * recipe.train.max_minutes
+    assert "phrasebook (en-fr)" in found.corpus
+    assert any("max_minutes" in note for note in found.notes)
+
+
+def test_time_grows_with_the_steps() -> None:
+    few, many = (
+        check("phrasebook-transformer", ["train.max_minutes=none", f"train.max_steps={steps}"]).seconds
+        for steps in (100, 10000)
+    )
+    assert few is not None and many is not None
+    assert 0 < few < many
+
+
+def test_files_are_looked_at(folder: Path) -> None:
+    overrides = [f"data.dir={folder}", "data.pair=en-de"]
+    found = check("multi30k-transformer", overrides)
+    assert "train.en.gz and 5 more files" in found.corpus
+    assert found.tokens_per_epoch is not None and found.tokens_per_epoch > 0
+    (folder / "train.de.gz").unlink()
+    with pytest.raises(UserError, match=r"train\.de"):
+        check("multi30k-transformer", overrides)
+
+
+def test_a_short_file_is_counted_exactly(folder: Path) -> None:
+    (folder / "a.en").write_text("one two three\n" * 10)
+    (folder / "a.fr").write_text("un deux trois\n" * 10)
+    overrides = ["data.corpus=none", f"data.source={folder}/a.en", f"data.target={folder}/a.fr"]
+    found = check("phrasebook-rnn", overrides)
+    assert "about 10 lines" in found.corpus
+    assert found.tokens_per_epoch == 30
+
+
+def test_checking_needs_no_torch() -> None:
+    code = "import sys; from harken.checking import check; check('phrasebook-transformer'); print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

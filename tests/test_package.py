@@ -1,0 +1,30 @@
+"""The package itself: `import harken` is quick and lazy, and gives what it promises."""
+
+import subprocess
+import sys
+
+import pytest
+
+import harken
+
+
+def test_import_loads_nothing_heavy() -> None:
+    code = "import sys, harken; print(sorted(name for name in sys.modules if name.split('.')[0] in {'torch', 'numpy', 'pydantic', 'rich', 'typer'}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_names_come_from_where_they_are_defined() -> None:
+    from harken.checking import check
+    from harken.errors import UserError
+
+    assert harken.UserError is UserError
+    assert harken.check is check
+    assert harken.nn.__name__ == "harken.nn"
+    assert isinstance(harken.__version__, str)
+    assert set(harken.__all__) <= set(dir(harken))
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        harken.nothing  # noqa: B018

@@ -1,0 +1,226 @@
+"""Recipes: what ships loads, what is wrong is explained in one sentence, what is written reads back the same."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harken.errors import UserError
+from harken.recipe import Recipe, describe, load_recipe, recipe_names, recipe_text
+
+MULTI30K = ["data.dir=../x", "data.pair=en-de"]
+SMALL = """
+[data]
+corpus = "phrasebook"
+[model]
+architecture = "transformer"
+[train]
+max_steps = 10
+"""
+
+
+def complaint(name_or_path: str | Path, *overrides: str) -> str:
+    with pytest.raises(UserError) as caught:
+        load_recipe(name_or_path, overrides)
+    return str(caught.value)
+
+
+@pytest.fixture
+def recipe_file(tmp_path: Path) -> Path:
+    path = tmp_path / "my.toml"
+    path.write_text(SMALL, encoding="utf-8")
+    return path
+
+
+def test_the_recipes_that_ship_load_and_say_what_they_are() -> None:
+    assert recipe_names() == [
+        "multi30k-attention",
+        "multi30k-transformer",
+        "phrasebook-attention",
+        "phrasebook-rnn",
+        "phrasebook-transformer",
+    ]
+    for name in recipe_names():
+        recipe = load_recipe(name, MULTI30K if name.startswith("multi30k") else [])
+        assert recipe.source == name
+        assert recipe.model.architecture == ("transformer" if name.endswith("transformer") else "recurrent")
+        assert recipe_text(name).startswith(f"# {describe(name)}\n")
+        assert 20 < len(describe(name)) < 120
+    assert load_recipe("phrasebook-rnn").model.attention == "none"
+    assert load_recipe("phrasebook-attention").model.attention == "additive"
+
+
+def test_the_rnn_differs_from_the_attention_recipe_in_attention_alone() -> None:
+    plain, attending = (load_recipe(f"phrasebook-{name}").model_dump() for name in ("rnn", "attention"))
+    assert plain["model"].pop("attention") != attending["model"].pop("attention")
+    assert plain == attending
+
+
+@pytest.mark.parametrize("missing", [[], ["data.dir=x"], ["data.pair=en-de"]])
+def test_multi30k_says_which_keys_to_add(missing: list[str]) -> None:
+    message = complaint("multi30k-attention", *missing)
+    assert ("--set data.dir=DIR" in message) == ("data.dir=x" not in missing)
+    assert ("--set data.pair=en-de" in message) == ("data.pair=en-de" not in missing)
+
+
+def test_an_override_is_a_toml_value_or_else_a_plain_string() -> None:
+    recipe = load_recipe(
+        "phrasebook-transformer",
+        [
+            "data.name=../x y",
+            "train.betas=[0.8, 0.9]",
+            "train.clip_norm = 2.5",
+            'tokenizer.kind="bpe"',
+            "model.alignment_heads=[0,1]",
+            "train.compile=true",
+            "data.test={new = {source = 'a', target = 'b'}}",
+            "train.max_minutes=none",
+            "train.max_steps=7",
+        ],
+    )
+    assert recipe.data.name == "../x y"
+    assert recipe.train.betas == (0.8, 0.9)
+    assert recipe.train.clip_norm == 2.5
+    assert recipe.tokenizer.kind == "bpe"
+    assert recipe.model.alignment_heads == [0, 1]
+    assert recipe.train.compile is True
+    assert recipe.data.test["new"].target == "b"
+    assert (recipe.train.max_minutes, recipe.train.max_steps) == (None, 7)
+
+
+def test_the_last_override_wins_and_cannot_smuggle_in_a_second_key() -> None:
+    recipe = load_recipe("phrasebook-rnn", ["data.name=a", "data.name=1\nseed = 5"])
+    assert recipe.data.name == "1\nseed = 5"
+    assert recipe.data.seed == 1
+
+
+@pytest.mark.parametrize(
+    ("override", "parts"),
+    [
+        ("model.wdith=64", ["model.wdith", 'architecture = "transformer"', "did you mean model.width?"]),
+        ("train.lerning_rate=1", ["did you mean train.learning_rate?", "from the override train.lerning_rate=1"]),
+        ("train.beam=3", ["did you mean search.beam?"]),
+        ("model.cell=gru", ["another architecture"]),
+        ("trian.seed=3", ["trian", "did you mean train?"]),
+        ("train.qqqq=3", ["choose from", "learning_rate"]),
+        ("train.schedule=cosin", ['train.schedule is "cosin"', '"inverse_sqrt"', 'did you mean "cosine"?']),
+        ("train.max_steps=0", ["train.max_steps is 0", "at least 1"]),
+        ("train.label_smoothing=1", ["less than 1"]),
+        ("train.learning_rate=fast", ['train.learning_rate is "fast"', "a number"]),
+        ("train.batch_tokens=1.5", ["train.batch_tokens is 1.5", "a whole number"]),
+        ("train.compile=maybe", ["true or false"]),
+        ("train.betas=[0.9]", ["train.betas", "too few"]),
+        ("train=5", ["train is 5", "a table"]),
+        ("model.architecture=transfomer", ["from the override", '"transformer" or "recurrent"', "did you mean"]),
+        ("model={layers=2}", ["model.architecture is missing", '"transformer" or "recurrent"']),
+        ("data.source=3", ["data.source is 3", "a string or a list"]),
+        ("data.source=[1]", ["data.source[0] is 1", "a string"]),
+        ("model.heads=3", ["model.width 128 is not a multiple of model.heads 3", "recipe phrasebook-transformer"]),
+        ("model.tied=all", ["tokenizer.joint = true"]),
+        ("train.max_minutes=none", ["train.max_steps"]),
+        ("train.seed.x=1", ["train.seed is 1, not a table"]),
+        ("train.seed", ["section.key=value"]),
+        ("=3", ["section.key=value"]),
+        ("train..seed=3", ["section.key=value"]),
+    ],
+)
+def test_what_is_wrong_is_named_with_what_is_allowed(override: str, parts: list[str]) -> None:
+    message = complaint("phrasebook-transformer", override)
+    for part in parts:
+        assert part in message
+    assert "\n" not in message
+    assert "pydantic" not in message
+
+
+def test_suggestions_for_the_model_know_only_the_chosen_architecture() -> None:
+    assert "did you mean model.heads?" in complaint("phrasebook-transformer", "model.head=2")
+    assert "did you mean model.heads?" not in complaint("phrasebook-attention", "model.head=2")
+
+
+def test_several_problems_name_the_first_and_count_the_others(recipe_file: Path) -> None:
+    recipe_file.write_text(SMALL + "seed = -1\nclip_norm = 0\nqqq = 3\n", encoding="utf-8")
+    message = complaint(recipe_file)
+    assert f"train.clip_norm is 0 in {recipe_file}, but must be greater than 0" in message
+    assert message.endswith("(and 2 other problems after it)")
+
+
+def test_a_missing_table_is_named(recipe_file: Path) -> None:
+    recipe_file.write_text('[data]\ncorpus = "phrasebook"\n[model]\narchitecture = "recurrent"\n', encoding="utf-8")
+    assert "the table [train] is missing" in complaint(recipe_file)
+
+
+def test_names_and_files_that_are_not_there(tmp_path: Path) -> None:
+    assert "did you mean phrasebook-transformer?" in complaint("phrasebook-transformr")
+    assert "those that ship are multi30k-attention" in complaint("zzzzzz")
+    assert "nowhere.toml was not found" in complaint(tmp_path / "nowhere.toml")
+    assert "is a folder" in complaint(tmp_path)
+    (tmp_path / "recipe.toml").write_text(SMALL)
+    assert f"give {tmp_path / 'recipe.toml'}" in complaint(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        (b"[data]\ncorpus = \n", "line 2, column 10"),
+        (b"[data]\ncorpus = 'a\xff'\n", "line 2, is not valid UTF-8"),
+        (b"a = 1\na = 2\n", "line 2"),
+        (b"[data", "line 1"),
+    ],
+)
+def test_a_file_that_is_no_toml_names_its_line(recipe_file: Path, content: bytes, place: str) -> None:
+    recipe_file.write_bytes(content)
+    message = complaint(recipe_file)
+    assert str(recipe_file) in message
+    assert place in message
+
+
+def test_a_recipe_writes_and_reads_back_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.toml"
+    for name in recipe_names():
+        overrides = ["train.clip_norm=none", "data.max_characters=none", "data.test={source='a b', target='é\"'}"]
+        recipe = load_recipe(name, [*overrides, *(MULTI30K if name.startswith("multi30k") else [])])
+        assert recipe.train.clip_norm is None
+        path.write_text(recipe.to_toml(), encoding="utf-8")
+        assert load_recipe(path) == recipe
+        assert load_recipe(path).source == str(path)
+        assert load_recipe(path, ["train.seed=99"]) != recipe
+
+
+text = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20).filter(lambda value: value != "none")
+
+
+@settings(max_examples=50, deadline=None)
+@given(source=st.lists(text, min_size=1, max_size=3), name=text, rate=st.floats(1e-12, 1e6), seed=st.integers(0, 2**62))
+def test_any_value_survives_writing_and_reading(source: list[str], name: str, rate: float, seed: int) -> None:
+    recipe = Recipe.model_validate(
+        {
+            "data": {"source": source, "target": source, "test": {name: {"source": source}}},
+            "model": {"architecture": "recurrent"},
+            "train": {"max_steps": 1, "learning_rate": rate, "seed": seed},
+        }
+    )
+    assert Recipe.model_validate(tomllib.loads(recipe.to_toml())) == recipe
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(max_size=40))
+def test_any_override_is_applied_or_explained(override: str) -> None:
+    try:
+        recipe = load_recipe("phrasebook-rnn", [override])
+    except UserError as error:
+        assert str(error)
+    else:
+        assert isinstance(recipe, Recipe)
+
+
+def test_recipes_need_no_torch() -> None:
+    code = (
+        "import sys; from harken.recipe import load_recipe; load_recipe('phrasebook-transformer'); "
+        "print(sorted({'torch', 'sacrebleu', 'matplotlib', 'sentencepiece'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
