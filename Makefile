@@ -1,6 +1,9 @@
 # Two commands are enough: `make demo` and `make test`. Both set themselves up in .venv first.
 
-PYTHON ?= $(shell command -v python3.11 || command -v python3)
+# The first that runs and is new enough; an old python3 is still named, so that the message below can say so.
+PYTHON ?= $(shell for name in python3.11 python3 python3.12 python3.13; do \
+  $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { command -v $$name; exit; }; done; \
+  command -v python3)
 BIN := .venv/bin
 RUN_READY := .venv/.run-ready
 DEV_READY := .venv/.dev-ready

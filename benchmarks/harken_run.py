@@ -60,12 +60,16 @@ def run_harken(bench: Bench, architecture: str, extra: list[str], bleu: bool = F
     given = [f"{key}={value}" for key, value in settings.items()] + extra
     command = [*harken_command(), "train", recipe, "--out", str(model)]
     command += [part for setting in given for part in ("--set", setting)]
-    result = Measurement("harken", architecture, "own choice", command)
+    result = Measurement("harken", architecture, "own choice", "own choice", command)
     shutil.rmtree(model, ignore_errors=True)  # an earlier run's lines are not this run's
     if bench.run(result, harken_environment()):
         read_speed(result, model / "metrics.jsonl", harken_speed)
     if (model / "recipe.toml").exists():
         result.settings = tomllib.loads((model / "recipe.toml").read_text())
+        chosen = result.settings.get("train", {})
+        result.dtype = str(chosen.get("precision", result.dtype))
+        if "threads" in chosen:
+            result.threads = f"{chosen.get('workers', 1)} workers x {chosen['threads']}"
     if bleu and result.problem is None:
         harken_bleu(result, model, bench.raw)
     return result

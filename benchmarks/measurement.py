@@ -4,6 +4,8 @@ A tool that failed still gives a `Measurement`, with the reason in `problem`: on
 """
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -24,6 +26,7 @@ class Measurement:
     tool: str
     architecture: str
     threads: str
+    dtype: str
     command: list[str]
     speed: Speed | None = None
     bleu: float | None = None
@@ -47,15 +50,21 @@ class Bench:
     def watched(self, command: list[str], environment: dict[str, str]) -> tuple[int, list[dict[str, Any]], str]:
         """Runs the command under the load check; returns status, the JSON lines printed, and the end of the output."""
         whole = [sys.executable, str(self.scripts / "with_load_check.py"), *command]
-        done = subprocess.run(
+        process = subprocess.Popen(
             whole,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
             env=environment | {"WAIT_IDLE": str(self.wait_idle)},
-            timeout=self.wait_idle + self.seconds + STOP_SLACK,
+            start_new_session=True,  # so that a run that hangs can be ended with all it started
         )
-        rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-        return done.returncode, rows, " | ".join((done.stdout + done.stderr).strip().splitlines()[-3:])
+        try:
+            output, errors = process.communicate(timeout=self.wait_idle + self.seconds + STOP_SLACK)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+        rows = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+        return process.returncode, rows, " | ".join((output + errors).strip().splitlines()[-3:])
 
     def run(self, measurement: Measurement, environment: dict[str, str]) -> bool:
         """Runs the measurement's command and notes load and problem; whether it ended well."""

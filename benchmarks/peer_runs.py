@@ -19,7 +19,7 @@ def run_joeynmt(bench: Bench, python: Path, architecture: str, threads: int, ble
     if architecture == "recurrent":
         command += ["--arch", "rnn", "--rnn", "lstm", "--hidden", "512"]
     environment = clean_environment(OMP_NUM_THREADS=str(threads))
-    result = Measurement("joeynmt", architecture, str(threads), command)
+    result = Measurement("joeynmt", architecture, str(threads), "float32", command)
     shutil.rmtree(model, ignore_errors=True)  # an earlier run's log is not this run's
     if bench.run(result, environment):
         read_speed(result, model / "train.log", joey_speed)
@@ -37,7 +37,7 @@ def run_eole(bench: Bench, python: Path, architecture: str, threads: int, bleu: 
     command += ["--batch", str(BATCH_TOKENS), "--arch", "rnn" if architecture == "recurrent" else "transformer"]
     command += ["--save-steps", "50"] if bleu else []
     environment = clean_environment(OMP_NUM_THREADS=str(threads))
-    result = Measurement("eole", architecture, str(threads), command)
+    result = Measurement("eole", architecture, str(threads), "float32", command)
     shutil.rmtree(model, ignore_errors=True)
     if bench.run(result, environment):
         read_speed(result, model / "train.log", eole_speed)

@@ -29,7 +29,7 @@ class Peer:
 
 
 PEERS = {
-    # joeynmt forgets to require importlib_metadata and does not run with newer sentencepiece.
+    # joeynmt forgets to require importlib_metadata, and needs the older sentencepiece.
     "joeynmt": Peer("joeynmt", ((TORCH,), ("joeynmt==2.3.0",), ("importlib_metadata", "sentencepiece==0.2.0"))),
     # the eole command does not start without aiohttp.
     "eole": Peer("eole", ((TORCH,), ("eole==0.6.4", "aiohttp"))),

@@ -1,6 +1,6 @@
 """Trains JoeyNMT, eole and harken on the same Multi30k de-en in one run and writes the ratio of their speeds.
 
-    python benchmarks/peers.py                          # speed: about 15 minutes on 2 quiet cores
+    python benchmarks/peers.py                          # speed: about 20 minutes on 2 quiet cores
     python benchmarks/peers.py --bleu-at 390            # quality: harken's BLEU after 390 s of training
     python benchmarks/peers.py --bleu-at 390 --peers-bleu
 
@@ -46,7 +46,7 @@ def arguments() -> argparse.Namespace:
 def say(item: Measurement) -> None:
     """One line for each run, as soon as it is over."""
     speed = f"{item.speed.tokens_per_second:,.0f} target tokens/s" if item.speed else "no speed"
-    parts = [f"{item.tool:8} {item.architecture:12} threads {item.threads:10} {speed}"]
+    parts = [f"{item.tool:8} {item.architecture:12} threads {item.threads:13} {item.dtype:9} {speed}"]
     parts += [f"BLEU {item.bleu:.1f}"] if item.bleu is not None else []
     parts += [f"foreign CPU share {item.load['foreign_share']}"] if "foreign_share" in item.load else []
     parts += [f"PROBLEM: {item.problem}"] if item.problem else []
@@ -72,6 +72,9 @@ def measure_speed(options: argparse.Namespace, bench: Bench, pythons: dict[str, 
         if "harken" in options.tools:
             results.append(run_harken(bench, model, options.set))
             say(results[-1])
+            if results[-1].speed and results[-1].dtype != "float32":  # like for like beside its own choice
+                results.append(run_harken(bench, model, [*options.set, "train.precision=float32"]))
+                say(results[-1])
     return results
 
 
@@ -110,9 +113,13 @@ def main() -> int:
         pythons[tool] = python
         versions[tool] = {name: found[name] for name in (tool, "torch", "numpy", "sentencepiece") if name in found}
     raw, prepared = work / "raw", work / "prepared"
-    unpack(options.data, raw, ("de", "en"))
-    if pythons:
-        prepare(next(iter(pythons.values())), options.peers.resolve(), raw, prepared)
+    try:
+        unpack(options.data, raw, ("de", "en"))
+        if pythons:
+            prepare(next(iter(pythons.values())), options.peers.resolve(), raw, prepared)
+    except (SetupError, OSError) as error:
+        print(f"Multi30k could not be prepared: {error}")
+        return 1
     seconds = options.bleu_at or options.seconds
     bench = Bench(options.peers.resolve(), work, raw, prepared, seconds, options.wait_idle)
     results = (measure_bleu if options.bleu_at else measure_speed)(options, bench, pythons)
@@ -128,7 +135,7 @@ def main() -> int:
     places |= {"$REPO": ROOT, "$SHARED": ROOT.parent / "shared"}
     for row in ratios(results):
         peer = f"{row['peer']} at {row['threads']} threads"
-        print(f"{row['architecture']}: harken is {row['ratio']}x {peer}, aim {row['aim']}")
+        print(f"{row['architecture']}: harken ({row['dtype']}) is {row['ratio']}x {peer}, aim {row['aim']}")
     print(f"record: {write_record(options.records, record, results, places)}")
     return 1 if any(item.problem for item in results) else 0
 

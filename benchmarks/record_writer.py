@@ -41,21 +41,19 @@ def portable(text: str, places: dict[str, Path]) -> str:
 
 
 def ratios(measurements: Sequence[Measurement]) -> list[dict[str, Any]]:
-    """harken over each peer at the peer's best thread setting, with the ratio aimed at where there is one."""
-    best: dict[tuple[str, str], Measurement] = {}
+    """Each run of harken over each peer at the peer's best thread setting, with the aim where there is one."""
+    best: dict[tuple[str, str], tuple[float, Measurement]] = {}
     for item in measurements:
         key = (item.architecture, item.tool)
-        fastest = best[key].speed if key in best else None
-        if item.speed and (fastest is None or item.speed.tokens_per_second > fastest.tokens_per_second):
-            best[key] = item
+        if item.tool != "harken" and item.speed and item.speed.tokens_per_second > best.get(key, (0.0,))[0]:
+            best[key] = (item.speed.tokens_per_second, item)
     rows = []
-    for (architecture, tool), peer in best.items():
-        own = best.get((architecture, "harken"))
-        if tool == "harken" or own is None or own.speed is None or peer.speed is None:
-            continue
-        ratio = own.speed.tokens_per_second / peer.speed.tokens_per_second
-        row = {"architecture": architecture, "peer": tool, "threads": peer.threads, "ratio": round(ratio, 2)}
-        rows.append(row | {"aim": TARGETS.get((architecture, tool))})
+    for own in measurements:
+        for (architecture, tool), (rate, peer) in best.items():
+            if own.tool == "harken" and own.speed and own.architecture == architecture:
+                names = {"architecture": architecture, "peer": tool, "threads": peer.threads, "dtype": own.dtype}
+                ratio = round(own.speed.tokens_per_second / rate, 2)
+                rows.append({**names, "ratio": ratio, "aim": TARGETS.get((architecture, tool))})
     return rows
 
 
@@ -69,32 +67,31 @@ def measurement_row(item: Measurement) -> list[Any]:
     """One line of the table of runs; a failed run shows its problem where the speed would be."""
     share = item.load.get("foreign_share")
     load = "-" if share is None else f"{share:.3f}" + (" (polluted)" if share > POLLUTED else "")
+    name = [item.architecture, item.tool, item.threads, item.dtype]
     if item.speed is None:
-        return [
-            item.architecture,
-            item.tool,
-            item.threads,
-            (item.problem or "-").replace("|", "/"),
-            "-",
-            "-",
-            "-",
-            load,
-        ]
+        return [*name, (item.problem or "-").replace("|", "/"), "-", "-", "-", load]
     speed = item.speed
     figures = [speed.tokens_per_second, speed.mean_tokens_per_second, speed.target_tokens_per_step, speed.lines]
-    return [item.architecture, item.tool, item.threads, *figures, load]
+    return [*name, *figures, load]
 
 
 def markdown(record: dict[str, Any], measurements: Sequence[Measurement]) -> str:
     """The record for people."""
-    head = ["model", "tool", "threads", "target tokens/s", "mean", "target tokens/step", "lines", "foreign CPU share"]
+    head = ["model", "tool", "threads", "dtype", "target tokens/s", "mean"]
+    head += ["target tokens/step", "lines", "foreign CPU share"]
     parts = [f"# Training against the peers on CPU, {record['date']}"]
     if record["ratios"]:
         rows = [
-            [row["architecture"], f"harken / {row['peer']} ({row['threads']} threads)", row["ratio"], row["aim"] or "-"]
+            [
+                row["architecture"],
+                row["dtype"],
+                f"{row['peer']}, {row['threads']} threads",
+                row["ratio"],
+                row["aim"] or "-",
+            ]
             for row in record["ratios"]
         ]
-        parts.append(table(["model", "ratio of", "measured", "aim"], rows))
+        parts.append(table(["model", "harken in", "over float32", "ratio", "aim"], rows))
     parts.append(table(head, [measurement_row(item) for item in measurements]))
     scored = [[item.tool, item.load.get("wall_s"), item.bleu] for item in measurements if item.bleu is not None]
     if scored:
@@ -103,7 +100,7 @@ def markdown(record: dict[str, Any], measurements: Sequence[Measurement]) -> str
     cpu = record["processor"]
     facts = [
         f"{record['tokens']}.",
-        f"CPU: {cpu['model']} ({', '.join(cpu['flags'])}), {cpu['cores_used']} cores; peers in float32.",
+        f"CPU: {cpu['model']} ({', '.join(cpu['flags'])}), {cpu['cores_used']} cores.",
         f"{record['seconds']:g} s for each run; a foreign CPU share above {POLLUTED} marks a number not to be trusted.",
         *[f"{tool}: {', '.join(f'{k} {v}' for k, v in found.items())}" for tool, found in record["versions"].items()],
         *[f"{name}: not run, {reason}" for name, reason in record["skipped"].items()],

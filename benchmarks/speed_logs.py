@@ -80,15 +80,15 @@ def eole_speed(log: str) -> Speed:
     return summarise([rate for _, _, rate in rows], steps, [size for _, size, _ in rows], "eole's train.log")
 
 
-def train_lines(metrics: str) -> list[dict[str, Any]]:
-    """The `"kind": "train"` lines of metrics.jsonl; a last line cut short by the end of the run is passed over."""
+def metric_lines(metrics: str) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl; a last line cut short by the end of the run is passed over."""
     rows = []
     for line in metrics.splitlines():
         try:
             row = json.loads(line)
         except json.JSONDecodeError:
             continue
-        if isinstance(row, dict) and row.get("kind") == "train" and "tokens" in row and "step" in row:
+        if isinstance(row, dict):
             rows.append(row)
     return rows
 
@@ -97,12 +97,16 @@ def harken_speed(metrics: str) -> Speed:
     """Reads metrics.jsonl: per line, tokens since the line before over the training seconds since then.
 
     A line's own `tokens_per_second` is used only where `seconds` is missing or stands still: dividing here means that
-    time spent between two lines counts against harken even where its own rate leaves it out.
+    time spent between two lines counts against harken even where its own rate leaves it out. Only validation does not:
+    a "valid" line has the seconds at its end, and the next train line is counted from there.
     """
     rates, per_step = [], []
     step, seconds = 0, 0.0
-    rows = train_lines(metrics)
-    for row in rows:
+    for row in metric_lines(metrics):
+        if row.get("kind") == "valid":
+            seconds = max(seconds, float(row.get("seconds", 0.0)))
+        if row.get("kind") != "train" or "tokens" not in row or "step" not in row:
+            continue
         elapsed = float(row.get("seconds", seconds)) - seconds
         if elapsed > 0:
             rates.append(row["tokens"] / elapsed)

@@ -44,10 +44,10 @@ class Recipe(BaseModel):
 
     task: Literal["translate"] = Field("translate", description="the job the model learns")
     data: DataConfig = Field(description="where the sentence pairs come from")
-    tokenizer: TokenizerConfig = Field(default_factory=TokenizerConfig, description="how text becomes ids")
+    tokenizer: TokenizerConfig = Field(TokenizerConfig.model_validate({}), description="how text becomes ids")
     model: ModelConfig = Field(description="the network; begin with architecture")
     train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")
-    search: SearchConfig = Field(default_factory=SearchConfig, description="how an output is looked for")
+    search: SearchConfig = Field(SearchConfig.model_validate({}), description="how an output is looked for")
 
     _source: str | None = PrivateAttr(None)
 
@@ -109,7 +109,8 @@ def _require_data(recipe: Recipe, origin: str) -> None:
     data = recipe.data
     if data.corpus or data.source or data.target:
         return
-    missing = [f"--set {key}" for key, value in (("data.dir=DIR", data.dir), ("data.pair=en-de", data.pair)) if not value]
+    wanted = (("--set data.dir=DIR", data.dir), ("--set data.pair=en-de", data.pair))
+    missing = [what for what, value in wanted if not value]
     if missing:
         raise UserError(
             f"{origin} does not say where its data is: add {' '.join(missing)} (DIR is a folder with train.en.gz, "
@@ -192,7 +193,8 @@ def _apply(values: dict[str, Any], override: str) -> tuple[str, str]:
     for depth, part in enumerate(parts[:-1], 1):
         table = table.setdefault(part, {})
         if not isinstance(table, dict):
-            raise UserError(f"the override {override!r} does not fit: {'.'.join(parts[:depth])} is {table!r}, not a table")
+            place = ".".join(parts[:depth])
+            raise UserError(f"the override {override!r} does not fit: {place} is {table!r}, not a table")
     table[parts[-1]] = _value(text.strip())
     return ".".join(parts), override
 

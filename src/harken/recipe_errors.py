@@ -151,9 +151,9 @@ def _path(location: Location, values: Any) -> list[str | int]:
     path: list[str | int] = []
     for position, item in enumerate(location):
         last = position == len(location) - 1
-        if isinstance(values, Mapping) and item in values:
-            values = values[item]
-        elif isinstance(values, (list, tuple)) and isinstance(item, int) and item < len(values):
+        in_table = isinstance(values, Mapping) and item in values
+        in_list = isinstance(values, (list, tuple)) and isinstance(item, int) and item < len(values)
+        if in_table or in_list:
             values = values[item]
         elif not (last and isinstance(values, Mapping)):
             continue

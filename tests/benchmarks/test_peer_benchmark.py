@@ -43,6 +43,13 @@ def test_harken_speed_falls_back_on_the_lines_own_rate() -> None:
     assert harken_speed("\n".join(map(json.dumps, rows))).tokens_per_second == 30.0
 
 
+def test_validation_time_is_left_out() -> None:
+    rows = [{"kind": "train", "step": i, "tokens": 60, "seconds": 10.0 * i} for i in (1, 2, 3)]
+    rows.insert(1, {"kind": "valid", "step": 1, "seconds": 16.0})
+    rows.insert(3, {"kind": "valid", "step": 2, "seconds": 26.0})
+    assert harken_speed("\n".join(map(json.dumps, rows))).tokens_per_second == 15.0
+
+
 def test_one_line_is_too_few() -> None:
     with pytest.raises(NoSpeed, match="has 1 speed lines"):
         harken_speed(metrics([10.0]))
@@ -69,23 +76,23 @@ def test_eole_speed_reads_the_target_side() -> None:
 
 def measured(tool: str, threads: str, rate: float) -> Measurement:
     speed = Speed(rate, rate, lines=9, steps=90, target_tokens_per_step=500.0)
-    return Measurement(tool, "transformer", threads, ["run", tool], speed, load={"foreign_share": 0.2})
+    return Measurement(tool, "transformer", threads, "float32", ["run", tool], speed, load={"foreign_share": 0.2})
 
 
 def test_the_ratio_is_to_the_peers_best_thread_setting() -> None:
     runs = [measured("joeynmt", "1", 800.0), measured("joeynmt", "2", 1000.0), measured("harken", "own choice", 4000.0)]
-    row = {"architecture": "transformer", "peer": "joeynmt", "threads": "2", "ratio": 4.0, "aim": 3.0}
-    assert ratios(runs) == [row]
+    row = {"architecture": "transformer", "peer": "joeynmt", "threads": "2", "dtype": "float32"}
+    assert ratios(runs) == [row | {"ratio": 4.0, "aim": 3.0}]
 
 
 def test_the_record_marks_pollution_and_names_no_folder_of_this_machine(tmp_path: Path) -> None:
     runs = [measured("eole", "1", 2000.0), measured("harken", "own choice", 3000.0)]
     runs[0].command = [str(tmp_path / "venvs" / "python"), "train"]
-    runs.append(Measurement("joeynmt", "transformer", "1", ["x"], problem="ended | badly"))
+    runs.append(Measurement("joeynmt", "transformer", "1", "float32", ["x"], problem="ended | badly"))
     record = {"name": "trial", "command": "python peers.py", "seconds": 9, "versions": {}, "skipped": {"a": "b"}}
     path = write_record(tmp_path / "records", record, runs, {"$WORK": tmp_path})
     text = path.read_text()
-    assert "0.200 (polluted)" in text and "ended / badly" in text and "harken / eole (1 threads) | 1.5 | 1.25" in text
+    assert "0.200 (polluted)" in text and "ended / badly" in text and "float32 | eole, 1 threads | 1.5 | 1.25" in text
     assert "$WORK/venvs/python train" in text and str(tmp_path) not in text + path.with_suffix(".json").read_text()
     assert json.loads(path.with_suffix(".json").read_text())["measurements"][1]["speed"]["tokens_per_second"] == 3000.0
 

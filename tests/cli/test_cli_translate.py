@@ -59,7 +59,7 @@ def test_scores_and_nbest(api: Any, run: Callable[..., Any], model: Path) -> Non
     ]
 
 
-def test_nbest_leaves_the_beam_to_the_model_but_does_not_fit_into_a_narrower_one(api: Any, run: Callable[..., Any], model: Path) -> None:
+def test_nbest_needs_no_beam_but_does_not_fit_a_narrower_one(api: Any, run: Callable[..., Any], model: Path) -> None:
     assert run("translate", model, "--nbest", 9, stdin="a\n").exit_code == 0
     assert api.loaded[0].calls[0][1] == {"count": 9, "beam": None, "attention": False}
     refused = run("translate", model, "--nbest", 9, "--beam", 3, stdin="a\n")
@@ -67,9 +67,7 @@ def test_nbest_leaves_the_beam_to_the_model_but_does_not_fit_into_a_narrower_one
     assert "--beam 9" in refused.stderr
 
 
-def test_alignments_are_written_line_by_line(
-    api: Any, run: Callable[..., Any], model: Path, tmp_path: Path
-) -> None:
+def test_alignments_are_written_line_by_line(api: Any, run: Callable[..., Any], model: Path, tmp_path: Path) -> None:
     links = tmp_path / "links.txt"
     done = run("translate", model, "--alignments", links, stdin=TEXT)
     assert done.exit_code == 0

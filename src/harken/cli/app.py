@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -23,7 +24,7 @@ app = typer.Typer(
     epilog="Begin with: harken demo\n\nThen: harken recipes, harken train RECIPE --out DIR, harken translate DIR",
 )
 
-EXAMPLES = {
+EXAMPLES: dict[Callable[..., None], str] = {
     train: "harken train phrasebook-attention --out runs/attention\n\n"
     "harken train my.toml --out runs/mine --set train.max_minutes=30 --set data.source=train.en\n\n"
     "harken train my.toml --out runs/mine --resume      (after Ctrl-C, a crash or a power cut)",

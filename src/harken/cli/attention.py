@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from harken.cli.options import Beam, ModelFolder
 from harken.cli.printing import tell
 from harken.errors import UserError
 
@@ -14,7 +15,7 @@ ENDINGS = (".html", ".svg", ".png")
 
 
 def attention(
-    model: Annotated[Path, typer.Argument(help="Model folder.")],
+    model: ModelFolder,
     sentence: Annotated[str, typer.Argument(help="A sentence of the source language, in quotes.")],
     target: Annotated[
         str | None, typer.Option(help="Read this translation instead of the model's own (teacher forcing).")
@@ -23,7 +24,7 @@ def attention(
     layers: Annotated[
         bool, typer.Option("--layers", help="Every layer and head, over subword pieces (--out: .html).")
     ] = False,
-    beam: Annotated[int | None, typer.Option(min=1, help="Live hypotheses; 1 is greedy. Default: the recipe's.")] = None,
+    beam: Beam = None,
 ) -> None:
     """Translate one sentence and draw its alignment map: source across, target down, weight by shade."""
     if not sentence.strip():
@@ -45,8 +46,7 @@ def attention(
         grid = best.grid()
         for layer in range(grid.layers.shape[0]):
             for head in range(grid.layers.shape[1]):
-                picture = grid.map(layer, head)
-                print(f"{picture.heading}\n{picture.to_terminal()}\n")
+                print(f"{grid.map(layer, head).to_terminal()}\n")
     else:
         print(best.map().to_terminal())
     if out is not None:

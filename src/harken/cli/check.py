@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
 
-import typer
-
+from harken.cli.options import AsJson, Overrides, RecipeName
 from harken.cli.printing import bytes_in_words, print_table, seconds_in_words
 
 
 def check(
-    recipe: Annotated[str, typer.Argument(help="A recipe that ships (`harken recipes` lists them) or a TOML file.")],
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="A.B=C", help="Change one value of the recipe; may be given many times."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    recipe: RecipeName,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
 ) -> None:
     """Check a recipe's keys, files and shapes, and estimate parameters, memory and time, without training."""
     from harken.checking import check as run

@@ -16,6 +16,7 @@ from harken.errors import UserError
 if TYPE_CHECKING:
     from harken.translator import Translator
 
+DEFAULT_OUT = Path("runs/demo")
 RECIPE = "phrasebook-transformer"
 SENTENCES = (  # each shows one thing that French does otherwise
     "the black cat sleeps",  # the adjective stands behind the noun
@@ -28,9 +29,9 @@ PICTURED = 2  # the sentence whose alignment is drawn
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the model and the pictures; a finished one is used again.")] = Path(
-        "runs/demo"
-    ),
+    out: Annotated[
+        Path, typer.Option(help="Folder for the model and pictures; a finished one is reused.")
+    ] = DEFAULT_OUT,
 ) -> None:
     """Train a translator in about two minutes, score it, and draw what it looks at."""
     translator = trained(out)

@@ -5,41 +5,41 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harken.cli.options import AsJson, Beam, ModelFolder
 from harken.cli.printing import counting, print_table, tell
 from harken.errors import UserError
 
 if TYPE_CHECKING:
     from harken.data.pairs import Pair
+    from harken.recipe import Recipe
 
 
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="Model folder.")],
+    model: ModelFolder,
     source: Annotated[Path | None, typer.Option(help="Text to translate, one sentence a line (.gz, .xz too).")] = None,
     reference: Annotated[Path | None, typer.Option(help="Its right translation, line by line.")] = None,
     split: Annotated[
-        str | None, typer.Option(help="Instead of files: a split of the model's own corpus (test, valid, test-long ...).")
+        str | None, typer.Option(help="Instead of files: a split of the model's corpus: test, valid, test-long ...")
     ] = None,
     compare: Annotated[
         Path | None, typer.Option(help="Another model folder, or a file of translations, for a paired bootstrap test.")
     ] = None,
-    beam: Annotated[int | None, typer.Option(min=1, help="Live hypotheses; 1 is greedy. Default: the recipe's.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    beam: Beam = None,
+    as_json: AsJson = False,
 ) -> None:
     """Score a model on two aligned files, or on a split of its own corpus (`test`, where nothing is said)."""
     if (source is None) != (reference is None):
         raise UserError("--source and --reference go together; give both, or neither and a --split")
     if source is not None and split is not None:
         raise UserError("--split and --source were both given; keep one of them")
-    pairs = None if source is None or reference is None else read_pairs(source, reference)
     from harken.api import load
 
     translator = load(model)
-    if pairs is None:
-        pairs = split_of(translator.recipe, split or "test")
+    pairs = read_pairs(source, reference) if source and reference else split_of(translator.recipe, split or "test")
     with counting("sentences", total=len(pairs)) as tick:
         result = translator.evaluate(pairs, beam=beam, progress=tick)
     report = {"model": str(model), **result.to_dict()}
@@ -71,7 +71,7 @@ def evaluate(
     print_table(("metric", "value", ""), rows)
 
 
-def read_pairs(source: Path, reference: Path) -> list[Pair]:
+def read_pairs(source: Path, reference: Path) -> Sequence[Pair]:
     """Two aligned files as pairs.
 
     Raises:
@@ -91,7 +91,7 @@ def read_pairs(source: Path, reference: Path) -> list[Pair]:
     return [Pair(one, other) for one, other in zip(sources, references, strict=True)]
 
 
-def split_of(recipe: Any, split: str) -> Sequence[Pair]:
+def split_of(recipe: Recipe, split: str) -> Sequence[Pair]:
     """A split of the corpus that a model was trained on.
 
     Raises:
@@ -105,7 +105,8 @@ def split_of(recipe: Any, split: str) -> Sequence[Pair]:
         return next(iter(corpus.tests.values()))
     if split not in splits:
         raise UserError(
-            f"{corpus.name} has no split {split!r}; choose --split {' or '.join(splits)}, or give --source and --reference"
+            f"{corpus.name} has no split {split!r}; choose --split {' or '.join(splits)}, "
+            "or give --source and --reference"
         )
     return splits[split]
 
@@ -116,9 +117,8 @@ def other_translations(other: Path, pairs: Sequence[Pair], beam: int | None) -> 
         from harken.api import load
 
         with counting("sentences", total=len(pairs)) as tick:
-            found = load(other).translate(
-                [pair.source for pair in pairs], beam=beam, attention=False, progress=tick
-            )
+            sources = [pair.source for pair in pairs]
+            found = load(other).translate(sources, beam=beam, attention=False, progress=tick)
         return [translation.text for translation in found]
     from harken.data.files import read_lines
 

@@ -49,7 +49,7 @@ def seconds_in_words(seconds: float) -> str:
 
 @contextmanager
 def counting(what: str, wanted: bool = True, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """A live count on stderr for a person who waits; gives a function to call with what was done since the last call."""
+    """A live count on stderr for a person who waits; call what it gives with the number done since the last call."""
     if not wanted or not sys.stderr.isatty():
         yield lambda done: None
         return

@@ -20,7 +20,7 @@ def recipes(
 
     if name is None:
         if out is not None:
-            raise UserError("--out needs the name of a recipe, such as: harken recipes phrasebook-transformer --out my.toml")
+            raise UserError("--out needs a recipe's name, such as: harken recipes phrasebook-transformer --out my.toml")
         print_table(("recipe", "what it trains"), [(known, describe(known)) for known in recipe_names()])
         return
     text = recipe_text(name)

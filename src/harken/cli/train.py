@@ -8,17 +8,15 @@ from typing import Annotated
 
 import typer
 
+from harken.cli.options import Overrides, RecipeName
 from harken.cli.printing import tell
 from harken.errors import UserError
 
 
 def train(
-    recipe: Annotated[str, typer.Argument(help="A recipe that ships (`harken recipes` lists them) or a TOML file.")],
+    recipe: RecipeName,
     out: Annotated[Path, typer.Option(help="Folder for the model; everything a run leaves behind is in it.")],
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="A.B=C", help="Change one value of the recipe; may be given many times."),
-    ] = None,
+    overrides: Overrides = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in the folder.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:

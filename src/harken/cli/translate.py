@@ -5,7 +5,7 @@ Formats, one for each use:
     plain      text                              one line for each line; an empty line stays empty
     --scores   text TAB score
     --nbest N  index ||| text ||| score          N lines for each line, best first; index counts lines from 0
-    --json     {"source": ..., "translations": [{"text": ..., "score": ..., "alignment": [[i, j], ...]}, ...]} on each line
+    --json     {"source": ..., "translations": [{"text": ..., "score": ..., "alignment": [[i, j], ...]}, ...]}
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from harken.cli.options import AsJson, Beam, ModelFolder
 from harken.cli.printing import counting
 from harken.errors import UserError
 
@@ -31,15 +32,15 @@ BATCH = 256  # lines read before they are translated; the search sorts them by l
 
 
 def translate(
-    model: Annotated[Path, typer.Argument(help="Model folder.")],
-    file: Annotated[Path | None, typer.Argument(help="Text file, one sentence a line (.gz, .xz too); or stdin.")] = None,
-    beam: Annotated[int | None, typer.Option(min=1, help="Live hypotheses; 1 is greedy. Default: the recipe's.")] = None,
+    model: ModelFolder,
+    file: Annotated[Path | None, typer.Argument(help="Text, one sentence a line (.gz, .xz too); or stdin.")] = None,
+    beam: Beam = None,
     nbest: Annotated[int, typer.Option(min=1, help="Translations of each line, as index ||| text ||| score.")] = 1,
     scores: Annotated[bool, typer.Option("--scores", help="Add a tab and the score to each line.")] = False,
     alignments: Annotated[
         Path | None, typer.Option(help="Write word alignments (Pharaoh: i-j, source-target, from 0) to this file.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each line.")] = False,
+    as_json: AsJson = False,
     batch: Annotated[int | None, typer.Option(min=1, help="Lines translated together. Default: 256; typed: 1.")] = None,
 ) -> None:
     """Translate text: one line out for every line in. A closed pipe or the end of the input ends it."""
@@ -62,7 +63,7 @@ def translate(
             for source, found in zip(chunk, results, strict=True):
                 write(index, source, found)
                 if links is not None:
-                    links.writelines(f"{pharaoh(best, model)}\n" for best in found or [None])
+                    links.writelines(f"{line}\n" for line in [pharaoh(best, model) for best in found] or [""])
                 index += 1
             sys.stdout.flush()
             tick(len(chunk))
@@ -116,16 +117,14 @@ def one_line(text: str) -> str:
     return " ".join(text.split("\n"))
 
 
-def pharaoh(translation: Translation | None, model: Path) -> str:
-    """`0-0 1-2`: source word, target word; empty for an empty line.
+def pharaoh(translation: Translation, model: Path) -> str:
+    """`0-0 1-2`: source word, target word.
 
     Raises:
         UserError: the model has no attention to read links from.
     """
-    if translation is None:
-        return ""
     if translation.attention is None:
-        raise UserError(f"{model} has no attention to read alignments from; leave --alignments out, or train one that has")
+        raise UserError(f"{model} has no attention to read alignments from; leave --alignments out")
     return " ".join(f"{i}-{j}" for i, j in translation.alignment())
 
 

@@ -33,7 +33,7 @@ class TransformerConfig(_Model):
     )
     alignment_heads: list[int] | None = Field(None, description="heads of that layer to average; all where not given")
     alignment_shift: bool = Field(
-        True, description="read a word's alignment where the decoder reads the word, not where it predicts it"
+        False, description="read a word's alignment where the decoder reads the word, not where it predicts it"
     )
 
     @model_validator(mode="after")

@@ -55,11 +55,14 @@ class EncoderDecoder(nn.Module, ABC):
             self.output_weight = self.target_embedding.weight
 
     @abstractmethod
-    def forward(self, source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
-        """Source (B, S), target so far (B, T), BOS first -> hidden states (B, T, D) before the output layer."""
+    def forward(self, source: Tensor, lengths: Tensor | None, target: Tensor) -> Tensor:
+        """Source (B, S), target so far (B, T), BOS first -> hidden states (B, T, D) before the output layer.
+
+        Lengths (B,) say where padding begins in each source; None says that there is none.
+        """
 
     @abstractmethod
-    def start(self, source: Tensor, lengths: Tensor) -> State:
+    def start(self, source: Tensor, lengths: Tensor | None) -> State:
         """Read the sources; the state before the first token."""
 
     @abstractmethod
@@ -67,7 +70,7 @@ class EncoderDecoder(nn.Module, ABC):
         """Tokens (B,) -> logits (B, V), the next state, attention (B, S) where there is any."""
 
     @abstractmethod
-    def attention(self, source: Tensor, lengths: Tensor, target: Tensor) -> Tensor | None:
+    def attention(self, source: Tensor, lengths: Tensor | None, target: Tensor) -> Tensor | None:
         """All weights (B, L, N, T, S) of reading `target` under teacher forcing; None without attention."""
 
     @abstractmethod
@@ -78,7 +81,9 @@ class EncoderDecoder(nn.Module, ABC):
         """(..., D) -> (..., V)."""
         return F.linear(hidden, self.output_weight, self.output_bias)
 
-    def loss(self, source: Tensor, lengths: Tensor, target: Tensor, wanted: Tensor, smoothing: float = 0.0) -> Tensor:
+    def loss(
+        self, source: Tensor, lengths: Tensor | None, target: Tensor, wanted: Tensor, smoothing: float = 0.0
+    ) -> Tensor:
         """Summed loss over the real tokens of `wanted` (B, T), which is `target` one step ahead with EOS."""
         hidden = self(source, lengths, target)
         flat, wanted = hidden.reshape(-1, hidden.shape[-1]), wanted.reshape(-1)

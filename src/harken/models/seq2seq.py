@@ -98,26 +98,25 @@ class Seq2Seq(EncoderDecoder):
             self.attend = Attention(SCORES[attention](width, width))
             self.combine = nn.Linear(2 * width, width, bias=False)
 
-    def encode(self, source: Tensor, lengths: Tensor) -> tuple[Tensor, list[Layer]]:
+    def encode(self, source: Tensor, lengths: Tensor | None) -> tuple[Tensor, list[Layer]]:
         """(B, S) -> memory (B, S, H) and the decoder's first states."""
         values, last = self.source_embedding(source), []
-        padded = source.is_cuda or int(lengths.min()) < source.shape[1]
         for layer in self.encoder:
-            values, state = layer(self.dropout(values), lengths=lengths if padded else None)
+            values, state = layer(self.dropout(values), lengths=lengths)
             parts = state if isinstance(state, tuple) else (state,)  # each (directions, B, H / directions)
             last.append([part.transpose(0, 1).flatten(1) for part in parts])  # (B, H)
         bridge = iter(self.bridge)
         first = [tuple(torch.tanh(next(bridge)(part)) for part in parts) for parts in last]
         return self.dropout(values), first
 
-    def start(self, source: Tensor, lengths: Tensor) -> RecurrentState:
+    def start(self, source: Tensor, lengths: Tensor | None) -> RecurrentState:
         """Read the sources; the keys are made here, once."""
         memory, layers = self.encode(source, lengths)
         owner = torch.arange(source.shape[0], device=source.device)
         if not self.attends:
             return RecurrentState(layers, None, None, None, None, owner)
         feed = layers[-1][0].new_zeros(source.shape[0], self.width) if self.feeds else None
-        mask = length_mask(lengths, source.shape[1])
+        mask = None if lengths is None else length_mask(lengths, source.shape[1])
         keys = self.attend.score.keys(memory)  # type: ignore[operator, union-attr]
         return RecurrentState(layers, feed, keys, memory, mask, owner)
 
@@ -127,12 +126,12 @@ class Seq2Seq(EncoderDecoder):
         hidden, state, weights = self._advance(token_gates, state, self._products(deferred=False), None)
         return self.logits(self.narrow(hidden)), state, weights
 
-    def forward(self, source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
+    def forward(self, source: Tensor, lengths: Tensor | None, target: Tensor) -> Tensor:
         """Hidden states (B, T, E) under teacher forcing, the loop over T inside."""
         hidden, _ = self._unroll(self.start(source, lengths), target)
         return self.narrow(self.dropout(hidden))
 
-    def attention(self, source: Tensor, lengths: Tensor, target: Tensor) -> Tensor | None:
+    def attention(self, source: Tensor, lengths: Tensor | None, target: Tensor) -> Tensor | None:
         """Weights (B, 1, 1, T, S): one layer, one head."""
         if not self.attends:
             return None

@@ -68,7 +68,7 @@ class Transformer(EncoderDecoder):
         tied: str = "all",
         alignment_layer: int | None = None,
         alignment_heads: list[int] | None = None,
-        alignment_shift: bool = True,
+        alignment_shift: bool = False,
     ) -> None:
         super().__init__()
         self.width = width
@@ -104,17 +104,15 @@ class Transformer(EncoderDecoder):
         values = embedding(tokens) * math.sqrt(self.width) + self.positions(tokens.shape[1], start)
         return self.dropout(values)
 
-    def encode(self, source: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor | None]:
-        """(B, S) -> memory (B, S, D) and mask (B, 1, 1, S); no mask where no row is padded."""
-        mask = None
-        if source.is_cuda or int(lengths.min()) < source.shape[1]:
-            mask = length_mask(lengths, source.shape[1])[:, None, None]
+    def encode(self, source: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """(B, S) -> memory (B, S, D) and mask (B, 1, 1, S)."""
+        mask = None if lengths is None else length_mask(lengths, source.shape[1])[:, None, None]
         values = self.embed(self.source_embedding, source)
         for block in self.encoder:
             values = block(values, mask)
         return self.encoder_norm(values), mask
 
-    def forward(self, source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
+    def forward(self, source: Tensor, lengths: Tensor | None, target: Tensor) -> Tensor:
         """Hidden states (B, T, D) under teacher forcing."""
         memory, mask = self.encode(source, lengths)
         values = self.embed(self.target_embedding, target)
@@ -122,7 +120,7 @@ class Transformer(EncoderDecoder):
             values = block(values, block.cross.keys_values(memory), mask)
         return self.decoder_norm(values)
 
-    def start(self, source: Tensor, lengths: Tensor) -> TransformerState:
+    def start(self, source: Tensor, lengths: Tensor | None) -> TransformerState:
         """Read the sources once; keys and values of every decoder layer are made here."""
         memory, mask = self.encode(source, lengths)
         owner = torch.arange(source.shape[0], device=source.device)
@@ -143,7 +141,7 @@ class Transformer(EncoderDecoder):
         logits = self.logits(self.decoder_norm(values[:, 0]))
         return logits, replace(state, past=past, position=state.position + 1), attention
 
-    def attention(self, source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
+    def attention(self, source: Tensor, lengths: Tensor | None, target: Tensor) -> Tensor:
         """Cross-attention weights (B, L, N, T, S) of every layer and head."""
         memory, mask = self.encode(source, lengths)
         values = self.embed(self.target_embedding, target)

@@ -59,8 +59,10 @@ class TranslationTask:
         return self._loss(self.train.batch(examples), self.recipe.train.label_smoothing)
 
     def _loss(self, batch: ParallelBatch, smoothing: float) -> Tensor:
+        padded = int(batch.source_lengths.min()) < batch.source.shape[1]  # asked here, before a GPU has to be waited for
         batch = batch.to(next(self.model.parameters()).device)
-        return self.loss_of(batch.source, batch.source_lengths, batch.target_input, batch.target_output, smoothing)
+        lengths = batch.source_lengths if padded else None
+        return self.loss_of(batch.source, lengths, batch.target_input, batch.target_output, smoothing)
 
     def validate(self, part: int, parts: int) -> Any:
         """Loss on every pair of the part; translations of those that are to be scored by BLEU."""

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from harken.data.phrasebook.french import starts_with_vowel
 from harken.data.phrasebook.modifiers import (
-    ADJECTIVE, ALREADY, FEELINGS, FREQUENCIES, MANNERS_OF, PERSONAL, PREPOSITION, STATES, TIMES_OF, TOGETHER,
-    WHEREABOUTS, Adjective, Adverb,
+    ABSOLUTE, ADJECTIVE, ALREADY, EVERYWHERE, FEELINGS, FREQUENCIES, MANNERS_OF, PERSONAL, PREPOSITION, STATES, SUITING, TIMES_OF,
+    TOGETHER, UNCOMPARED, WHEREABOUTS, Adjective, Adverb,
 )  # fmt: skip
 from harken.data.phrasebook.nouns import NOUN, NOUNS, Noun, tagged
 from harken.data.phrasebook.sampler import AT, HOMES, SUBJECT_PRONOUNS, Sampler
@@ -33,7 +34,10 @@ JOBS = tagged("job")
 THINGS = tagged("thing", "vehicle", "animal")
 PERSON_OBJECTS = tuple(PRONOUN[word] for word in ("i", "you", "he", "she", "we", "they"))
 RECIPIENTS = tuple(PRONOUN[word] for word in ("i", "you", "he", "we", "they"))
-EVENTS = tuple(VERB[name] for name in ("arrive", "leave", "come back", "go out", "wake up", "get up", "sleep", "sing"))
+EVENTS = tuple(VERB[name] for name in ("arrive", "leave", "come back", "go out", "wake up", "get up"))
+
+
+ONGOING = tuple(verb for verb in (*INTRANSITIVE, *TRANSITIVE) if verb.options & {"here", "careful", "manner"})
 
 
 class Composer(Sampler):
@@ -61,8 +65,9 @@ class Composer(Sampler):
         subject: Subject | None = None,
         pronouns: Sequence[Pronoun] = SUBJECT_PRONOUNS,
         plain: bool = False,
+        human: bool = False,
     ) -> Clause:
-        """Any clause; `plain` keeps negation away."""
+        """Any clause; `plain` keeps negation away, `human` keeps to what people do and how they feel."""
         draw = self.draw()
         if subject is not None and not _is_person(subject):
             return self.action(self.pick(DOINGS["animal"]), richness, tense, subject, pronouns, plain)
@@ -72,7 +77,7 @@ class Composer(Sampler):
             return self.action(self.pick(TRANSITIVE), richness, tense, subject, pronouns, plain)
         if draw < 0.75:
             return self.action(self.pick(DITRANSITIVE), richness, tense, subject, pronouns, plain)
-        return self.state(tense, subject, pronouns, plain)
+        return self.state(tense, subject, pronouns, plain, human)
 
     def action(
         self, verb: Verb, richness: float, tense: str, subject: Subject | None, pronouns: Sequence[Pronoun], plain: bool
@@ -81,16 +86,16 @@ class Composer(Sampler):
         modal = ""
         if not tense:
             tense, modal = self.tense()
-        if "once" in verb.options:
-            tense, modal = ("past" if tense == "past" else "future"), ""
         if subject is None:
             doers = DOERS[verb]
             if doers and ("person" not in verb.subjects or self.chance(0.35)):
                 subject = self.noun_phrase(self.pick_noun(doers))
             else:
                 subject = self.person(pronouns)
-        if verb.imperfect and modal:
-            modal = ""
+        if verb.imperfect:
+            tense, modal = ("past" if tense == "past" else "present"), ""
+        if "accident" in verb.options and (modal or tense == "going"):
+            tense, modal = "past", ""
         self.modifiers.append(verb)
         clause = Clause(subject, verb, tense, modal=modal)
         if not plain:
@@ -105,22 +110,26 @@ class Composer(Sampler):
 
     def _negation(self, clause: Clause) -> str:
         draw = self.draw()
-        if draw > 0.2 or "once" in clause.verb.options:
+        subject = clause.subject
+        if draw > 0.2 or (isinstance(subject, NounPhrase) and subject.determiner == "every"):
             return ""
         if draw > 0.06 or clause.modal or clause.tense == "going" or (clause.tense == "past" and clause.verb.imperfect):
             return "not"
         return "never" if clause.tense == "past" or draw < 0.03 else "no longer"
 
     def _object(self, clause: Clause) -> Object:
+        """A pronoun, a name or a noun phrase; where French says l' for him and her alike, it is him."""
         verb, subject = clause.verb, clause.subject
         people = "person" in verb.objects[0].tags
         if "bare" not in verb.options and self.chance(0.16):
             if people:
-                return self._other_than(subject, PERSON_OBJECTS)
+                chosen = self._other_than(subject, PERSON_OBJECTS)
+                hidden = starts_with_vowel(verb.french.infinitive) and (clause.tense != "past" or verb.imperfect)
+                return PRONOUN["he"] if hidden and chosen.english == "she" and not verb.indirect else chosen
             if self.free_pronouns:
                 return PRONOUN["it"] if self.chance(0.6) else PRONOUN["they"]
-        if people and verb.objects[-1].tags >= {"person"} and self.chance(0.1):
-            return self.pick_name(subject)
+        if people and self.chance(0.08):
+            return self.name()
         noun = self.pick_object(verb, verb.objects)
         role = "object"
         if verb.french_preposition == "de" and "instrument" in noun.tags:
@@ -134,7 +143,7 @@ class Composer(Sampler):
         return self.noun_phrase(noun, role, subject)
 
     def _other_than(self, subject: Subject, pronouns: Sequence[Pronoun]) -> Pronoun:
-        """A pronoun for somebody who is not the subject; `l'` before a vowel must not hide her from him."""
+        """A pronoun for somebody who is not the subject."""
         person = subject.person
         chosen = self.pick(pronouns)
         while (chosen.person == person and person not in (IL, ILS)) or {chosen.person, person} == {0, 2}:
@@ -143,20 +152,11 @@ class Composer(Sampler):
             return PRONOUN["i"] if person not in (0, 2) else PRONOUN["you"]
         return chosen
 
-    def pick_name(self, subject: Subject | None) -> Name:
-        """A name other than the subject's."""
-        from harken.data.phrasebook.sampler import NAMES_LIST
-
-        name = self.pick(NAMES_LIST)
-        while name is subject or (isinstance(subject, Both) and name in (subject.first, subject.second)):
-            name = self.pick(NAMES_LIST)
-        return name
-
     def _recipient(self, clause: Clause) -> NounPhrase | Pronoun | Name:
         if self.chance(0.4):
             return self._other_than(clause.subject, RECIPIENTS)
         if self.chance(0.25):
-            return self.pick_name(clause.subject)
+            return self.name()
         noun = self.pick_noun(KIN_AND_PEOPLE)
         return self.noun_phrase(noun, "place", clause.subject)
 
@@ -177,10 +177,15 @@ class Composer(Sampler):
             clause.places = (self.place_of(PREPOSITION["in"], HOMES),)
         elif "shop" in options and self.chance(0.25 * richness):
             clause.places = (self.place_of(PREPOSITION["at"], SHOPS),)
+        elif "everywhere" in options:
+            clause.whereabout = EVERYWHERE if self.chance(0.15) else None
+        elif "here" in options and not _is_person(subject):
+            if isinstance(subject, NounPhrase) and self.chance(0.75 * richness):
+                clause.places = (self.place_for(subject.noun),)
         elif "here" in options and self.chance(0.75 * richness):
             if self.chance(0.15):
                 clause.whereabout = self.pick(WHEREABOUTS)
-            elif self.chance(0.25) and _is_person(subject):
+            elif self.chance(0.25):
                 clause.places = (self.companion(subject),)
             else:
                 clause.places = (self.place(subject),)
@@ -190,7 +195,7 @@ class Composer(Sampler):
         if clause.negation in ("", "not") and not habitual and not verb.imperfect and self.chance(0.4 * richness):
             tense = "future" if clause.tense == "going" else clause.tense
             clause.time = self.pick(TIMES_OF[tense])
-            if clause.modal:
+            if clause.modal or (clause.negation and tense == "present"):
                 clause.time = self.pick(TIMES_OF["present"][:2])
 
     def _direction(self, verb: Verb) -> Place:
@@ -201,7 +206,7 @@ class Composer(Sampler):
     def _adverb(self, clause: Clause, simple: bool, richness: float) -> Adverb | None:
         options = clause.verb.options
         draw = self.draw()
-        if draw < 0.13 * (0.4 + richness) and simple and clause.negation in ("", "not") and "once" not in options:
+        if draw < 0.13 * (0.4 + richness) and simple and clause.negation in ("", "not"):
             if clause.negation == "not" or clause.tense == "future":
                 return self.pick(FREQUENCIES[:2])
             if clause.tense == "past":
@@ -215,29 +220,35 @@ class Composer(Sampler):
                 return TOGETHER
         return None
 
-    def state(self, tense: str, subject: Subject | None, pronouns: Sequence[Pronoun], plain: bool) -> Clause:
+    def state(
+        self, tense: str, subject: Subject | None, pronouns: Sequence[Pronoun], plain: bool, human: bool = False
+    ) -> Clause:
         """How or where or what somebody or something is."""
         tense = tense or ("present" if self.chance(0.6) else "past" if self.chance(0.6) else "future")
-        if tense == "going":
-            tense = "future"
+        tense = "future" if tense == "going" else tense
         draw = self.draw()
         negation = "" if plain or self.chance(0.85) else "not"
-        if subject is None and draw < 0.45:
-            noun = self.pick_noun(THINGS)
-            subject = self.noun_phrase(noun, adjective_rate=0.1)
-        if subject is None:
+        if subject is None and draw < 0.45 and not human and tense != "future":
+            subject = self.noun_phrase(self.pick_noun(THINGS), adjective_rate=0.15)
+            self.make_definite(subject)
+        elif subject is None:
             subject = self.person(pronouns)
+            self.make_definite(subject)
         if draw < 0.6:
             return self._quality(Clause(subject, BE, tense, negation))
         if draw < 0.75:
             return Clause(subject, HAVE_STATE, tense, negation, feeling=self.pick(FEELING_WORDS))
-        if draw < 0.83 and not isinstance(subject, Both | Trace):
+        if draw < 0.83 and not isinstance(subject, Both | Trace) and tense != "future" and not human:
             job = self._job(subject)
             if job is not None:
                 return Clause(subject, BE, tense, negation, profession=job)
-        clause = Clause(subject, BE, tense, negation)
-        clause.places = (self.place(subject),)
-        return clause
+        place = self.place_for(subject.noun) if isinstance(subject, NounPhrase) else self.place(subject)
+        return Clause(subject, BE, tense, negation, places=(place,))
+
+    def make_definite(self, subject: Subject) -> None:
+        """`is a prince here?` is no good English: give the subject a definite article."""
+        if isinstance(subject, NounPhrase) and subject.determiner in ("a", "some", "many", "several", "every"):
+            subject.determiner = "the"
 
     def _job(self, subject: Subject) -> Noun | None:
         """A profession whose French gender is that of the subject."""
@@ -253,52 +264,49 @@ class Composer(Sampler):
         """Fill in an adjective, and sometimes a degree, a frequency or a comparison."""
         subject = clause.subject
         noun = subject.noun if isinstance(subject, NounPhrase) else None
-        adjective: Adjective | None = self.pick(PERSONAL)
-        if noun is not None:
+        adjective: Adjective | None = None
+        if noun is not None and clause.tense != "future":
             adjective = self.adjective_for(noun, predicate=True)
-        elif adjective is not None:
-            self.modifiers.append(adjective)
-        if adjective is None or (isinstance(subject, NounPhrase) and adjective in subject.adjectives):
-            adjective = ADJECTIVE["beautiful"] if noun is not None else ADJECTIVE["tired"]
-            if noun is not None:
+            if isinstance(subject, NounPhrase) and adjective in subject.adjectives:
+                adjective = None
+        if adjective is None:
+            fitting = tuple(a for a in SUITING[noun] if not a.attribute_only) if noun is not None else PERSONAL
+            adjective = self.pick(STATES if _is_person(subject) and clause.tense == "future" else fitting or BASIC)
+            if noun is None:
+                self.modifiers.append(adjective)
+            else:
                 self.relate(adjective, noun)
         clause.adjective = adjective
         draw = self.draw()
-        if draw < 0.15:
+        if draw < 0.15 and adjective.english not in ABSOLUTE:
             clause.degree = self.pick(("very", "too", "quite") if not clause.negation else ("very", "too"))
         elif draw < 0.25 and clause.tense == "present" and adjective in STATES:
             clause.adverb = self.pick(FREQUENCIES[:2] if clause.negation else FREQUENCIES)
-        elif draw < 0.45 and not adjective.predicate_only | (adjective.english in COLORS):
+        elif 0.25 < draw < 0.45 and adjective.english not in UNCOMPARED and clause.tense == "present":
             clause.than = self._compared(subject, adjective)
         return clause
 
     def _compared(self, subject: Subject, adjective: Adjective) -> NounPhrase | Name | None:
         """Something else of the same kind."""
         if not isinstance(subject, NounPhrase):
-            return self.pick_name(subject)
-        kind = next(iter(sorted(subject.noun.tags & MAIN_KINDS)), "")
-        nouns = tagged_once(kind)
-        for _ in range(4):
-            noun = self.pick(nouns) if nouns else subject.noun
-            if noun not in self.nouns and not noun.mass and not subject.noun.mass:
+            return self.name()
+        kind = next((kind for kind in MAIN_KINDS if kind in subject.noun.tags), "")
+        for _ in range(4 if kind and not subject.noun.mass else 0):
+            noun = self.pick(MAIN_KINDS[kind])
+            if noun not in self.nouns and not noun.mass:
                 self.nouns.append(noun)
                 return NounPhrase(noun, self._determiner(noun, "place", False, None))
         return None
 
 
-COLORS = ("red", "blue", "green", "yellow", "black", "white", "grey", "brown", "pink", "purple")
-MAIN_KINDS = {"person", "animal", "vehicle", "clothes", "furniture", "text", "instrument", "food"}
+BASIC = (ADJECTIVE["beautiful"],)
+COMPARED = ("person", "vehicle", "clothes", "furniture", "text", "instrument", "food")
+MAIN_KINDS = {kind: tagged(kind) for kind in COMPARED}
 KIN_AND_PEOPLE = tagged("person")
-_KINDS = {kind: tagged(kind) for kind in sorted(MAIN_KINDS)}
-
-
-def tagged_once(kind: str) -> tuple[Noun, ...]:
-    """The nouns of a main kind, from a table made once."""
-    return _KINDS.get(kind, ())
 
 
 def _is_person(subject: Subject) -> bool:
     return not isinstance(subject, NounPhrase) or "person" in subject.noun.tags
 
 
-__all__ = ["COPULAS", "DIRECT", "EATERS", "EVENTS", "Composer"]
+__all__ = ["COPULAS", "DIRECT", "EATERS", "EVENTS", "ONGOING", "Composer"]

@@ -8,24 +8,48 @@ True
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
 
 from harken.data.pairs import Pair
 from harken.data.phrasebook.combinations import any_together
-from harken.data.phrasebook.composer import DIRECT, EATERS, EVENTS, Composer
+from harken.data.phrasebook.composer import DIRECT, EATERS, EVENTS, ONGOING, Composer
 from harken.data.phrasebook.links import make_pair
-from harken.data.phrasebook.modifiers import STATES
+from harken.data.phrasebook.modifiers import REASONS
 from harken.data.phrasebook.nominals import Words
 from harken.data.phrasebook.nouns import NOUNS, tagged
 from harken.data.phrasebook.sampler import SUBJECT_PRONOUNS
 from harken.data.phrasebook.sentences import Sentences
-from harken.data.phrasebook.trees import IL, ILS, PRONOUN, Clause, NounPhrase, Pronoun, Subject, Trace
-from harken.data.phrasebook.verbs import BE, COPULAS, HAVE_STATE, RAIN, REPORTS, SNOW, WEATHER_STATE
+from harken.data.phrasebook.trees import IL, ILS, PRONOUN, Clause, Name, NounPhrase, Pronoun, Subject, Trace
+from harken.data.phrasebook.verbs import BE, COPULAS, HAVE_STATE, RAIN, REPORTS, SNOW, VERBS, WEATHER_STATE, Verb
 
 SPEAKERS = tuple(PRONOUN[word] for word in ("i", "you", "we"))
+ASKED = tuple(PRONOUN[word] for word in ("you", "he", "she", "they"))
 VISIBLE = tuple(noun for noun in tagged("animal", "object", "vehicle", "person", "furniture") if "kin" not in noun.tags)
+DEEDS = tuple(verb for verb in VERBS if "person" in verb.subjects and not verb.imperfect)
+CARRIERS = ("the", "a", "some", "many", "several", "two", "three", "four", "five", "six", "ten")
 COUNTABLE = tuple(noun for noun in NOUNS if not noun.mass and "single" not in noun.tags and EATERS[noun])
+
+
+GETTING = tuple(
+    verb for verb in DIRECT if verb.name in ("buy", "find", "choose", "borrow", "take", "receive", "prepare", "pick")
+)
+USING = (
+    "eat", "read", "wear", "put on", "hide", "keep", "sell", "wash", "clean", "repair", "use", "open", "close", "share",
+    "taste", "cut", "lose", "break", "copy", "translate", "study", "look at", "paint", "fill", "empty", "photograph",
+    "forget", "drive", "plant", "feed",
+)
+SHELTER = (
+    "stay", "rest", "run", "hurry", "close", "open", "put on", "wear", "take off", "take", "drink", "go", "come back",
+    "go out", "sleep", "swim", "wait",
+)
+FEELING_OF = {
+    "eat": "hungry", "cook": "hungry", "prepare": "hungry", "share": "hungry", "drink": "thirsty", "sleep": "sleepy",
+    "rest": "sleepy", "go to bed": "sleepy", "run": "afraid", "hide": "afraid", "shout": "afraid", "cry": "afraid",
+    "close": "cold", "put on": "cold", "wear": "cold", "take off": "hot", "swim": "hot", "open": "hot", "lie": "afraid",
+}  # fmt: skip
+SOMEWHERE = ("buy", "sell", "find", "hide", "lose", "see", "meet", "keep", "wait for", "plant", "pick", "open", "put on")
 
 
 class Drawn(NamedTuple):
@@ -59,26 +83,27 @@ class Grammar(Composer):
 
     def _any(self) -> Words:
         draw = self.draw()
-        if draw < 0.36:
+        if draw < 0.31:
             return self._simple()
-        if draw < 0.46:
+        if draw < 0.4:
             return self.words.yes_no(self._asked())
-        if draw < 0.56:
+        if draw < 0.48:
             return self._wh()
-        if draw < 0.6:
+        if draw < 0.51:
             return self._there()
         self.free_pronouns = False
-        if draw < 0.7:
+        if draw < 0.63:
             return self._anaphora() if self.chance(0.35) else self._coordinated()
-        if draw < 0.85:
+        if draw < 0.8:
             return self._subordinated()
-        if draw < 0.93:
-            return self._report(self.words.clause(self.clause(0.4, pronouns=SPEAKERS)))
+        if draw < 0.89:
+            clause = self.clause(0.4, pronouns=SPEAKERS)
+            return self._report(self.words.clause(clause), REPORTS if clause.tense == "future" else REPORTS[:-1])
         return self._chain()
 
     def _simple(self) -> Words:
-        clause = self.clause(0.6)
-        if self.chance(0.25):
+        clause = self.clause(0.9)
+        if self.chance(0.4):
             self.attach_relative(clause)
         return self._with_time_first(clause)
 
@@ -90,16 +115,22 @@ class Grammar(Composer):
         return self.words.opened(self.words.time(time), self.words.clause(clause))
 
     def _asked(self) -> Clause:
-        return self.clause(0.5, plain=True)
+        clause = self.clause(0.7, plain=True, pronouns=ASKED)
+        self.make_definite(clause.subject)
+        if clause.adverb is not None and clause.adverb.english in ("sometimes", "rarely", "already"):
+            clause.adverb = None
+        return clause
 
     def attach_relative(self, clause: Clause) -> bool:
         """Hang a relative clause on the subject or the object, if one of them can carry it."""
         self.free_pronouns = False
         target = clause.object if self.chance(0.6) else clause.subject
-        if not isinstance(target, NounPhrase) or target.owner is not None or target.determiner in ("", "every"):
+        if not isinstance(target, NounPhrase) or target.owner is not None or target.determiner not in CARRIERS:
             return False
-        if clause.negation and target is clause.object:
-            return False
+        if target is clause.object:
+            if clause.negation or isinstance(clause.recipient, NounPhrase | Name):
+                return False
+            clause.time, clause.places, clause.whereabout = None, (), None
         person = "person" in target.noun.tags
         trace = Trace(ILS if target.plural else IL, target.plural, target.feminine)
         if person and self.chance(0.7) or "animal" in target.noun.tags and self.chance(0.5):
@@ -152,17 +183,23 @@ class Grammar(Composer):
             return self._object_question()
         word = self.pick(("why", "where", "when"))
         for _ in range(6):
-            clause = self.clause(0.3, plain=True)
+            clause = self.clause(0.3, plain=True, pronouns=ASKED)
+            self.make_definite(clause.subject)
             fits = clause.time is None and clause.adverb is None and clause.verb not in COPULAS
-            if fits and (word != "where" or not (clause.places or clause.whereabout or clause.verb.imperfect)):
+            if word != "why":
+                fits = fits and not (clause.places or clause.whereabout or clause.verb.imperfect or clause.modal)
+            if word == "where":
+                fits = fits and ("here" in clause.verb.options or clause.verb.name in SOMEWHERE)
+            if fits:
                 return self.words.adverbial(word, clause)
         return self.words.yes_no(clause)
 
     def _object_question(self) -> Words:
         """what, who, which, how many."""
         verb = self.pick(DIRECT)
-        tense = self.pick(("present", "past", "future"))
-        subject = self.person()
+        tense = self.pick(("present", "past") if verb.imperfect else ("present", "past", "future"))
+        subject = self.person(ASKED)
+        self.make_definite(subject)
         self.modifiers.append(verb)
         draw = self.draw()
         person = "person" in verb.objects[0].tags
@@ -173,7 +210,7 @@ class Grammar(Composer):
         if noun.mass or "single" in noun.tags:
             clause = Clause(subject, verb, tense, object=NounPhrase(noun, "this" if noun.mass else "my"))
             return self.words.yes_no(clause)
-        if draw < 0.7:
+        if draw < 0.7 or (verb.imperfect and verb.name not in ("have", "know")):
             plural = self.chance(0.35)
             return self.words.which(noun, plural, Clause(subject, verb, tense, object=Trace(IL, plural, noun.feminine)))
         return self.words.how_many(noun, Clause(subject, verb, tense, object=Trace(ILS, True, noun.feminine)))
@@ -182,7 +219,7 @@ class Grammar(Composer):
         phrase = self.noun_phrase(self.pick_noun(VISIBLE), "indefinite")
         negated = phrase.determiner in ("a", "some") and self.chance(0.2)
         tense = "past" if self.chance(0.3) else "present"
-        return self.words.there_is(phrase, (self.place(),), tense, negated)
+        return self.words.there_is(phrase, (self.place_for(phrase.noun),), tense, negated)
 
     def _again(self, subject: Subject) -> Subject:
         """The same person once more: as a pronoun where it was none."""
@@ -195,12 +232,12 @@ class Grammar(Composer):
     def _second(self, first: Clause, richness: float, tense: str) -> Clause:
         """A second clause: about the same person, or somebody else."""
         human = not isinstance(first.subject, NounPhrase) or "person" in first.subject.noun.tags
-        if human and self.chance(0.5):
-            return self.clause(richness, tense, self._again(first.subject))
-        return self.clause(richness, tense, pronouns=SPEAKERS)
+        if human and self.chance(0.65):
+            return self.clause(richness, tense, self._again(first.subject), human=True)
+        return self.deed(richness, tense)
 
     def _coordinated(self) -> Words:
-        first = self.clause(0.3)
+        first = self.deed(0.5, "") if self.chance(0.75) else self.clause(0.4, human=True)
         tense = first.tense if not first.modal else "present"
         second = self._second(first, 0.3, tense)
         word = "but" if self.chance(0.4) else "and"
@@ -210,11 +247,11 @@ class Grammar(Composer):
         """`the boy buys the apples and he eats them`: the pronoun takes the gender of the object."""
         tense = self.pick(("present", "past", "past", "future"))
         for _ in range(6):
-            first = self.clause(0.2, tense, plain=True)
+            first = self.action(self.pick(GETTING), 0.2, tense, None, SUBJECT_PRONOUNS, True)
             item = first.object
             if isinstance(item, NounPhrase) and not first.verb.french_preposition and not item.noun.mass:
                 person = "person" in item.noun.tags
-                verbs = tuple(v for v in EATERS[item.noun] if v is not first.verb and not v.imperfect)
+                verbs = tuple(v for v in EATERS[item.noun] if v.name in USING)
                 if verbs and item.determiner not in ("", "every") and not person and first.tense == tense:
                     verb = self.pick(verbs)
                     suffix = " (feminine)" if item.feminine else ""
@@ -235,56 +272,71 @@ class Grammar(Composer):
 
     def reason(self, first: Clause, tense: str) -> Clause:
         """A state that explains something."""
-        human = not isinstance(first.subject, NounPhrase) or "person" in first.subject.noun.tags
         draw = self.draw()
-        if draw < 0.25:
+        if first.verb.name in SHELTER and draw < 0.5:
             return self.weather(tense)
-        if human:
-            subject = self._again(first.subject) if self.chance(0.75) else self.person(SPEAKERS, adjective_rate=0.1)
-            if draw < 0.5:
-                return Clause(subject, HAVE_STATE, tense, feeling=self.pick(("hungry", "thirsty", "cold", "afraid", "sleepy")))
-            adjective = self.pick(STATES)
-            self.modifiers.append(adjective)
-            return Clause(subject, BE, tense, "not" if self.chance(0.2) else "", adjective=adjective)
-        return self.state(tense, None, SPEAKERS, True)
+        subject = self._again(first.subject)
+        feeling = FEELING_OF.get(first.verb.name, "")
+        if feeling and draw < 0.8 and not first.negation:
+            return Clause(subject, HAVE_STATE, tense, feeling=feeling)
+        adjective = self.pick(REASONS[:3] if first.negation else REASONS)
+        self.modifiers.append(adjective)
+        return Clause(subject, BE, tense, degree="too" if first.negation else "very" if draw < 0.2 else "", adjective=adjective)
 
     def event(self, tense: str) -> Clause:
         """Something short that can set a time."""
         if self.chance(0.3):
             return self.weather(tense)
-        return self.action(self.pick(EVENTS), 0.1, tense, None, SPEAKERS, True)
+        clause = self.action(self.pick(EVENTS), 0, tense, None, SPEAKERS, True)
+        clause.adverb = None
+        self.make_definite(clause.subject)
+        return clause
 
     def _subordinated(self, richness: float = 0.3) -> Words:
         draw = self.draw()
         if draw < 0.4:
-            first = self.clause(richness)
+            first = self.deed(richness, "")
             second = self.reason(first, "past" if first.tense == "past" else "present")
             return self.words.joined(self._with_time_first(first), "because", self.words.clause(second))
         if draw < 0.5:
-            first = self.state(self.pick(("present", "past")), self.person(SPEAKERS), SPEAKERS, True)
-            second = self._second(first, richness, first.tense)
+            second = self.deed(richness, self.pick(("present", "past")))
+            subject, second.subject = second.subject, self._again(second.subject)
+            first = self.reason(second, second.tense)
+            if first.verb not in (RAIN, SNOW, WEATHER_STATE):
+                first.subject = subject
+            else:
+                second.subject = subject
             return self.words.joined(self.words.clause(first), "so", self.words.clause(second), comma=True)
         if draw < 0.65:
             return self._timed("when", richness)
         if draw < 0.73:
             return self._timed("as soon as", richness)
         if draw < 0.88:
-            condition = self.event("present") if self.chance(0.7) else self.reason(self.clause(0, "present"), "present")
-            result = self.clause(richness, self.pick(("future", "future", "present")), pronouns=SPEAKERS)
+            condition = self.event("present") if self.chance(0.7) else self.reason(self.deed(0, "present"), "present")
+            result = self.deed(richness, self.pick(("future", "future", "present")))
             return self._either_order("if", condition, result)
-        first = self.action(self.pick(EVENTS[-2:]), richness, "present", None, SUBJECT_PRONOUNS, True)
+        first = self.action(self.pick(ONGOING), richness, "present", None, SUBJECT_PRONOUNS, True)
         first.time = None
-        second = self.clause(0.2, "present", pronouns=SPEAKERS, plain=True)
+        second = self.action(self.pick(ONGOING), 0.2, "present", None, SPEAKERS, True)
+        second.time = None
         return self.words.joined(self.words.clause(first), "while", self.words.clause(second))
 
     def _timed(self, word: str, richness: float) -> Words:
         """`when he comes` with a future is quand il viendra."""
-        tense = self.pick(("present", "future"))
+        tense = "future" if word == "as soon as" else self.pick(("present", "future"))
         event = self.event(tense)
         event.time = None
         if tense == "future":
             event.english_tense = "present"
-        return self._either_order(word, event, self.clause(richness, tense, pronouns=SPEAKERS))
+        return self._either_order(word, event, self.deed(richness, tense))
+
+    def deed(self, richness: float, tense: str) -> Clause:
+        """What somebody does, perhaps does not do, on an occasion."""
+        verb = self.pick(DEEDS)
+        clause = self.action(verb, richness, tense, self.person(SPEAKERS), SPEAKERS, self.chance(0.8))
+        if clause.negation:
+            clause.negation = "not"
+        return clause
 
     def _either_order(self, word: str, event: Clause, main: Clause) -> Words:
         if self.chance(0.5):
@@ -292,8 +344,9 @@ class Grammar(Composer):
         main.time = None
         return self.words.joined(self.words.clause(main), word, self.words.clause(event))
 
-    def _report(self, reported: Words) -> Words:
-        verb = self.pick(REPORTS)
+    def _report(self, reported: Words, verbs: Sequence[Verb] = REPORTS[:-1]) -> Words:
+        """`i think that ...`; one hopes only for what is still to come."""
+        verb = self.pick(verbs)
         subject = self.person(adjective_rate=0.1)
         return self.words.report(Clause(subject, verb), reported)
 
@@ -306,7 +359,7 @@ class Grammar(Composer):
         return self._report(self.words.joined(words, self.pick(("and", "but")), self._rich_clause(), comma=False))
 
     def _rich_clause(self) -> Words:
-        clause = self.clause(0.6, pronouns=SPEAKERS)
+        clause = self.clause(0.7, pronouns=SPEAKERS, human=True)
         if self.chance(0.6):
             self.attach_relative(clause)
         return self.words.clause(clause)

@@ -46,7 +46,7 @@ GROUPS = {
         onion oignon m cut; egg œuf m cooked; cake gâteau m cut dish gift; biscuit biscuit m dish;
         sandwich sandwich m cut dish; sausage saucisse f cooked cut; mushroom champignon m cut pick cooked;
         pancake crêpe f dish; pineapple ananas m fruit cut; bean haricot m cooked; omelette omelette f dish cooked;
-        salad salade f dish; pizza pizza f dish cut cooked; potato patate f cut cooked""",
+        salad salade f dish; pizza pizza f dish cut cooked; cucumber concombre m cut""",
     "food mass": """
         bread pain m cut dish; cheese fromage m cut; meat viande f cut cooked; rice riz m cooked; butter beurre m;
         chocolate chocolat m; honey miel m; soup soupe f dish cooked; ham jambon m cut; jam confiture f dish""",
@@ -57,12 +57,13 @@ GROUPS = {
         hat chapeau m gift; coat manteau m; shirt chemise f; dress robe f gift; skirt jupe f; jacket veste f;
         sweater pull m gift; tie cravate f gift; scarf écharpe f gift; belt ceinture f; shoe chaussure f; glove gant m;
         boot botte f; sock chaussette f; cap casquette f; uniform uniforme m; suit costume m;
-        raincoat imperméable m; ring bague f gift small; watch montre f gift small machine;
-        necklace collier m gift small""",
-    "vehicle own colored machine": """
-        car voiture f drive; bicycle vélo m; train train m ride big; bus bus m ride drive; boat bateau m ride;
-        plane avion m ride big; truck camion m drive; taxi taxi m ride drive; motorcycle moto f; van camionnette f drive;
-        tractor tracteur m drive; tram tram m ride""",
+        raincoat imperméable m""",
+    "jewel object thing own small gift": """
+        ring bague f; watch montre f machine; necklace collier m; bracelet bracelet m""",
+    "vehicle colored machine": """
+        car voiture f drive private own; bicycle vélo m private own; train train m ride big; bus bus m ride drive; boat bateau m ride private own;
+        plane avion m ride big; truck camion m drive private own; taxi taxi m ride drive; motorcycle moto f private own;
+        van camionnette f drive private own; tractor tracteur m drive private own; tram tram m ride""",
     "place in": """
         house maison f own build paint; garden jardin m own cross; kitchen cuisine f own paint clean;
         bedroom chambre f own paint clean; school école f build at; church église f build at; museum musée m build at;
@@ -151,5 +152,5 @@ NOUN = {noun.english: noun for noun in NOUNS}
 
 
 def tagged(*tags: str) -> tuple[Noun, ...]:
-    """All nouns that carry at least one of the tags, in the order of the table."""
-    return tuple(noun for noun in NOUNS if any(tag in noun.tags for tag in tags))
+    """All nouns that carry at least one of the tags, or are called so, in the order of the table."""
+    return tuple(noun for noun in NOUNS if noun.english in tags or not noun.tags.isdisjoint(tags))

@@ -11,7 +11,7 @@ from random import Random
 from typing import TypeVar
 
 from harken.data.phrasebook.combinations import Modifier, held_out
-from harken.data.phrasebook.modifiers import NAMES, NUMBERS, PREPOSITION, SUITING, Adjective
+from harken.data.phrasebook.modifiers import NAMES, NUMBERS, PREPOSITION, SUITING, Adjective, Preposition
 from harken.data.phrasebook.nouns import NOUN, Noun, tagged
 from harken.data.phrasebook.trees import ILS, PRONOUN, Both, Name, NounPhrase, Place, Pronoun, Subject, Trace
 
@@ -23,11 +23,16 @@ NAMES_LIST = tuple(Name(text, feminine) for text, feminine in NAMES.items())
 NUMBER_WORDS = tuple(NUMBERS)
 SUBJECT_PRONOUNS = tuple(PRONOUN[word] for word in ("i", "you", "he", "she", "we", "they"))
 POSSESSIVES = ("my", "your", "our", "their")
-INSIDE, AT = tagged("in"), tagged("at")
+INSIDE = tuple(noun for noun in tagged("in") if noun.english not in ("university", "market", "bakery", "farm"))
+AT = tagged("at")
 LANDMARKS = (*tagged("build"), *tagged("scene"), *(NOUN[n] for n in ("tree", "bridge", "park", "bench", "gate", "wall")))
-UNDER = tuple(NOUN[n] for n in ("tree", "table", "bed", "bridge", "umbrella", "desk"))
-ON = tuple(NOUN[n] for n in ("bench", "sofa", "bed", "chair", "carpet", "roof", "bridge", "island", "armchair"))
-HOMES = tuple(NOUN[n] for n in ("house", "castle", "village", "city", "palace", "farm", "hotel", "tower", "forest"))
+UNDER = tuple(NOUN[n] for n in ("tree", "bridge", "umbrella"))
+ON = tuple(NOUN[n] for n in ("bench", "sofa", "bed", "beach"))
+OUTDOORS = tuple(NOUN[n] for n in ("garden", "park", "forest", "field", "yard", "street", "village", "stable"))
+ROOMS = tuple(NOUN[n] for n in ("kitchen", "bedroom", "cellar", "attic", "garage", "house", "shop", "library"))
+ROADS = tuple(NOUN[n] for n in ("street", "yard", "garage", "village", "city"))
+TOPS = tuple(NOUN[n] for n in ("table", "chair", "bed", "desk", "shelf", "bench", "carpet", "armchair", "sofa"))
+HOMES = tuple(NOUN[n] for n in ("house", "castle", "village", "city", "palace", "hotel", "tower", "forest"))
 BESIDE = tuple(PREPOSITION[p] for p in ("near", "behind", "in front of", "next to", "far from"))
 
 
@@ -43,6 +48,7 @@ class Sampler:
         """Forget the last sentence."""
         self.nouns: list[Noun] = []
         self.modifiers: list[Modifier] = []
+        self.names: list[Name] = []
         self.is_novel = False  # some held-out combination stands in its grammatical relation
 
     def chance(self, probability: float) -> bool:
@@ -92,7 +98,7 @@ class Sampler:
                 if held_out(adjective, noun):
                     break
                 adjective = self.pick(suiting)
-        if adjective.predicate_only and not predicate:
+        if adjective.attribute_only if predicate else adjective.predicate_only:
             return None
         self.relate(adjective, noun)
         return adjective
@@ -122,7 +128,7 @@ class Sampler:
         adjectives = self.adjectives_for(noun, adjective_rate)
         plural = not noun.mass and "single" not in noun.tags and role != "instrument" and self.chance(0.3)
         if role == "place":
-            plural = plural and self.chance(0.15)
+            plural = plural and ("person" in noun.tags or self.chance(0.15))
         determiner = self._determiner(noun, role, plural, owner)
         phrase = NounPhrase(noun, determiner, plural, adjectives)
         if determiner == "the" and "own" in noun.tags and role != "instrument" and self.chance(0.1):
@@ -132,7 +138,7 @@ class Sampler:
     def _give_owner(self, phrase: NounPhrase) -> None:
         """`the boy's hat`, `marie's hat`."""
         if self.chance(0.4):
-            phrase.owner = self.pick(NAMES_LIST)
+            phrase.owner = self.name()
         else:
             noun = self.pick_noun(PEOPLE)
             phrase.owner = NounPhrase(noun, self.pick(("the", "this")) if self.chance(0.3) else "the")
@@ -176,13 +182,21 @@ class Sampler:
             return "her" if owner.feminine else "his"
         return self.pick(POSSESSIVES)
 
+    def name(self) -> Name:
+        """A name that the sentence has not used yet."""
+        name = self.pick(NAMES_LIST)
+        while name in self.names and len(self.names) < len(NAMES_LIST):
+            name = self.pick(NAMES_LIST)
+        self.names.append(name)
+        return name
+
     def person(self, pronouns: Sequence[Pronoun] = SUBJECT_PRONOUNS, adjective_rate: float = 0.25) -> Subject:
         """Somebody: a pronoun, a name, a relative or someone else."""
         draw = self.draw()
         if draw < 0.33 and pronouns:
             return self.pick(pronouns)
         if draw < 0.43:
-            return self.pick(NAMES_LIST)
+            return self.name()
         if draw < 0.48:
             return Both(self._single(), self._single())
         return self.noun_phrase(self.pick_noun(KIN if draw < 0.62 else PEOPLE), adjective_rate=adjective_rate)
@@ -190,7 +204,7 @@ class Sampler:
     def _single(self) -> NounPhrase | Name:
         """One half of `the boy and the girl`."""
         if self.chance(0.3):
-            return self.pick(NAMES_LIST)
+            return self.name()
         noun = self.pick_noun(PEOPLE if self.chance(0.6) else KIN)
         return NounPhrase(noun, self._determiner(noun, "place", False, None))
 
@@ -199,20 +213,33 @@ class Sampler:
         draw = self.draw()
         if draw < 0.45:
             preposition, nouns = PREPOSITION["in"], INSIDE
-        elif draw < 0.6:
+        elif draw < 0.65:
             preposition, nouns = PREPOSITION["at"], AT
-        elif draw < 0.7:
+        elif draw < 0.72:
             preposition, nouns = PREPOSITION["on"], ON
-        elif draw < 0.78:
+        elif draw < 0.76:
             preposition, nouns = PREPOSITION["under"], UNDER
         else:
             preposition, nouns = self.pick(BESIDE), LANDMARKS
         return self.place_of(preposition, nouns, owner)
 
-    def place_of(self, preposition: object, nouns: Sequence[Noun], owner: Subject | None = None) -> Place:
+    def place_for(self, noun: Noun) -> Place:
+        """Where a thing of this kind may be found."""
+        inside = PREPOSITION["in"]
+        if "animal" in noun.tags:
+            return self.place_of(inside, OUTDOORS) if self.chance(0.6) else self.place_of(self.pick(BESIDE), LANDMARKS)
+        if "vehicle" in noun.tags:
+            return self.place_of(inside, ROADS) if self.chance(0.6) else self.place_of(self.pick(BESIDE), LANDMARKS)
+        if "person" in noun.tags:
+            return self.place()
+        if "small" in noun.tags and self.chance(0.7):
+            return self.place_of(PREPOSITION["under" if self.chance(0.3) else "on"], TOPS)
+        return self.place_of(inside, ROOMS)
+
+    def place_of(self, preposition: Preposition, nouns: Sequence[Noun], owner: Subject | None = None) -> Place:
         """A preposition before one of the nouns."""
         phrase = self.noun_phrase(self.pick_noun(nouns), "place", owner, adjective_rate=0.2)
-        return Place(preposition, phrase)  # type: ignore[arg-type]
+        return Place(preposition, phrase)
 
     def companion(self, subject: Subject) -> Place:
         """With whom something is done."""

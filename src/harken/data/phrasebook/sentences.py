@@ -107,10 +107,12 @@ class Sentences(Realiser):
         english: Tokens = [("there", FUNCTION, there), (plural if phrase.plural else singular, CONTENT, verb_key)]
         french: Tokens = [("il", WEAK, there), ("y", FUNCTION, there), (french_verb, CONTENT, verb_key)]
         if negated:
-            english.append(("not", FUNCTION, negation_key))
             french.insert(1, ("ne", WEAK, negation_key))
             french.append(("pas", FUNCTION, negation_key))
         more_english, more_french = self.phrase(phrase, negated)
+        if negated:  # there is no cat: il n'y a pas de chat
+            more_english[0] = ("no", FUNCTION, negation_key)
+            more_french[0] = ("de", WEAK, negation_key)
         english += more_english
         french += more_french
         for place in places:

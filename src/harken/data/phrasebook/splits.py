@@ -20,6 +20,7 @@ from harken.data.pairs import Alignment, Corpus, Pair
 from harken.data.phrasebook.grammar import Grammar
 from harken.errors import UserError
 
+SHORTEST = 3  # English words
 LONGEST = 24  # words on either side of a pair in train, valid, test and test-novel
 LONG = (27, 45)  # words on either side of a pair in test-long
 LONG_PAIRS = 500
@@ -33,7 +34,7 @@ def generate(seed: int | str = 1) -> Iterator[Pair]:
     grammar = Grammar(Random(f"phrasebook {seed} generate"))
     while True:
         pair = grammar.sentence().pair
-        if _is_new(pair, seen) and _longest(pair) <= LONGEST:
+        if _fits(pair) and _is_new(pair, seen):
             yield pair
 
 
@@ -73,6 +74,10 @@ def _load(seed: int, train: int, valid: int, test: int, direction: str) -> Corpu
     return Corpus("phrasebook", source, target, pairs, dev, tests)
 
 
+def _fits(pair: Pair) -> bool:
+    return SHORTEST <= pair.source.count(" ") + 1 and _longest(pair) <= LONGEST
+
+
 def _longest(pair: Pair) -> int:
     return max(pair.source.count(" "), pair.target.count(" ")) + 1
 
@@ -100,7 +105,7 @@ def _draw(stream: str, size: int, seen: set[str]) -> list[Pair]:
         if drawn.together:
             continue
         pair = drawn.pair
-        if _longest(pair) <= LONGEST and _is_new(pair, seen):
+        if _fits(pair) and _is_new(pair, seen):
             pairs.append(pair)
     return pairs
 
@@ -128,7 +133,7 @@ def _draw_novel(stream: str, size: int, seen: set[str]) -> list[Pair]:
         if not drawn.novel:
             continue
         pair = drawn.pair
-        if _longest(pair) <= LONGEST and _is_new(pair, seen):
+        if _fits(pair) and _is_new(pair, seen):
             pairs.append(pair)
     return pairs
 
