@@ -56,7 +56,9 @@ class Translator:
         folder = Path(folder)
         for name in ("recipe.toml", MODEL):
             if not (folder / name).is_file():
-                raise UserError(f"{folder} has no {name}, so it is no finished model folder; train one with harken train")
+                raise UserError(
+                    f"{folder} has no {name}, so it is no finished model folder; train one with harken train"
+                )
         recipe = load_recipe(folder / "recipe.toml")
         source, target = load_tokenizers(folder)
         model = build_model(recipe.model, source.size, target.size)
@@ -64,16 +66,31 @@ class Translator:
         return cls(recipe, model.to(choose_device(device)), source, target, folder)
 
     @overload
-    def translate(self, texts: str, *, beam: int | None = None, length_penalty: float | None = None,
-                  attention: bool = True, layers: bool = False) -> Translation: ...  # fmt: skip
+    def translate(
+        self,
+        texts: str,
+        *,
+        beam: int | None = None,
+        length_penalty: float | None = None,
+        attention: bool = True,
+        layers: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> Translation: ...
     @overload
-    def translate(self, texts: Sequence[str], *, beam: int | None = None, length_penalty: float | None = None,
-                  attention: bool = True, layers: bool = False,
-                  progress: Callable[[int], None] | None = None) -> list[Translation]: ...  # fmt: skip
+    def translate(
+        self,
+        texts: list[str] | tuple[str, ...],
+        *,
+        beam: int | None = None,
+        length_penalty: float | None = None,
+        attention: bool = True,
+        layers: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[Translation]: ...
 
     def translate(
         self,
-        texts: str | Sequence[str],
+        texts: str | list[str] | tuple[str, ...],
         *,
         beam: int | None = None,
         length_penalty: float | None = None,
@@ -115,7 +132,9 @@ class Translator:
         for start in range(0, len(order), size):
             chosen = order[start : start + size]
             hypotheses = self._search([ids[number] for number in chosen], beam, count, penalty)
-            rows = [(number, hypothesis) for number, best in zip(chosen, hypotheses, strict=True) for hypothesis in best]
+            rows = [
+                (number, hypothesis) for number, best in zip(chosen, hypotheses, strict=True) for hypothesis in best
+            ]
             results = self._describe(texts, ids, rows, attention, layers)
             for number in chosen:
                 found[number] = []
@@ -233,7 +252,9 @@ def as_pairs(sources: Sequence[Pair] | Sequence[str], references: Sequence[str] 
             raise UserError("texts to evaluate need references: pass both, or a list of pairs")
         return [pair for pair in sources if isinstance(pair, Pair)]
     if len(sources) != len(references):
-        raise UserError(f"{len(sources)} sources do not match {len(references)} references; give one reference a source")
+        raise UserError(
+            f"{len(sources)} sources do not match {len(references)} references; give one reference a source"
+        )
     return [Pair(str(source), reference) for source, reference in zip(sources, references, strict=True)]
 
 
@@ -255,7 +276,9 @@ def load_weights(model: EncoderDecoder, path: Path) -> None:
         name for name, value in tensors.items() if value.shape != parameters[name].shape
     ]
     if wrong:
-        raise UserError(f"{path} does not fit the recipe.toml beside it (first difference: {wrong[0]}); was one replaced?")
+        raise UserError(
+            f"{path} does not fit the recipe.toml beside it (first difference: {wrong[0]}); was one replaced?"
+        )
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(tensors[name])

@@ -24,9 +24,12 @@ class TransformerConfig(_Model):
     dropout: float = Field(0.1, ge=0, lt=1, description="share of values zeroed after each sub-layer and embedding")
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="share of attention weights zeroed in training")
     feedforward_dropout: float = Field(0.0, ge=0, lt=1, description="share zeroed inside the feed-forward layer")
-    norm: Literal["pre", "post"] = Field("pre", description="layer norm before each sub-layer, or after it as in the paper")
+    norm: Literal["pre", "post"] = Field(
+        "pre", description="layer norm before each sub-layer, or after it as in the paper"
+    )
     tied: Literal["all", "output", "none"] = Field(
-        "all", description="all: source, target and output share one matrix (joint vocabulary); output: target and output"
+        "all",
+        description="all: source, target and output share one matrix (joint vocabulary); output: target and output",
     )
     alignment_layer: int | None = Field(
         None, description="decoder layer whose attention is read as alignment, from 0; negative counts from the top"
@@ -39,13 +42,17 @@ class TransformerConfig(_Model):
     @model_validator(mode="after")
     def _heads_divide_width(self) -> TransformerConfig:
         if self.width % self.heads:
-            raise ValueError(f"model.width {self.width} is not a multiple of model.heads {self.heads}; choose e.g. "
-                             f"width {self.width // self.heads * self.heads or self.heads}")
+            raise ValueError(
+                f"model.width {self.width} is not a multiple of model.heads {self.heads}; choose e.g. "
+                f"width {self.width // self.heads * self.heads or self.heads}"
+            )
         if self.width % 2:
             raise ValueError(f"model.width {self.width} is odd; sinusoidal positions need an even width")
         decoder_layers = self.decoder_layers or self.layers
         if self.alignment_layer is not None and not -decoder_layers <= self.alignment_layer < decoder_layers:
-            raise ValueError(f"model.alignment_layer {self.alignment_layer} is outside the {decoder_layers} decoder layers")
+            raise ValueError(
+                f"model.alignment_layer {self.alignment_layer} is outside the {decoder_layers} decoder layers"
+            )
         if self.alignment_heads is not None and any(not 0 <= head < self.heads for head in self.alignment_heads):
             raise ValueError(f"model.alignment_heads {self.alignment_heads} names a head outside 0 to {self.heads - 1}")
         return self
@@ -61,11 +68,19 @@ class RecurrentConfig(_Model):
     )
     layers: int = Field(1, ge=1, description="stacked layers in the encoder and in the decoder")
     embedding: int = Field(256, ge=1, description="width of word embeddings")
-    width: int = Field(512, ge=2, description="H, state of the decoder; a bidirectional encoder has half of it each way")
+    width: int = Field(
+        512, ge=2, description="H, state of the decoder; a bidirectional encoder has half of it each way"
+    )
     bidirectional: bool = Field(True, description="read the source in both directions")
-    input_feeding: bool = Field(True, description="feed the last attentional state to the next step (Luong et al., 2015)")
-    dropout: float = Field(0.2, ge=0, lt=1, description="share zeroed on embeddings, between layers and before the output")
-    variational: bool = Field(True, description="one dropout mask for all steps of a sentence (Gal and Ghahramani, 2016)")
+    input_feeding: bool = Field(
+        True, description="feed the last attentional state to the next step (Luong et al., 2015)"
+    )
+    dropout: float = Field(
+        0.2, ge=0, lt=1, description="share zeroed on embeddings, between layers and before the output"
+    )
+    variational: bool = Field(
+        True, description="one dropout mask for all steps of a sentence (Gal and Ghahramani, 2016)"
+    )
     tied: Literal["all", "output", "none"] = Field(
         "all", description="all: one embedding for source, target and output; output: target and output; none"
     )
@@ -73,7 +88,9 @@ class RecurrentConfig(_Model):
     @model_validator(mode="after")
     def _width_splits(self) -> RecurrentConfig:
         if self.bidirectional and self.width % 2:
-            raise ValueError(f"model.width {self.width} is odd; a bidirectional encoder gives each direction half of it")
+            raise ValueError(
+                f"model.width {self.width} is odd; a bidirectional encoder gives each direction half of it"
+            )
         return self
 
 

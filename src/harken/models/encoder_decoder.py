@@ -1,8 +1,8 @@
 """What every encoder-decoder has: embeddings, an output layer, a loss, and the decoder-step contract.
 
-P(y | x) = product over t of P(y_t | y_<t, x)  (S17). A subclass says how sources become a state (`start`), how one token
-moves it on (`step`), and how a whole target is read at once under teacher forcing (`forward`); `step` and `forward` give
-the same numbers.
+P(y | x) = product over t of P(y_t | y_<t, x)  (S17). A subclass says how sources become a state (`start`), how one
+token moves it on (`step`), and how a whole target is read at once under teacher forcing (`forward`); `step` and
+`forward` give the same numbers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class EncoderDecoder(nn.Module, ABC):
     source_embedding: nn.Embedding
     target_embedding: nn.Embedding
     output_bias: nn.Parameter | None
-    output_weight: nn.Parameter  # (V, D), perhaps the target embedding's own
+    output_weight: Tensor  # (V, D), perhaps the target embedding's own
     alignment_shift: bool = False  # alignment of a word stands where the decoder reads it, one step after predicting it
 
     def build_embeddings(self, source_size: int, target_size: int, width: int, output_width: int, tied: str) -> None:

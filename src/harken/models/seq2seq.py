@@ -117,7 +117,7 @@ class Seq2Seq(EncoderDecoder):
             return RecurrentState(layers, None, None, None, None, owner)
         feed = layers[-1][0].new_zeros(source.shape[0], self.width) if self.feeds else None
         mask = None if lengths is None else length_mask(lengths, source.shape[1])
-        keys = self.attend.score.keys(memory)  # type: ignore[operator, union-attr]
+        keys = self.attend.score.keys(memory)  # type: ignore[operator]
         return RecurrentState(layers, feed, keys, memory, mask, owner)
 
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, RecurrentState, Tensor | None]:
@@ -155,15 +155,19 @@ class Seq2Seq(EncoderDecoder):
             attention.append(weights)
         return torch.stack(hidden, 1), attention
 
+    def _cells(self) -> list[Any]:
+        """The decoder's layers, bottom first."""
+        return list(self.decoder)
+
     def _token_gates(self, embedded: Tensor) -> Tensor:
         """The part of the first layer's gates that the token alone decides, (..., E) -> (..., gates)."""
-        first = self.decoder[0]
+        first = self._cells()[0]
         return F.linear(embedded, first.weight_ih[:, : embedded.shape[-1]], first.bias_ih)
 
     def _products(self, deferred: bool) -> list[Product]:
         """Products with the weights that every step uses: the layers', then the attention's."""
         weights = []
-        for depth, cell in enumerate(self.decoder):
+        for depth, cell in enumerate(self._cells()):
             inputs = cell.weight_ih[:, -self.width :] if depth or self.feeds else None
             if self.cell == "lstm":  # gates of input and state are summed: one product for both
                 weights.append(cell.weight_hh if inputs is None else torch.cat((inputs, cell.weight_hh), 1))
@@ -182,13 +186,15 @@ class Seq2Seq(EncoderDecoder):
         product = iter(products)
         layers: list[Layer] = []
         below = state.feed if feed_mask is None or state.feed is None else state.feed * feed_mask
-        for depth, (cell, layer) in enumerate(zip(self.decoder, state.layers, strict=True)):
+        for depth, (cell, layer) in enumerate(zip(self._cells(), state.layers, strict=True)):
             constant = token_gates if depth == 0 else cell.bias_ih
             if self.cell == "lstm":
                 inputs = layer[0] if below is None else torch.cat((below, layer[0]), -1)
                 moved: Layer = lstm_gates(next(product)(inputs) + (constant + cell.bias_hh), layer[1])
             else:
-                from_input = constant.expand(layer[0].shape[0], -1) if below is None else next(product)(below) + constant
+                from_input = (
+                    constant.expand(layer[0].shape[0], -1) if below is None else next(product)(below) + constant
+                )
                 from_hidden = next(product)(layer[0]) + cell.bias_hh
                 moved = (gru_gates(from_input, from_hidden, layer[0]),)
             layers.append(moved)

@@ -3,9 +3,10 @@
 source -> embedding + positions -> N encoder blocks -> memory
 target -> embedding + positions -> N decoder blocks, each looking into the memory -> hidden states
 
-Alignment: of all cross-attention weights (layer, head, target, source) one layer is read, the mean over its heads. By
-default that is the last but one (Garg et al., 2019, found it the best), and a word's row is the one in which the decoder
-reads the word rather than predicts it (Chen et al., 2020): the query then knows which word is being aligned.
+Alignment: of all cross-attention weights (layer, head, target, source) one layer is read, the mean over its heads; by
+default the last but one, which Garg et al. (2019) found the best. `alignment_shift` takes a word's row from the step in
+which the decoder reads the word rather than predicts it (Chen et al., 2020); which of the two is better depends on the
+training, so measure (`docs/alignment.md` has our figures).
 
 Vaswani et al. (2017).
 """
@@ -116,7 +117,7 @@ class Transformer(EncoderDecoder):
         """Hidden states (B, T, D) under teacher forcing."""
         memory, mask = self.encode(source, lengths)
         values = self.embed(self.target_embedding, target)
-        for block in self.decoder:
+        for block in self._blocks():
             values = block(values, block.cross.keys_values(memory), mask)
         return self.decoder_norm(values)
 
@@ -124,14 +125,14 @@ class Transformer(EncoderDecoder):
         """Read the sources once; keys and values of every decoder layer are made here."""
         memory, mask = self.encode(source, lengths)
         owner = torch.arange(source.shape[0], device=source.device)
-        return TransformerState([block.cross.keys_values(memory) for block in self.decoder], mask, owner)
+        return TransformerState([block.cross.keys_values(memory) for block in self._blocks()], mask, owner)
 
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, TransformerState, Tensor | None]:
         """One token a row, with the cache: nothing of the prefix is read again."""
         values = self.embed(self.target_embedding, tokens[:, None], state.position)  # (B, 1, D)
         past, attention = [], None
         read = self.alignment_layer % len(self.decoder)
-        for layer, block in enumerate(self.decoder):
+        for layer, block in enumerate(self._blocks()):
             before = state.past[layer] if state.past else None
             wanted = state.weights and layer == read
             values, now, weights = block.step(values, before, state.memory[layer], state.mask, wanted)
@@ -146,7 +147,7 @@ class Transformer(EncoderDecoder):
         memory, mask = self.encode(source, lengths)
         values = self.embed(self.target_embedding, target)
         found = []
-        for block in self.decoder:
+        for block in self._blocks():
             values, weights = block.with_weights(values, block.cross.keys_values(memory), mask)
             found.append(weights)
         return torch.stack(found, 1)
@@ -154,6 +155,10 @@ class Transformer(EncoderDecoder):
     def alignment(self, weights: Tensor) -> Tensor:
         """(B, L, N, T, S) -> (B, T, S): the mean over the alignment heads of the alignment layer."""
         return self._heads(weights[:, self.alignment_layer])
+
+    def _blocks(self) -> list[DecoderBlock]:
+        """The decoder's layers, bottom first."""
+        return [block for block in self.decoder if isinstance(block, DecoderBlock)]
 
     def _heads(self, weights: Tensor) -> Tensor:
         """(B, N, T, S) -> (B, T, S)."""

@@ -59,7 +59,9 @@ class TranslationTask:
         return self._loss(self.train.batch(examples), self.recipe.train.label_smoothing)
 
     def _loss(self, batch: ParallelBatch, smoothing: float) -> Tensor:
-        padded = int(batch.source_lengths.min()) < batch.source.shape[1]  # asked here, before a GPU has to be waited for
+        padded = (
+            int(batch.source_lengths.min()) < batch.source.shape[1]
+        )  # asked here, before a GPU has to be waited for
         batch = batch.to(next(self.model.parameters()).device)
         lengths = batch.source_lengths if padded else None
         return self.loss_of(batch.source, lengths, batch.target_input, batch.target_output, smoothing)

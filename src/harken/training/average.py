@@ -1,7 +1,7 @@
 """A running average of the weights, which translates better than the last weights do.
 
-average <- d * average + (1 - d) * weights, with d = min(decay, (1 + n) / (10 + n)) at update n, so that early weights are
-forgotten quickly. Polyak and Juditsky (1992). It is updated every few steps with the matching power of the decay.
+average <- d * average + (1 - d) * weights, with d = min(decay, (1 + n) / (10 + n)) at update n, so that early weights
+are forgotten quickly. Polyak and Juditsky (1992). It is updated every few steps with the matching power of the decay.
 """
 
 from __future__ import annotations

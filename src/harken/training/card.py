@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from harken.data.pairs import Corpus
+from harken.metrics import corpus_bleu
 from harken.recipe import Recipe
 from harken.training.checkpoints import Progress
 from harken.training.log import read_metrics
 
 CARD = "card.md"
+NOTE = """Scores on test sets: `harken evaluate`. The recipe is in `recipe.toml`; `harken.load` reads this folder and
+can run no code from it."""
 
 
 def write_card(
@@ -21,28 +26,29 @@ def write_card(
 ) -> None:
     """Write the card; the last thing a run does."""
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    best = next((entry for entry in reversed(read_metrics(folder)) if entry.get("best")), {})
+    best: dict[str, Any] = next((entry for entry in reversed(read_metrics(folder)) if entry.get("best")), {})
     operations = 6 * multiplied(model) * state.tokens
     train = recipe.train
+    signature = corpus_bleu(["one"], ["one"]).signature
     skipped = ", ".join(f"{count:,} {reason}" for reason, count in sorted(corpus.skipped.items()) if count) or "none"
-    text = f"""# {corpus.name} {corpus.source_language}-{corpus.target_language}, {recipe.model.architecture}
-
-| | |
-| --- | --- |
-| data | {corpus.name}: {len(corpus.train):,} training pairs, {len(corpus.valid):,} for validation |
-| lines skipped | {skipped} |
-| vocabulary | {recipe.tokenizer.kind}, {source:,} source and {target:,} target pieces{", joint" if recipe.tokenizer.joint else ""} |
-| parameters | {parameters:,} |
-| updates | {state.step:,}, best at {state.best_step:,} |
-| target tokens seen | {state.tokens:,} |
-| training time | {state.seconds:,.0f} s, validation included |
-| training cost | about {operations:.2g} FLOPs (6 x multiplied weights x target tokens) |
-| computed with | torch {torch.__version__}, {train.device}, {train.precision}, {train.workers} x {train.threads} threads, Python {platform.python_version()} |
-| validation | BLEU {best.get("bleu", float("nan")):.2f} (greedy), perplexity {best.get("perplexity", float("nan")):.3f} |
-
-Validation BLEU is sacrebleu's on detokenised text, greedy search. Scores on test sets: `harken evaluate`.
-The recipe is in `recipe.toml`; `harken.load` reads this folder and can run no code from it.
-"""
+    rows = {
+        "data": f"{corpus.name}: {len(corpus.train):,} training pairs, {len(corpus.valid):,} for validation",
+        "lines skipped": skipped,
+        "vocabulary": f"{recipe.tokenizer.kind}, {source:,} source and {target:,} target pieces"
+        + (", joint" if recipe.tokenizer.joint else ""),
+        "parameters": f"{parameters:,}",
+        "updates": f"{state.step:,}, best at {state.best_step:,}",
+        "target tokens seen": f"{state.tokens:,}",
+        "training time": f"{state.seconds:,.0f} s, validation included",
+        "training cost": f"about {operations:.2g} FLOPs (6 x multiplied weights x target tokens)",
+        "computed with": f"torch {torch.__version__}, {train.device}, {train.precision}, "
+        f"{train.workers} x {train.threads} threads, Python {platform.python_version()}",
+        "validation": f"BLEU {best.get('bleu', math.nan):.2f} by greedy search ({signature}), "
+        f"perplexity {best.get('perplexity', math.nan):.3f}",
+    }
+    title = f"# {corpus.name} {corpus.source_language}-{corpus.target_language}, {recipe.model.architecture}"
+    table = "\n".join(["| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows.items())])
+    text = f"{title}\n\n{table}\n\n{NOTE}\n"
     aside = folder / (CARD + ".part")
     aside.write_text(text, encoding="utf-8")
     os.replace(aside, folder / CARD)

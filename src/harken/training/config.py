@@ -22,7 +22,8 @@ class TrainConfig(BaseModel):
     betas: tuple[float, float] = Field((0.9, 0.98), description="AdamW's decay rates")
     weight_decay: float = Field(0.0, ge=0, description="AdamW's decoupled decay, on matrices only")
     schedule: Literal["inverse_sqrt", "cosine", "linear", "plateau", "constant"] = Field(
-        "inverse_sqrt", description="how the learning rate goes after warm-up; cosine and linear end at 0 with the budget"
+        "inverse_sqrt",
+        description="how the learning rate goes after warm-up; cosine and linear end at 0 with the budget",
     )
     warmup_steps: int = Field(400, ge=0, description="updates in which the learning rate rises from 0")
     plateau_factor: float = Field(0.5, gt=0, lt=1, description="plateau: what the rate is multiplied by")
@@ -30,11 +31,15 @@ class TrainConfig(BaseModel):
     clip_norm: float | None = Field(1.0, gt=0, description="largest global Euclidean norm of the gradient (S33)")
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability spread over the whole vocabulary")
     validate_every: int = Field(500, ge=1, description="updates between validations")
-    validate_sentences: int | None = Field(None, ge=1, description="score only this many validation sentences by decoding")
+    validate_sentences: int | None = Field(
+        None, ge=1, description="score only this many validation sentences by decoding"
+    )
     checkpoint_every: int = Field(500, ge=1, description="updates between checkpoints")
     log_every: int = Field(20, ge=1, description="updates between lines of metrics.jsonl")
     patience: int | None = Field(None, ge=1, description="validations without progress before the run ends early")
-    average: float = Field(0.999, ge=0, lt=1, description="decay of the running average of weights that is kept; 0: none")
+    average: float = Field(
+        0.999, ge=0, lt=1, description="decay of the running average of weights that is kept; 0: none"
+    )
     seed: int = Field(1, ge=0, description="the same seed gives the same run on the same machine")
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="auto: bfloat16 on a GPU, and on a CPU where a trial shows that it works and is quicker"

@@ -80,7 +80,8 @@ class Bar(Silence):
         """Open the bar."""
         self.began, self.first = time.monotonic(), progress
         self.bar.start()
-        self.task = self.bar.add_task(description, total=1.0, completed=progress, numbers="")
+        self.task = self.bar.add_task(description, total=1.0, numbers="")
+        self.bar.update(self.task, completed=progress)
 
     def step(self, step: int, progress: float, loss: float, rate: float, tokens_per_second: float) -> None:
         """Move it on."""

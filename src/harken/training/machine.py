@@ -3,8 +3,8 @@
 Small matrices do not feed several threads: handing them over costs more than it gives. So on a CPU harken trains with
 one process a core, each with one thread and its own share of the batch (`harken.training.workers`).
 
-bfloat16 through oneDNN can end a process with an illegal instruction where the machine announces more than it has, so it
-is tried in a child process first and used only where the child lives and was clearly quicker.
+bfloat16 through oneDNN can end a process with an illegal instruction where the machine announces more than it has, so
+it is tried in a child process first and used only where the child lives and was clearly quicker.
 """
 
 from __future__ import annotations

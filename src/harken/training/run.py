@@ -85,7 +85,10 @@ def tokenizers_of(recipe: Recipe, corpus: Corpus, folder: Path, going_on: bool) 
     if going_on:
         return load_tokenizers(folder)
     source, target = train_tokenizers(
-        recipe.tokenizer, [pair.source for pair in corpus.train], [pair.target for pair in corpus.train], recipe.train.seed
+        recipe.tokenizer,
+        [pair.source for pair in corpus.train],
+        [pair.target for pair in corpus.train],
+        recipe.train.seed,
     )
     save_tokenizers(folder, source, target)
     return source, target

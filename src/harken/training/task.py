@@ -17,7 +17,10 @@ Examples = np.ndarray  # (B,) numbers of examples that make a batch
 class Task(Protocol):
     """One job to train for."""
 
-    model: nn.Module
+    @property
+    def model(self) -> nn.Module:
+        """What is trained."""
+
     goal: str  # the metric that says which weights are best ...
     higher_is_better: bool  # ... and which way is better
 

@@ -15,7 +15,7 @@ import mmap
 import os
 import signal
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ def seed_step(seed: int, step: int, worker: int) -> None:
     torch.manual_seed(int(np.random.SeedSequence([seed, step, worker]).generate_state(1, np.uint64)[0] >> 1))
 
 
-def shared_like(tensors: list[Tensor]) -> list[Tensor]:
+def shared_like(tensors: Sequence[Tensor]) -> list[Tensor]:
     """Tensors of the same shapes in anonymous memory that forked processes share."""
     sizes = [tensor.numel() * tensor.element_size() for tensor in tensors]
     starts = np.cumsum([0] + [-(-size // 64) * 64 for size in sizes])

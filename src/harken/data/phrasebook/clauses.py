@@ -133,7 +133,14 @@ class Realiser(Nominals):
         return pronouns, _in_order(clitics), english, french
 
     def _french_verb(
-        self, clause: Clause, clitics: Tokens, middle: Tokens, late: Tokens, verb_key: Key, negation_key: Key, modal_key: Key
+        self,
+        clause: Clause,
+        clitics: Tokens,
+        middle: Tokens,
+        late: Tokens,
+        verb_key: Key,
+        negation_key: Key,
+        modal_key: Key,
     ) -> Tokens:
         """ne, clitics, finite verb, pas, adverb, participle or infinitive."""
         verb, person = clause.verb, clause.subject.person

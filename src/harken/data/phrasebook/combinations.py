@@ -1,4 +1,4 @@
-"""The combinations kept for `test-novel`: an adjective and a noun, or a verb and its object, never seen together in train.
+"""The combinations kept for `test-novel`: an adjective and a noun, or a verb and its object, never together in train.
 
 About one in thirty of those that the grammar allows is held out, chosen by a checksum of the two words, so that the
 choice is the same for every seed, size and platform.
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from zlib import crc32
 
-from harken.data.phrasebook.modifiers import ADJECTIVE, ADJECTIVES, SUITING, Adjective
+from harken.data.phrasebook.modifiers import ADJECTIVE, SUITING, Adjective
 from harken.data.phrasebook.nouns import NOUN, Noun
 from harken.data.phrasebook.verbs import VERBS, Verb
 
@@ -56,4 +56,4 @@ def any_together(modifiers: Iterable[Modifier], nouns: list[Noun]) -> bool:
     return any(not HELD_OUT.get(modifier, NOTHING).isdisjoint(nouns) for modifier in modifiers)
 
 
-__all__ = ["ADJECTIVE", "ADJECTIVES", "HELD_OUT", "NOUN", "any_together", "count", "held_out"]
+__all__ = ["ADJECTIVE", "HELD_OUT", "NOUN", "any_together", "count", "held_out"]

@@ -1,6 +1,6 @@
 """Draws clauses: a verb, somebody who can do it, something it can be done to, and when, where and how.
 
-`richness` between 0 and 1 says how much is hung on a clause: adverbs, places, times, relative clauses.
+`richness` between 0 and 1 says how much is hung on a clause: adverbs, places and times.
 """
 
 from __future__ import annotations
@@ -9,41 +9,56 @@ from collections.abc import Sequence
 
 from harken.data.phrasebook.french import starts_with_vowel
 from harken.data.phrasebook.modifiers import (
-    ABSOLUTE, ADJECTIVE, ALREADY, EVERYWHERE, FEELINGS, FREQUENCIES, MANNERS_OF, PERSONAL, PREPOSITION, STATES, SUITING, TIMES_OF,
-    TOGETHER, UNCOMPARED, WHEREABOUTS, Adjective, Adverb,
-)  # fmt: skip
-from harken.data.phrasebook.nouns import NOUN, NOUNS, Noun, tagged
-from harken.data.phrasebook.sampler import AT, HOMES, SUBJECT_PRONOUNS, Sampler
+    ALREADY,
+    EVERYWHERE,
+    FREQUENCIES,
+    MANNERS_OF,
+    PREPOSITION,
+    TIMES_OF,
+    TOGETHER,
+    WHEREABOUTS,
+    Adverb,
+)
+from harken.data.phrasebook.scenes import (
+    ANIMAL_DOINGS,
+    ANYBODY,
+    AT,
+    DITRANSITIVE,
+    HOMES,
+    INTRANSITIVE,
+    OTHER_DOERS,
+    RECIPIENTS,
+    SHOPS,
+    SUBJECT_PRONOUNS,
+    TRANSITIVE,
+)
+from harken.data.phrasebook.states import States
 from harken.data.phrasebook.trees import (
-    IL, ILS, PRONOUN, Both, Clause, Name, NounPhrase, Object, Place, Pronoun, Subject, Trace,
-)  # fmt: skip
-from harken.data.phrasebook.verbs import BE, COPULAS, HAVE_STATE, VERB, VERBS, Verb
+    IL,
+    ILS,
+    JE,
+    NOUS,
+    PRONOUN,
+    Clause,
+    Name,
+    NounPhrase,
+    Object,
+    Place,
+    Pronoun,
+    Subject,
+)
+from harken.data.phrasebook.verbs import Verb
 
-INTRANSITIVE = tuple(verb for verb in VERBS if not verb.objects)
-TRANSITIVE = tuple(verb for verb in VERBS if verb.objects and not verb.recipient)
-DITRANSITIVE = tuple(verb for verb in VERBS if verb.recipient)
-DOERS = {verb: tagged(*(tag for tag in verb.subjects if tag != "person")) for verb in VERBS}
-DIRECT = tuple(verb for verb in TRANSITIVE if not verb.french_preposition)
-EATERS = {noun: tuple(verb for verb in DIRECT if noun in verb.objects) for noun in NOUNS}  # verbs with this object
-DOINGS = {
-    kind: tuple(verb for verb in (*INTRANSITIVE, *TRANSITIVE) if kind in verb.subjects) for kind in ("person", "animal")
-}
-SHOPS = tuple(NOUN[word] for word in ("market", "bakery", "station", "farm", "airport"))
-FEELING_WORDS = tuple(FEELINGS)
-JOBS = tagged("job")
-THINGS = tagged("thing", "vehicle", "animal")
-PERSON_OBJECTS = tuple(PRONOUN[word] for word in ("i", "you", "he", "she", "we", "they"))
-RECIPIENTS = tuple(PRONOUN[word] for word in ("i", "you", "he", "we", "they"))
-EVENTS = tuple(VERB[name] for name in ("arrive", "leave", "come back", "go out", "wake up", "get up"))
+WITH = (PREPOSITION["with"], PREPOSITION["with"], PREPOSITION["without"])
 
 
-ONGOING = tuple(verb for verb in (*INTRANSITIVE, *TRANSITIVE) if verb.options & {"here", "careful", "manner"})
+def is_person(subject: Subject) -> bool:
+    """Whether the subject thinks and feels."""
+    return not isinstance(subject, NounPhrase) or "person" in subject.noun.tags
 
 
-class Composer(Sampler):
+class Composer(States):
     """Draws clauses."""
-
-    free_pronouns = True  # whether `it` and `them` may point outside the sentence
 
     def tense(self) -> tuple[str, str]:
         """A tense and a modal verb."""
@@ -69,8 +84,8 @@ class Composer(Sampler):
     ) -> Clause:
         """Any clause; `plain` keeps negation away, `human` keeps to what people do and how they feel."""
         draw = self.draw()
-        if subject is not None and not _is_person(subject):
-            return self.action(self.pick(DOINGS["animal"]), richness, tense, subject, pronouns, plain)
+        if subject is not None and not is_person(subject):
+            return self.action(self.pick(ANIMAL_DOINGS), richness, tense, subject, pronouns, plain)
         if draw < 0.22:
             return self.action(self.pick(INTRANSITIVE), richness, tense, subject, pronouns, plain)
         if draw < 0.66:
@@ -87,7 +102,7 @@ class Composer(Sampler):
         if not tense:
             tense, modal = self.tense()
         if subject is None:
-            doers = DOERS[verb]
+            doers = OTHER_DOERS[verb]
             if doers and ("person" not in verb.subjects or self.chance(0.35)):
                 subject = self.noun_phrase(self.pick_noun(doers))
             else:
@@ -104,7 +119,7 @@ class Composer(Sampler):
             clause.object = self._object(clause)
         if verb.recipient:
             clause.recipient = self._recipient(clause)
-        self._avoid_ambiguous_past(clause)
+        self.avoid_ambiguous_past(clause)
         self._hang(clause, richness)
         return clause
 
@@ -123,7 +138,7 @@ class Composer(Sampler):
         people = "person" in verb.objects[0].tags
         if "bare" not in verb.options and self.chance(0.16):
             if people:
-                chosen = self._other_than(subject, PERSON_OBJECTS)
+                chosen = self._other_than(subject, SUBJECT_PRONOUNS)
                 hidden = starts_with_vowel(verb.french.infinitive) and (clause.tense != "past" or verb.imperfect)
                 return PRONOUN["he"] if hidden and chosen.english == "she" and not verb.indirect else chosen
             if self.free_pronouns:
@@ -146,10 +161,10 @@ class Composer(Sampler):
         """A pronoun for somebody who is not the subject."""
         person = subject.person
         chosen = self.pick(pronouns)
-        while (chosen.person == person and person not in (IL, ILS)) or {chosen.person, person} == {0, 2}:
+        while (chosen.person == person and person not in (IL, ILS)) or {chosen.person, person} == {JE, NOUS}:
             chosen = self.pick(pronouns)
         if not self.free_pronouns and chosen.person in (IL, ILS):
-            return PRONOUN["i"] if person not in (0, 2) else PRONOUN["you"]
+            return PRONOUN["i"] if person not in (JE, NOUS) else PRONOUN["you"]
         return chosen
 
     def _recipient(self, clause: Clause) -> NounPhrase | Pronoun | Name:
@@ -157,15 +172,15 @@ class Composer(Sampler):
             return self._other_than(clause.subject, RECIPIENTS)
         if self.chance(0.25):
             return self.name()
-        noun = self.pick_noun(KIN_AND_PEOPLE)
+        noun = self.pick_noun(ANYBODY)
         return self.noun_phrase(noun, "place", clause.subject)
 
-    def _avoid_ambiguous_past(self, clause: Clause) -> None:
+    def avoid_ambiguous_past(self, clause: Clause) -> None:
         """`they read` and `they cut` must not be past as well as present: only he reads, he read tell them apart."""
         verb = clause.verb
-        if clause.tense == "past" and verb.english == verb.english_past and clause.negation != "not":
-            if clause.subject.person != IL:
-                clause.tense = "future"
+        same = verb.english == verb.english_past and clause.subject.person != IL
+        if same and clause.tense == "past" and clause.negation != "not":
+            clause.tense = "future"
 
     def _hang(self, clause: Clause, richness: float) -> None:
         """Adverbs, places, companions and times."""
@@ -177,16 +192,18 @@ class Composer(Sampler):
             clause.places = (self.place_of(PREPOSITION["in"], HOMES),)
         elif "shop" in options and self.chance(0.25 * richness):
             clause.places = (self.place_of(PREPOSITION["at"], SHOPS),)
+        elif "for" in options and clause.object is not None and self.chance(0.3 * richness):
+            clause.places = (self.companion(PREPOSITION["for"], subject),)
         elif "everywhere" in options:
             clause.whereabout = EVERYWHERE if self.chance(0.15) else None
-        elif "here" in options and not _is_person(subject):
+        elif "here" in options and not is_person(subject):
             if isinstance(subject, NounPhrase) and self.chance(0.75 * richness):
                 clause.places = (self.place_for(subject.noun),)
         elif "here" in options and self.chance(0.75 * richness):
             if self.chance(0.15):
                 clause.whereabout = self.pick(WHEREABOUTS)
             elif self.chance(0.25):
-                clause.places = (self.companion(subject),)
+                clause.places = (self.companion(self.pick(WITH), subject),)
             else:
                 clause.places = (self.place(subject),)
         simple = not clause.modal and clause.tense != "going"
@@ -219,94 +236,3 @@ class Composer(Sampler):
             if draw > 0.95 and not clause.verb.objects and "here" in options and clause.subject.plural:
                 return TOGETHER
         return None
-
-    def state(
-        self, tense: str, subject: Subject | None, pronouns: Sequence[Pronoun], plain: bool, human: bool = False
-    ) -> Clause:
-        """How or where or what somebody or something is."""
-        tense = tense or ("present" if self.chance(0.6) else "past" if self.chance(0.6) else "future")
-        tense = "future" if tense == "going" else tense
-        draw = self.draw()
-        negation = "" if plain or self.chance(0.85) else "not"
-        if subject is None and draw < 0.45 and not human and tense != "future":
-            subject = self.noun_phrase(self.pick_noun(THINGS), adjective_rate=0.15)
-            self.make_definite(subject)
-        elif subject is None:
-            subject = self.person(pronouns)
-            self.make_definite(subject)
-        if draw < 0.6:
-            return self._quality(Clause(subject, BE, tense, negation))
-        if draw < 0.75:
-            return Clause(subject, HAVE_STATE, tense, negation, feeling=self.pick(FEELING_WORDS))
-        if draw < 0.83 and not isinstance(subject, Both | Trace) and tense != "future" and not human:
-            job = self._job(subject)
-            if job is not None:
-                return Clause(subject, BE, tense, negation, profession=job)
-        place = self.place_for(subject.noun) if isinstance(subject, NounPhrase) else self.place(subject)
-        return Clause(subject, BE, tense, negation, places=(place,))
-
-    def make_definite(self, subject: Subject) -> None:
-        """`is a prince here?` is no good English: give the subject a definite article."""
-        if isinstance(subject, NounPhrase) and subject.determiner in ("a", "some", "many", "several", "every"):
-            subject.determiner = "the"
-
-    def _job(self, subject: Subject) -> Noun | None:
-        """A profession whose French gender is that of the subject."""
-        if isinstance(subject, NounPhrase) and not subject.noun.tags & {"kin"}:
-            return None
-        for _ in range(8):
-            job = self.pick(JOBS)
-            if job.feminine == subject.feminine:
-                return job
-        return None
-
-    def _quality(self, clause: Clause) -> Clause:
-        """Fill in an adjective, and sometimes a degree, a frequency or a comparison."""
-        subject = clause.subject
-        noun = subject.noun if isinstance(subject, NounPhrase) else None
-        adjective: Adjective | None = None
-        if noun is not None and clause.tense != "future":
-            adjective = self.adjective_for(noun, predicate=True)
-            if isinstance(subject, NounPhrase) and adjective in subject.adjectives:
-                adjective = None
-        if adjective is None:
-            fitting = tuple(a for a in SUITING[noun] if not a.attribute_only) if noun is not None else PERSONAL
-            adjective = self.pick(STATES if _is_person(subject) and clause.tense == "future" else fitting or BASIC)
-            if noun is None:
-                self.modifiers.append(adjective)
-            else:
-                self.relate(adjective, noun)
-        clause.adjective = adjective
-        draw = self.draw()
-        if draw < 0.15 and adjective.english not in ABSOLUTE:
-            clause.degree = self.pick(("very", "too", "quite") if not clause.negation else ("very", "too"))
-        elif draw < 0.25 and clause.tense == "present" and adjective in STATES:
-            clause.adverb = self.pick(FREQUENCIES[:2] if clause.negation else FREQUENCIES)
-        elif 0.25 < draw < 0.45 and adjective.english not in UNCOMPARED and clause.tense == "present":
-            clause.than = self._compared(subject, adjective)
-        return clause
-
-    def _compared(self, subject: Subject, adjective: Adjective) -> NounPhrase | Name | None:
-        """Something else of the same kind."""
-        if not isinstance(subject, NounPhrase):
-            return self.name()
-        kind = next((kind for kind in MAIN_KINDS if kind in subject.noun.tags), "")
-        for _ in range(4 if kind and not subject.noun.mass else 0):
-            noun = self.pick(MAIN_KINDS[kind])
-            if noun not in self.nouns and not noun.mass:
-                self.nouns.append(noun)
-                return NounPhrase(noun, self._determiner(noun, "place", False, None))
-        return None
-
-
-BASIC = (ADJECTIVE["beautiful"],)
-COMPARED = ("person", "vehicle", "clothes", "furniture", "text", "instrument", "food")
-MAIN_KINDS = {kind: tagged(kind) for kind in COMPARED}
-KIN_AND_PEOPLE = tagged("person")
-
-
-def _is_person(subject: Subject) -> bool:
-    return not isinstance(subject, NounPhrase) or "person" in subject.noun.tags
-
-
-__all__ = ["COPULAS", "DIRECT", "EATERS", "EVENTS", "ONGOING", "Composer"]

@@ -34,7 +34,7 @@ def noun_plural(noun: str) -> str:
         return noun.replace("grand-", "grands-") + "s"
     if noun.endswith(("s", "x", "z")):
         return noun
-    if noun.endswith(("eau", "eu")) and noun != "bleu" or noun == "hibou":
+    if (noun.endswith(("eau", "eu")) and noun != "bleu") or noun == "hibou":
         return noun + "x"
     if noun.endswith("al"):
         return noun[:-2] + "aux"
@@ -136,7 +136,8 @@ IRREGULAR = {
 FUTURE_STEMS = {"envoyer": "enverr"}
 # Verbs in -er whose stem changes before a mute e: the singular and plural third person, and (unless é) the future.
 CHANGED_STEMS = {
-    "acheter": "achèt", "lever": "lèv", "soulever": "soulèv", "protéger": "protèg", "enlever": "enlèv", "promener": "promèn", "appeler": "appell",
+    "acheter": "achèt", "lever": "lèv", "soulever": "soulèv", "protéger": "protèg",
+    "enlever": "enlèv", "promener": "promèn", "appeler": "appell",
     "jeter": "jett", "espérer": "espèr", "préférer": "préfèr", "nettoyer": "nettoi", "envoyer": "envoi",
     "essuyer": "essui", "aboyer": "aboi", "ennuyer": "ennui",
 }  # fmt: skip

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from harken.data.phrasebook.modifiers import (
-    ADJECTIVES, ADVERB, DEGREES, FEELINGS, NAMES, NUMBERS, PREPOSITION, TIMES,
+    ADJECTIVES,
+    ADVERB,
+    DEGREES,
+    FEELINGS,
+    NAMES,
+    NUMBERS,
+    PREPOSITION,
+    TIMES,
 )  # fmt: skip
 from harken.data.phrasebook.nominals import DETERMINERS
 from harken.data.phrasebook.nouns import NOUNS

@@ -17,7 +17,9 @@ where all are grammatical (`s'il`, `du`) each keeps its own. Punctuation starts 
 
 from __future__ import annotations
 
-from harken.data.pairs import Alignment, Pair
+from itertools import pairwise
+
+from harken.data.pairs import Alignment, Link, Pair
 from harken.data.phrasebook.english import takes_an
 from harken.data.phrasebook.french import starts_with_vowel
 
@@ -77,7 +79,7 @@ def _melted(tokens: Tokens, word_of: list[int]) -> set[int]:
     """The words made of a content token and others."""
     if word_of[-1] == len(word_of) - 1:
         return set()
-    together = {word for word, following in zip(word_of, word_of[1:], strict=False) if word == following}
+    together = {word for word, following in pairwise(word_of) if word == following}
     return {word for word, (_, level, _) in zip(word_of, tokens, strict=True) if level == CONTENT and word in together}
 
 
@@ -96,8 +98,8 @@ def make_pair(english: Tokens, french: Tokens) -> Pair:
             else:
                 carriers[key] = [(i, level)]
     melted = _melted(french, target_of)
-    sure = []
-    possible = []
+    sure: list[Link] = []
+    possible: list[Link] = []
     for j, (_, level, keys) in zip(target_of, french, strict=True):
         if level == FUNCTION and j in melted:
             level = WEAK

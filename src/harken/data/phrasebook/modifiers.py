@@ -15,7 +15,7 @@ from harken.data.phrasebook.english import comparative
 from harken.data.phrasebook.french import AdjectiveForms, adjective_forms
 from harken.data.phrasebook.nouns import NOUNS, Noun
 
-# english french tags: `<` stands before the noun in French, `!` is only used after `to be`, `@` never, `er` has a form bigger.
+# english french tags marks: `<` before the French noun, `!` only after `to be`, `@` never there, `er` as in bigger.
 ADJECTIVES_TABLE = """
     red rouge colored; blue bleu colored; green vert colored,leaf; yellow jaune colored; black noir
     colored,cat,dog,horse,animal; white blanc colored,cat,dog,horse,rabbit; grey gris colored,animal; brown brun
@@ -82,8 +82,15 @@ class Adjective:
 
 def _read_adjective(row: str) -> Adjective:
     english, french, tags, *marks = row.split()
-    graded = comparative(english) if "er" in marks else ""
-    return Adjective(english, adjective_forms(french), "<" in marks, "!" in marks, "@" in marks, graded, frozenset(tags.split(",")))
+    return Adjective(
+        english=english,
+        french=adjective_forms(french),
+        before="<" in marks,
+        predicate_only="!" in marks,
+        attribute_only="@" in marks,
+        comparative=comparative(english) if "er" in marks else "",
+        tags=frozenset(tags.split(",")),
+    )
 
 
 ADJECTIVES = [_read_adjective(row) for row in ADJECTIVES_TABLE.split(";")]
@@ -140,8 +147,7 @@ MANNERS = tuple(
     )
 )  # fmt: skip
 WHEREABOUTS = tuple(
-    Adverb(english, french)
-    for english, french in (("here", "ici"), ("there", "là-bas"), ("outside", "dehors"))
+    Adverb(english, french) for english, french in (("here", "ici"), ("there", "là-bas"), ("outside", "dehors"))
 )
 EVERYWHERE = Adverb("everywhere", "partout")
 MANNERS_OF = {
@@ -166,8 +172,7 @@ PREPOSITION = {
     for english, french in (
         ("in", "dans"), ("on", "sur"), ("under", "sous"), ("near", "près ~de"), ("behind", "derrière"),
         ("~in front ~of", "devant"), ("next ~to", "~à côté ~de"), ("at", "à"), ("to", "à"), ("from", "de"),
-        ("with", "avec"), ("without", "sans"), ("for", "pour"), ("far ~from", "loin ~de"), ("about", "de"),
-        ("around", "autour ~de"), ("~in ~the ~middle ~of", "~au ~milieu ~de"),
+        ("with", "avec"), ("without", "sans"), ("for", "pour"), ("far ~from", "loin ~de"),
     )
 }  # fmt: skip
 

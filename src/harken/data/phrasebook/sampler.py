@@ -11,33 +11,36 @@ from random import Random
 from typing import TypeVar
 
 from harken.data.phrasebook.combinations import Modifier, held_out
-from harken.data.phrasebook.modifiers import NAMES, NUMBERS, PREPOSITION, SUITING, Adjective, Preposition
-from harken.data.phrasebook.nouns import NOUN, Noun, tagged
-from harken.data.phrasebook.trees import ILS, PRONOUN, Both, Name, NounPhrase, Place, Pronoun, Subject, Trace
+from harken.data.phrasebook.modifiers import PREPOSITION, SUITING, Adjective, Preposition
+from harken.data.phrasebook.nouns import Noun
+from harken.data.phrasebook.scenes import (
+    AT,
+    BESIDE,
+    INSIDE,
+    KIN,
+    LANDMARKS,
+    NUMBER_WORDS,
+    ON,
+    OUTDOORS,
+    PEOPLE,
+    PERSON_NAMES,
+    ROADS,
+    ROOMS,
+    SPEAKERS,
+    SUBJECT_PRONOUNS,
+    TOPS,
+    UNDER,
+)
+from harken.data.phrasebook.trees import ILS, JE, NOUS, Both, Name, NounPhrase, Place, Pronoun, Subject
 
 Item = TypeVar("Item")
-
-PEOPLE = tuple(noun for noun in tagged("person") if "kin" not in noun.tags)
-KIN = tagged("kin")
-NAMES_LIST = tuple(Name(text, feminine) for text, feminine in NAMES.items())
-NUMBER_WORDS = tuple(NUMBERS)
-SUBJECT_PRONOUNS = tuple(PRONOUN[word] for word in ("i", "you", "he", "she", "we", "they"))
 POSSESSIVES = ("my", "your", "our", "their")
-INSIDE = tuple(noun for noun in tagged("in") if noun.english not in ("university", "market", "bakery", "farm"))
-AT = tagged("at")
-LANDMARKS = (*tagged("build"), *tagged("scene"), *(NOUN[n] for n in ("tree", "bridge", "park", "bench", "gate", "wall")))
-UNDER = tuple(NOUN[n] for n in ("tree", "bridge", "umbrella"))
-ON = tuple(NOUN[n] for n in ("bench", "sofa", "bed", "beach"))
-OUTDOORS = tuple(NOUN[n] for n in ("garden", "park", "forest", "field", "yard", "street", "village", "stable"))
-ROOMS = tuple(NOUN[n] for n in ("kitchen", "bedroom", "cellar", "attic", "garage", "house", "shop", "library"))
-ROADS = tuple(NOUN[n] for n in ("street", "yard", "garage", "village", "city"))
-TOPS = tuple(NOUN[n] for n in ("table", "chair", "bed", "desk", "shelf", "bench", "carpet", "armchair", "sofa"))
-HOMES = tuple(NOUN[n] for n in ("house", "castle", "village", "city", "palace", "hotel", "tower", "forest"))
-BESIDE = tuple(PREPOSITION[p] for p in ("near", "behind", "in front of", "next to", "far from"))
 
 
 class Sampler:
     """Draws from the lexicon, and remembers which words a sentence has used."""
+
+    free_pronouns = True  # whether him, it and them may point outside the sentence
 
     def __init__(self, random: Random, novel: bool = False) -> None:
         self.draw = random.random
@@ -129,7 +132,7 @@ class Sampler:
         plural = not noun.mass and "single" not in noun.tags and role != "instrument" and self.chance(0.3)
         if role == "place":
             plural = plural and ("person" in noun.tags or self.chance(0.15))
-        determiner = self._determiner(noun, role, plural, owner)
+        determiner = self.determiner(noun, role, plural, owner)
         phrase = NounPhrase(noun, determiner, plural, adjectives)
         if determiner == "the" and "own" in noun.tags and role != "instrument" and self.chance(0.1):
             self._give_owner(phrase)
@@ -143,14 +146,15 @@ class Sampler:
             noun = self.pick_noun(PEOPLE)
             phrase.owner = NounPhrase(noun, self.pick(("the", "this")) if self.chance(0.3) else "the")
 
-    def _determiner(self, noun: Noun, role: str, plural: bool, owner: Subject | None) -> str:
+    def determiner(self, noun: Noun, role: str, plural: bool, owner: Subject | None) -> str:
         """A determiner that suits the noun, its number and its role in the sentence."""
         if role == "instrument":
             return "the"
         if "kin" in noun.tags:
             return self._possessive(owner)
         if role == "indefinite":
-            return self.pick(("some", "many", "several", self.pick(NUMBER_WORDS))) if plural else "" if noun.mass else "a"
+            counted = self.pick(("some", "many", "several", self.pick(NUMBER_WORDS)))
+            return counted if plural else "a"
         possessive = self._possessive(owner) if "own" in noun.tags else "the"
         if role == "place":
             return self.pick(("the", "the", "the", "these" if plural else "this", possessive))
@@ -168,7 +172,8 @@ class Sampler:
         if plural:
             counted = self.pick(("some", "many", "several", "all", self.pick(NUMBER_WORDS), self.pick(NUMBER_WORDS)))
             return self.pick(("the", "the", these, possessive, counted))
-        return self.pick(("the", "the", "the", "a", "a", these, possessive, possessive, "every" if role == "subject" else "a"))
+        last = "every" if role == "subject" else "a"
+        return self.pick(("the", "the", "the", "a", "a", these, possessive, possessive, last))
 
     def _possessive(self, owner: Subject | None) -> str:
         """A possessive; his, her and their belong to the subject, so that French son and leur can be read back."""
@@ -184,9 +189,9 @@ class Sampler:
 
     def name(self) -> Name:
         """A name that the sentence has not used yet."""
-        name = self.pick(NAMES_LIST)
-        while name in self.names and len(self.names) < len(NAMES_LIST):
-            name = self.pick(NAMES_LIST)
+        name = self.pick(PERSON_NAMES)
+        while name in self.names and len(self.names) < len(PERSON_NAMES):
+            name = self.pick(PERSON_NAMES)
         self.names.append(name)
         return name
 
@@ -206,7 +211,7 @@ class Sampler:
         if self.chance(0.3):
             return self.name()
         noun = self.pick_noun(PEOPLE if self.chance(0.6) else KIN)
-        return NounPhrase(noun, self._determiner(noun, "place", False, None))
+        return NounPhrase(noun, self.determiner(noun, "place", False, None))
 
     def place(self, owner: Subject | None = None) -> Place:
         """Where something happens."""
@@ -241,13 +246,11 @@ class Sampler:
         phrase = self.noun_phrase(self.pick_noun(nouns), "place", owner, adjective_rate=0.2)
         return Place(preposition, phrase)
 
-    def companion(self, subject: Subject) -> Place:
-        """With whom something is done."""
-        pronoun = self.pick(SUBJECT_PRONOUNS)
-        if pronoun.person != subject.person and {pronoun.person, subject.person} != {0, 2} and self.chance(0.5):
-            return Place(PREPOSITION["with"], pronoun)
-        person = self.noun_phrase(self.pick_noun(KIN), "place", subject)
-        return Place(PREPOSITION["with"], person)
-
-
-__all__ = ["AT", "HOMES", "INSIDE", "KIN", "PEOPLE", "SUBJECT_PRONOUNS", "UNDER", "Sampler", "Trace"]
+    def companion(self, preposition: Preposition, subject: Subject) -> Place:
+        """With whom, without whom, or for whom something is done."""
+        pronoun = self.pick(SUBJECT_PRONOUNS if self.free_pronouns else SPEAKERS)
+        if pronoun.person != subject.person and {pronoun.person, subject.person} != {JE, NOUS} and self.chance(0.4):
+            return Place(preposition, pronoun)
+        if self.chance(0.3):
+            return Place(preposition, self.name())
+        return Place(preposition, self.noun_phrase(self.pick_noun(KIN), "place", subject))

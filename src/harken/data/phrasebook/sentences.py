@@ -19,7 +19,6 @@ from harken.data.phrasebook.trees import Clause, Name, NounPhrase, Place
 CONJUNCTIONS = {
     "and": ("and", "et"),
     "but": ("but", "mais"),
-    "or": ("or", "ou"),
     "because": ("because", "parce ~que"),
     "when": ("when", "quand"),
     "if": ("if", "si"),
@@ -54,9 +53,7 @@ class Sentences(Realiser):
         """`why does the cat sleep?`: pourquoi est-ce que le chat dort ?"""
         key = self.key()
         english, french = self._inverted(clause)
-        return self._ask(
-            [(word, CONTENT, key), *english], [(ADVERBIAL_QUESTIONS[word], CONTENT, key), *french]
-        )
+        return self._ask([(word, CONTENT, key), *english], [(ADVERBIAL_QUESTIONS[word], CONTENT, key), *french])
 
     def who(self, clause: Clause) -> Words:
         """`who reads the book?`, the subject of the clause being a Trace."""
@@ -100,7 +97,9 @@ class Sentences(Realiser):
             [("où", CONTENT, key), ("sont" if plural else "est", CONTENT, verb_key), *french],
         )
 
-    def there_is(self, phrase: NounPhrase, places: tuple[Place, ...], tense: str = "present", negated: bool = False) -> Words:
+    def there_is(
+        self, phrase: NounPhrase, places: tuple[Place, ...], tense: str = "present", negated: bool = False
+    ) -> Words:
         """`there is a cat in the garden`: il y a un chat dans le jardin."""
         there, verb_key, negation_key = self.key(), self.key(), self.key()
         singular, plural, french_verb = THERE[tense]
@@ -130,7 +129,7 @@ class Sentences(Realiser):
     def conjunction(self, word: str) -> Words:
         """The tokens of a conjunction."""
         key = self.key()
-        sides = []
+        sides: list[Tokens] = []
         for side in CONJUNCTIONS[word]:
             sides.append([(w[1:], WEAK, key) if w[0] == "~" else (w, FUNCTION, key) for w in side.split()])
         return sides[0], sides[1]
@@ -151,4 +150,3 @@ class Sentences(Realiser):
         """`yesterday, the cat slept`."""
         pause: Tokens = [("+,", WEAK, ())]
         return [*opening[0], *pause, *sentence[0]], [*opening[1], *pause, *sentence[1]]
-

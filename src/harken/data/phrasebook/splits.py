@@ -13,7 +13,7 @@ in train.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 
 from harken.data.pairs import Alignment, Corpus, Pair
@@ -62,7 +62,7 @@ def load_phrasebook(
 
 def _load(seed: int, train: int, valid: int, test: int, direction: str) -> Corpus:
     seen: set[str] = set()
-    tests = {"test": _draw(f"{seed} test", test, seen)}
+    tests: dict[str, Sequence[Pair]] = {"test": _draw(f"{seed} test", test, seen)}
     dev = _draw(f"{seed} valid", valid, seen)
     tests["test-long"] = _draw_long(f"{seed} test-long", LONG_PAIRS, seen)
     tests["test-novel"] = _draw_novel(f"{seed} test-novel", NOVEL_PAIRS, seen)
@@ -75,7 +75,7 @@ def _load(seed: int, train: int, valid: int, test: int, direction: str) -> Corpu
 
 
 def _fits(pair: Pair) -> bool:
-    return SHORTEST <= pair.source.count(" ") + 1 and _longest(pair) <= LONGEST
+    return pair.source.count(" ") + 1 >= SHORTEST and _longest(pair) <= LONGEST
 
 
 def _longest(pair: Pair) -> int:

@@ -1,10 +1,18 @@
 """The verbs: English forms, French infinitive, who does it, to what, and how the two languages build it.
 
 A row is `english past french subjects objects option ...`, with `-` for a regular past or no object, `+` before a
-particle (`get+up`), and tags of `nouns` joined by commas. Options: `be` (passé composé with être), `self` (reflexive),
-`imperfect` (a state: its past is the imparfait), `to:x` English preposition before the object, `à` or `de` French
-preposition before it, `manner`, `well`, `careful`, `everywhere` (adverbs it
-goes with), `here` (can be done in a place), `place` (asks for a place), `accident` (not done on purpose), `generic` (`likes tea`: aime le thé), `bare` (no object pronoun).
+particle or preposition (`get+up`, `look+at`), a last `+` where there is a recipient, and tags of `nouns` joined by
+commas. The options:
+
+    be, self            passé composé with être; reflexive
+    imperfect           a state: its past is the imparfait
+    à, de               French preposition before the object
+    late                explains it to him, never explains him it
+    manner well careful everywhere      adverbs it goes with
+    here, place, home, shop, for        done in a place, with a direction, a home, a shop, for somebody
+    accident            not done on purpose
+    generic             `likes tea` is aime le thé
+    bare                has no object pronoun
 
 >>> VERB["look at"].english_preposition, VERB["get up"].reflexive, VERB["go"].takes_etre
 ('at', True, True)
@@ -23,7 +31,7 @@ TABLE = """
     chanter person - here well; dance - danser person - here well; laugh - rire person,infant - here; smile -
     sourire person,infant - here; cry cried pleurer person,infant - here; run ran courir person,animal - here
     manner; swim swam nager person - manner well; walk - marcher person,animal - here manner; cook - cuisiner
-    person - here well; travel - voyager person -; wait - attendre person - here; jump - sauter person,animal -
+    person - here well; travel - voyager person - here; wait - attendre person - here; jump - sauter person,animal -
     here; shout - crier person - here; lie lied mentir person -; bark - aboyer bark - here; fly flew voler fly
     -; breathe - respirer person,animal,infant - manner; leave left partir person,vehicle - be; arrive - arriver
     person,vehicle - be; fall fell tomber person,animal - be accident; stay - rester person - be here; go went
@@ -33,7 +41,7 @@ TABLE = """
     self; have+fun had amuser person - self here; go+to+bed went coucher person - self; live - habiter person -
     imperfect home; eat ate manger person food manner here; drink drank boire person drink manner here; read
     read lire person text manner here; write wrote écrire person text careful here; buy bought acheter person
-    food,clothes,private,furniture,text,object,instrument,drink shop; sell sold vendre person
+    food,clothes,private,furniture,text,object,instrument,drink shop for; sell sold vendre person
     food,clothes,private,furniture,text,object,instrument shop; see saw voir person
     person,infant,animal,vehicle,place,nature,object; look+at - regarder person
     person,infant,animal,vehicle,nature,text,furniture,clothes,object; look+for - chercher person
@@ -48,10 +56,10 @@ TABLE = """
     fermer person open; wash - laver person clothes,drive,fruit,dishes,infant careful; clean - nettoyer person
     clean,furniture,tool careful; break broke casser person break accident; repair - réparer person
     machine,furniture careful; paint - peindre person paint,furniture careful; build built construire person
-    build; draw drew dessiner person animal,person,build,nature,vehicle careful; take took prendre person
+    build; draw drew dessiner person animal,person,build,nature,vehicle careful for; take took prendre person
     object,text,ride; bring brought apporter person object,food,drink,text,clothes; hide hid cacher person
-    object,text,clothes; choose chose choisir person clothes,food,text,gift,instrument; cut cut couper person
-    cut; prepare - préparer person dish,cooked careful; taste - goûter person food,drink; use - utiliser person
+    object,text,clothes; choose chose choisir person clothes,food,text,gift,instrument for; cut cut couper person
+    cut; prepare - préparer person dish,cooked careful for; taste - goûter person food,drink; use - utiliser person
     tool,machine; borrow - emprunter person object,text,private,clothes; keep kept garder person
     object,text,clothes,animal; forget forgot oublier person object,text,clothes accident; drive drove conduire
     person drive manner; wear wore porter person clothes,jewel; put+on put mettre person clothes,jewel; take+off

@@ -1,0 +1,73 @@
+"""Draws questions: who, what, which, how many, where, when, why."""
+
+from __future__ import annotations
+
+from harken.data.phrasebook.nominals import Words
+from harken.data.phrasebook.nouns import NOUN
+from harken.data.phrasebook.scenes import ASKED, DIRECT, IN_SOME_PLACE, VISIBLE
+from harken.data.phrasebook.simple import Simple
+from harken.data.phrasebook.trees import IL, ILS, Clause, NounPhrase, Trace
+from harken.data.phrasebook.verbs import BE, COPULAS
+
+
+class Questions(Simple):
+    """Draws questions that open with a question word."""
+
+    def question(self) -> Words:
+        draw = self.draw()
+        if draw < 0.25:
+            return self._who()
+        if draw < 0.4:
+            noun = self.pick_noun(VISIBLE)
+            phrase = self.noun_phrase(noun, "place")
+            phrase.plural = self.chance(0.3)
+            if phrase.determiner in ("this", "these"):
+                phrase.determiner = "the"
+            return self.words.where_is(phrase)
+        if draw < 0.7:
+            return self._about_object()
+        word = self.pick(("why", "where", "when"))
+        for _ in range(6):
+            clause = self.clause(0.3, plain=True, pronouns=ASKED)
+            self.make_definite(clause.subject)
+            fits = clause.time is None and clause.adverb is None and clause.verb not in COPULAS
+            if word != "why":
+                fits = fits and not (clause.places or clause.whereabout or clause.verb.imperfect or clause.modal)
+            if word == "where":
+                fits = fits and ("here" in clause.verb.options or clause.verb in IN_SOME_PLACE)
+            if fits:
+                return self.words.adverbial(word, clause)
+        return self.words.yes_no(clause)
+
+    def _about_object(self) -> Words:
+        """what, who, which, how many."""
+        verb = self.pick(DIRECT)
+        tense = self.pick(("present", "past") if verb.imperfect else ("present", "past", "future"))
+        subject = self.person(ASKED)
+        self.make_definite(subject)
+        self.modifiers.append(verb)
+        draw = self.draw()
+        person = "person" in verb.objects[0].tags
+        if draw < 0.35 and not verb.imperfect:
+            clause = Clause(subject, verb, tense, object=Trace(IL, False, False))
+            return self.words.what(clause, "who" if person else "what")
+        noun = self.pick_object(verb, verb.objects)
+        if noun.mass or "single" in noun.tags:
+            clause = Clause(subject, verb, tense, object=NounPhrase(noun, "this" if noun.mass else "my"))
+            return self.words.yes_no(clause)
+        if draw < 0.7 or (verb.imperfect and verb.name not in ("have", "know")):
+            plural = self.chance(0.35)
+            return self.words.which(noun, plural, Clause(subject, verb, tense, object=Trace(IL, plural, noun.feminine)))
+        return self.words.how_many(noun, Clause(subject, verb, tense, object=Trace(ILS, True, noun.feminine)))
+
+    def _who(self) -> Words:
+        """A question about the subject: a clause about a man, then a gap in his place."""
+        for _ in range(4):
+            clause = self.clause(0.4, subject=NounPhrase(NOUN["man"]), plain=self.chance(0.8))
+            if clause.profession is None:
+                break
+        clause.subject = Trace(IL, False, False)
+        clause.profession = None
+        if clause.verb is BE and clause.adjective is None and not clause.places:
+            clause.places = (self.place(),)
+        return self.words.who(clause)
