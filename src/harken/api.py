@@ -6,11 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harken.checking import check
 from harken.errors import UserError
 
 if TYPE_CHECKING:
     from harken.recipe import Recipe
     from harken.translator import Translator
+
+
+__all__ = ["check", "load", "train"]
 
 
 def load(folder: str | Path, device: str = "auto") -> Translator:

@@ -189,7 +189,14 @@ class Translator:
             greedy = greedy_search(self.model, state, len(rows), max_lengths=limits, length_penalty=penalty)
             return [[hypothesis] for hypothesis in greedy]
         return beam_search(
-            self.model, state, len(rows), beam=beam, nbest=count, length_penalty=penalty, max_lengths=limits
+            self.model,
+            state,
+            len(rows),
+            beam=beam,
+            nbest=count,
+            length_penalty=penalty,
+            max_lengths=limits,
+            stopping=self.recipe.search.stopping,
         )
 
     @torch.no_grad()

@@ -1,7 +1,7 @@
 """The splits of a folder laid out as Multi30k is: `train.en.gz`, `val.en.gz`, `test_2016_flickr.en.gz`, and so on.
 
-Every file is found plain, as .gz or as .xz. `val` may be called `valid` or `dev`. Every name that starts with `test`
-and is there in both languages is a test split.
+Every file is found plain, as .gz or as .xz. `val` may be called `valid` or `dev`; where it is there in one language it
+must be in the other. Every name that starts with `test` and is there in both languages is a test split.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def splits_in_folder(folder: str | Path, pair: str | None) -> dict[str, Split]:
     """`train`, `valid` where there is one, and the tests in order of name.
 
     Raises:
-        UserError: the folder, the pair or a training file is missing.
+        UserError: the folder, the pair, a training file or one side of the validation is missing.
     """
     folder = Path(folder).expanduser()
     if not folder.is_dir():
@@ -46,8 +46,21 @@ def splits_in_folder(folder: str | Path, pair: str | None) -> dict[str, Split]:
     validation = next((name for name in VALIDATION_NAMES if name in common), None)
     if validation:
         names["valid"] = validation
+    else:
+        _refuse_half(folder, languages, sides)
     names.update({name: name for name in common if name.startswith("test")})
     return {name: Split([str(sides[0][file])], [str(sides[1][file])]) for name, file in names.items()}
+
+
+def _refuse_half(folder: Path, languages: list[str], sides: list[dict[str, Path]]) -> None:
+    """No validation file may be without its other side: to split it off from training would hide a mistake."""
+    for here, other in ((0, 1), (1, 0)):
+        for name in VALIDATION_NAMES:
+            if name in sides[here]:
+                raise UserError(
+                    f"{folder} has {sides[here][name].name} but no file {name}.{languages[other]} (plain, .gz or .xz): "
+                    f"add it, or remove {sides[here][name].name} to validate on pairs split off from training."
+                )
 
 
 def _files_of(folder: Path, language: str) -> dict[str, Path]:

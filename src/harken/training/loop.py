@@ -14,8 +14,8 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,8 @@ class Trainer:
         self.progress = Progress()
         self.stopping = False
         self.skipped = 0
+        self.speed = 0.0  # tokens a second since the last line of metrics.jsonl
+        self.made: tuple[int, Sequence[Examples]] | None = None  # a pass over the data and its number
 
     def run(self, resume: bool = False) -> Progress:
         """Train until the budget is spent, patience is lost or Ctrl-C comes."""
@@ -64,7 +66,7 @@ class Trainer:
             self.average = Average(self.task.model, self.config.average)
             restored = self._restore() if resume else False
             self.log = MetricsLog(self.folder, self.progress.step if restored else None)
-            if not self.progress.finished:
+            if not self._done():
                 self.display.start("resuming" if restored else "training", self._spent())
                 with self._signals():
                     self._train()
@@ -75,12 +77,14 @@ class Trainer:
 
     def _train(self) -> None:
         state, config = self.progress, self.config
+        state.finished = False
         self.clock = time.perf_counter()
         batches = self._batches()
         while self._spent() < 1:
             chosen = [next(batches) for _ in range(config.accumulate)]
             self._update(chosen)
             self._tick()
+            self._show()
             if state.step % config.log_every == 0:
                 self._log_training()
             if state.step % config.validate_every == 0 and self._validate():
@@ -121,19 +125,36 @@ class Trainer:
                 )
         state.tokens += terms
         self.rate = rate
-        mean, seconds = state.window_loss / max(state.window_tokens, 1), max(state.window_seconds, 1e-9)
-        self.display.step(state.step, self._spent(), mean, rate, state.window_tokens / seconds)
+
+    def _show(self) -> None:
+        state = self.progress
+        mean = state.window_loss / max(state.window_tokens, 1)
+        self.display.step(state.step, self._spent(), mean, self.rate, self.speed)
 
     def _batches(self) -> Iterator[Examples]:
         """From where the run stands, epoch after epoch."""
         state = self.progress
         while True:
-            epoch = self.task.epoch(state.epoch)
-            self.epoch_batches = len(epoch)
+            epoch = self._epoch()
             while state.position < len(epoch):
                 state.position += 1
                 yield epoch[state.position - 1]
             state.epoch, state.position = state.epoch + 1, 0
+
+    def _epoch(self) -> Sequence[Examples]:
+        """The pass over the data in which the run stands."""
+        if self.made is None or self.made[0] != self.progress.epoch:
+            self.made = self.progress.epoch, self.task.epoch(self.progress.epoch)
+            if not len(self.made[1]):
+                raise UserError("there is nothing to train on: no example makes a batch; look at the recipe's [data]")
+        return self.made[1]
+
+    def _done(self) -> bool:
+        """Whether the run came to its end and what it may spend has not been raised since."""
+        return self.progress.finished and (self._spent() >= 1 or self._patience_lost())
+
+    def _patience_lost(self) -> bool:
+        return self.config.patience is not None and self.progress.stale >= self.config.patience
 
     def _spent(self) -> float:
         """The share of the budget that is used up, by whichever limit is nearest."""
@@ -141,8 +162,8 @@ class Trainer:
         shares = [0.0]
         if config.max_steps:
             shares.append(state.step / config.max_steps)
-        if config.max_epochs and hasattr(self, "epoch_batches"):
-            shares.append((state.epoch + state.position / max(self.epoch_batches, 1)) / config.max_epochs)
+        if config.max_epochs:
+            shares.append((state.epoch + state.position / len(self._epoch())) / config.max_epochs)
         if config.max_minutes:
             shares.append(state.seconds / (60 * config.max_minutes))
         return min(1.0, max(shares))
@@ -154,6 +175,7 @@ class Trainer:
         self.progress.seconds += passed
         if training:
             self.progress.window_seconds += passed
+            self.speed = self.progress.window_tokens / max(self.progress.window_seconds, 1e-9)
 
     def _log_training(self) -> None:
         state = self.progress
@@ -176,7 +198,8 @@ class Trainer:
         with self.average.applied():
             metrics = self.workers.validate()
             score = metrics[self.task.goal]
-            better = state.best is None or (score > state.best if self.task.higher_is_better else score < state.best)
+            last = math.nan if state.best is None else state.best  # what is no number is worse than any
+            better = math.isnan(last) or (score > last if self.task.higher_is_better else score < last)
             if better:
                 state.best, state.best_step, state.stale, state.waited = score, state.step, 0, 0
                 save_tensors(self.folder / MODEL, unshared(self.task.model))
@@ -189,7 +212,7 @@ class Trainer:
         self.log.write({"kind": "valid", "step": state.step, **metrics, "best": better, "seconds": state.seconds})
         shown = "  ".join(f"{name} {value:.3f}" for name, value in metrics.items())
         self.display.note(f"step {state.step:>6}  validation: {shown}{'  (best)' if better else ''}")
-        return config.patience is not None and state.stale >= config.patience
+        return self._patience_lost()
 
     def _save(self) -> None:
         tensors = {f"model.{name}": value for value, name in self.names.items()}
@@ -237,7 +260,8 @@ class Trainer:
             if self.stopping:
                 raise KeyboardInterrupt
             self.stopping = True
-            self.display.note("stopping: saving a checkpoint first ...")
+            with suppress(RuntimeError):  # Python refuses to print inside a print that was interrupted
+                self.display.note("stopping: saving a checkpoint first ...")
 
         before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
         try:

@@ -9,7 +9,15 @@ import torch
 
 from harken.data.pairs import Corpus
 from harken.data.parallel import read_corpus
-from harken.data.tokenizers import Tokenizer, load_tokenizers, save_tokenizers, train_tokenizers
+from harken.data.tokenizers import (
+    JOINT,
+    SOURCE,
+    TARGET,
+    Tokenizer,
+    load_tokenizers,
+    save_tokenizers,
+    train_tokenizers,
+)
 from harken.errors import UserError
 from harken.models.build import build_model
 from harken.recipe import Recipe, load_recipe
@@ -22,6 +30,8 @@ from harken.training.machine import choose_device, choose_precision, choose_work
 from harken.translator import Translator
 
 RECIPE = "recipe.toml"
+BUDGET = ("max_steps", "max_epochs", "max_minutes", "patience")
+CHOSEN = ("device", "precision", "workers", "threads")  # where the recipe leaves them open, harken decides
 
 
 def run_recipe(recipe: Recipe, folder: Path, resume: bool, progress: bool) -> Translator:
@@ -33,7 +43,7 @@ def run_recipe(recipe: Recipe, folder: Path, resume: bool, progress: bool) -> Tr
     going_on = resume and (folder / RECIPE).is_file()
     if going_on:
         recipe = same_run(recipe, folder)
-    elif folder.is_dir() and any(folder.iterdir()):
+    elif not (free(folder) or (resume and barely_begun(folder))):
         raise UserError(f"{folder} is not empty; train into a new folder, or go on with the run in it (--resume)")
     else:
         recipe = resolve(recipe)
@@ -42,8 +52,7 @@ def run_recipe(recipe: Recipe, folder: Path, resume: bool, progress: bool) -> Tr
     corpus = read_corpus(recipe.data)
     folder.mkdir(parents=True, exist_ok=True)
     source, target = tokenizers_of(recipe, corpus, folder, going_on)
-    if not going_on:
-        write_aside(folder / RECIPE, recipe.to_toml())
+    write_aside(folder / RECIPE, recipe.to_toml())
     torch.manual_seed(recipe.train.seed)
     model = build_model(recipe.model, source.size, target.size)
     if progress:
@@ -70,14 +79,33 @@ def resolve(recipe: Recipe) -> Recipe:
 def same_run(recipe: Recipe, folder: Path) -> Recipe:
     """The recipe a run was started with; only its budget may be changed on resuming."""
     started = load_recipe(folder / RECIPE)
-    for section in ("task", "data", "tokenizer", "model"):
+    for section in ("task", "data", "tokenizer", "model", "search"):
         if getattr(recipe, section) != getattr(started, section):
             raise UserError(
                 f"{folder} was started with another [{section}] than this recipe has; resume with the recipe and --set "
                 f"values it was started with, or train into a new folder"
             )
-    budget = {key: getattr(recipe.train, key) for key in ("max_steps", "max_epochs", "max_minutes", "patience")}
+    for key, old in started.train:
+        new = getattr(recipe.train, key)
+        left_open = key in CHOSEN and new in ("auto", None)
+        if key not in BUDGET and new != old and not left_open:
+            raise UserError(
+                f"{folder} was started with train.{key} = {old}, not {new}; resume with the old value, "
+                f"or train into a new folder"
+            )
+    budget = {key: getattr(recipe.train, key) for key in BUDGET}
     return started.model_copy(update={"train": started.train.model_copy(update=budget)})
+
+
+def free(folder: Path) -> bool:
+    """Whether nothing is there that training could write over."""
+    return not (folder.is_dir() and any(folder.iterdir()))
+
+
+def barely_begun(folder: Path) -> bool:
+    """Whether a run was killed here before its recipe was written: then there are tokenizers at the most."""
+    names = {path.name.removesuffix(".part") for path in folder.iterdir()}
+    return names <= {RECIPE, *(f"{name}{ending}" for name in (SOURCE, TARGET, JOINT) for ending in (".model", ".json"))}
 
 
 def tokenizers_of(recipe: Recipe, corpus: Corpus, folder: Path, going_on: bool) -> tuple[Tokenizer, Tokenizer]:

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from harken.training.task import Examples, Task
 
+DIED = "a training worker died; is the machine out of memory?"
 
 def seed_step(seed: int, step: int, worker: int) -> None:
     """Random numbers are a function of seed, step and worker, so that a resumed run draws the same ones."""
@@ -51,7 +52,11 @@ class Workers:
         self.gradients: list[list[Tensor]] = []
         self.processes: list[Any] = []
         if count > 1:
-            self._fork(count)
+            try:
+                self._fork(count)
+            except BaseException:
+                self.close()
+                raise
 
     def _fork(self, count: int) -> None:
         import multiprocessing
@@ -76,7 +81,7 @@ class Workers:
         """Gradients of the mean loss over all `terms` of the batches, left in `.grad`; returns the summed loss."""
         shares = [self.task.share(examples, self.count) for examples in batches]
         for worker, pipe in enumerate(self.pipes, start=1):
-            pipe.send_bytes(_pack(step, terms, [share[worker] for share in shares]))
+            self._send(pipe, _pack(step, terms, [share[worker] for share in shares]))
         loss = self._compute(0, step, [share[0] for share in shares], terms)
         for pipe, gradients in zip(self.pipes, self.gradients, strict=True):
             loss += self._receive(pipe)
@@ -90,7 +95,7 @@ class Workers:
     def validate(self) -> dict[str, float]:
         """Share the validation data out and put the results together."""
         for pipe in self.pipes:
-            pipe.send_bytes(b"validate")
+            self._send(pipe, b"validate")
         results = [self._validate(0)]
         results += [self._receive(pipe) for pipe in self.pipes]
         return self.task.score(results)
@@ -105,11 +110,17 @@ class Workers:
                 process.kill()
         self.pipes, self.processes = [], []
 
+    def _send(self, pipe: Any, message: bytes) -> None:
+        try:
+            pipe.send_bytes(message)
+        except OSError:
+            raise RuntimeError(DIED) from None
+
     def _receive(self, pipe: Any) -> Any:
         try:
             answer = json.loads(pipe.recv_bytes())
-        except EOFError:
-            raise RuntimeError("a training worker died; is the machine out of memory?") from None
+        except (EOFError, OSError):
+            raise RuntimeError(DIED) from None
         if isinstance(answer, dict) and "failed" in answer:
             raise RuntimeError(f"a training worker failed:\n{answer['failed']}")
         return answer
@@ -136,8 +147,8 @@ class Workers:
 
     def _serve(self, worker: int, pipe: Any, parents: list[Any]) -> None:
         """A worker's life: wait for a share, compute, answer; end when the parent goes."""
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in (signal.SIGINT, signal.SIGTERM):  # the parent decides what they mean
+            signal.signal(number, signal.SIG_IGN)
         for other in parents:  # or the pipes of a dead parent would stay open here
             other.close()
         torch.set_num_threads(1)
@@ -160,7 +171,10 @@ class Workers:
                             gradient.copy_(parameter.grad)
             except Exception:
                 answer = {"failed": traceback.format_exc()}
-            pipe.send_bytes(json.dumps(answer).encode())
+            try:
+                pipe.send_bytes(json.dumps(answer).encode())
+            except OSError:  # the parent went in the meantime
+                os._exit(0)
 
 
 def _pack(step: int, terms: int, shares: list[Examples]) -> bytes:

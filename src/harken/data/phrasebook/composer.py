@@ -130,7 +130,8 @@ class Composer(States):
             return ""
         if draw > 0.06 or clause.modal or clause.tense == "going" or (clause.tense == "past" and clause.verb.imperfect):
             return "not"
-        return "never" if clause.tense == "past" or draw < 0.03 else "no longer"
+        seldom = not clause.verb.imperfect and draw < 0.03
+        return "never" if clause.tense == "past" or seldom else "no longer"
 
     def _object(self, clause: Clause) -> Object:
         """A pronoun, a name or a noun phrase; where French says l' for him and her alike, it is him."""

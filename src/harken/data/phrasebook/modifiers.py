@@ -17,53 +17,54 @@ from harken.data.phrasebook.nouns import NOUNS, Noun
 
 # english french tags marks: `<` before the French noun, `!` only after `to be`, `@` never there, `er` as in bigger.
 ADJECTIVES_TABLE = """
-    red rouge colored; blue bleu colored; green vert colored,leaf; yellow jaune colored; black noir
-    colored,cat,dog,horse,animal; white blanc colored,cat,dog,horse,rabbit; grey gris colored,animal; brown brun
-    colored,animal; pink rose colored; purple violet colored; big grand
-    animal,vehicle,place,furniture,scene,plant,container,map,painting,flag,coat,hat,umbrella,knife,ladder < er;
-    tall grand person ! er; small petit
-    animal,vehicle,place,furniture,object,food,plant,boy,girl,infant,instrument < er; fat gros animal < er; long
-    long text,street,bridge,river,path,dress,scarf,coat,rope < er; high haut tower,wall,mountain,fence < er;
-    short court dress,skirt,story,poem,message,letter,rope er; wide large street,river,bed,window er; narrow
-    étroit street,path,bridge,bed er; heavy lourd
-    bag,box,suitcase,furniture,hammer,axe,basket,bucket,stone,blanket er; light léger
-    bag,box,suitcase,jacket,coat,chair,umbrella er; handsome beau
-    man,boy,prince,king,actor,waiter,singer,soldier <; beautiful beau
-    woman,girl,queen,princess,actress,dancer,child,infant,animal,place,clothes,vehicle,nature,instrument,furniture,gift
-    <; pretty joli clothes,plant,girl,woman,doll,vase,ring,necklace,painting,house,garden,village,bedroom,cup <
-    er; old vieux person,animal,place,vehicle,furniture,clothes,object,text,instrument,tree,bridge < er; new
-    nouveau vehicle,clothes,furniture,text,object,instrument,teacher,doctor,student,neighbor,colleague < @;
-    young jeune person,animal < er; good bon
-    food,drink,text,doctor,teacher,student,baker,actor,singer,friend,pupil,cut <; bad mauvais
-    food,drink,text,actor,singer,student <; intelligent intelligent person,dog,horse,monkey,cat; kind gentil
-    person < er; rich riche person er; poor pauvre farmer,worker,soldier,student,painter,fisherman er; happy
-    heureux person,infant er; sad triste person,story,poem,novel er; tired fatigué person,pet,farm,infant;
+    red rouge colored; blue bleu colored; green vert colored,leaf; yellow jaune colored;
+    black noir colored,cat,dog,horse,animal; white blanc colored,cat,dog,horse,rabbit; grey gris colored,animal;
+    brown brun colored,animal; pink rose colored; purple violet colored;
+    big grand animal,vehicle,place,furniture,scene,plant,container,map,painting,flag,coat,hat,ladder < er;
+    tall grand person ! er;
+    small petit animal,vehicle,place,furniture,object,food,plant,boy,girl,infant,instrument < er;
+    fat gros animal < er; long long text,street,bridge,river,path,dress,scarf,coat,rope < er;
+    high haut tower,wall,mountain,fence < er; short court dress,skirt,story,poem,message,letter,rope er;
+    wide large street,river,bed,window er; narrow étroit street,path,bridge,bed er;
+    heavy lourd bag,box,suitcase,furniture,hammer,axe,basket,bucket,stone,blanket er;
+    light léger bag,box,suitcase,jacket,coat,chair,umbrella er;
+    handsome beau man,boy,prince,king,actor,waiter,singer,soldier <;
+    beautiful beau woman,girl,queen,princess,actress,dancer,animal,place,clothes,vehicle,nature,instrument,gift <;
+    pretty joli clothes,plant,girl,woman,doll,vase,ring,necklace,painting,house,garden,village,bedroom,cup < er;
+    old vieux person,animal,place,vehicle,furniture,clothes,object,text,instrument,tree,bridge < er;
+    new nouveau vehicle,clothes,furniture,text,object,instrument,teacher,doctor,student,neighbor,colleague < @;
+    young jeune person,animal < er;
+    good bon food,drink,text,doctor,teacher,student,baker,actor,singer,friend,pupil,cut <;
+    bad mauvais food,drink,text,actor,singer,student <; intelligent intelligent person,dog,horse,monkey,cat;
+    kind gentil person < er; rich riche person er; poor pauvre farmer,worker,soldier,student,painter,fisherman er;
+    happy heureux person,infant er; sad triste person,story,poem,novel er; tired fatigué person,pet,farm,infant;
     famous célèbre person,museum,castle,painting,novel,hotel,restaurant; strong fort person,horse,bear,lion er;
-    brave courageux person er; shy timide person,squirrel,cat; polite poli person; honest honnête person; lazy
-    paresseux person,cat,dog,donkey er; serious sérieux person; curious curieux person,cat,monkey; sick malade
-    person,pet,farm; busy occupé person !; proud fier person er; jealous jaloux person; nervous nerveux
-    person,horse; calm calme person,infant,lake,horse,village er; generous généreux person; funny drôle
-    person,story,monkey,novel er; elegant élégant person,clothes; cruel cruel king,queen,witch,hunter,prince;
-    patient patient person; ready prêt person !; alone seul person !; wild sauvage animal; fast rapide
-    vehicle,horse,fox er; dangerous dangereux bear,lion,tiger,snake,wolf,street,knife,sword,axe,spider,path;
-    loyal fidèle dog,friend,soldier; delicious délicieux food,drink; fresh frais
-    bread,cheese,meat,milk,juice,fruit,egg; hot chaud coffee,tea,soup,cooked,bread,milk er; cold froid
-    drink,soup,meat,lake,river er; sweet sucré fruit,tea,coffee,juice,cake; ripe mûr fruit,tomato; bitter amer
-    coffee,tea,beer,chocolate,orange,lemon; expensive cher
-    clothes,vehicle,furniture,gift,instrument,hotel,restaurant,computer; modern moderne
-    build,vehicle,furniture,machine; dirty sale clothes,vehicle,clean,dishes,tool er; clean propre
-    clothes,vehicle,clean,dishes er; empty vide container,build,street; full plein container; broken cassé
-    break,machine,toy; useful utile tool,dictionary,map,machine,report; comfortable confortable
-    sofa,armchair,bed,chair,house,hotel,shoe,car; solid solide furniture,ladder,bridge,rope,wall,tool; round
-    rond table,mirror,stone,box,window,carpet; precious précieux
-    ring,necklace,treasure,sword,vase,painting,violin; strange étrange object,text,stranger,animal,place; dry
-    sec clothes,leaf,field; wet mouillé clothes,pet,farm,street,blanket; interesting intéressant
-    text,museum,city; boring ennuyeux text,village; important important
-    text,judge,mayor,lawyer,king,guest,customer,key; quiet tranquille
-    village,park,street,garden,beach,hotel,forest,lake er; noisy bruyant
-    street,restaurant,market,machine,child,city,bird er; dark sombre
-    forest,cellar,house,street,attic,stable,cloud er; huge énorme
-    elephant,castle,tree,cake,stone,factory,box,cloud; deep profond lake,river,forest er
+    brave courageux person er; shy timide person,squirrel,cat; polite poli person; honest honnête person;
+    lazy paresseux person,cat,dog,donkey er; serious sérieux person; curious curieux person,cat,monkey;
+    sick malade person,pet,farm; busy occupé person !; proud fier person er; jealous jaloux person;
+    nervous nerveux person,horse; calm calme person,infant,lake,horse,village er; generous généreux person;
+    funny drôle person,story,monkey,novel er; elegant élégant person,clothes;
+    cruel cruel king,queen,witch,hunter,prince; patient patient person; ready prêt person !; alone seul person !;
+    wild sauvage animal; fast rapide vehicle,horse,fox er;
+    dangerous dangereux bear,lion,tiger,snake,wolf,street,knife,sword,axe,spider,path;
+    loyal fidèle dog,friend,soldier; delicious délicieux food,drink;
+    fresh frais bread,cheese,meat,milk,juice,fruit,egg; hot chaud coffee,tea,soup,cooked,bread,milk er;
+    cold froid drink,soup,meat,lake,river er; sweet sucré fruit,tea,coffee,juice,cake; ripe mûr fruit,tomato;
+    bitter amer coffee,tea,beer,chocolate,orange,lemon;
+    expensive cher clothes,vehicle,furniture,gift,instrument,hotel,restaurant,computer;
+    modern moderne build,vehicle,furniture,machine; dirty sale clothes,vehicle,clean,dishes,tool er;
+    clean propre clothes,vehicle,clean,dishes er; empty vide container,build,street; full plein container;
+    broken cassé break,machine,toy; useful utile tool,dictionary,map,machine,report;
+    comfortable confortable sofa,armchair,bed,chair,house,hotel,shoe,car;
+    solid solide furniture,ladder,bridge,rope,wall,tool; round rond table,mirror,stone,box,window,carpet;
+    precious précieux ring,necklace,treasure,sword,vase,painting,violin;
+    strange étrange object,text,stranger,animal,place; dry sec clothes,leaf,field;
+    wet mouillé clothes,pet,farm,street,blanket; interesting intéressant text,museum,city;
+    boring ennuyeux text,village; important important text,judge,mayor,lawyer,king,guest,customer,key;
+    quiet tranquille village,park,street,garden,beach,hotel,forest,lake er;
+    noisy bruyant street,restaurant,market,machine,child,city,bird er;
+    dark sombre forest,cellar,house,street,attic,stable,cloud er;
+    huge énorme elephant,castle,tree,cake,stone,factory,box,cloud; deep profond lake,river,forest er
 """
 
 
@@ -109,7 +110,8 @@ def _suits(adjective: Adjective, noun: Noun) -> bool:
 SUITING = {noun: tuple(a for a in ADJECTIVES if _suits(a, noun)) for noun in NOUNS}
 PERSONAL = tuple(a for a in ADJECTIVES if "person" in a.tags)  # for pronouns and names
 STATES = tuple(ADJECTIVE[name] for name in ("tired", "sick", "happy", "sad", "busy", "nervous", "ready", "alone"))
-REASONS = tuple(ADJECTIVE[name] for name in ("tired", "sick", "sad", "happy", "curious", "generous", "lazy", "jealous"))
+REASONS = tuple(ADJECTIVE[name] for name in ("happy", "curious", "generous", "proud", "jealous", "sad", "nervous"))
+REASONS_AGAINST = tuple(ADJECTIVE[name] for name in ("tired", "sick", "lazy", "busy"))
 # he is hungry: il a faim
 FEELINGS = {
     "hungry": "faim", "thirsty": "soif", "cold": "froid", "hot": "chaud", "afraid": "peur", "right": "raison",

@@ -43,6 +43,8 @@ class Questions(Simple):
         """what, who, which, how many."""
         verb = self.pick(DIRECT)
         tense = self.pick(("present", "past") if verb.imperfect else ("present", "past", "future"))
+        if "accident" in verb.options:
+            tense = "past"
         subject = self.person(ASKED)
         self.make_definite(subject)
         self.modifiers.append(verb)

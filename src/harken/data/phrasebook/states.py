@@ -11,6 +11,7 @@ from harken.data.phrasebook.modifiers import (
     FREQUENCIES,
     PERSONAL,
     REASONS,
+    REASONS_AGAINST,
     STATES,
     SUITING,
     UNCOMPARED,
@@ -133,7 +134,7 @@ class States(Sampler):
         subject = self.again(first.subject)
         if first.verb in FEELING_OF and draw < 0.8 and not first.negation:
             return Clause(subject, HAVE_STATE, tense, feeling=FEELING_OF[first.verb])
-        adjective = self.pick(REASONS[:3] if first.negation else REASONS)
+        adjective = self.pick(REASONS_AGAINST if first.negation else REASONS)
         self.modifiers.append(adjective)
         degree = "too" if first.negation else "very" if draw < 0.2 else ""
         return Clause(subject, BE, tense, degree=degree, adjective=adjective)

@@ -27,60 +27,66 @@ from harken.data.phrasebook.french import Conjugation, conjugate
 from harken.data.phrasebook.nouns import Noun, tagged
 
 TABLE = """
-    sleep slept dormir person,animal,infant - here well; work - travailler person - here manner well; sing sang
-    chanter person - here well; dance - danser person - here well; laugh - rire person,infant - here; smile -
-    sourire person,infant - here; cry cried pleurer person,infant - here; run ran courir person,animal - here
-    manner; swim swam nager person - manner well; walk - marcher person,animal - here manner; cook - cuisiner
-    person - here well; travel - voyager person - here; wait - attendre person - here; jump - sauter person,animal -
-    here; shout - crier person - here; lie lied mentir person -; bark - aboyer bark - here; fly flew voler fly
-    -; breathe - respirer person,animal,infant - manner; leave left partir person,vehicle - be; arrive - arriver
-    person,vehicle - be; fall fell tomber person,animal - be accident; stay - rester person - be here; go went
-    aller person - be place; come came venir person - be place; come+back came revenir person - be place; go+out
-    went sortir person - be; get+up got lever person - self; wake+up woke réveiller person,animal,infant - self;
-    hurry - dépêcher person - self; rest - reposer person,animal - self here; stop - arrêter person,vehicle -
-    self; have+fun had amuser person - self here; go+to+bed went coucher person - self; live - habiter person -
-    imperfect home; eat ate manger person food manner here; drink drank boire person drink manner here; read
-    read lire person text manner here; write wrote écrire person text careful here; buy bought acheter person
-    food,clothes,private,furniture,text,object,instrument,drink shop for; sell sold vendre person
-    food,clothes,private,furniture,text,object,instrument shop; see saw voir person
-    person,infant,animal,vehicle,place,nature,object; look+at - regarder person
-    person,infant,animal,vehicle,nature,text,furniture,clothes,object; look+for - chercher person
-    person,animal,text,object,clothes,place everywhere; find found trouver person text,object,clothes,animal;
-    lose lost perdre person object,text,clothes accident; love - adorer person
-    person,infant,animal,food,drink,place,nature,instrument imperfect generic; like - aimer person
-    person,animal,food,drink,place,nature,text,clothes imperfect generic; hate - détester person
-    food,drink,animal,place imperfect generic; know knew connaître person person,place imperfect; help - aider
-    person person; call - appeler person person; invite - inviter person person; greet - saluer person person;
-    thank - remercier person person; meet met rencontrer person person; visit - visiter person place; wait+for -
-    attendre person person,ride; follow - suivre person,animal person,animal; open - ouvrir person open; close -
-    fermer person open; wash - laver person clothes,drive,fruit,dishes,infant careful; clean - nettoyer person
-    clean,furniture,tool careful; break broke casser person break accident; repair - réparer person
-    machine,furniture careful; paint - peindre person paint,furniture careful; build built construire person
-    build; draw drew dessiner person animal,person,build,nature,vehicle careful for; take took prendre person
-    object,text,ride; bring brought apporter person object,food,drink,text,clothes; hide hid cacher person
-    object,text,clothes; choose chose choisir person clothes,food,text,gift,instrument for; cut cut couper person
-    cut; prepare - préparer person dish,cooked careful for; taste - goûter person food,drink; use - utiliser person
-    tool,machine; borrow - emprunter person object,text,private,clothes; keep kept garder person
-    object,text,clothes,animal; forget forgot oublier person object,text,clothes accident; drive drove conduire
-    person drive manner; wear wore porter person clothes,jewel; put+on put mettre person clothes,jewel; take+off
-    took enlever person clothes,jewel; feed fed nourrir person pet,farm; stroke - caresser person pet; catch
-    caught attraper person,pet animal,throw; touch - toucher person animal,object,furniture; throw threw lancer
-    person throw; pick - cueillir person pick; plant - planter person plant; cross - traverser person,animal
-    cross; photograph - photographier person animal,person,nature,build,place; understand understood comprendre
-    person text,person; study studied étudier person text,animal,plant; have had avoir person
-    pet,text,object,private,clothes,furniture,instrument imperfect; admire - admirer person
-    person,nature,build,gift imperfect; fear - craindre person animal imperfect generic; protect - protéger
-    person person,animal,infant,place; share - partager person food; empty - vider person container; decorate -
-    décorer person place,paint; receive - recevoir person gift,text; fill - remplir person container; lift -
-    soulever person furniture,container,stone,ladder,axe,hammer; copy - copier person text; translate - traduire
-    person text; play - jouer person instrument well here de bare; answer - répondre person person à; phone -
-    téléphoner person person à; speak+to spoke parler person person à; think+about thought penser person
-    person,animal,place à bare; smile+at - sourire person person à; talk+about - parler person
-    person,text,animal,place de bare; give+ gave donner person object,text,clothes,gift; show+ showed montrer
-    person object,text,clothes,pet,private,house,garden,bedroom; send+ sent envoyer person text,gift; lend+ lent
-    prêter person object,text,private,clothes,instrument; offer+ - offrir person gift,plant; tell+ told raconter
-    person tale; explain+ - expliquer person text late; return+ - rendre person object,text,private,clothes
-    late; promise+ - promettre person gift
+    sleep slept dormir person,animal,infant - here well; work - travailler person - here manner well;
+    sing sang chanter person - here well; dance - danser person - here well; laugh - rire person,infant - here;
+    smile - sourire person,infant - here; cry cried pleurer person,infant - here;
+    run ran courir person,legs - here manner; swim swam nager person - manner well;
+    walk - marcher person,legs - here manner; cook - cuisiner person - here well; travel - voyager person - here;
+    wait - attendre person - here; jump - sauter person,legs - here; shout - crier person - here;
+    lie lied mentir person -; bark - aboyer bark - here; fly flew voler fly -;
+    sneeze - éternuer person,pet,infant - here; leave left partir person,vehicle - be;
+    arrive - arriver person,vehicle - be; fall fell tomber person,legs - be accident;
+    stay - rester person - be here; go went aller person - be place; come came venir person - be place;
+    come+back came revenir person - be place; go+out went sortir person - be; get+up got lever person - self;
+    wake+up woke réveiller person,animal,infant - self; hurry - dépêcher person - self;
+    rest - reposer person,animal - self here; stop - arrêter person,vehicle - self;
+    have+fun had amuser person - self here; go+to+bed went coucher person - self;
+    live - habiter person - imperfect home; eat ate manger person food manner here;
+    drink drank boire person drink manner here; read read lire person text manner here;
+    write wrote écrire person letter,book,novel,poem,story,article,message,report,recipe careful here;
+    buy bought acheter person food,clothes,private,furniture,text,object,instrument,drink shop for;
+    sell sold vendre person food,clothes,private,furniture,text,object,instrument shop;
+    see saw voir person person,infant,animal,vehicle,place,nature,object;
+    look+at - regarder person person,infant,animal,vehicle,nature,text,furniture,clothes,object;
+    look+for - chercher person person,animal,text,object,clothes,place everywhere;
+    find found trouver person text,object,clothes,animal; lose lost perdre person object,text,clothes accident;
+    love - adorer person person,infant,animal,food,drink,place,nature,instrument imperfect generic;
+    like - aimer person person,animal,food,drink,place,nature,text,clothes imperfect generic;
+    hate - détester person food,drink,animal,place imperfect generic;
+    know knew connaître person person,place imperfect; help - aider person person; call - appeler person person;
+    invite - inviter person person; greet - saluer person person; thank - remercier person person;
+    meet met rencontrer person person; visit - visiter person build,town,scene,park;
+    wait+for - attendre person person,ride; follow - suivre person,animal person,animal; open - ouvrir person open;
+    close - fermer person open; wash - laver person clothes,drive,fruit,dishes,infant careful;
+    clean - nettoyer person clean,furniture,tool careful; break broke casser person break accident;
+    repair - réparer person machine,furniture careful; paint - peindre person paint,furniture careful;
+    build built construire person build; draw drew dessiner person animal,person,build,nature,vehicle careful for;
+    take took prendre person object,text,ride; bring brought apporter person object,food,drink,text,clothes;
+    hide hid cacher person object,text,clothes; choose chose choisir person clothes,food,text,gift,instrument for;
+    cut cut couper person cut; prepare - préparer person dish,cooked careful for; taste - goûter person food,drink;
+    use - utiliser person tool,machine; borrow - emprunter person object,text,private,clothes;
+    keep kept garder person object,text,clothes,animal; forget forgot oublier person object,text,clothes accident;
+    drive drove conduire person drive manner; wear wore porter person clothes,jewel;
+    put+on put mettre person clothes,jewel; take+off took enlever person clothes,jewel;
+    feed fed nourrir person pet,farm; stroke - caresser person pet; catch caught attraper person,pet animal,throw;
+    touch - toucher person animal,object,furniture; throw threw lancer person throw; pick - cueillir person pick;
+    plant - planter person plant; cross - traverser person,animal cross;
+    photograph - photographier person animal,person,nature,build,place;
+    understand understood comprendre person text,person; study studied étudier person text,animal,plant;
+    have had avoir person pet,text,object,private,clothes,furniture,instrument imperfect;
+    admire - admirer person person,nature,build,gift imperfect; fear - craindre person animal imperfect generic;
+    protect - protéger person person,animal,infant,place; share - partager person food;
+    empty - vider person container; decorate - décorer person place,paint; receive - recevoir person gift,text;
+    fill - remplir person container; lift - soulever person furniture,container,stone,ladder,axe,hammer;
+    copy - copier person text; translate - traduire person text; play - jouer person instrument well here de bare;
+    answer - répondre person person à; phone - téléphoner person person à; speak+to spoke parler person person à;
+    think+about thought penser person person,animal,place à bare; smile+at - sourire person person à;
+    talk+about - parler person person,text,animal,place de bare; give+ gave donner person object,text,clothes,gift;
+    show+ showed montrer person object,text,clothes,pet,private,house,garden,bedroom;
+    send+ sent envoyer person text,gift; lend+ lent prêter person object,text,private,clothes,instrument;
+    offer+ - offrir person gift,plant; tell+ told raconter person tale;
+    explain+ - expliquer person story,poem,article,message,report,recipe,map late;
+    return+ - rendre person object,text,private,clothes late; promise+ - promettre person gift
 """
 
 

@@ -1,0 +1,80 @@
+"""The cells are the equations: E2, E3 and E6, and torch's own cells with the same weights."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from harken.nn import GRUCell, LSTMCell
+
+sizes = st.integers(1, 6)
+
+
+@settings(deadline=None, max_examples=20)
+@given(sizes, sizes)
+def test_lstm_has_the_parameters_of_e3(m: int, n: int) -> None:
+    count = sum(parameter.numel() for parameter in LSTMCell(m, n, bias="one").parameters())
+    assert count == 4 * (m * n + n * n + n)
+    assert sum(parameter.numel() for parameter in LSTMCell(m, n).parameters()) == count + 4 * n
+
+
+def test_lstm_is_e2() -> None:
+    """Gate by gate with numbers: one unit, all weights 0 but one for each gate."""
+    cell = LSTMCell(1, 1, bias="one")
+    with torch.no_grad():
+        cell.weight_ih.copy_(torch.tensor([[0.5], [-1.0], [2.0], [0.25]]))  # i, f, g, o
+        cell.weight_hh.copy_(torch.tensor([[1.0], [0.5], [-0.5], [2.0]]))
+        cell.bias_ih.copy_(torch.tensor([0.1, 0.2, 0.3, 0.4]))
+    x, h, c = torch.tensor(0.7), torch.tensor(-0.3), torch.tensor(1.5)
+    forget = torch.sigmoid(-1.0 * x + 0.5 * h + 0.2)
+    write = torch.sigmoid(0.5 * x + 1.0 * h + 0.1)
+    kept = forget * c + write * torch.tanh(2.0 * x - 0.5 * h + 0.3)
+    shown = torch.sigmoid(0.25 * x + 2.0 * h + 0.4) * torch.tanh(kept)
+    hidden, memory = cell(x.view(1, 1), (h.view(1, 1), c.view(1, 1)))
+    assert torch.allclose(memory, kept, atol=1e-6)
+    assert torch.allclose(hidden, shown, atol=1e-6)
+
+
+@settings(deadline=None, max_examples=15)
+@given(sizes, sizes, st.integers(1, 4))
+def test_lstm_is_torchs(m: int, n: int, batch: int) -> None:
+    ours, theirs = LSTMCell(m, n).double(), nn.LSTMCell(m, n).double()
+    theirs.load_state_dict(ours.state_dict())
+    x, h, c = (torch.randn(batch, width, dtype=torch.float64) for width in (m, n, n))
+    for found, right in zip(ours(x, (h, c)), theirs(x, (h, c)), strict=True):
+        assert torch.allclose(found, right, rtol=0, atol=1e-12)
+
+
+@settings(deadline=None, max_examples=15)
+@given(sizes, sizes, st.integers(1, 4))
+def test_gru_is_torchs(m: int, n: int, batch: int) -> None:
+    ours, theirs = GRUCell(m, n).double(), nn.GRUCell(m, n).double()
+    theirs.load_state_dict(ours.state_dict())
+    x, h = (torch.randn(batch, width, dtype=torch.float64) for width in (m, n))
+    assert torch.allclose(ours(x, h), theirs(x, h), rtol=0, atol=1e-12)
+
+
+def test_one_bias_is_two_with_one_of_them_zero() -> None:
+    one, two = LSTMCell(3, 4, bias="one"), LSTMCell(3, 4)
+    two.load_state_dict({**one.state_dict(), "bias_hh": torch.zeros(16)})
+    x, h, c = torch.randn(2, 3), torch.randn(2, 4), torch.randn(2, 4)
+    for found, right in zip(one(x, (h, c)), two(x, (h, c)), strict=True):
+        assert torch.allclose(found, right, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [LSTMCell, GRUCell])
+def test_gradients(kind: type[nn.Module]) -> None:
+    torch.manual_seed(1)
+    cell = kind(2, 3).double()
+    names = [name for name, _ in cell.named_parameters()]
+    weights = [parameter.detach().requires_grad_() for parameter in cell.parameters()]
+    x = torch.randn(2, 2, dtype=torch.float64, requires_grad=True)
+    h = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
+    c = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
+
+    def run(x: Tensor, h: Tensor, c: Tensor, *weights: Tensor) -> Tensor | tuple[Tensor, ...]:
+        state = (h, c) if kind is LSTMCell else h + 0 * c
+        return torch.func.functional_call(cell, dict(zip(names, weights, strict=True)), (x, state))
+
+    assert torch.autograd.gradcheck(run, (x, h, c, *weights))
