@@ -9,7 +9,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
@@ -19,7 +20,7 @@ import torch
 from harken.data.pairs import Pair
 from harken.data.rows import pad
 from harken.data.tokenizers import Tokenizer, load_tokenizers
-from harken.data.tokens import BOS, PAD
+from harken.data.tokens import BOS, EOS, PAD
 from harken.errors import UserError
 from harken.metrics.links import merge_subwords
 from harken.models.build import build_model
@@ -28,6 +29,7 @@ from harken.recipe import Recipe, load_recipe
 from harken.search import Hypothesis, beam_search, greedy_search
 from harken.tasks.translate import max_lengths
 from harken.training.loop import MODEL
+from harken.training.machine import choose_device, cores
 from harken.translation import Translation
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ class Translator:
         self.recipe, self.folder = recipe, folder
         self.model = model.eval()
         self.source, self.target = source, target
+        self.threads: int | None = None  # CPU threads to search with; measured when first needed
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto") -> Translator:
@@ -51,8 +54,6 @@ class Translator:
         Raises:
             UserError: the folder is none of harken's, or does not hold together.
         """
-        from harken.training.machine import choose_device
-
         folder = Path(folder)
         for name in ("recipe.toml", MODEL):
             if not (folder / name).is_file():
@@ -128,6 +129,24 @@ class Translator:
         filled = [number for number, row in enumerate(ids) if row]
         found = [[Translation(text, "", 0.0, np.zeros((0, len(text.split()))))] for text in texts]
         order = sorted(filled, key=lambda number: len(ids[number]))
+        with self._quickest_threads():
+            self._fill(found, texts, ids, order, count, beam, penalty, attention, layers, progress)
+        return found
+
+    def _fill(
+        self,
+        found: list[list[Translation]],
+        texts: Sequence[str],
+        ids: list[list[int]],
+        order: list[int],
+        count: int,
+        beam: int,
+        penalty: float,
+        attention: bool,
+        layers: bool,
+        progress: Callable[[int], None] | None,
+    ) -> None:
+        """Search in batches of about equal length and put the results where they belong."""
         size = self.recipe.search.batch_sentences
         for start in range(0, len(order), size):
             chosen = order[start : start + size]
@@ -142,7 +161,6 @@ class Translator:
                 found[number].append(result)
             if progress:
                 progress(len(chosen))
-        return found
 
     def align(self, source: str, target: str, layers: bool = False) -> Translation:
         """A given translation under teacher forcing: its score, and where the model looked."""
@@ -153,8 +171,9 @@ class Translator:
         ids, wanted = self.source.encode_all(list(sources)), self.target.encode_all(list(targets))
         if not all(ids) or not all(wanted):
             raise UserError("both the sentence and its translation need at least one word")
-        rows = list(enumerate(self._forced(ids, wanted)))
-        return self._describe(sources, ids, rows, True, layers, texts_out=targets)
+        with self._quickest_threads():
+            rows = list(enumerate(self._forced(ids, wanted)))
+            return self._describe(sources, ids, rows, True, layers, texts_out=targets)
 
     def evaluate(
         self,
@@ -172,6 +191,35 @@ class Translator:
         found = self.translate([pair.source for pair in pairs], beam=beam, attention=False, progress=progress)
         seconds = time.perf_counter() - started
         return evaluate(self, pairs, found, seconds)
+
+    @contextmanager
+    def _quickest_threads(self) -> Iterator[None]:
+        """On a CPU, as many threads as are quickest for this model, which for small ones is a single one."""
+        if self.device.type != "cpu":
+            yield
+            return
+        before = torch.get_num_threads()
+        if self.threads is None:
+            self.threads = min(sorted({1, cores()}), key=self._trial_seconds)
+        torch.set_num_threads(self.threads)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
+    @torch.no_grad()
+    def _trial_seconds(self, threads: int) -> float:
+        """How long a small batch takes with so many threads."""
+        torch.set_num_threads(threads)
+        tokens = torch.full((32, 16), EOS)
+        best = float("inf")
+        for _ in range(3):
+            start = time.perf_counter()
+            state = self.model.start(tokens, None)
+            for _ in range(3):
+                _, state, _ = self.model.step(tokens[:, 0], state)
+            best = min(best, time.perf_counter() - start)
+        return best
 
     @property
     def device(self) -> torch.device:

@@ -80,4 +80,6 @@ def linear_cross_entropy(
     hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float = 0.0
 ) -> Tensor:
     """`smoothed_cross_entropy(hidden @ weight.T + bias, targets)` for hidden (M, D), weight (V, D), targets (M,)."""
+    if not torch.is_grad_enabled():  # a Function is told what requires gradients, not whether they are wanted now
+        hidden, weight, bias = hidden.detach(), weight.detach(), None if bias is None else bias.detach()
     return _LinearCrossEntropy.apply(hidden, weight, bias, targets, smoothing)

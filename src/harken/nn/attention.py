@@ -1,7 +1,7 @@
 """Attention as a soft lookup (E8, E10, E12): Attention(Q, K, V) = softmax(Q K^T / sqrt(K)) V.
 
 `attend_with_weights` is the definition and returns the weights; `attend` is its fast twin through
-`scaled_dot_product_attention`, which never writes them down. `Attention` does the same for the decoder of a
+`scaled_dot_product_attention`, which never writes them down (on a GPU from 65 positions on). `Attention` does the same for the decoder of a
 recurrent network, with any score of `harken.nn.scores`. Bahdanau et al. (2015); Vaswani et al. (2017).
 
 The lecture's example: a query that scores 112 and 96 against two keys of width 64.
@@ -21,6 +21,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 
+SHORT = 64  # on a GPU, tiles of the fused kernels are mostly empty up to here: plain products are quicker
+
+
 def softmax(scores: Tensor) -> Tensor:
     """Over the last dimension, in float32 at least."""
     return torch.softmax(scores, -1, dtype=torch.promote_types(scores.dtype, torch.float32))
@@ -30,6 +33,8 @@ def attend(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, causal: bool = False, dropout: float = 0.0
 ) -> Tensor:
     """Queries (..., T, K), keys (..., S, K), values (..., S, K) -> contexts (..., T, K); mask True = visible."""
+    if query.is_cuda and not dropout and query.shape[-2] <= SHORT and key.shape[-2] <= SHORT:
+        return attend_with_weights(query, key, value, mask, causal)[0]
     half = query.dtype if query.dtype == torch.bfloat16 and not query.is_cuda else None
     if half:  # torch's CPU kernel is several times slower in bfloat16 than in float32
         query, key, value = query.float(), key.float(), value.float()

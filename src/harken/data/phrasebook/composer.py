@@ -134,14 +134,14 @@ class Composer(States):
         return "never" if clause.tense == "past" or seldom else "no longer"
 
     def _object(self, clause: Clause) -> Object:
-        """A pronoun, a name or a noun phrase; where French says l' for him and her alike, it is him."""
+        """A pronoun, a name or a noun phrase; where French has l' or lui for both him and her, it is him."""
         verb, subject = clause.verb, clause.subject
         people = "person" in verb.objects[0].tags
         if "bare" not in verb.options and self.chance(0.16):
             if people:
                 chosen = self._other_than(subject, SUBJECT_PRONOUNS)
                 hidden = starts_with_vowel(verb.french.infinitive) and (clause.tense != "past" or verb.imperfect)
-                return PRONOUN["he"] if hidden and chosen.english == "she" and not verb.indirect else chosen
+                return PRONOUN["he"] if chosen.english == "she" and (hidden or verb.indirect) else chosen
             if self.free_pronouns:
                 return PRONOUN["it"] if self.chance(0.6) else PRONOUN["they"]
         if people and self.chance(0.08):

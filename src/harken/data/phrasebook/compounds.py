@@ -8,7 +8,7 @@ from harken.data.phrasebook.composer import is_person
 from harken.data.phrasebook.nominals import Words
 from harken.data.phrasebook.questions import Questions
 from harken.data.phrasebook.scenes import DEEDS, DONE_TO, EVENTS, GETTING, ONGOING, SPEAKERS, SUBJECT_PRONOUNS, USING
-from harken.data.phrasebook.trees import PRONOUN, Clause, NounPhrase
+from harken.data.phrasebook.trees import PRONOUN, Both, Clause, Name, NounPhrase
 from harken.data.phrasebook.verbs import RAIN, REPORTS, SNOW, WEATHER_STATE, Verb
 
 
@@ -31,7 +31,9 @@ class Compounds(Questions):
     def anaphora(self) -> Words:
         """`the boy buys the apples and he eats them`: the pronoun takes the gender of the object."""
         tense = self.pick(("present", "past", "past", "future"))
+        mark = self.mark()
         for _ in range(6):
+            self.back_to(mark)
             first = self.action(self.pick(GETTING), 0.2, tense, None, SUBJECT_PRONOUNS, True)
             item = first.object
             if isinstance(item, NounPhrase) and not first.verb.french_preposition and not item.noun.mass:
@@ -45,6 +47,7 @@ class Compounds(Questions):
                     second = Clause(self.again(first.subject), verb, tense, object=pronoun)
                     self.avoid_ambiguous_past(second)
                     return self.words.joined(self.words.clause(first), "and", self.words.clause(second))
+        self.back_to(mark)
         return self.coordinated()
 
     def event(self, tense: str) -> Clause:
@@ -76,7 +79,7 @@ class Compounds(Questions):
         if draw < 0.73:
             return self._timed("as soon as", richness)
         if draw < 0.88:
-            condition = self.event("present") if self.chance(0.7) else self.reason(self.deed(0, "present"), "present")
+            condition = self.event("present") if self.chance(0.7) else self._condition()
             result = self.deed(richness, self.pick(("future", "future", "present")))
             return self._either_order("if", condition, result)
         first = self.action(self.pick(ONGOING), richness, "present", None, SUBJECT_PRONOUNS, True)
@@ -84,6 +87,16 @@ class Compounds(Questions):
         second = self.action(self.pick(ONGOING), 0.2, "present", None, SPEAKERS, True)
         second.time = None
         return self.words.joined(self.words.clause(first), "while", self.words.clause(second))
+
+    def _condition(self) -> Clause:
+        """`if he is tired`: a reason for something that is not said."""
+        mark = self.mark()
+        draft = self.deed(0, "present")
+        self.back_to(mark)
+        self.make_definite(draft.subject)
+        if isinstance(draft.subject, NounPhrase | Name | Both):
+            draft.subject = self.pick(SPEAKERS)
+        return self.reason(draft, "present")
 
     def _timed(self, word: str, richness: float) -> Words:
         """`when he comes` with a future is quand il viendra."""

@@ -31,7 +31,7 @@ ADJECTIVES_TABLE = """
     handsome beau man,boy,prince,king,actor,waiter,singer,soldier <;
     beautiful beau woman,girl,queen,princess,actress,dancer,animal,place,clothes,vehicle,nature,instrument,gift <;
     pretty joli clothes,plant,girl,woman,doll,vase,ring,necklace,painting,house,garden,village,bedroom,cup < er;
-    old vieux person,animal,place,vehicle,furniture,clothes,object,text,instrument,tree,bridge < er;
+    old vieux person,animal,place,vehicle,furniture,clothes,object,text,instrument,tree,bridge,fixture < er;
     new nouveau vehicle,clothes,furniture,text,object,instrument,teacher,doctor,student,neighbor,colleague < @;
     young jeune person,animal < er;
     good bon food,drink,text,doctor,teacher,student,baker,actor,singer,friend,pupil,cut <;

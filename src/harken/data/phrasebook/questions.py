@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 from harken.data.phrasebook.nominals import Words
-from harken.data.phrasebook.nouns import NOUN
 from harken.data.phrasebook.scenes import ASKED, DIRECT, IN_SOME_PLACE, VISIBLE
 from harken.data.phrasebook.simple import Simple
 from harken.data.phrasebook.trees import IL, ILS, Clause, NounPhrase, Trace
-from harken.data.phrasebook.verbs import BE, COPULAS
+from harken.data.phrasebook.verbs import COPULAS
 
 
 class Questions(Simple):
     """Draws questions that open with a question word."""
 
     def question(self) -> Words:
+        """Any of them."""
         draw = self.draw()
         if draw < 0.25:
             return self._who()
         if draw < 0.4:
-            noun = self.pick_noun(VISIBLE)
-            phrase = self.noun_phrase(noun, "place")
-            phrase.plural = self.chance(0.3)
-            if phrase.determiner in ("this", "these"):
-                phrase.determiner = "the"
-            return self.words.where_is(phrase)
+            return self._where_is()
         if draw < 0.7:
             return self._about_object()
-        word = self.pick(("why", "where", "when"))
+        return self._about_circumstance(self.pick(("why", "where", "when")))
+
+    def _where_is(self) -> Words:
+        """`where are the keys?`"""
+        phrase = self.noun_phrase(self.pick_noun(VISIBLE), "place")
+        phrase.plural = self.chance(0.3)
+        if phrase.determiner in ("this", "these"):
+            phrase.determiner = "the"
+        return self.words.where_is(phrase)
+
+    def _about_circumstance(self, word: str) -> Words:
+        """why, where, when: of a clause that does not say so itself."""
+        mark = self.mark()
         for _ in range(6):
+            self.back_to(mark)
             clause = self.clause(0.3, plain=True, pronouns=ASKED)
             self.make_definite(clause.subject)
             fits = clause.time is None and clause.adverb is None and clause.verb not in COPULAS
@@ -63,13 +71,5 @@ class Questions(Simple):
         return self.words.how_many(noun, Clause(subject, verb, tense, object=Trace(ILS, True, noun.feminine)))
 
     def _who(self) -> Words:
-        """A question about the subject: a clause about a man, then a gap in his place."""
-        for _ in range(4):
-            clause = self.clause(0.4, subject=NounPhrase(NOUN["man"]), plain=self.chance(0.8))
-            if clause.profession is None:
-                break
-        clause.subject = Trace(IL, False, False)
-        clause.profession = None
-        if clause.verb is BE and clause.adjective is None and not clause.places:
-            clause.places = (self.place(),)
-        return self.words.who(clause)
+        """A question about the subject, whose place is empty."""
+        return self.words.who(self.clause(0.4, subject=Trace(IL, False, False), plain=self.chance(0.8)))

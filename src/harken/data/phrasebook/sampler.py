@@ -54,6 +54,15 @@ class Sampler:
         self.names: list[Name] = []
         self.is_novel = False  # some held-out combination stands in its grammatical relation
 
+    def mark(self) -> tuple[int, int, int, bool]:
+        """Where the memory stands, before a draft that may be thrown away."""
+        return len(self.nouns), len(self.modifiers), len(self.names), self.is_novel
+
+    def back_to(self, mark: tuple[int, int, int, bool]) -> None:
+        """Forget the words of a draft."""
+        nouns, modifiers, names, self.is_novel = mark
+        del self.nouns[nouns:], self.modifiers[modifiers:], self.names[names:]
+
     def chance(self, probability: float) -> bool:
         """True with this probability."""
         return self.draw() < probability

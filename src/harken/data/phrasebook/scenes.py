@@ -51,7 +51,7 @@ SHOPS = _nouns("market bakery station farm airport")
 BESIDE = tuple(PREPOSITION[word] for word in ("near", "behind", "in front of", "next to", "far from"))
 
 # Things
-THINGS = tagged("thing", "vehicle", "animal")
+THINGS = tagged("thing", "vehicle", "animal", "place", "nature", "fixture")
 VISIBLE = tuple(noun for noun in tagged("animal", "object", "vehicle", "person", "furniture") if "kin" not in noun.tags)
 COMPARED = {kind: tagged(kind) for kind in ("person", "vehicle", "clothes", "furniture", "text", "instrument", "food")}
 

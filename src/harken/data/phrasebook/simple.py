@@ -43,9 +43,9 @@ class Simple(Composer):
         if not isinstance(target, NounPhrase) or target.owner is not None or target.determiner not in CARRIERS:
             return False
         if target is clause.object:
-            if clause.negation or isinstance(clause.recipient, NounPhrase | Name):
+            if clause.negation or clause.places or isinstance(clause.recipient, NounPhrase | Name):
                 return False
-            clause.time, clause.places, clause.whereabout = None, (), None
+            clause.time, clause.whereabout = None, None
         person = "person" in target.noun.tags
         trace = Trace(ILS if target.plural else IL, target.plural, target.feminine)
         if self.chance(0.7 if person else 0.5 if "animal" in target.noun.tags else 0.0):
@@ -56,11 +56,13 @@ class Simple(Composer):
 
     def _subject_relative(self, target: NounPhrase, trace: Trace) -> Clause | None:
         stand_in = NounPhrase(target.noun, "the", target.plural)
+        mark = self.mark()
         for _ in range(3):
             relative = self.clause(0.25, subject=stand_in, pronouns=SPEAKERS, plain=self.chance(0.8))
             if relative.profession is None and relative.adjective is None and relative.time is None:
                 relative.subject = trace
                 return relative
+            self.back_to(mark)
         return None
 
     def _object_relative(self, target: NounPhrase, trace: Trace) -> Clause:

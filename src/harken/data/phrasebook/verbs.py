@@ -59,7 +59,7 @@ TABLE = """
     wait+for - attendre person person,ride; follow - suivre person,animal person,animal; open - ouvrir person open;
     close - fermer person open; wash - laver person clothes,drive,fruit,dishes,infant careful;
     clean - nettoyer person clean,furniture,tool careful; break broke casser person break accident;
-    repair - réparer person machine,furniture careful; paint - peindre person paint,furniture careful;
+    repair - réparer person machine,furniture,roof careful; paint - peindre person paint,furniture careful;
     build built construire person build; draw drew dessiner person animal,person,build,nature,vehicle careful for;
     take took prendre person object,text,ride; bring brought apporter person object,food,drink,text,clothes;
     hide hid cacher person object,text,clothes; choose chose choisir person clothes,food,text,gift,instrument for;

@@ -1,0 +1,119 @@
+"""A task that has nothing to do with text: a table of numbers, and a small network that is to predict one column."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from harken.training.config import TrainConfig
+from harken.training.display import Silence
+from harken.training.loop import Trainer
+
+ROWS = 24
+
+
+class TableTask:
+    """Regression with dropout: y = x W + noise, 24 rows to train on and 8 to validate on."""
+
+    goal = "loss"
+    higher_is_better = False
+
+    def __init__(self, dropout: float = 0.2, batch: int = 4, shuffled: bool = True) -> None:
+        numbers = np.random.default_rng(7)
+        self.inputs = torch.tensor(numbers.normal(size=(ROWS + 8, 3)), dtype=torch.float32)
+        self.outputs = self.inputs @ torch.tensor([1.0, -2.0, 0.5]) + 0.1
+        self.batch, self.shuffled = batch, shuffled
+        torch.manual_seed(11)
+        self.model = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Dropout(dropout), nn.Linear(8, 1))
+
+    def epoch(self, number: int) -> Sequence[np.ndarray]:
+        order = np.random.default_rng(number).permutation(ROWS) if self.shuffled else np.arange(ROWS)
+        return [order[start : start + self.batch] for start in range(0, ROWS, self.batch)]
+
+    def size(self, examples: np.ndarray) -> int:
+        return len(examples)
+
+    def share(self, examples: np.ndarray, parts: int) -> list[np.ndarray]:
+        return [examples[part::parts] for part in range(parts)]
+
+    def loss(self, examples: np.ndarray) -> Tensor:
+        chosen = torch.from_numpy(np.array(examples))
+        return ((self.model(self.inputs[chosen])[:, 0] - self.outputs[chosen]) ** 2).sum()
+
+    def validate(self, part: int, parts: int) -> Any:
+        return float(self.loss(np.arange(ROWS, ROWS + 8)[part::parts]))
+
+    def score(self, results: list[Any]) -> dict[str, float]:
+        return {"loss": sum(results) / 8}
+
+
+class PowerCut(Exception):
+    """What stands for a kill inside one process."""
+
+
+class Watcher(Silence):
+    """A display that remembers what it was shown, and can do something at a step."""
+
+    def __init__(self, at: int = 0, action: Callable[[], Any] | None = None) -> None:
+        self.at, self.action = at, action
+        self.steps: list[tuple[int, float, float, float, float]] = []
+        self.notes: list[str] = []
+        self.started: list[tuple[str, float]] = []
+
+    def start(self, description: str, progress: float) -> None:
+        self.started.append((description, progress))
+
+    def step(self, step: int, progress: float, loss: float, rate: float, tokens_per_second: float) -> None:
+        self.steps.append((step, progress, loss, rate, tokens_per_second))
+        if self.action and step == self.at:
+            self.action()
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def power_cut() -> None:
+    raise PowerCut
+
+
+@pytest.fixture
+def table() -> type[TableTask]:
+    return TableTask
+
+
+@pytest.fixture
+def watcher() -> type[Watcher]:
+    return Watcher
+
+
+@pytest.fixture
+def cut() -> tuple[type[PowerCut], Callable[[], None]]:
+    return PowerCut, power_cut
+
+
+@pytest.fixture
+def trainer(tmp_path: Path) -> Callable[..., Trainer]:
+    """A trainer of a task, in a folder below `tmp_path`; settings are those of `[train]`."""
+
+    def build(task: Any, folder: str = "run", display: Any = None, **settings: Any) -> Trainer:
+        defaults = {
+            "learning_rate": 0.05,
+            "schedule": "constant",
+            "warmup_steps": 0,
+            "validate_every": 5,
+            "checkpoint_every": 3,
+            "log_every": 2,
+            "device": "cpu",
+            "precision": "float32",
+            "workers": 1,
+            "threads": 1,
+        }
+        path = tmp_path / folder
+        path.mkdir(exist_ok=True)
+        return Trainer(task, TrainConfig(**{**defaults, **settings}), path, display)
+
+    return build

@@ -1,0 +1,167 @@
+"""Several processes share a batch: the gradients of one, to the bit the same every time, and no hanging when one dies."""
+
+import os
+import signal
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from harken.training.workers import Workers, _pack, _unpack, seed_step, shared_like
+
+BATCHES = [np.arange(0, 7), np.arange(7, 12)]
+
+
+def gradients(task: Any, count: int, step: int = 1, seed: int = 3) -> tuple[float, list[Tensor]]:
+    workers = Workers(task, count, seed, nullcontext)
+    try:
+        loss = workers.backward(step, BATCHES, 12)
+        return loss, [parameter.grad.clone() for parameter in task.model.parameters()]
+    finally:
+        workers.close()
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_gradients_are_those_of_one_process(table: Any, count: int) -> None:
+    loss, found = gradients(table(dropout=0.0), 1)
+    shared_loss, shared = gradients(table(dropout=0.0), count)
+    assert shared_loss == pytest.approx(loss, rel=1e-5)
+    for one, other in zip(found, shared, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+    task = table(dropout=0.0)
+    (task.loss(np.arange(12)) / 12).backward()
+    for parameter, one in zip(task.model.parameters(), found, strict=True):
+        torch.testing.assert_close(parameter.grad, one, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_dropout_is_repeatable_to_the_bit(table: Any, count: int) -> None:
+    first, again = gradients(table(), count), gradients(table(), count)
+    assert first[0] == again[0]
+    assert all(torch.equal(one, other) for one, other in zip(first[1], again[1], strict=True))
+    for other in (gradients(table(), count, step=2), gradients(table(), count, seed=4)):
+        assert first[0] != other[0]
+
+
+def test_a_batch_smaller_than_the_workers(table: Any) -> None:
+    task = table(dropout=0.0)
+    workers = Workers(task, 3, 1, nullcontext)
+    try:
+        loss = workers.backward(1, [np.array([5])], 1)
+    finally:
+        workers.close()
+    assert loss == pytest.approx(float(task.loss(np.array([5]))))
+
+
+def test_an_update_of_the_first_is_seen_by_all(table: Any) -> None:
+    task = table(dropout=0.0)
+    workers = Workers(task, 2, 1, nullcontext)
+    try:
+        with torch.no_grad():
+            for parameter in task.model.parameters():
+                parameter.zero_()
+        loss = workers.backward(1, BATCHES, 12)
+        score = workers.validate()
+    finally:
+        workers.close()
+    assert loss == pytest.approx(float((task.outputs[:12] ** 2).sum()), rel=1e-5)
+    assert score["loss"] == pytest.approx(float((task.outputs[24:] ** 2).mean()), rel=1e-5)
+
+
+def test_closing_ends_the_processes(table: Any) -> None:
+    workers = Workers(table(), 3, 1, nullcontext)
+    processes = list(workers.processes)
+    assert len(processes) == 2 and all(process.is_alive() for process in processes)
+    workers.close()
+    assert [process.exitcode for process in processes] == [0, 0]
+    workers.close()
+
+
+def test_a_failing_worker_is_told_with_its_traceback(table: Any) -> None:
+    parent = os.getpid()
+
+    class Failing(table):
+        def loss(self, examples: np.ndarray) -> Tensor:
+            if os.getpid() != parent:
+                raise ValueError("row 17 is bad")
+            return super().loss(examples)
+
+    workers = Workers(Failing(), 2, 1, nullcontext)
+    try:
+        with pytest.raises(RuntimeError, match=r"(?s)a training worker failed:\nTraceback.*ValueError: row 17 is bad"):
+            workers.backward(1, BATCHES, 12)
+    finally:
+        workers.close()
+
+
+@pytest.mark.parametrize("when", ["before", "during", "validation"])
+def test_a_killed_worker_is_an_error_and_no_wait(table: Any, when: str) -> None:
+    parent = os.getpid()
+
+    class Dying(table):
+        def loss(self, examples: np.ndarray) -> Tensor:
+            if os.getpid() != parent and when == "during":
+                os.kill(os.getpid(), signal.SIGKILL)
+            return super().loss(examples)
+
+    workers = Workers(Dying(), 2, 1, nullcontext)
+    try:
+        if when != "during":
+            os.kill(workers.processes[0].pid, signal.SIGKILL)
+            workers.processes[0].join()
+        started = time.monotonic()
+        with pytest.raises(RuntimeError, match="a training worker died; is the machine out of memory"):
+            if when == "validation":
+                workers.validate()
+            else:
+                workers.backward(1, BATCHES, 12)
+        assert time.monotonic() - started < 2
+    finally:
+        workers.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_worker_leaves_signals_to_its_parent(table: Any, number: int) -> None:
+    workers = Workers(table(), 2, 1, nullcontext)
+    try:
+        workers.backward(1, BATCHES, 12)  # so that it is surely waiting for work
+        os.kill(workers.processes[0].pid, number)
+        workers.backward(2, BATCHES, 12)
+        assert workers.processes[0].is_alive()
+    finally:
+        workers.close()
+
+
+def test_messages_come_back() -> None:
+    step, terms, shares = _unpack(_pack(5, 17, [np.array([3, 1]), np.array([], dtype=np.int64), np.array([9])]))
+    assert (step, terms) == (5, 17)
+    assert [share.tolist() for share in shares] == [[3, 1], [], [9]]
+
+
+def test_random_numbers_are_a_function_of_seed_step_and_worker() -> None:
+    drawn = []
+    for key in [(1, 1, 0), (1, 1, 1), (1, 2, 0), (2, 1, 0), (1, 1, 0)]:
+        seed_step(*key)
+        drawn.append(float(torch.rand(())))
+    assert drawn[0] == drawn[4]
+    assert len(set(drawn[:4])) == 4
+
+
+def test_shared_memory_keeps_shapes_and_kinds() -> None:
+    tensors = [torch.randn(3, 5), torch.zeros(0), torch.ones(7, dtype=torch.bfloat16)]
+    shared = shared_like(tensors)
+    assert [(t.shape, t.dtype) for t in shared] == [(t.shape, t.dtype) for t in tensors]
+    for one, other in zip(shared, tensors, strict=True):
+        one.copy_(other)
+    assert all(torch.equal(one, other) for one, other in zip(shared, tensors, strict=True))
+
+
+def test_no_file_is_left_behind(table: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    gradients(table(), 2)
+    assert list(tmp_path.iterdir()) == []
