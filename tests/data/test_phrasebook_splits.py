@@ -15,7 +15,7 @@ from harken.data.phrasebook.splits import LONG, LONGEST
 from harken.data.phrasebook.verbs import Verb
 from harken.errors import UserError
 
-CHECKSUM = "?"
+CHECKSUM = "282be815a647a322d415a93355f8985af3b9a4bcc3bb378d9be61dafe7b4ae5a"
 
 
 @pytest.fixture(scope="module")

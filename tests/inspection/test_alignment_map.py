@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import doctest
 import io
 import os
 import re
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from harken.errors import UserError
-from harken.inspection import AlignmentMap, alignment, palette, words
+from harken.inspection import AlignmentMap, alignment, palette
 from harken.inspection.html import asset
 from harken.inspection.words import columns
 
@@ -215,8 +214,3 @@ def test_style_sheet_and_palette_agree() -> None:
     for colours in (palette.LIGHT, palette.DARK):
         for name in ("paper", "ink", "text", "muted", "faint", "empty"):
             assert style.count(f"--{name}: {' '.join(map(str, getattr(colours, name)))};") == 2
-
-
-@pytest.mark.parametrize("module", [alignment, palette, words])
-def test_examples_in_the_docstrings(module: object) -> None:
-    assert doctest.testmod(module).failed == 0

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import doctest
 import json
 import re
 from pathlib import Path
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 
 from harken.errors import UserError
-from harken.inspection import AttentionGrid, grid
+from harken.inspection import AttentionGrid
 
 LAYERS = np.random.default_rng(0).dirichlet(np.ones(3), (2, 4, 5))  # (L, N, T, S)
 GRID = AttentionGrid(LAYERS, ["a", "b", "</s>"], ["u", "v", "w", "x", "</s>"], title="five by three")
@@ -50,7 +49,3 @@ def test_save_and_mistakes(tmp_path: Path) -> None:
         AttentionGrid(np.eye(2), ["a", "b"], ["c", "d"])
     with pytest.raises(UserError, match="are 2 x 4 x 5 x 3 but the words ask for 2 x 4 x 1 x 3"):
         AttentionGrid(LAYERS, ["a", "b", "c"], ["d"])
-
-
-def test_examples_in_the_docstrings() -> None:
-    assert doctest.testmod(grid).failed == 0

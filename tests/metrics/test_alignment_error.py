@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import doctest
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +7,7 @@ from hypothesis import strategies as st
 
 from harken.data.pairs import Alignment
 from harken.errors import UserError
-from harken.metrics import alignment, alignment_error_rate, alignment_score, links, links_from_attention, merge_subwords
+from harken.metrics import alignment_error_rate, alignment_score, links_from_attention, merge_subwords
 
 link_sets = st.frozensets(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=8)
 
@@ -86,8 +84,3 @@ def test_pieces_that_do_not_fit_are_named() -> None:
         merge_subwords([[0.5, 0.5]], [0, 1], [0, 1], 2, 2)
     with pytest.raises(UserError, match="word 5 of 2"):
         merge_subwords([[0.5, 0.5]], [0], [0, 5], 1, 2)
-
-
-@pytest.mark.parametrize("module", [alignment, links])
-def test_examples_in_the_docstrings(module: object) -> None:
-    assert doctest.testmod(module).failed == 0

@@ -109,11 +109,9 @@ def test_padding_and_neighbours_change_nothing(kind: str) -> None:
         batch[1, 4:] = filler
         output, state = layer(batch, lengths=torch.tensor([2, 4, 7]))
         assert torch.allclose(output[1, :4], alone[0], atol=1e-6)
-        for found, right in zip(state, state_alone, strict=True):
-            if kind == "lstm":
-                assert torch.allclose(found[:, 1], right[:, 0], atol=1e-6)
-        if kind == "gru":
-            assert torch.allclose(state[:, 1], state_alone[:, 0], atol=1e-6)
+        pairs = zip(state, state_alone, strict=True) if kind == "lstm" else [(state, state_alone)]
+        for found, right in pairs:
+            assert torch.allclose(found[:, 1], right[:, 0], atol=1e-6)
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(LSTM, nn.LSTM), (GRU, nn.GRU)])

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import doctest
 import os
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 
 import harken.search
 from harken.data.tokens import BOS, EOS, PAD
-from harken.search import continuations, greedy_search, hypothesis
+from harken.search import continuations, greedy_search
 
 sys.path.insert(0, str(Path(__file__).parent))
 from step_models import TinyRecurrent
@@ -37,11 +36,6 @@ def test_every_token_is_the_likeliest_that_may_be_written(seed: int, limit: int)
         assert found.tokens == [token for token in expected if token != EOS]
         assert found.score == pytest.approx(model.score(state.select(torch.tensor([row])), expected))
         assert found.normalised == pytest.approx(found.score / len(expected))
-
-
-@pytest.mark.parametrize("module", [continuations, hypothesis])
-def test_examples_in_the_docstrings(module: object) -> None:
-    assert doctest.testmod(module, extraglobs={"torch": torch}).failed == 0
 
 
 def test_continuations_come_best_first_with_their_log_probabilities() -> None:

@@ -1,5 +1,6 @@
 """A task that has nothing to do with text: a table of numbers, and a small network that is to predict one column."""
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -96,8 +97,9 @@ def cut() -> tuple[type[PowerCut], Callable[[], None]]:
 
 
 @pytest.fixture
-def trainer(tmp_path: Path) -> Callable[..., Trainer]:
+def trainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Trainer]:
     """A trainer of a task, in a folder below `tmp_path`; settings are those of `[train]`."""
+    monkeypatch.setattr(os, "fsync", lambda file: None)  # no disk is waited for: these runs save hundreds of times
 
     def build(task: Any, folder: str = "run", display: Any = None, **settings: Any) -> Trainer:
         defaults = {

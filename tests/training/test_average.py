@@ -31,7 +31,7 @@ def test_nothing_happens_between_its_steps() -> None:
     nn.init.constant_(model.weight, 5.0)
     for step in range(1, EVERY):
         average.update(step)
-    assert float(average.shadow["weight"]) == 1.0
+    assert average.shadow["weight"].item() == 1.0
 
 
 def test_applied_puts_the_weights_back_even_after_an_error() -> None:
@@ -40,12 +40,12 @@ def test_applied_puts_the_weights_back_even_after_an_error() -> None:
     nn.init.constant_(model.weight, 7.0)
     try:
         with average.applied():
-            assert float(model.weight) == 1.0
+            assert model.weight.item() == 1.0
             raise ValueError
     except ValueError:
         pass
-    assert float(model.weight) == 7.0
-    assert float(average.shadow["weight"]) == 1.0
+    assert model.weight.item() == 7.0
+    assert average.shadow["weight"].item() == 1.0
 
 
 def test_without_decay_the_weights_stand_for_themselves() -> None:
@@ -54,4 +54,4 @@ def test_without_decay_the_weights_stand_for_themselves() -> None:
     average.update(EVERY)
     assert average.shadow == {}
     with average.applied():
-        assert float(model.weight) == 3.0
+        assert model.weight.item() == 3.0

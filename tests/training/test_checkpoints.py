@@ -53,6 +53,15 @@ def test_a_kill_before_the_renaming_leaves_the_old_one(tmp_path: Path, monkeypat
     assert [path.name for path in tmp_path.iterdir()] == [CHECKPOINT]
 
 
+def test_it_is_on_the_disk_before_it_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda file: (done.append("fsync"), fsync(file)))
+    monkeypatch.setattr(os, "replace", lambda old, new: (done.append("replace"), replace(old, new)))
+    save_checkpoint(tmp_path, {"w": torch.zeros(2)}, Progress(), {})
+    assert done == ["fsync", "replace"]
+
+
 @pytest.mark.parametrize("damage", ["empty", "cut", "text", "foreign"])
 def test_a_damaged_one_is_refused_in_a_sentence(tmp_path: Path, damage: str) -> None:
     path = tmp_path / CHECKPOINT

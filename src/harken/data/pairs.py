@@ -1,7 +1,8 @@
 """Sentence pairs, their gold word alignments, and the corpus that holds them.
 
->>> Alignment.from_pharaoh("0-0 1-2 2?1")
-Alignment(sure=frozenset({(0, 0), (1, 2)}), possible=frozenset({(0, 0), (1, 2), (2, 1)}))
+>>> alignment = Alignment.from_pharaoh("0-0 1-2 2?1")
+>>> sorted(alignment.sure), sorted(alignment.possible)
+([(0, 0), (1, 2)], [(0, 0), (1, 2), (2, 1)])
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 where c and r are the lengths of output and reference, and p_n is the share of the output's n-grams found in the
 reference. Both are on a scale of 0 to 100. The signature says how the text was tokenised and smoothed (Post, 2018).
 
->>> corpus_bleu(["the black cat sleeps"], ["the black cat sleeps"]).value
+>>> round(corpus_bleu(["the black cat sleeps"], ["the black cat sleeps"]).value, 2)
 100.0
 """
 

@@ -44,7 +44,7 @@ class EncoderDecoder(nn.Module, ABC):
             self.target_embedding = self.source_embedding
         else:
             self.target_embedding = nn.Embedding(target_size, width, padding_idx=PAD)
-        for embedding in {self.source_embedding, self.target_embedding}:
+        for embedding in dict.fromkeys((self.source_embedding, self.target_embedding)):  # each once, in this order
             nn.init.normal_(embedding.weight, std=width**-0.5)
             with torch.no_grad():
                 embedding.weight[PAD].zero_()

@@ -123,7 +123,7 @@ class Seq2Seq(EncoderDecoder):
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, RecurrentState, Tensor | None]:
         """One token a row."""
         token_gates = self._token_gates(self.target_embedding(tokens))
-        hidden, state, weights = self._advance(token_gates, state, self._products(deferred=False), None)
+        hidden, state, weights = self._advance(token_gates, state, self._products(deferred=False), self._masks(state))
         return self.logits(self.narrow(hidden)), state, weights
 
     def forward(self, source: Tensor, lengths: Tensor | None, target: Tensor) -> Tensor:
@@ -145,12 +145,10 @@ class Seq2Seq(EncoderDecoder):
     def _unroll(self, state: RecurrentState, target: Tensor) -> tuple[Tensor, list[Tensor | None]]:
         gates = self._token_gates(self.dropout(self.target_embedding(target))).unbind(1)  # T x (B, gates)
         products = self._products(deferred=torch.is_grad_enabled())
-        feed_mask = None
-        if state.feed is not None and isinstance(self.dropout, VariationalDropout):
-            feed_mask = self.dropout.mask(target.shape[0], self.width, state.feed)
+        masks = self._masks(state)
         hidden, attention = [], []
         for token_gates in gates:
-            now, state, weights = self._advance(token_gates, state, products, feed_mask)
+            now, state, weights = self._advance(token_gates, state, products, masks)
             hidden.append(now)
             attention.append(weights)
         return torch.stack(hidden, 1), attention
@@ -158,6 +156,14 @@ class Seq2Seq(EncoderDecoder):
     def _cells(self) -> list[Any]:
         """The decoder's layers, bottom first."""
         return list(self.decoder)
+
+    def _masks(self, state: RecurrentState) -> list[Tensor | None]:
+        """What variational dropout keeps, at all steps, of each layer's input from below: the feed, then states."""
+        like = state.layers[0][0]
+        inputs = [self.feeds, *[True] * (len(self.decoder) - 1)]
+        if not isinstance(self.dropout, VariationalDropout):
+            return [None for _ in inputs]
+        return [self.dropout.mask(like.shape[0], self.width, like) if present else None for present in inputs]
 
     def _token_gates(self, embedded: Tensor) -> Tensor:
         """The part of the first layer's gates that the token alone decides, (..., E) -> (..., gates)."""
@@ -180,13 +186,15 @@ class Seq2Seq(EncoderDecoder):
         return [lambda values, weight=weight: F.linear(values, weight) for weight in weights]  # type: ignore[misc]
 
     def _advance(
-        self, token_gates: Tensor, state: RecurrentState, products: list[Product], feed_mask: Tensor | None
+        self, token_gates: Tensor, state: RecurrentState, products: list[Product], masks: list[Tensor | None]
     ) -> tuple[Tensor, RecurrentState, Tensor | None]:
         """One step from the token's gates (B, gates) to the hidden state (B, H) that the output layer sees."""
         product = iter(products)
         layers: list[Layer] = []
-        below = state.feed if feed_mask is None or state.feed is None else state.feed * feed_mask
-        for depth, (cell, layer) in enumerate(zip(self._cells(), state.layers, strict=True)):
+        below = state.feed
+        for depth, (cell, layer, mask) in enumerate(zip(self._cells(), state.layers, masks, strict=True)):
+            if below is not None and mask is not None:
+                below = below * mask
             constant = token_gates if depth == 0 else cell.bias_ih
             if self.cell == "lstm":
                 inputs = layer[0] if below is None else torch.cat((below, layer[0]), -1)
@@ -198,7 +206,7 @@ class Seq2Seq(EncoderDecoder):
                 from_hidden = next(product)(layer[0]) + cell.bias_hh
                 moved = (gru_gates(from_input, from_hidden, layer[0]),)
             layers.append(moved)
-            below = self.dropout(moved[0][:, None])[:, 0] if depth + 1 < len(self.decoder) else moved[0]
+            below = moved[0] if self.variational or depth + 1 == len(self.decoder) else self.dropout(moved[0])
         hidden = layers[-1][0]
         if state.memory is None or state.keys is None:
             return hidden, replace(state, layers=layers), None

@@ -1,8 +1,9 @@
 """Attention as a soft lookup (E8, E10, E12): Attention(Q, K, V) = softmax(Q K^T / sqrt(K)) V.
 
 `attend_with_weights` is the definition and returns the weights; `attend` is its fast twin through
-`scaled_dot_product_attention`, which never writes them down (on a GPU from 65 positions on). `Attention` does the same for the decoder of a
-recurrent network, with any score of `harken.nn.scores`. Bahdanau et al. (2015); Vaswani et al. (2017).
+`scaled_dot_product_attention`, which never writes them down (on a GPU from 65 positions on). `Attention` does the same
+for the decoder of a recurrent network, with any score of `harken.nn.scores`. Bahdanau et al. (2015); Vaswani et al.
+(2017).
 
 The lecture's example: a query that scores 112 and 96 against two keys of width 64.
 
@@ -19,7 +20,6 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-
 
 SHORT = 64  # on a GPU, tiles of the fused kernels are mostly empty up to here: plain products are quicker
 

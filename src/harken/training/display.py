@@ -91,7 +91,7 @@ class Bar(Silence):
 
     def note(self, text: str) -> None:
         """A line above the bar."""
-        self.bar.console.print(text, highlight=False)
+        self.bar.console.print(text, highlight=False, markup=False)
 
     def stop(self) -> None:
         """Close it."""

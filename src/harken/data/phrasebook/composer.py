@@ -19,6 +19,7 @@ from harken.data.phrasebook.modifiers import (
     WHEREABOUTS,
     Adverb,
 )
+from harken.data.phrasebook.nominals import INDEFINITE
 from harken.data.phrasebook.scenes import (
     ANIMAL_DOINGS,
     ANYBODY,
@@ -49,6 +50,7 @@ from harken.data.phrasebook.trees import (
 )
 from harken.data.phrasebook.verbs import Verb
 
+POINTLESS = {"fill": "full", "empty": "empty", "wash": "clean", "clean": "clean", "break": "broken", "pick": "hot"}
 WITH = (PREPOSITION["with"], PREPOSITION["with"], PREPOSITION["without"])
 
 
@@ -156,7 +158,12 @@ class Composer(States):
             role = "generic"
         elif clause.negation:
             role = "negated"
-        return self.noun_phrase(noun, role, subject)
+        mark = self.mark()
+        phrase = self.noun_phrase(noun, role, subject)
+        if phrase.adjectives and phrase.adjectives[-1].english == POINTLESS.get(verb.name):
+            self.back_to(mark)
+            return self.noun_phrase(noun, role, subject, adjective_rate=0)
+        return phrase
 
     def _other_than(self, subject: Subject, pronouns: Sequence[Pronoun]) -> Pronoun:
         """A pronoun for somebody who is not the subject."""
@@ -195,6 +202,8 @@ class Composer(States):
             clause.places = (self.place_of(PREPOSITION["at"], SHOPS),)
         elif "for" in options and clause.object is not None and self.chance(0.3 * richness):
             clause.places = (self.companion(PREPOSITION["for"], subject),)
+        elif "company" in options and self.chance(richness):
+            clause.places = (self.companion(self.pick(WITH), subject),)
         elif "everywhere" in options:
             clause.whereabout = EVERYWHERE if self.chance(0.15) else None
         elif "here" in options and not is_person(subject):
@@ -224,11 +233,14 @@ class Composer(States):
     def _adverb(self, clause: Clause, simple: bool, richness: float) -> Adverb | None:
         options = clause.verb.options
         draw = self.draw()
-        if draw < 0.13 * (0.4 + richness) and simple and clause.negation in ("", "not"):
-            if clause.negation == "not" or clause.tense == "future":
+        if draw < 0.13 * (0.4 + richness) and simple and clause.negation in ("", "not") and not clause.verb.imperfect:
+            indefinite = isinstance(clause.object, NounPhrase) and clause.object.determiner in INDEFINITE
+            if clause.negation and indefinite:
+                return None  # nobody says `he does not always eat any apples`
+            if clause.negation or clause.tense == "future":
                 return self.pick(FREQUENCIES[:2])
             if clause.tense == "past":
-                return None if clause.verb.imperfect else self.pick((*FREQUENCIES, ALREADY))
+                return self.pick((*FREQUENCIES, ALREADY))
             return self.pick(FREQUENCIES)
         if draw > 0.75 and clause.negation in ("", "not"):
             for kind in ("well", "careful", "manner"):

@@ -7,7 +7,17 @@ from collections.abc import Sequence
 from harken.data.phrasebook.composer import is_person
 from harken.data.phrasebook.nominals import Words
 from harken.data.phrasebook.questions import Questions
-from harken.data.phrasebook.scenes import DEEDS, DONE_TO, EVENTS, GETTING, ONGOING, SPEAKERS, SUBJECT_PRONOUNS, USING
+from harken.data.phrasebook.scenes import (
+    DEEDS,
+    DONE_TO,
+    EVENTS,
+    GETTING,
+    ONGOING,
+    REPORTERS,
+    SPEAKERS,
+    SUBJECT_PRONOUNS,
+    USING,
+)
 from harken.data.phrasebook.trees import PRONOUN, Both, Clause, Name, NounPhrase
 from harken.data.phrasebook.verbs import RAIN, REPORTS, SNOW, WEATHER_STATE, Verb
 
@@ -63,6 +73,8 @@ class Compounds(Questions):
         draw = self.draw()
         if draw < 0.4:
             first = self.deed(richness, "")
+            if first.adverb is not None and first.adverb.early:
+                first.adverb = None
             second = self.reason(first, "past" if first.tense == "past" else "present")
             return self.words.joined(self.with_time_first(first), "because", self.words.clause(second))
         if draw < 0.5:
@@ -92,6 +104,7 @@ class Compounds(Questions):
         """`if he is tired`: a reason for something that is not said."""
         mark = self.mark()
         draft = self.deed(0, "present")
+        draft.negation = ""
         self.back_to(mark)
         self.make_definite(draft.subject)
         if isinstance(draft.subject, NounPhrase | Name | Both):
@@ -105,12 +118,12 @@ class Compounds(Questions):
         event.time = None
         if tense == "future":
             event.english_tense = "present"
-        return self._either_order(word, event, self.deed(richness, tense))
+        return self._either_order(word, event, self.deed(richness, tense, plain=True))
 
-    def deed(self, richness: float, tense: str) -> Clause:
+    def deed(self, richness: float, tense: str, plain: bool = False) -> Clause:
         """What somebody does, perhaps does not do, on an occasion."""
         verb = self.pick(DEEDS)
-        clause = self.action(verb, richness, tense, self.person(SPEAKERS), SPEAKERS, self.chance(0.8))
+        clause = self.action(verb, richness, tense, self.person(SPEAKERS), SPEAKERS, plain or self.chance(0.8))
         if clause.negation:
             clause.negation = "not"
         return clause
@@ -124,7 +137,7 @@ class Compounds(Questions):
     def report(self, reported: Words, verbs: Sequence[Verb] = REPORTS[:-1]) -> Words:
         """`i think that ...`; one hopes only for what is still to come."""
         verb = self.pick(verbs)
-        subject = self.person(adjective_rate=0.1)
+        subject = self.person(REPORTERS, adjective_rate=0.1)
         return self.words.report(Clause(subject, verb), reported)
 
     def chain(self) -> Words:

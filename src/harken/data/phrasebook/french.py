@@ -128,7 +128,7 @@ IRREGULAR = {
     "ouvrir": "ouvre ouvre ouvrons ouvrez ouvrent ouvrir ouvert",
     "offrir": "offre offre offrons offrez offrent offrir offert",
     "cueillir": "cueille cueille cueillons cueillez cueillent cueiller cueilli",
-    "pleuvoir": "- pleut - - - pleuvr plu",
+    "pleuvoir": "pleus pleut pleuvons pleuvez pleuvent pleuvr plu",
     "traduire": "traduis traduit traduisons traduisez traduisent traduir traduit",
     "promettre": "promets promet promettons promettez promettent promettr promis",
     "recevoir": "reçois reçoit recevons recevez reçoivent recevr reçu",

@@ -20,9 +20,9 @@ ADJECTIVES_TABLE = """
     red rouge colored; blue bleu colored; green vert colored,leaf; yellow jaune colored;
     black noir colored,cat,dog,horse,animal; white blanc colored,cat,dog,horse,rabbit; grey gris colored,animal;
     brown brun colored,animal; pink rose colored; purple violet colored;
-    big grand animal,vehicle,place,furniture,scene,plant,container,map,painting,flag,coat,hat,ladder < er;
+    big grand animal,vehicle,place,furniture,scene,grown,container,map,painting,flag,coat,hat,ladder < er;
     tall grand person ! er;
-    small petit animal,vehicle,place,furniture,object,food,plant,boy,girl,infant,instrument < er;
+    small petit animal,vehicle,place,furniture,object,food,grown,boy,girl,infant,instrument < er;
     fat gros animal < er; long long text,street,bridge,river,path,dress,scarf,coat,rope < er;
     high haut tower,wall,mountain,fence < er; short court dress,skirt,story,poem,message,letter,rope er;
     wide large street,river,bed,window er; narrow étroit street,path,bridge,bed er;
@@ -30,26 +30,26 @@ ADJECTIVES_TABLE = """
     light léger bag,box,suitcase,jacket,coat,chair,umbrella er;
     handsome beau man,boy,prince,king,actor,waiter,singer,soldier <;
     beautiful beau woman,girl,queen,princess,actress,dancer,animal,place,clothes,vehicle,nature,instrument,gift <;
-    pretty joli clothes,plant,girl,woman,doll,vase,ring,necklace,painting,house,garden,village,bedroom,cup < er;
+    pretty joli clothes,grown,girl,woman,doll,vase,ring,necklace,painting,house,garden,village,bedroom,cup < er;
     old vieux person,animal,place,vehicle,furniture,clothes,object,text,instrument,tree,bridge,fixture < er;
     new nouveau vehicle,clothes,furniture,text,object,instrument,teacher,doctor,student,neighbor,colleague < @;
     young jeune person,animal < er;
     good bon food,drink,text,doctor,teacher,student,baker,actor,singer,friend,pupil,cut <;
     bad mauvais food,drink,text,actor,singer,student <; intelligent intelligent person,dog,horse,monkey,cat;
     kind gentil person < er; rich riche person er; poor pauvre farmer,worker,soldier,student,painter,fisherman er;
-    happy heureux person,infant er; sad triste person,story,poem,novel er; tired fatigué person,pet,farm,infant;
+    happy heureux person,infant er; sad triste person,story,poem,novel er; tired fatigué person,pet,cattle,infant;
     famous célèbre person,museum,castle,painting,novel,hotel,restaurant; strong fort person,horse,bear,lion er;
     brave courageux person er; shy timide person,squirrel,cat; polite poli person; honest honnête person;
     lazy paresseux person,cat,dog,donkey er; serious sérieux person; curious curieux person,cat,monkey;
-    sick malade person,pet,farm; busy occupé person !; proud fier person er; jealous jaloux person;
+    sick malade person,pet,cattle; busy occupé person !; proud fier person er; jealous jaloux person;
     nervous nerveux person,horse; calm calme person,infant,lake,horse,village er; generous généreux person;
     funny drôle person,story,monkey,novel er; elegant élégant person,clothes;
     cruel cruel king,queen,witch,hunter,prince; patient patient person; ready prêt person !; alone seul person !;
     wild sauvage animal; fast rapide vehicle,horse,fox er;
     dangerous dangereux bear,lion,tiger,snake,wolf,street,knife,sword,axe,spider,path;
     loyal fidèle dog,friend,soldier; delicious délicieux food,drink;
-    fresh frais bread,cheese,meat,milk,juice,fruit,egg; hot chaud coffee,tea,soup,cooked,bread,milk er;
-    cold froid drink,soup,meat,lake,river er; sweet sucré fruit,tea,coffee,juice,cake; ripe mûr fruit,tomato;
+    fresh frais bread,cheese,meat,milk,juice,fruit,egg er; hot chaud coffee,tea,soup,cooked,bread,milk er;
+    cold froid drink,soup,meat,lake,river er; sweet sucré fruit,tea,coffee,juice,cake er; ripe mûr fruit,tomato;
     bitter amer coffee,tea,beer,chocolate,orange,lemon;
     expensive cher clothes,vehicle,furniture,gift,instrument,hotel,restaurant,computer;
     modern moderne build,vehicle,furniture,machine; dirty sale clothes,vehicle,clean,dishes,tool er;
@@ -59,7 +59,7 @@ ADJECTIVES_TABLE = """
     solid solide furniture,ladder,bridge,rope,wall,tool; round rond table,mirror,stone,box,window,carpet;
     precious précieux ring,necklace,treasure,sword,vase,painting,violin;
     strange étrange object,text,stranger,animal,place; dry sec clothes,leaf,field;
-    wet mouillé clothes,pet,farm,street,blanket; interesting intéressant text,museum,city;
+    wet mouillé clothes,pet,cattle,street,blanket; interesting intéressant text,museum,city;
     boring ennuyeux text,village; important important text,judge,mayor,lawyer,king,guest,customer,key;
     quiet tranquille village,park,street,garden,beach,hotel,forest,lake er;
     noisy bruyant street,restaurant,market,machine,child,city,bird er;
@@ -104,7 +104,28 @@ NOT_FOR_KIDS = ("old", "rich", "famous", "important", "busy", "elegant", "honest
 def _suits(adjective: Adjective, noun: Noun) -> bool:
     if "kid" in noun.tags and adjective.english in NOT_FOR_KIDS:
         return False
+    if (adjective.english, noun.english) == ("pink", "rose"):  # une rose rose
+        return False
     return noun.english in adjective.tags or not adjective.tags.isdisjoint(noun.tags)
+
+
+COLORS = ("red", "blue", "green", "yellow", "black", "white", "grey", "brown", "pink", "purple")
+OPPOSITES = tuple(
+    frozenset(group.split())
+    for group in (
+        "old young new", "big small huge", "happy sad", "dirty clean", "good bad delicious", "empty full", "rich poor",
+        "long short", "hot cold", "wet dry", "wide narrow", "interesting boring", "heavy light", "nervous calm",
+        "quiet noisy calm", "shy proud", " ".join(COLORS),
+    )
+)  # fmt: skip
+
+
+def clashes(adjective: Adjective, others: tuple[Adjective, ...]) -> bool:
+    """Whether the adjective says the same as one of the others, or the opposite."""
+    return any(
+        other is adjective or any(adjective.english in group and other.english in group for group in OPPOSITES)
+        for other in others
+    )
 
 
 SUITING = {noun: tuple(a for a in ADJECTIVES if _suits(a, noun)) for noun in NOUNS}
@@ -117,7 +138,6 @@ FEELINGS = {
     "hungry": "faim", "thirsty": "soif", "cold": "froid", "hot": "chaud", "afraid": "peur", "right": "raison",
     "wrong": "tort", "sleepy": "sommeil",
 }  # fmt: skip
-COLORS = ("red", "blue", "green", "yellow", "black", "white", "grey", "brown", "pink", "purple")
 ABSOLUTE = (*COLORS, "alone", "ready", "empty", "full", "broken", "round", "wild", "huge", "delicious", "dry", "wet")
 UNCOMPARED = (*ABSOLUTE, "good", "bad", "sick", "busy", "shy", "strange", "new", "ripe")  # no plain comparative
 DEGREES = {"very": "très", "too": "trop", "quite": "assez"}

@@ -36,18 +36,18 @@ GROUPS = {
         baby bébé m""",
     "animal": """
         cat chat m legs pet own; dog chien m legs pet own bark; horse cheval m legs pet own; bird oiseau m pet fly;
-        cow vache f legs farm; pig cochon m legs farm; duck canard m farm fly; rabbit lapin m legs pet own;
+        cow vache f legs cattle; pig cochon m legs cattle; duck canard m cattle fly; rabbit lapin m legs pet own;
         mouse souris f legs; wolf loup m legs; bear ours m legs; lion lion m legs; tiger tigre m legs;
-        elephant éléphant m legs; monkey singe m legs; fox renard m legs; hen poule f farm; goat chèvre f legs farm;
+        elephant éléphant m legs; monkey singe m legs; fox renard m legs; hen poule f cattle; goat chèvre f legs cattle;
         snake serpent m; frog grenouille f; turtle tortue f pet own; owl hibou m fly; bee abeille f fly;
-        butterfly papillon m fly; donkey âne m legs farm; squirrel écureuil m legs; hedgehog hérisson m legs;
-        hamster hamster m legs pet own; spider araignée f; goose oie f farm fly""",
+        butterfly papillon m fly; donkey âne m legs cattle; squirrel écureuil m legs; hedgehog hérisson m legs;
+        hamster hamster m legs pet own; spider araignée f; goose oie f cattle fly""",
     "food thing": """
         apple pomme f fruit cut pick; pear poire f fruit cut pick; orange orange f fruit cut pick;
         banana banane f fruit cut; cherry cerise f fruit pick; strawberry fraise f fruit pick;
         peach pêche f fruit pick cut; lemon citron m cut pick; tomato tomate f cut pick; carrot carotte f cut;
         onion oignon m cut; egg œuf m cooked; cake gâteau m cut dish gift; biscuit biscuit m dish;
-        sandwich sandwich m cut dish; sausage saucisse f cooked cut; mushroom champignon m cut pick cooked;
+        sandwich sandwich m cut dish; sausage saucisse f cooked cut; mushroom champignon m cut pick dish;
         pancake crêpe f dish; pineapple ananas m fruit cut; bean haricot m cooked; omelette omelette f dish cooked;
         salad salade f dish; pizza pizza f dish cut cooked; cucumber concombre m cut""",
     "food mass": """
@@ -109,9 +109,9 @@ GROUPS = {
         piano piano m; guitar guitare f; violin violon m; flute flûte f; drum tambour m; trumpet trompette f;
         harp harpe f; accordion accordéon m""",
     "nature": """
-        tree arbre m plant tall; flower fleur f plant pick colored; rose rose f plant pick colored;
-        tulip tulipe f plant pick colored; mountain montagne f tall scene; river rivière f cross scene;
-        lake lac m scene; stone pierre f throw; cloud nuage m; plant plante f; leaf feuille f; bush buisson m plant;
+        tree arbre m grown tall; flower fleur f grown pick colored; rose rose f grown pick colored;
+        tulip tulipe f grown pick colored; mountain montagne f tall scene; river rivière f cross scene;
+        lake lac m scene; stone pierre f throw; cloud nuage m; plant plante f; leaf feuille f; bush buisson m grown;
         hill colline f scene; path chemin m; beach plage f at scene; bridge pont m on cross; island île f scene on;
         star étoile f; nest nid m""",
 }  # fmt: skip

@@ -11,7 +11,7 @@ from random import Random
 from typing import TypeVar
 
 from harken.data.phrasebook.combinations import Modifier, held_out
-from harken.data.phrasebook.modifiers import PREPOSITION, SUITING, Adjective, Preposition
+from harken.data.phrasebook.modifiers import PREPOSITION, SUITING, Adjective, Preposition, clashes
 from harken.data.phrasebook.nouns import Noun
 from harken.data.phrasebook.scenes import (
     AT,
@@ -124,7 +124,7 @@ class Sampler:
             return ()
         if first.before and self.chance(0.2):
             second = self.pick(SUITING[noun])
-            if not second.before and not second.predicate_only:
+            if not second.before and not second.predicate_only and not clashes(second, (first,)):
                 self.relate(second, noun)
                 return (first, second)
         return (first,)

@@ -33,6 +33,7 @@ PERSON_NAMES = tuple(Name(text, feminine) for text, feminine in NAMES.items())
 SUBJECT_PRONOUNS = _pronouns("i you he she we they")
 SPEAKERS = _pronouns("i you we")  # never point back to anything in the sentence
 ASKED = _pronouns("you he she they")  # whom a question is about
+REPORTERS = _pronouns("i you he she they")
 RECIPIENTS = _pronouns("i you he we they")  # without her: French lui could not be read back
 NUMBER_WORDS = tuple(NUMBERS)
 
@@ -63,7 +64,8 @@ DIRECT = tuple(verb for verb in TRANSITIVE if not verb.french_preposition)
 OTHER_DOERS = {verb: tagged(*(tag for tag in verb.subjects if tag != "person")) for verb in VERBS}
 DONE_TO = {noun: tuple(verb for verb in DIRECT if noun in verb.objects) for noun in NOUNS}
 ANIMAL_DOINGS = tuple(verb for verb in (*INTRANSITIVE, *TRANSITIVE) if "animal" in verb.subjects)
-DEEDS = tuple(verb for verb in VERBS if "person" in verb.subjects and not verb.imperfect)
+ON_PURPOSE = tuple(verb for verb in VERBS if not verb.imperfect and "accident" not in verb.options)
+DEEDS = tuple(verb for verb in ON_PURPOSE if "person" in verb.subjects)
 EVENTS = _verbs("arrive, leave, come back, go out, wake up, get up")
 ONGOING = tuple(verb for verb in (*INTRANSITIVE, *TRANSITIVE) if verb.options & {"here", "careful", "manner"})
 GETTING = _verbs("buy, find, choose, borrow, take, receive, prepare, pick")
@@ -72,9 +74,6 @@ USING = _verbs(
     "copy, translate, study, look at, paint, fill, empty, photograph, forget, drive, plant, feed"
 )
 IN_SOME_PLACE = _verbs("buy, sell, find, hide, lose, see, meet, keep, wait for, plant, pick, open, put on")
-WEATHER_MATTERS = _verbs(
-    "stay, rest, run, hurry, close, open, put on, wear, take off, take, drink, go, come back, go out, sleep, swim, wait"
-)
 BECAUSE = {
     "hungry": _verbs("eat, cook, prepare, share"),
     "thirsty": _verbs("drink"),
@@ -84,3 +83,10 @@ BECAUSE = {
     "hot": _verbs("take off, swim, open"),
 }
 FEELING_OF = {verb: feeling for feeling, verbs in BECAUSE.items() for verb in verbs}
+WEATHER_FOR = {
+    "hot": _verbs("take off, swim, drink, open, rest, go out"),
+    "cold": _verbs("close, put on, wear, stay, hurry, come back"),
+    "rain": _verbs("stay, run, hurry, close, put on, wear, take, come back, wait"),
+    "snow": _verbs("stay, hurry, close, put on, wear, come back"),
+}
+WEATHER_OF = {verb: tuple(kind for kind, verbs in WEATHER_FOR.items() if verb in verbs) for verb in VERBS}

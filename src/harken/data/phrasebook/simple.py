@@ -6,7 +6,7 @@ from harken.data.phrasebook.composer import Composer
 from harken.data.phrasebook.nominals import Words
 from harken.data.phrasebook.scenes import ASKED, DONE_TO, NUMBER_WORDS, SPEAKERS, VISIBLE
 from harken.data.phrasebook.sentences import Sentences
-from harken.data.phrasebook.trees import IL, ILS, Clause, Name, NounPhrase, Trace
+from harken.data.phrasebook.trees import IL, ILS, Clause, Name, NounPhrase, Pronoun, Trace
 
 CARRIERS = ("the", "a", "some", "many", "several", *NUMBER_WORDS)  # determiners that go with a relative clause
 
@@ -38,6 +38,8 @@ class Simple(Composer):
 
     def attach_relative(self, clause: Clause) -> bool:
         """Hang a relative clause on the subject or the object, if one of them can carry it."""
+        if isinstance(clause.object, Pronoun) and clause.object.person in (IL, ILS):
+            return False  # it and them would seem to point into the relative clause
         self.free_pronouns = False
         target = clause.object if self.chance(0.6) else clause.subject
         if not isinstance(target, NounPhrase) or target.owner is not None or target.determiner not in CARRIERS:
@@ -46,6 +48,8 @@ class Simple(Composer):
             if clause.negation or clause.places or isinstance(clause.recipient, NounPhrase | Name):
                 return False
             clause.time, clause.whereabout = None, None
+            if clause.adverb is not None and not clause.adverb.early:
+                clause.adverb = None
         person = "person" in target.noun.tags
         trace = Trace(ILS if target.plural else IL, target.plural, target.feminine)
         if self.chance(0.7 if person else 0.5 if "animal" in target.noun.tags else 0.0):

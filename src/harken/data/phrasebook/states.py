@@ -16,10 +16,11 @@ from harken.data.phrasebook.modifiers import (
     SUITING,
     UNCOMPARED,
     Adjective,
+    clashes,
 )
 from harken.data.phrasebook.nouns import Noun
 from harken.data.phrasebook.sampler import Sampler
-from harken.data.phrasebook.scenes import COMPARED, FEELING_OF, JOBS, THINGS, WEATHER_MATTERS
+from harken.data.phrasebook.scenes import COMPARED, FEELING_OF, JOBS, THINGS, WEATHER_OF
 from harken.data.phrasebook.trees import ILS, PRONOUN, Both, Clause, Name, NounPhrase, Pronoun, Subject, Trace
 from harken.data.phrasebook.verbs import BE, HAVE_STATE, RAIN, SNOW, WEATHER_STATE
 
@@ -78,7 +79,7 @@ class States(Sampler):
             clause.degree = self.pick(("very", "too", "quite") if not clause.negation else ("very", "too"))
         elif draw < 0.25 and clause.tense == "present" and adjective in STATES:
             clause.adverb = self.pick(FREQUENCIES[:2] if clause.negation else FREQUENCIES)
-        elif 0.25 < draw < 0.45 and adjective.english not in UNCOMPARED and clause.tense == "present":
+        elif 0.25 < draw < 0.6 and adjective.english not in UNCOMPARED and clause.tense == "present":
             clause.than = self._compared(clause.subject)
         return clause
 
@@ -89,11 +90,13 @@ class States(Sampler):
             adjective = self.pick(STATES if clause.tense == "future" else PERSONAL)
             self.modifiers.append(adjective)
             return adjective
+        mark = self.mark()
         chosen = self.adjective_for(subject.noun, predicate=True) if clause.tense != "future" else None
-        if chosen is not None and chosen not in subject.adjectives:
+        if chosen is not None and not clashes(chosen, subject.adjectives):
             return chosen
+        self.back_to(mark)
         person = "person" in subject.noun.tags
-        fitting = tuple(a for a in SUITING[subject.noun] if not a.attribute_only and a not in subject.adjectives)
+        fitting = tuple(a for a in SUITING[subject.noun] if not a.attribute_only and not clashes(a, subject.adjectives))
         adjective = self.pick(STATES if person and clause.tense == "future" else fitting or BASIC)
         self.relate(adjective, subject.noun)
         return adjective
@@ -110,13 +113,13 @@ class States(Sampler):
                 return NounPhrase(noun, self.determiner(noun, "place", False, None))
         return None
 
-    def weather(self, tense: str) -> Clause:
+    def weather(self, tense: str, kinds: Sequence[str] = ("hot", "cold", "rain", "snow")) -> Clause:
         """`it rains`, `it is cold`."""
-        draw = self.draw()
-        if draw < 0.5:
-            feeling = "cold" if draw < 0.25 else "hot"
-            return Clause(PRONOUN["it"], WEATHER_STATE, tense, feeling=feeling, degree="very" if draw < 0.1 else "")
-        return Clause(PRONOUN["it"], RAIN if draw < 0.8 else SNOW, tense)
+        kind = self.pick(kinds)
+        if kind in ("rain", "snow"):
+            return Clause(PRONOUN["it"], RAIN if kind == "rain" else SNOW, tense)
+        degree = "very" if self.chance(0.2) else ""
+        return Clause(PRONOUN["it"], WEATHER_STATE, tense, feeling=kind, degree=degree)
 
     def again(self, subject: Subject) -> Subject:
         """The same person once more: as a pronoun where it was none."""
@@ -129,8 +132,8 @@ class States(Sampler):
     def reason(self, first: Clause, tense: str) -> Clause:
         """A state that explains why somebody does something, or does not."""
         draw = self.draw()
-        if first.verb in WEATHER_MATTERS and draw < 0.5:
-            return self.weather(tense)
+        if WEATHER_OF[first.verb] and draw < 0.5 and not first.negation:
+            return self.weather(tense, WEATHER_OF[first.verb])
         subject = self.again(first.subject)
         if first.verb in FEELING_OF and draw < 0.8 and not first.negation:
             return Clause(subject, HAVE_STATE, tense, feeling=FEELING_OF[first.verb])

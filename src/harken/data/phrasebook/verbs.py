@@ -9,7 +9,8 @@ commas. The options:
     à, de               French preposition before the object
     late                explains it to him, never explains him it
     manner well careful everywhere      adverbs it goes with
-    here, place, home, shop, for        done in a place, with a direction, a home, a shop, for somebody
+    here, place, home, shop             done in a place, with a direction, a home, a shop
+    company, for                        done with somebody, for somebody
     accident            not done on purpose
     generic             `likes tea` is aime le thé
     bare                has no object pronoun
@@ -31,7 +32,7 @@ TABLE = """
     sing sang chanter person - here well; dance - danser person - here well; laugh - rire person,infant - here;
     smile - sourire person,infant - here; cry cried pleurer person,infant - here;
     run ran courir person,legs - here manner; swim swam nager person - manner well;
-    walk - marcher person,legs - here manner; cook - cuisiner person - here well; travel - voyager person - here;
+    walk - marcher person,legs - here manner; cook - cuisiner person - here well; travel - voyager person - company;
     wait - attendre person - here; jump - sauter person,legs - here; shout - crier person - here;
     lie lied mentir person -; bark - aboyer bark - here; fly flew voler fly -;
     sneeze - éternuer person,pet,infant - here; leave left partir person,vehicle - be;
@@ -68,23 +69,25 @@ TABLE = """
     keep kept garder person object,text,clothes,animal; forget forgot oublier person object,text,clothes accident;
     drive drove conduire person drive manner; wear wore porter person clothes,jewel;
     put+on put mettre person clothes,jewel; take+off took enlever person clothes,jewel;
-    feed fed nourrir person pet,farm; stroke - caresser person pet; catch caught attraper person,pet animal,throw;
-    touch - toucher person animal,object,furniture; throw threw lancer person throw; pick - cueillir person pick;
-    plant - planter person plant; cross - traverser person,animal cross;
-    photograph - photographier person animal,person,nature,build,place;
-    understand understood comprendre person text,person; study studied étudier person text,animal,plant;
+    feed fed nourrir person pet,cattle; stroke - caresser person pet;
+    catch caught attraper person,cat,dog animal,throw; touch - toucher person animal,object,furniture;
+    throw threw lancer person throw; pick - cueillir person pick; plant - planter person grown;
+    cross - traverser person,animal cross; photograph - photographier person animal,person,nature,build,place;
+    understand understood comprendre person text,person; study studied étudier person text,animal,grown;
     have had avoir person pet,text,object,private,clothes,furniture,instrument imperfect;
     admire - admirer person person,nature,build,gift imperfect; fear - craindre person animal imperfect generic;
     protect - protéger person person,animal,infant,place; share - partager person food;
-    empty - vider person container; decorate - décorer person place,paint; receive - recevoir person gift,text;
-    fill - remplir person container; lift - soulever person furniture,container,stone,ladder,axe,hammer;
-    copy - copier person text; translate - traduire person text; play - jouer person instrument well here de bare;
+    empty - vider person container;
+    decorate - décorer person house,bedroom,kitchen,garden,shop,church,school,hotel,castle,wall;
+    receive - recevoir person gift,text; fill - remplir person container;
+    lift - soulever person furniture,container,stone,ladder,axe,hammer; copy - copier person text;
+    translate - traduire person text; play - jouer person instrument well here de bare;
     answer - répondre person person à; phone - téléphoner person person à; speak+to spoke parler person person à;
     think+about thought penser person person,animal,place à bare; smile+at - sourire person person à;
     talk+about - parler person person,text,animal,place de bare; give+ gave donner person object,text,clothes,gift;
     show+ showed montrer person object,text,clothes,pet,private,house,garden,bedroom;
     send+ sent envoyer person text,gift; lend+ lent prêter person object,text,private,clothes,instrument;
-    offer+ - offrir person gift,plant; tell+ told raconter person tale;
+    offer+ - offrir person gift,grown; tell+ told raconter person tale;
     explain+ - expliquer person story,poem,article,message,report,recipe,map late;
     return+ - rendre person object,text,private,clothes late; promise+ - promettre person gift
 """
@@ -148,19 +151,19 @@ VERBS = [_read_verb(row) for row in TABLE.split(";")]
 VERB = {verb.name: verb for verb in VERBS}
 
 
-def _special(english: str, third: str, past_form: str, french: str, imperfect: bool = True) -> Verb:
+def _special(english: str, third: str, past_form: str, french: str) -> Verb:
     """A verb that the grammar uses by name: the copula, the modals, the verbs before `that`."""
     return Verb(
         english, english, third, past_form, (), "", conjugate(french), ("person",), (), "",
-        False, False, imperfect, False, frozenset(),
+        False, False, True, False, frozenset(),
     )  # fmt: skip
 
 
 BE = _special("be", "is", "was", "être")
 HAVE_STATE = _special("be", "is", "was", "avoir")  # he is hungry: il a faim
 WEATHER_STATE = _special("be", "is", "was", "faire")  # it is cold: il fait froid
-RAIN = _special("rain", "rains", "rained", "pleuvoir", imperfect=False)
-SNOW = _special("snow", "snows", "snowed", "neiger", imperfect=False)
+RAIN = _special("rain", "rains", "rained", "pleuvoir")
+SNOW = _special("snow", "snows", "snowed", "neiger")
 COPULAS = (BE, HAVE_STATE, WEATHER_STATE)
 CAN = _special("can", "can", "could", "pouvoir")
 MUST = _special("must", "must", "must", "devoir")

@@ -1,0 +1,46 @@
+"""From a recipe's section to a network, and one sentence where that cannot be."""
+
+import pytest
+
+from harken.errors import UserError
+from harken.models.build import build_model
+from harken.models.config import RecurrentConfig, TransformerConfig
+from harken.models.seq2seq import Seq2Seq
+from harken.models.transformer import Transformer
+
+TRANSFORMER = {"width": 8, "heads": 2, "feedforward": 8, "layers": 1}
+RECURRENT = {"width": 8, "embedding": 4}
+
+
+@pytest.mark.parametrize("config", [TransformerConfig(**TRANSFORMER), RecurrentConfig(**RECURRENT)])
+def test_tied_embeddings_need_one_vocabulary(config: TransformerConfig | RecurrentConfig) -> None:
+    with pytest.raises(UserError, match=r"^model: tied embeddings need one vocabulary .*tokenizer\.joint = true$"):
+        build_model(config, 10, 12)
+
+
+def test_every_option_arrives() -> None:
+    config = TransformerConfig(**TRANSFORMER, decoder_layers=3, norm="post", dropout=0.25, tied="none")
+    model = build_model(config, 10, 12)
+    assert isinstance(model, Transformer)
+    assert (len(model.encoder), len(model.decoder), model.dropout.p) == (1, 3, 0.25)
+    assert not model.decoder[0].pre
+    assert model.output_weight.shape == (12, 8)
+    recurrent = build_model(RecurrentConfig(**RECURRENT, cell="gru", attention="dot", layers=2, dropout=0.5), 10, 10)
+    assert isinstance(recurrent, Seq2Seq)
+    assert (recurrent.cell, len(recurrent.decoder), recurrent.dropout.p, recurrent.feeds) == ("gru", 2, 0.5, True)
+
+
+@pytest.mark.parametrize(
+    ("config", "options", "message"),
+    [
+        (TransformerConfig, {"width": 10, "heads": 4}, "width 10 is not a multiple of model.heads 4"),
+        (TransformerConfig, {"width": 9, "heads": 3}, "width 9 is odd"),
+        (TransformerConfig, {"alignment_layer": 3}, "alignment_layer 3 is outside the 3 decoder layers"),
+        (TransformerConfig, {"alignment_heads": [4]}, "head outside 0 to 3"),
+        (RecurrentConfig, {"width": 9}, "width 9 is odd"),
+        (RecurrentConfig, {"wdith": 8}, "wdith"),
+    ],
+)
+def test_options_that_cannot_be(config: type, options: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        config(**options)

@@ -1,0 +1,131 @@
+"""The recurrent encoder-decoder against its equations, written out one sentence and one step at a time."""
+
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from harken.models.seq2seq import Seq2Seq
+from harken.nn import GRUCell, LSTMCell
+from harken.nn.dropout import VariationalDropout
+
+SOURCE = torch.tensor([[4, 5, 3, 0], [6, 7, 5, 3]])
+LENGTHS = torch.tensor([3, 4])
+TARGET = torch.tensor([[2, 5, 6], [2, 8, 4]])
+
+
+def build(**options: Any) -> Seq2Seq:
+    torch.manual_seed(1)
+    model = Seq2Seq(9, 11, embedding=4, width=6, tied="output", **options)
+    for parameter in model.parameters():
+        parameter.data.add_(torch.randn_like(parameter), alpha=0.3)
+    return model.double().eval()
+
+
+def score(model: Seq2Seq, kind: str, s: Tensor, h: Tensor) -> Tensor:
+    """E9, one pair at a time."""
+    parts = model.attend.score
+    if kind == "dot":
+        return s @ h
+    if kind == "multiplicative":
+        return s @ parts.weight.weight @ h
+    return parts.energy.weight[0] @ torch.tanh(parts.memory(h) + parts.query.weight @ s)
+
+
+def definition(model: Seq2Seq, kind: str, source: Tensor, target: Tensor) -> Tensor:
+    """Hidden states (T, E) of one unpadded sentence: the module's text, line by line."""
+    values, bridge, states = model.source_embedding(source)[None], iter(model.bridge), []
+    for layer in model.encoder:
+        values, last = layer.inner(values)
+        parts = last if isinstance(last, tuple) else (last,)
+        states.append([torch.tanh(next(bridge)(part.flatten())) for part in parts])  # both directions beside each other
+    memory, fed, hidden = values[0], torch.zeros(model.width, dtype=torch.float64), []
+    for token in target:
+        below = model.target_embedding(token)
+        if model.feeds:
+            below = torch.cat((below, fed))
+        for depth, cell in enumerate(model.decoder):
+            before = tuple(part[None] for part in states[depth])
+            after = cell(below[None], before if model.cell == "lstm" else before[0])
+            states[depth] = [part[0] for part in (after if isinstance(after, tuple) else (after,))]
+            below = states[depth][0]
+        fed = below
+        if model.attends:
+            weights = torch.stack([score(model, kind, below, h) for h in memory]).softmax(0)
+            fed = torch.tanh(model.combine.weight @ torch.cat((weights @ memory, below)))
+        hidden.append(model.narrow(fed))
+    return torch.stack(hidden)
+
+
+@pytest.mark.parametrize(
+    ("cell", "attention", "layers", "feeding"),
+    [*product(["lstm", "gru"], ["none", "dot", "multiplicative", "additive"], [1, 2], [True, False])],
+)
+def test_forward_is_the_equations(cell: str, attention: str, layers: int, feeding: bool) -> None:
+    model = build(cell=cell, attention=attention, layers=layers, input_feeding=feeding, bidirectional=layers == 2)
+    fast = model(SOURCE, LENGTHS, TARGET)
+    rows = [definition(model, attention, SOURCE[row, :length], TARGET[row]) for row, length in enumerate(LENGTHS)]
+    slow = torch.stack(rows)
+    assert torch.allclose(fast, slow, rtol=0, atol=1e-9)
+    parameters = [parameter for key, parameter in model.named_parameters() if key != "output_bias"]
+    pull = torch.randn_like(fast)
+    found = torch.autograd.grad(fast, parameters, pull)
+    for one, other in zip(found, torch.autograd.grad(slow, parameters, pull), strict=True):
+        assert torch.allclose(one, other, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_forget_gates_start_open(layers: int) -> None:
+    model = Seq2Seq(9, 9, embedding=4, width=6, layers=layers)
+    cells = [module for module in model.modules() if isinstance(module, nn.LSTM | LSTMCell)]
+    assert len(cells) == 2 * layers
+    for cell in cells:
+        for name, parameter in cell.named_parameters():
+            if "bias" in name:
+                write, forget, candidate, show = parameter.chunk(4)
+                assert (forget == (1.0 if "bias_ih" in name else 0.0)).all()
+                assert not torch.cat((write, candidate, show)).any()
+
+
+def test_gru_biases_start_at_zero() -> None:
+    model = Seq2Seq(9, 9, cell="gru", embedding=4, width=6)
+    assert not any(cell.bias_ih.any() or cell.bias_hh.any() for cell in model.decoder if isinstance(cell, GRUCell))
+
+
+@pytest.mark.parametrize("attention", ["none", "additive"])
+@pytest.mark.parametrize("layers", [1, 3])
+def test_variational_masks_last_the_whole_sentence(
+    attention: str, layers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many masks for a long target as for a short one: none is drawn anew at a step."""
+    model = build(attention=attention, layers=layers, dropout=0.5).train()
+    drawn: list[tuple[int, int]] = []
+    mask = VariationalDropout.mask
+
+    def counted(self: VariationalDropout, batch: int, width: int, like: Tensor) -> Tensor | None:
+        drawn.append((batch, width))
+        return mask(self, batch, width, like)
+
+    monkeypatch.setattr(VariationalDropout, "mask", counted)
+    counts = []
+    for target in (TARGET, TARGET.repeat(1, 4)):
+        drawn.clear()
+        model(SOURCE, LENGTHS, target)
+        counts.append(len(drawn))
+    feeds = attention != "none"
+    # encoder inputs, its memory, target embeddings, output; the feed; between the decoder's layers
+    assert counts == [layers + 1 + 1 + 1 + feeds + (layers - 1)] * 2
+
+
+@pytest.mark.parametrize("variational", [True, False])
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_dropout_acts_between_the_decoders_layers(cell: str, variational: bool) -> None:
+    """With its other places silenced, what is left of dropout is between the layers."""
+    model = build(cell=cell, attention="none", layers=2, dropout=0.5, variational=variational).train()
+    state = model.start(SOURCE, LENGTHS)
+    masks = [model._unroll(state, TARGET)[0] for _ in range(2)]
+    assert not torch.allclose(masks[0], masks[1])
+    model.eval()
+    assert torch.equal(model._unroll(state, TARGET)[0], model._unroll(state, TARGET)[0])

@@ -1,0 +1,206 @@
+"""What search relies on, for every architecture: one step at a time equals the whole target at once.
+
+Also: padding and neighbours change nothing, states can be reordered by row, no position sees the future, and the loss
+is its definition in values and in all gradients.
+"""
+
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from harken.models.encoder_decoder import EncoderDecoder
+from harken.models.seq2seq import Seq2Seq
+from harken.models.transformer import Transformer
+from harken.nn import smoothed_cross_entropy
+
+VOCABULARY = 9
+TIED = ["all", "output", "none"]
+RECURRENT = [
+    {"cell": cell, "attention": attention, "layers": layers, "input_feeding": feeding, "bidirectional": both}
+    for cell, attention, layers, feeding, both in product(
+        ["lstm", "gru"], ["none", "dot", "multiplicative", "additive"], [1, 2], [True, False], [True, False]
+    )
+    if feeding or attention != "none"
+]
+OPTIONS: list[dict[str, Any]] = [
+    {"tied": TIED[index % 3], "embedding": (4, 6)[index // 3 % 2], **options} for index, options in enumerate(RECURRENT)
+]
+OPTIONS += [{"norm": norm, "tied": tied, "layers": 2} for norm, tied in product(["pre", "post"], TIED)]
+OPTIONS += [{"norm": "pre", "tied": "all", "encoder_layers": 1, "decoder_layers": 3, "alignment_heads": [1]}]
+OPTIONS += [{"norm": "pre", "tied": "all", "layers": 2, "alignment_layer": -1}]
+
+
+def build(options: dict[str, Any], dropout: float = 0.3) -> EncoderDecoder:
+    """A tiny network in float64 and eval mode, no parameter at a value that could hide a mistake."""
+    torch.manual_seed(1)
+    target_size = VOCABULARY if options["tied"] == "all" else VOCABULARY + 2
+    if "cell" in options:
+        model: EncoderDecoder = Seq2Seq(VOCABULARY, target_size, width=6, dropout=dropout, **options)
+    else:
+        model = Transformer(VOCABULARY, target_size, width=8, heads=2, feedforward=10, dropout=dropout, **options)
+    for parameter in model.parameters():
+        parameter.data.add_(torch.randn_like(parameter), alpha=0.3)
+    return model.double().eval()
+
+
+def name(options: dict[str, Any]) -> str:
+    return "-".join(f"{key}={value}" for key, value in options.items())
+
+
+every_architecture = pytest.mark.parametrize("options", OPTIONS, ids=name)
+SOURCE = torch.tensor([[4, 5, 3, 0, 0], [6, 7, 8, 5, 3], [8, 4, 4, 3, 0]])  # (B, S)
+LENGTHS = torch.tensor([3, 5, 4])
+TARGET = torch.tensor([[2, 5, 6, 7], [2, 8, 4, 0], [2, 4, 0, 0]])  # (B, T), BOS first
+WANTED = torch.tensor([[5, 6, 7, 3], [8, 4, 3, 0], [4, 3, 0, 0]])
+
+
+def close(found: Tensor, right: Tensor) -> bool:
+    return found.shape == right.shape and torch.allclose(found, right, rtol=0, atol=1e-9)
+
+
+@every_architecture
+@torch.no_grad()
+def test_step_equals_forward(options: dict[str, Any]) -> None:
+    model = build(options)
+    whole = model.logits(model(SOURCE, LENGTHS, TARGET))  # (B, T, V)
+    weights = model.attention(SOURCE, LENGTHS, TARGET)
+    state = model.start(SOURCE, LENGTHS)
+    for place in range(TARGET.shape[1]):
+        logits, state, attention = model.step(TARGET[:, place], state)
+        assert close(logits, whole[:, place])
+        if options.get("attention") == "none":
+            assert attention is None
+            assert weights is None
+        else:
+            assert close(attention, model.alignment(weights)[:, place])
+            assert close(attention.sum(-1), torch.ones(3, dtype=torch.float64))
+            assert (attention[0, 3:] == 0).all()
+
+
+@every_architecture
+def test_forward_with_gradients_equals_forward_without(options: dict[str, Any]) -> None:
+    """Training takes other products than translating (deferred weight gradients)."""
+    model = build(options)
+    with torch.no_grad():
+        right = model(SOURCE, LENGTHS, TARGET)
+    assert close(model(SOURCE, LENGTHS, TARGET), right)
+
+
+@every_architecture
+@torch.no_grad()
+def test_padding_and_neighbours_change_nothing(options: dict[str, Any]) -> None:
+    model = build(options)
+    together = model(SOURCE, LENGTHS, TARGET)
+    wider = torch.cat((SOURCE, torch.full((3, 2), 7)), 1)  # what stands in the padding is of no account either
+    assert close(model(wider, LENGTHS, TARGET), together)
+    for row, length in enumerate(LENGTHS.tolist()):
+        alone = SOURCE[row : row + 1, :length]
+        for lengths in (None, LENGTHS[row : row + 1]):
+            assert close(model(alone, lengths, TARGET[row : row + 1]), together[row : row + 1])
+
+
+@every_architecture
+@torch.no_grad()
+def test_select_then_step_is_step_then_index(options: dict[str, Any]) -> None:
+    model = build(options)
+    _, state, _ = model.step(torch.tensor([2, 2, 2]), model.start(SOURCE, LENGTHS))
+    _, state, _ = model.step(torch.tensor([4, 5, 6]), state)
+    tokens = torch.tensor([7, 8, 4])
+    logits, after, attention = model.step(tokens, state)
+    following, _, _ = model.step(tokens, after)
+    for rows in ([2, 0, 1], [0, 0, 1, 2, 2], [1], [2, 2], [0, 1, 2]):
+        rows = torch.tensor(rows)
+        found, moved, seen = model.step(tokens[rows], state.select(rows))
+        assert close(found, logits[rows])
+        assert attention is None or close(seen, attention[rows])
+        assert close(model.step(tokens[rows], moved)[0], following[rows])
+        again = torch.arange(len(rows)).flip(0)
+        assert close(model.step(tokens[rows][again], moved.select(again))[0], following[rows][again])
+
+
+@every_architecture
+@torch.no_grad()
+def test_later_tokens_change_no_earlier_state(options: dict[str, Any]) -> None:
+    model = build(options)
+    before = model(SOURCE, LENGTHS, TARGET)
+    for place in range(1, TARGET.shape[1]):
+        changed = TARGET.clone()
+        changed[:, place:] = 8 - changed[:, place:]
+        after = model(SOURCE, LENGTHS, changed)
+        assert close(after[:, :place], before[:, :place])
+        assert not torch.allclose(after[:, place], before[:, place])
+
+
+@every_architecture
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_loss_is_its_definition(options: dict[str, Any], smoothing: float) -> None:
+    model = build(options)
+    parameters = dict(model.named_parameters())
+    hidden = model(SOURCE, LENGTHS, TARGET)
+    slow = smoothed_cross_entropy(model.logits(hidden).flatten(0, 1), WANTED.flatten(), smoothing)
+    fast = model.loss(SOURCE, LENGTHS, TARGET, WANTED, smoothing)
+    assert close(fast, slow)
+    found = torch.autograd.grad(fast, list(parameters.values()))
+    for key, one, other in zip(parameters, found, torch.autograd.grad(slow, list(parameters.values())), strict=True):
+        assert close(one, other), key
+        assert one.abs().max() > 0, key
+
+
+@every_architecture
+def test_tied_matrices_are_one(options: dict[str, Any]) -> None:
+    model = build(options)
+    source, target = model.source_embedding.weight, model.target_embedding.weight
+    assert (source is target) == (options["tied"] == "all")
+    assert (model.output_weight is target) == (options["tied"] != "none")
+    places = [parameter.data_ptr() for parameter in model.parameters()]
+    assert len(places) == len(set(places))
+    counted = [p for p in model.parameters() if any(p is known for known in (source, target, model.output_weight))]
+    assert len(counted) == {"all": 1, "output": 2, "none": 3}[options["tied"]]
+
+
+SHORT = [OPTIONS[0], OPTIONS[-4], next(o for o in OPTIONS if o.get("attention") == "additive" and o["layers"] == 2)]
+
+
+@pytest.mark.parametrize("options", SHORT, ids=name)
+@torch.no_grad()
+def test_dropout_in_training_alone(options: dict[str, Any]) -> None:
+    model, plain = build(options, dropout=0.5), build(options, dropout=0.0)
+    plain.load_state_dict(model.state_dict())
+    right = plain.train()(SOURCE, LENGTHS, TARGET)
+    assert close(model(SOURCE, LENGTHS, TARGET), right)
+    model.train()
+    assert not torch.allclose(model(SOURCE, LENGTHS, TARGET), model(SOURCE, LENGTHS, TARGET))
+    torch.manual_seed(5)
+    first = model(SOURCE, LENGTHS, TARGET)
+    torch.manual_seed(5)
+    assert torch.equal(model(SOURCE, LENGTHS, TARGET), first)
+
+
+@pytest.mark.parametrize("options", SHORT, ids=name)
+def test_one_seed_gives_one_network(options: dict[str, Any]) -> None:
+    """First weights do not depend on where in memory the modules happen to lie."""
+    for tied in TIED:
+        models = [build({**options, "tied": tied}) for _ in range(6)]  # all alive, so all in places of their own
+        for model in models[1:]:
+            for one, other in zip(model.parameters(), models[0].parameters(), strict=True):
+                assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("options", [o for o in SHORT if o.get("attention") != "none"], ids=name)
+@torch.no_grad()
+def test_memory_is_copied_only_where_a_row_changes_its_source(options: dict[str, Any]) -> None:
+    model = build(options)
+    _, state, _ = model.step(torch.tensor([2, 2, 2]), model.start(SOURCE, LENGTHS))
+    state = state.select(torch.tensor([0, 0, 1, 1]))
+    assert state.owner.tolist() == [0, 0, 1, 1]
+    _, state, _ = model.step(torch.tensor([4, 5, 6, 7]), state)
+    swapped = state.select(torch.tensor([1, 0, 2, 2]))
+    assert swapped.memory is state.memory
+    assert swapped.mask is state.mask
+    moved = state.select(torch.tensor([0, 2, 2, 3]))
+    assert moved.memory is not state.memory
+    assert moved.owner.tolist() == [0, 1, 1, 1]
+    assert state.owner.tolist() == [0, 0, 1, 1]  # the old state stays whole

@@ -1,0 +1,414 @@
+"""The trainer with a task of numbers: budgets, patience, accumulation, clipping, averages, bad numbers, and stopping.
+
+Resumed = uninterrupted is tested here inside one process, at every step; with real kills in `test_resume.py`.
+"""
+
+import json
+import math
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from harken.errors import UserError
+from harken.training import loop
+from harken.training.average import EVERY
+from harken.training.checkpoints import load_checkpoint
+from harken.training.log import read_metrics
+from harken.training.loop import MODEL, PATIENCE_FOR_NAN, Interrupted
+
+CLOCKED = {"seconds", "window_seconds", "tokens_per_second"}
+
+
+def steps_of(trainer: Any) -> int:
+    return trainer.run().step
+
+
+def weights(task: Any) -> list[Tensor]:
+    return [parameter.detach().clone() for parameter in task.model.parameters()]
+
+
+def everything(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any], list[dict[str, Any]], bytes]:
+    """All that a run leaves, less what the clock says."""
+    found = load_checkpoint(folder)
+    assert found is not None
+    progress = {key: value for key, value in vars(found[1]).items() if key not in CLOCKED}
+    lines = [{key: value for key, value in line.items() if key not in CLOCKED} for line in read_metrics(folder)]
+    return found[0], progress, lines, (folder / MODEL).read_bytes()
+
+
+def assert_same(one: Path, other: Path) -> None:
+    (tensors, *rest), (other_tensors, *other_rest) = everything(one), everything(other)
+    assert rest == other_rest
+    assert tensors.keys() == other_tensors.keys()
+    for name, value in tensors.items():
+        assert torch.equal(value, other_tensors[name]), name
+
+
+def test_it_learns_and_keeps_the_best(trainer: Callable, table: Any, tmp_path: Path) -> None:
+    state = trainer(table(dropout=0.0), max_steps=300, validate_every=50, average=0.9).run()
+    scores = [entry for entry in read_metrics(tmp_path / "run") if entry["kind"] == "valid"]
+    assert [entry["step"] for entry in scores] == [50, 100, 150, 200, 250, 300]
+    losses = [entry["loss"] for entry in scores]
+    assert losses[-1] < 0.02 < losses[0]
+    assert state.best == min(losses)
+    assert state.best_step == scores[int(np.argmin(losses))]["step"]
+    assert [entry["best"] for entry in scores] == [loss == min(losses[: i + 1]) for i, loss in enumerate(losses)]
+
+
+def test_the_best_weights_are_kept_not_the_last(trainer: Callable, table: Any, tmp_path: Path) -> None:
+    scores = iter([3.0, 1.0, 2.0, 4.0])
+
+    class Judged(table):
+        def score(self, results: list[Any]) -> dict[str, float]:
+            return {"loss": next(scores)}
+
+    task = Judged()
+    seen = {}
+    task.validate = lambda part, parts: seen.setdefault(len(seen), weights(task)) and None
+    state = trainer(task, max_steps=20, average=0.0).run()
+    assert (state.best, state.best_step, state.stale) == (1.0, 10, 2)
+    kept = load_file(tmp_path / "run" / MODEL)
+    for (name, _), best, last in zip(task.model.named_parameters(), seen[1], seen[3], strict=True):
+        assert torch.equal(kept[name], best) and not torch.equal(kept[name], last)
+
+
+def test_higher_can_be_better(trainer: Callable, table: Any) -> None:
+    scores = iter([1.0, 3.0, 2.0, math.nan])
+
+    class Judged(table):
+        higher_is_better = True
+
+        def score(self, results: list[Any]) -> dict[str, float]:
+            return {"loss": next(scores)}
+
+    state = trainer(Judged(), max_steps=20).run()
+    assert (state.best, state.best_step) == (3.0, 10)
+
+
+def test_a_first_score_that_is_no_number_can_be_beaten(trainer: Callable, table: Any) -> None:
+    scores = iter([math.nan, 5.0, 6.0, 4.0])
+
+    class Judged(table):
+        def score(self, results: list[Any]) -> dict[str, float]:
+            return {"loss": next(scores)}
+
+    assert trainer(Judged(), max_steps=20).run().best == 4.0
+
+
+def test_the_end_is_validated_too(trainer: Callable, table: Any, tmp_path: Path) -> None:
+    trainer(table(), max_steps=7).run()
+    assert [entry["step"] for entry in read_metrics(tmp_path / "run") if entry["kind"] == "valid"] == [5, 7]
+
+
+def test_a_budget_of_steps(trainer: Callable, table: Any) -> None:
+    assert steps_of(trainer(table(), max_steps=13)) == 13
+
+
+@pytest.mark.parametrize(("epochs", "steps"), [(1, 6), (2, 12), (2.5, 15), (0.1, 1)])
+def test_a_budget_of_epochs(trainer: Callable, table: Any, epochs: float, steps: int) -> None:
+    assert steps_of(trainer(table(), max_epochs=epochs)) == steps
+
+
+def test_a_budget_of_minutes(trainer: Callable, table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = iter(range(10**6))
+    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: float(next(seconds))))
+    state = trainer(table(), max_minutes=0.2, validate_every=1000, checkpoint_every=1000).run()
+    assert state.step == 12  # every look at this clock takes a second
+    assert state.seconds == 13  # the last validation included
+
+
+def test_the_first_budget_reached_ends_the_run(trainer: Callable, table: Any) -> None:
+    assert steps_of(trainer(table(), max_steps=100, max_epochs=1.5)) == 9
+    assert steps_of(trainer(table(), "other", max_steps=4, max_epochs=1.5)) == 4
+
+
+def test_patience(trainer: Callable, table: Any, tmp_path: Path) -> None:
+    class Stuck(table):
+        def score(self, results: list[Any]) -> dict[str, float]:
+            return {"loss": 1.0}
+
+    state = trainer(Stuck(), max_steps=1000, patience=3).run()
+    assert (state.step, state.best_step, state.finished) == (20, 5, True)
+    again = trainer(Stuck(), max_steps=1000, patience=3).run(resume=True)
+    assert again.step == 20
+    assert trainer(Stuck(), max_steps=1000, patience=4).run(resume=True).step == 25
+
+
+def test_every_epoch_has_its_own_order(trainer: Callable, table: Any) -> None:
+    class Counted(table):
+        def __init__(self) -> None:
+            super().__init__()
+            self.seen: list[list[int]] = []
+
+        def loss(self, examples: np.ndarray) -> Tensor:
+            if self.model.training:
+                self.seen.append(examples.tolist())
+            return super().loss(examples)
+
+    task = Counted()
+    trainer(task, max_epochs=2).run()
+    first, second = sum(task.seen[:6], []), sum(task.seen[6:], [])
+    assert sorted(first) == sorted(second) == list(range(24))
+    assert first != second
+
+
+@pytest.mark.parametrize("clip", [None, 0.01])
+def test_two_half_batches_accumulated_are_one(trainer: Callable, table: Any, clip: float | None) -> None:
+    whole, halves = table(0.0, batch=8, shuffled=False), table(0.0, batch=4, shuffled=False)
+    one = trainer(whole, "one", max_steps=12, clip_norm=clip).run()
+    two = trainer(halves, "two", max_steps=12, accumulate=2, clip_norm=clip).run()
+    assert (one.tokens, one.epoch, one.position) == (96, 3, 3)
+    assert (two.tokens, two.epoch, two.position) == (96, 3, 6)
+    for left, right in zip(weights(whole), weights(halves), strict=True):
+        torch.testing.assert_close(left, right, rtol=1e-4, atol=1e-5)
+    assert not torch.equal(weights(whole)[0], weights(table(0.0))[0])
+
+
+def test_gradients_are_clipped_together(trainer: Callable, table: Any, tmp_path: Path) -> None:
+    trainer(table(), max_steps=1, clip_norm=0.125).run()
+    found = load_checkpoint(tmp_path / "run")
+    assert found is not None
+    first = [value.flatten() for name, value in found[0].items() if name.startswith("optimizer.exp_avg.")]
+    assert len(first) == 4
+    assert float(torch.cat(first).norm()) == pytest.approx((1 - 0.9) * 0.125, rel=1e-4)  # m = (1 - beta) g
+
+
+def test_plateau_lowers_the_rate(trainer: Callable, table: Any, tmp_path: Path) -> None:
+    class Stuck(table):
+        def score(self, results: list[Any]) -> dict[str, float]:
+            return {"loss": 1.0}
+
+    settings = {"schedule": "plateau", "plateau_factor": 0.1, "plateau_patience": 1, "log_every": 5}
+    trainer(Stuck(), max_steps=35, learning_rate=0.5, **settings).run()
+    rates = [entry["learning_rate"] for entry in read_metrics(tmp_path / "run") if entry["kind"] == "train"]
+    assert rates == pytest.approx([0.5, 0.5, 0.5, 0.05, 0.05, 0.005, 0.005])
+
+
+def test_the_rate_of_a_schedule_that_ends_with_the_budget(trainer: Callable, table: Any, tmp_path: Path) -> None:
+    trainer(table(), max_steps=10, schedule="linear", learning_rate=1.0, log_every=5).run()
+    rates = [entry["learning_rate"] for entry in read_metrics(tmp_path / "run") if entry["kind"] == "train"]
+    assert rates == pytest.approx([0.5, 0.0])
+
+
+def test_averaged_weights_are_what_is_kept(trainer: Callable, table: Any, watcher: Any, tmp_path: Path) -> None:
+    task = table()
+    average, display = weights(task), watcher()
+    display.step = lambda step, *_: fold(step)
+
+    def fold(step: int) -> None:
+        if step % EVERY == 0:
+            decay = min(0.7, (1 + step) / (10 + step)) ** EVERY
+            for mean, now in zip(average, weights(task), strict=True):
+                mean.lerp_(now, 1 - decay)
+
+    trainer(task, display=display, max_steps=16, validate_every=16, average=0.7).run()
+    kept, found = load_file(tmp_path / "run" / MODEL), load_checkpoint(tmp_path / "run")
+    assert found is not None
+    for (name, now), mean in zip(task.model.named_parameters(), average, strict=True):
+        torch.testing.assert_close(kept[name], mean, rtol=1e-6, atol=1e-7)
+        assert torch.equal(found[0][f"average.{name}"], kept[name])
+        assert torch.equal(found[0][f"model.{name}"], now)
+        assert not torch.equal(kept[name], now)
+
+
+def test_lines_of_the_log(trainer: Callable, table: Any, tmp_path: Path) -> None:
+    trainer(table(), max_steps=6, accumulate=3).run()
+    lines = [entry for entry in read_metrics(tmp_path / "run") if entry["kind"] == "train"]
+    assert [entry["step"] for entry in lines] == [2, 4, 6]
+    assert [entry["tokens"] for entry in lines] == [24, 24, 24]
+    assert [entry["epoch"] for entry in lines] == [0, 1, 2]
+    assert all(entry["loss"] > 0 and entry["tokens_per_second"] > 0 for entry in lines)
+
+
+def test_the_speed_that_is_shown_is_one_that_was_reached(
+    trainer: Callable, table: Any, watcher: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = iter(range(10**6))
+    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: float(next(seconds))))
+    display = watcher()
+    trainer(table(), display=display, max_steps=12, log_every=3, validate_every=4).run()
+    assert [shown[0] for shown in display.steps] == list(range(1, 13))
+    assert [shown[4] for shown in display.steps] == [4.0] * 12  # four rows a step, a second a step
+    assert [shown[1] for shown in display.steps] == pytest.approx([step / 12 for step in range(1, 13)])
+
+
+def test_numbers_that_are_none_are_skipped(trainer: Callable, table: Any, watcher: Any, tmp_path: Path) -> None:
+    class Flawed(table):
+        def loss(self, examples: np.ndarray) -> Tensor:
+            found = super().loss(examples)
+            return found * math.nan if 5 in examples and self.model.training else found
+
+    task, seen = Flawed(batch=4, shuffled=False), []
+    display = watcher()
+    display.step = lambda *_: seen.append(weights(task))
+    state = trainer(task, display=display, max_steps=12, log_every=3).run()
+    assert state.step == 12
+    same = [torch.equal(seen[i][0], seen[i + 1][0]) for i in range(11)]
+    assert same == [True, False, False, False, False, False, True, False, False, False, False]  # row 5: steps 2 and 8
+    assert all(bool(torch.isfinite(value).all()) for value in weights(task))
+    lines = [entry for entry in read_metrics(tmp_path / "run") if entry["kind"] == "train"]
+    assert [entry["tokens"] for entry in lines] == [8, 12, 8, 12]
+    assert all(math.isfinite(entry["loss"]) for entry in lines)
+
+
+def test_a_run_of_no_numbers_ends_with_a_remedy(trainer: Callable, table: Any) -> None:
+    class Broken(table):
+        def loss(self, examples: np.ndarray) -> Tensor:
+            return super().loss(examples) * (math.inf if self.model.training else 1)
+
+    task = Broken()
+    before = weights(task)
+    run = trainer(task, max_steps=1000, learning_rate=0.25)
+    with pytest.raises(UserError, match=r"no number any more since step 1; lower train\.learning_rate \(0\.25\)"):
+        run.run()
+    assert run.progress.step == PATIENCE_FOR_NAN
+    assert all(torch.equal(one, other) for one, other in zip(before, weights(task), strict=True))
+
+
+def test_nothing_to_train_on_is_no_endless_loop(trainer: Callable, table: Any) -> None:
+    class Empty(table):
+        def epoch(self, number: int) -> list[np.ndarray]:
+            return []
+
+    with pytest.raises(UserError, match="nothing to train on"):
+        trainer(Empty(), max_steps=5).run()
+
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "steps": {"max_steps": 17},
+    "epochs": {"max_epochs": 3, "schedule": "cosine"},
+    "plateau": {"max_steps": 17, "schedule": "plateau", "plateau_patience": 0, "accumulate": 2, "average": 0.0},
+    "every step": {"max_epochs": 2.5, "checkpoint_every": 1},
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_run_cut_at_any_step_ends_as_one_that_was_not(
+    trainer: Callable, table: Any, watcher: Any, cut: Any, tmp_path: Path, name: str
+) -> None:
+    settings = SETTINGS[name]
+    steps = steps_of(trainer(table(), "whole", **settings))
+    power_cut, action = cut
+    for step in range(1, steps + 1):
+        folder = f"cut{step}"
+        with pytest.raises(power_cut):
+            trainer(table(), folder, watcher(step, action), **settings).run()
+        display = watcher()
+        trainer(table(), folder, display, **settings).run(resume=True)
+        first = (step - 1) // settings.get("checkpoint_every", 3) * settings.get("checkpoint_every", 3) + 1
+        assert display.steps[0][0] == first
+        assert display.started[0][0] == ("resuming" if first > 1 else "training")
+        assert_same(tmp_path / "whole", tmp_path / folder)
+
+
+def test_a_cut_in_the_last_validation(trainer: Callable, table: Any, cut: Any, tmp_path: Path) -> None:
+    settings = {"max_epochs": 2, "checkpoint_every": 4, "validate_every": 5}  # 12 steps: saved at the last one
+    trainer(table(), "whole", **settings).run()
+    power_cut, action = cut
+    broken = trainer(table(), "cut", **settings)
+    validate = broken._validate
+    broken._validate = lambda: action() if broken.progress.step == 12 else validate()
+    with pytest.raises(power_cut):
+        broken.run()
+    assert trainer(table(), "cut", **settings).run(resume=True).step == 12
+    assert_same(tmp_path / "whole", tmp_path / "cut")
+
+
+def test_a_cut_while_the_checkpoint_is_written(
+    trainer: Callable, table: Any, cut: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer(table(), "whole", max_steps=17).run()
+    power_cut, action = cut
+    broken = trainer(table(), "cut", max_steps=17)
+    save, replace = broken._save, os.replace
+
+    def save_half() -> None:
+        if broken.progress.step == 9:
+            monkeypatch.setattr(os, "replace", lambda *_: action())
+        save()
+
+    broken._save = save_half
+    with pytest.raises(power_cut):
+        broken.run()
+    monkeypatch.setattr(os, "replace", replace)
+    assert (tmp_path / "cut" / "checkpoint.safetensors.part").exists()
+    trainer(table(), "cut", max_steps=17).run(resume=True)
+    assert_same(tmp_path / "whole", tmp_path / "cut")
+    assert sorted(path.name for path in (tmp_path / "cut").iterdir()) == sorted(
+        path.name for path in (tmp_path / "whole").iterdir()
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_ctrl_c_saves_and_goes_on(
+    trainer: Callable, table: Any, watcher: Any, tmp_path: Path, number: int, workers: int
+) -> None:
+    trainer(table(), "whole", max_steps=17, workers=workers).run()
+    display = watcher(8, lambda: os.kill(os.getpid(), number))
+    before = signal.getsignal(number)
+    stopped = trainer(table(), "stopped", display, max_steps=17, workers=workers)
+    with pytest.raises(Interrupted):
+        stopped.run()
+    assert stopped.progress.step == 8
+    assert display.notes[-1] == "stopping: saving a checkpoint first ..."
+    assert signal.getsignal(number) is before
+    trainer(table(), "stopped", max_steps=17, workers=workers).run(resume=True)
+    assert_same(tmp_path / "whole", tmp_path / "stopped")
+
+
+def test_a_second_ctrl_c_stops_at_once(trainer: Callable, table: Any, watcher: Any, tmp_path: Path) -> None:
+    def twice() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        trainer(table(), "stopped", watcher(8, twice), max_steps=17).run()
+    assert caught.type is KeyboardInterrupt
+    found = load_checkpoint(tmp_path / "stopped")
+    assert found is not None and found[1].step == 6
+
+
+def test_a_finished_run_stays_as_it_is(trainer: Callable, table: Any, watcher: Any, tmp_path: Path) -> None:
+    trainer(table(), max_steps=7).run()
+    before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    display = watcher()
+    assert trainer(table(), display=display, max_steps=7).run(resume=True).step == 7
+    assert display.steps == [] and display.started == []
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "steps"), [({"max_steps": 10}, {"max_steps": 14}, 14), ({"max_epochs": 1}, {"max_epochs": 2}, 12)]
+)
+def test_a_larger_budget_goes_on(
+    trainer: Callable, table: Any, tmp_path: Path, first: dict, then: dict, steps: int
+) -> None:
+    common = {"validate_every": 2}  # both ends fall on a validation, so nothing is scored twice
+    trainer(table(), "whole", **then, **common).run()
+    trainer(table(), "parts", **first, **common).run()
+    assert trainer(table(), "parts", **then, **common).run(resume=True).step == steps
+    assert_same(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_other_settings_are_refused(trainer: Callable, table: Any) -> None:
+    trainer(table(), max_steps=4).run()
+    with pytest.raises(UserError, match=r"trained with train\.seed = 1, not 2; resume with the old value"):
+        trainer(table(), max_steps=8, seed=2).run(resume=True)
+
+
+def test_resuming_where_nothing_was_saved_starts_anew(trainer: Callable, table: Any, tmp_path: Path) -> None:
+    trainer(table(), "whole", max_steps=7).run()
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "metrics.jsonl").write_text(json.dumps({"kind": "train", "step": 2}) + "\n")
+    trainer(table(), "new", max_steps=7).run(resume=True)
+    assert_same(tmp_path / "whole", tmp_path / "new")
