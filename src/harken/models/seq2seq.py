@@ -12,6 +12,7 @@ input half of the first layer's gates, the keys, the output layer) is made for a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -76,6 +77,7 @@ class Seq2Seq(EncoderDecoder):
     ) -> None:
         super().__init__()
         self.cell, self.width = cell, width
+        self.scale = math.sqrt(embedding)  # embeddings are drawn small for the output layer they are tied to
         self.attends, self.feeds = attention != "none", input_feeding and attention != "none"
         self.build_embeddings(source_size, target_size, embedding, embedding if tied != "none" else width, tied)
         self.output_bias = nn.Parameter(torch.zeros(target_size))
@@ -100,7 +102,7 @@ class Seq2Seq(EncoderDecoder):
 
     def encode(self, source: Tensor, lengths: Tensor | None) -> tuple[Tensor, list[Layer]]:
         """(B, S) -> memory (B, S, H) and the decoder's first states."""
-        values, last = self.source_embedding(source), []
+        values, last = self.source_embedding(source) * self.scale, []
         for layer in self.encoder:
             values, state = layer(self.dropout(values), lengths=lengths)
             parts = state if isinstance(state, tuple) else (state,)  # each (directions, B, H / directions)
@@ -122,7 +124,7 @@ class Seq2Seq(EncoderDecoder):
 
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, RecurrentState, Tensor | None]:
         """One token a row."""
-        token_gates = self._token_gates(self.target_embedding(tokens))
+        token_gates = self._token_gates(self.target_embedding(tokens) * self.scale)
         hidden, state, weights = self._advance(token_gates, state, self._products(deferred=False), self._masks(state))
         return self.logits(self.narrow(hidden)), state, weights
 
@@ -143,7 +145,7 @@ class Seq2Seq(EncoderDecoder):
         return weights[:, 0, 0]
 
     def _unroll(self, state: RecurrentState, target: Tensor) -> tuple[Tensor, list[Tensor | None]]:
-        gates = self._token_gates(self.dropout(self.target_embedding(target))).unbind(1)  # T x (B, gates)
+        gates = self._token_gates(self.dropout(self.target_embedding(target) * self.scale)).unbind(1)  # T x (B, gates)
         products = self._products(deferred=torch.is_grad_enabled())
         masks = self._masks(state)
         hidden, attention = [], []

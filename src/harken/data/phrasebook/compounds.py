@@ -32,6 +32,7 @@ class Compounds(Questions):
         return self.deed(richness, tense)
 
     def coordinated(self) -> Words:
+        """Two clauses of one tense with and, or with but."""
         first = self.deed(0.5, "") if self.chance(0.75) else self.clause(0.4, human=True)
         tense = first.tense if not first.modal else "present"
         second = self._second(first, 0.3, tense)
@@ -70,6 +71,7 @@ class Compounds(Questions):
         return clause
 
     def subordinated(self, richness: float = 0.3) -> Words:
+        """because, so, when, as soon as, if, while."""
         draw = self.draw()
         if draw < 0.4:
             first = self.deed(richness, "")

@@ -15,7 +15,7 @@ IRREGULAR_PLURALS = {
     "scarf": "scarves", "thief": "thieves", "hero": "heroes", "tomato": "tomatoes",
 }  # fmt: skip
 IRREGULAR_THIRD_PERSONS = {"have": "has", "be": "is", "go": "goes", "do": "does"}
-DOUBLED = {"stop", "hug", "chat", "big", "fat", "sad", "hot", "wet", "thin"}  # the last consonant is doubled
+DOUBLED = {"stop", "big", "fat", "sad", "hot"}  # the last consonant is doubled
 SOUNDS_LIKE_CONSONANT = ("uni", "use", "euro", "one")
 SILENT_H = ("hour", "honest")
 

@@ -90,7 +90,7 @@ class Conjugation(NamedTuple):
     participle: str  # masculine singular
 
 
-# infinitive: je il nous vous ils, stem of the future, past participle; `-` stands for the letters before the ending
+# infinitive: je il nous vous ils, stem of the future, past participle
 IRREGULAR = {
     "être": "suis est sommes êtes sont ser été",
     "avoir": "ai a avons avez ont aur eu",
@@ -103,7 +103,6 @@ IRREGULAR = {
     "sortir": "sors sort sortons sortez sortent sortir sorti",
     "mentir": "mens ment mentons mentez mentent mentir menti",
     "courir": "cours court courons courez courent courr couru",
-    "mourir": "meurs meurt mourons mourez meurent mourr mort",
     "rire": "ris rit rions riez rient rir ri",
     "sourire": "souris sourit sourions souriez sourient sourir souri",
     "boire": "bois boit buvons buvez boivent boir bu",

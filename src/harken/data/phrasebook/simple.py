@@ -17,6 +17,7 @@ class Simple(Composer):
     words: Sentences  # realises the sentence being drawn
 
     def simple(self) -> Words:
+        """A statement."""
         clause = self.clause(0.9)
         if self.chance(0.4):
             self.attach_relative(clause)
@@ -30,6 +31,7 @@ class Simple(Composer):
         return self.words.opened(self.words.time(time), self.words.clause(clause))
 
     def asked(self) -> Clause:
+        """A clause that can become a yes-no question."""
         clause = self.clause(0.7, plain=True, pronouns=ASKED)
         self.make_definite(clause.subject)
         if clause.adverb is not None and clause.adverb.english in ("sometimes", "rarely", "already"):
@@ -81,6 +83,7 @@ class Simple(Composer):
         return clause
 
     def there(self) -> Words:
+        """`there is a cat in the garden`."""
         phrase = self.noun_phrase(self.pick_noun(VISIBLE), "indefinite")
         negated = phrase.determiner in ("a", "some") and self.chance(0.2)
         tense = "past" if self.chance(0.3) else "present"

@@ -1,0 +1,191 @@
+"""From a recipe to a model folder: what may be resumed, what is refused, and what is left behind."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import harken
+from harken.errors import UserError
+from harken.recipe import load_recipe
+from harken.training import run
+from harken.training.checkpoints import load_checkpoint
+from harken.training.log import read_metrics
+
+RECIPE = """
+[data]
+source = "{home}/mine.en"
+target = "{home}/mine.fr"
+valid_size = 4
+[tokenizer]
+kind = "word"
+[model]
+architecture = "transformer"
+layers = 1
+width = 8
+heads = 2
+feedforward = 8
+[train]
+max_steps = 4
+batch_tokens = 64
+validate_every = 2
+checkpoint_every = 2
+precision = "float32"
+device = "cpu"
+workers = 1
+"""
+
+
+@pytest.fixture
+def train(tmp_path: Path) -> Callable[..., Any]:
+    """Train the recipe above into the folder `out`, with overrides."""
+    (tmp_path / "mine.en").write_text("".join(f"one {i % 7} two\n" for i in range(30)))
+    (tmp_path / "mine.fr").write_text("".join(f"un {i % 7} deux\n" for i in range(30)))
+    (tmp_path / "mine.toml").write_text(RECIPE.format(home=tmp_path))
+
+    def call(*overrides: str, resume: bool = False, progress: bool = False) -> Any:
+        return harken.train(
+            tmp_path / "mine.toml", tmp_path / "out", overrides=overrides, resume=resume, progress=progress
+        )
+
+    return call
+
+
+def step(folder: Path) -> int:
+    found = load_checkpoint(folder)
+    assert found is not None
+    return found[1].step
+
+
+def test_the_folder_holds_what_the_design_says(train: Callable, tmp_path: Path) -> None:
+    translator = train()
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "card.md",
+        "checkpoint.safetensors",
+        "metrics.jsonl",
+        "model.safetensors",
+        "recipe.toml",
+        "tokenizer.json",
+    ]
+    assert translator.folder == tmp_path / "out"
+    resolved = load_recipe(tmp_path / "out" / "recipe.toml").train
+    assert (resolved.device, resolved.precision, resolved.workers, resolved.threads) == ("cpu", "float32", 1, 1)
+
+
+def test_what_is_trained_is_said_first(train: Callable, capsys: pytest.CaptureFixture[str]) -> None:
+    translator = train(progress=True)
+    parameters = sum(parameter.numel() for parameter in translator.model.parameters())
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("mine: 2")
+    assert lines[0].endswith("for validation, source -> target")
+    assert lines[1] == f"transformer: {parameters:,} parameters, {translator.source.size} word pieces"
+    assert lines[2] == "cpu, float32, 1 process x 1 thread"
+    assert lines[3] == "training"
+
+
+def test_skipped_lines_are_told(train: Callable, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with open(tmp_path / "mine.en", "a") as lines:
+        lines.write("\n\n")
+    with open(tmp_path / "mine.fr", "a") as lines:
+        lines.write("rien\nrien\n")
+    train(progress=True)
+    assert "skipped 2 lines: " in capsys.readouterr().out
+    assert "| lines skipped | 2 " in (tmp_path / "out" / "card.md").read_text()
+
+
+def test_a_folder_in_use_is_refused(train: Callable, tmp_path: Path) -> None:
+    train()
+    with pytest.raises(UserError, match=r"out is not empty; train into a new folder, or go on .*--resume"):
+        train()
+    assert step(tmp_path / "out") == 4
+
+
+def test_a_folder_of_something_else_is_refused_even_with_resume(train: Callable, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.txt").write_text("years of work")
+    with pytest.raises(UserError, match="is not empty"):
+        train(resume=True)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["thesis.txt"]
+
+
+def test_a_run_killed_before_its_recipe_was_written_can_be_resumed(train: Callable, tmp_path: Path) -> None:
+    train()
+    whole = (tmp_path / "out" / "model.safetensors").read_bytes()
+    for path in (tmp_path / "out").iterdir():
+        if path.name != "tokenizer.json":
+            path.unlink()
+    (tmp_path / "out" / "recipe.toml.part").write_text("[da")
+    train(resume=True)
+    assert (tmp_path / "out" / "model.safetensors").read_bytes() == whole
+
+
+def test_resuming_what_never_began_begins(train: Callable, tmp_path: Path) -> None:
+    train(resume=True)
+    assert step(tmp_path / "out") == 4
+
+
+@pytest.mark.parametrize(
+    ("override", "section"),
+    [
+        ("model.width=16", "model"),
+        ("data.lowercase=true", "data"),
+        ("tokenizer.size=9", "tokenizer"),
+        ("search.beam=2", "search"),
+    ],
+)
+def test_another_recipe_is_refused(train: Callable, override: str, section: str) -> None:
+    train()
+    with pytest.raises(UserError) as caught:
+        train(override, resume=True)
+    assert f"was started with another [{section}] than this recipe has; resume with the recipe" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("override", "found"),
+    [
+        ("train.learning_rate=0.5", "train.learning_rate = 0.001, not 0.5"),
+        ("train.clip_norm=none", "train.clip_norm = 1.0, not None"),
+        ("train.seed=2", "train.seed = 1, not 2"),
+        ("train.workers=2", "train.workers = 1, not 2"),
+    ],
+)
+def test_other_training_is_refused_not_ignored(train: Callable, override: str, found: str) -> None:
+    train()
+    with pytest.raises(UserError) as caught:
+        train(override, resume=True)
+    assert f"was started with {found}; resume with the old value, or train into a new folder" in str(caught.value)
+
+
+def test_what_was_left_open_stays_as_it_was_decided(train: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    train("train.max_steps=2")
+    monkeypatch.setattr(run, "choose_workers", lambda: 7)
+    resumed = train("train.device=auto", "train.precision=auto", "train.workers=none", resume=True)
+    assert resumed.recipe.train.workers == 1
+
+
+def test_a_finished_run_is_only_loaded(train: Callable, tmp_path: Path) -> None:
+    first = train()
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    again = train(resume=True)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+    assert all(
+        torch.equal(one, other)
+        for one, other in zip(first.model.parameters(), again.model.parameters(), strict=True)
+    )
+
+
+def test_a_larger_budget_goes_on_and_is_written_down(train: Callable, tmp_path: Path) -> None:
+    train()
+    train("train.max_steps=8", resume=True)
+    assert step(tmp_path / "out") == 8
+    assert [line["step"] for line in read_metrics(tmp_path / "out") if line["kind"] == "valid"] == [2, 4, 6, 8]
+    assert load_recipe(tmp_path / "out" / "recipe.toml").train.max_steps == 8
+    assert "| updates | 8, best at " in (tmp_path / "out" / "card.md").read_text()
+
+
+def test_overrides_go_with_a_name(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="overrides go with a recipe's name or file"):
+        harken.train(load_recipe("phrasebook-rnn"), tmp_path / "out", overrides=["train.max_steps=1"])
