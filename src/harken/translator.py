@@ -127,7 +127,7 @@ class Translator:
         filled = [number for number, row in enumerate(ids) if row]
         found = [[Translation(text, "", 0.0, np.zeros((0, len(text.split()))))] for text in texts]
         order = sorted(filled, key=lambda number: len(ids[number]))
-        with self._quickest_threads():
+        with self._quickest_threads(len(order)):
             self._fill(found, texts, ids, order, count, beam, penalty, attention, layers, progress)
         return found
 
@@ -169,7 +169,7 @@ class Translator:
         ids, wanted = self.source.encode_all(list(sources)), self.target.encode_all(list(targets))
         if not all(ids) or not all(wanted):
             raise UserError("both the sentence and its translation need at least one word")
-        with self._quickest_threads():
+        with self._quickest_threads(len(ids)):
             rows = list(enumerate(self._forced(ids, wanted)))
             return self._describe(sources, ids, rows, True, layers, texts_out=targets)
 
@@ -191,15 +191,18 @@ class Translator:
         return evaluate(self, pairs, found, seconds)
 
     @contextmanager
-    def _quickest_threads(self) -> Iterator[None]:
-        """On a CPU, as many threads as are quickest for this model, which for small ones is a single one."""
+    def _quickest_threads(self, sentences: int) -> Iterator[None]:
+        """On a CPU, as many threads as are quickest for this model, which for small ones is a single one.
+
+        That is tried out once, when there is enough to do for the trial to pay.
+        """
         if self.device.type != "cpu":
             yield
             return
         before = torch.get_num_threads()
-        if self.threads is None:
+        if self.threads is None and sentences >= self.recipe.search.batch_sentences:
             self.threads = min(sorted({1, cores()}), key=self._trial_seconds)
-        torch.set_num_threads(self.threads)
+        torch.set_num_threads(self.threads or 1)
         try:
             yield
         finally:

@@ -1,5 +1,6 @@
 """The recurrent encoder-decoder against its equations, written out one sentence and one step at a time."""
 
+import math
 from itertools import product
 from typing import Any
 
@@ -36,14 +37,15 @@ def score(model: Seq2Seq, kind: str, s: Tensor, h: Tensor) -> Tensor:
 
 def definition(model: Seq2Seq, kind: str, source: Tensor, target: Tensor) -> Tensor:
     """Hidden states (T, E) of one unpadded sentence: the module's text, line by line."""
-    values, bridge, states = model.source_embedding(source)[None], iter(model.bridge), []
+    scale = math.sqrt(4)  # of the embedding's width, as in the Transformer
+    values, bridge, states = scale * model.source_embedding(source)[None], iter(model.bridge), []
     for layer in model.encoder:
         values, last = layer.inner(values)
         parts = last if isinstance(last, tuple) else (last,)
         states.append([torch.tanh(next(bridge)(part.flatten())) for part in parts])  # both directions beside each other
     memory, fed, hidden = values[0], torch.zeros(model.width, dtype=torch.float64), []
     for token in target:
-        below = model.target_embedding(token)
+        below = scale * model.target_embedding(token)
         if model.feeds:
             below = torch.cat((below, fed))
         for depth, cell in enumerate(model.decoder):

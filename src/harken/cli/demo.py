@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 DEFAULT_OUT = Path("runs/demo")
 RECIPE = "phrasebook-transformer"
 SENTENCES = (  # each shows one thing that French does otherwise
-    "the black cat sleeps",  # the adjective stands behind the noun
-    "the old man does not drink coffee",  # two words for not, around the verb, and an article for coffee
-    "she bought a red dress and she lost it",  # the pronoun comes before the verb, the participle agrees with it
-    "do the children eat the delicious cherries?",  # the question
-    "we will see the beautiful castle that the queen likes",  # the future is in the ending; a relative clause
+    "the black cat does not see the small dog",  # adjectives after and before the noun, ne ... pas around the verb
+    "the old man never drinks coffee",  # vieil before a vowel, de after a negation
+    "she bought a red dress and she lost it",  # past tense, a pronoun that moves before the verb and agrees
+    "will we see the beautiful castle tomorrow?",  # a question, and the future
+    "the girls that i saw are happy because they sing well",  # agreement across a relative clause
 )
-PICTURED = 2  # the sentence whose alignment is drawn
+PICTURED = 0  # the sentence whose alignment is drawn
 
 
 def demo(
@@ -78,8 +78,8 @@ def suggestions(out: Path) -> str:
     return "\n".join(
         f"  {line}"
         for line in (
-            f"echo 'the small dog eats the apple' | {program} translate {folder}",
-            f"{program} attention {folder} 'the queen reads a long letter' --out {folder}/letter.html",
+            f"echo 'the dogs that we feed are not dangerous' | {program} translate {folder}",
+            f"{program} attention {folder} 'the young queen wrote him a long letter' --out {folder}/letter.html",
             f"{program} evaluate {folder} --split test-long",
             f"{program} train phrasebook-attention --out runs/attention    # the same with a recurrent network",
             f"{program} recipes                                            # all that ships, and a file to start from",

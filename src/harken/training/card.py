@@ -29,7 +29,7 @@ def write_card(
     best: dict[str, Any] = next((entry for entry in reversed(read_metrics(folder)) if entry.get("best")), {})
     operations = 6 * multiplied(model) * state.tokens
     train = recipe.train
-    signature = corpus_bleu(["one"], ["one"]).signature
+    signature = corpus_bleu(["one"], ["one"]).signature.replace("|", r"\|")  # a bar would end the table's cell
     skipped = ", ".join(f"{count:,} {reason}" for reason, count in sorted(corpus.skipped.items()) if count) or "none"
     rows = {
         "data": f"{corpus.name}: {len(corpus.train):,} training pairs, {len(corpus.valid):,} for validation",
