@@ -77,7 +77,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f'valid = {{ source = "{folder}/valid.en", target = "{folder}/valid.fr" }}\n'
         f'test = {{ source = "{folder}/test.en", target = "{folder}/test.fr" }}\n'
     )
-    (folder / "recipe.toml").write_text(f'{data}[tokenizer]\nkind = "bpe"\nsize = 60\n{MODEL.format(steps=STEPS)}')
+    (folder / "recipe.toml").write_text(f'{data}[tokenizer]\nkind = "bpe"\nsize = 90\n{MODEL.format(steps=STEPS)}')
     result = CliRunner().invoke(app, ["train", str(folder / "recipe.toml"), "--out", str(folder / "model")])
     assert result.exit_code == 0, result.output
     return folder
@@ -268,7 +268,9 @@ def mistakes(home: Path) -> dict[str, tuple[list[Any], str]]:
         "no model": (["translate", home / "no"], "is no finished model folder"),
         "no text": (["translate", model, home / "no.en"], "no.en"),
         "no split": (["evaluate", model, "--split", "exam"], "has no split 'exam'; choose --split valid or test"),
-        "empty test": (["evaluate", model, "--source", home / "empty.en", "--reference", home / "empty.en"], "is empty"),
+        "empty test": (
+            ["evaluate", model, "--source", home / "empty.en", "--reference", home / "empty.en"], "is empty",
+        ),
         "unequal test": (
             ["evaluate", model, "--source", home / "test.en", "--reference", home / "short.fr"],
             "test.en has 30 lines and",

@@ -15,11 +15,12 @@ def test_import_loads_nothing_heavy() -> None:
 
 
 def test_names_come_from_where_they_are_defined() -> None:
+    from harken import api
     from harken.checking import check
     from harken.errors import UserError
 
     assert harken.UserError is UserError
-    assert harken.check is check
+    assert harken.check is check is api.check
     assert harken.nn.__name__ == "harken.nn"
     assert isinstance(harken.__version__, str)
     assert set(harken.__all__) <= set(dir(harken))

@@ -53,6 +53,12 @@ def refused(**settings: object) -> str:
     return str(caught.value)
 
 
+def checked(**settings: object) -> str:
+    with pytest.raises(UserError) as caught:
+        check_files(DataConfig(**settings))
+    return str(caught.value)
+
+
 @pytest.mark.parametrize("ending", ["", ".gz", ".xz"])
 def test_aligned_files(tmp_path: Path, ending: str) -> None:
     corpus = read_corpus(DataConfig(**both(tmp_path, PAIRS, ending=ending)))
@@ -168,6 +174,21 @@ def test_folder_like_multi30k(tmp_path: Path) -> None:
     assert refused(dir=str(tmp_path)).startswith('data.pair is "": write two languages')
     assert "does not exist: name the folder" in refused(dir=str(tmp_path / "no"), pair="en-de")
     assert "is a file where a folder is wanted" in refused(dir=str(tmp_path / "test_c.en"), pair="en-de")
+
+
+@pytest.mark.parametrize("name", ["val", "valid", "dev"])
+@pytest.mark.parametrize(("present", "missing"), [("en", "de"), ("de", "en")])
+def test_half_a_validation_split_is_refused(tmp_path: Path, name: str, present: str, missing: str) -> None:
+    for language in ("en", "de"):
+        write_lines(tmp_path / f"train.{language}", ["a", "b", "c"])
+    write_lines(tmp_path / f"{name}.{present}.gz", ["a"])
+    for read in (lambda: refused(dir=str(tmp_path), pair="en-de"), lambda: checked(dir=str(tmp_path), pair="en-de")):
+        assert read() == (
+            f"{tmp_path} has {name}.{present}.gz but no file {name}.{missing} (plain, .gz or .xz): "
+            f"add it, or remove {name}.{present}.gz to validate on pairs split off from training."
+        )
+    write_lines(tmp_path / f"{name}.{missing}.xz", ["a"])
+    assert len(read_corpus(DataConfig(dir=str(tmp_path), pair="en-de")).valid) == 1
 
 
 def test_unequal_line_counts(tmp_path: Path) -> None:

@@ -115,3 +115,13 @@ def test_bfloat16_autocast_is_near() -> None:
         for one, other in zip(found, torch.autograd.grad(slow, leaves), strict=True):
             assert one.dtype == torch.float32
             assert (one - other).norm() < tolerance * other.norm()
+
+
+def test_gradients_of_inputs_alone_leave_the_weight_gradient_right() -> None:
+    weight = torch.ones(1, 1, dtype=torch.float64, requires_grad=True)
+    values = torch.ones(1, 1, dtype=torch.float64, requires_grad=True)
+    loss = DeferredLinear(weight)(values).sum()
+    torch.autograd.grad(loss, values, retain_graph=True)
+    loss.backward()
+    assert weight.grad is not None
+    assert weight.grad.item() == 1.0

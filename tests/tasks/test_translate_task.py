@@ -16,7 +16,7 @@ from harken.models.build import build_model
 from harken.recipe import load_recipe
 from harken.tasks.translate import TranslationTask, max_lengths
 
-WORDS = "the cat dog sees old black house and a bird".split()
+WORDS = ["the", "cat", "dog", "sees", "old", "black", "house", "and", "a", "bird"]
 
 
 def pairs(count: int, seed: int) -> list[Pair]:

@@ -58,7 +58,15 @@ width = 16
 dropout = 0.3
 """
 PHRASEBOOK = '[data]\ncorpus = "phrasebook"\nsize = 400\n[tokenizer]\nkind = "word"\n'
-FILES_OF_MINE = '[data]\nsource = "mine.en"\ntarget = "mine.fr"\nvalid_size = 12\n[tokenizer]\nkind = "{kind}"\nsize = 60\n'
+FILES_OF_MINE = """
+[data]
+source = "mine.en"
+target = "mine.fr"
+valid_size = 12
+[tokenizer]
+kind = "{kind}"
+size = 60
+"""
 
 RECIPES = {
     "transformer": PHRASEBOOK + TRANSFORMER + TRAIN,
@@ -146,7 +154,8 @@ def assert_same(whole: Path, parts: Path) -> None:
     assert state["settings"] == other_state["settings"]
     assert without_clock(state["progress"]) == without_clock(other_state["progress"])
     assert state["progress"]["finished"]
-    assert [without_clock(line) for line in read_metrics(whole)] == [without_clock(line) for line in read_metrics(parts)]
+    lines, other_lines = ([without_clock(line) for line in read_metrics(folder)] for folder in (whole, parts))
+    assert lines == other_lines
     assert {path.name for path in whole.iterdir()} == {path.name for path in parts.iterdir()} >= FILES
     assert (whole / "recipe.toml").read_bytes() == (parts / "recipe.toml").read_bytes()
 
@@ -214,9 +223,7 @@ def test_sigkill(runs: Callable[[str], Runs], name: str) -> None:
 def test_ctrl_c(runs: Callable[[str], Runs], number: int, whole_group: bool) -> None:
     run = runs("recurrent")
     out = f"stopped-{number}-{whole_group}"
-    code, printed, errors = run.stop(
-        out, lambda process: (os.killpg if whole_group else os.kill)(process.pid, number)
-    )
+    code, printed, errors = run.stop(out, lambda process: (os.killpg if whole_group else os.kill)(process.pid, number))
     assert code == 130
     assert "stopping: saving a checkpoint first" in printed
     assert errors.split("\n") == ["", "stopped: go on with", f"  harken train tiny.toml --out {out} --resume", ""]

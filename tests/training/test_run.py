@@ -172,8 +172,7 @@ def test_a_finished_run_is_only_loaded(train: Callable, tmp_path: Path) -> None:
     again = train(resume=True)
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
     assert all(
-        torch.equal(one, other)
-        for one, other in zip(first.model.parameters(), again.model.parameters(), strict=True)
+        torch.equal(one, other) for one, other in zip(first.model.parameters(), again.model.parameters(), strict=True)
     )
 
 

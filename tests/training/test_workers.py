@@ -1,4 +1,4 @@
-"""Several processes share a batch: the gradients of one, to the bit the same every time, and no hanging when one dies."""
+"""Several processes share a batch: the gradients of one, the same to the bit every time, no hanging when one dies."""
 
 import os
 import signal

@@ -49,8 +49,9 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         (values,) = ctx.saved_tensors
-        ctx.tape.gradients.append(gradients[0])
-        ctx.tape.inputs.append(values)
+        if ctx.tape.is_wanted():
+            ctx.tape.gradients.append(gradients[0])
+            ctx.tape.inputs.append(values)
         return (gradients[0] @ ctx.tape.weight).to(ctx.dtype), torch.zeros_like(gradients[0][0, 0]), None
 
 
@@ -65,6 +66,10 @@ class DeferredLinear:
         self.inputs: list[Tensor] = []
         self.gradients: list[Tensor] = []
         self.anchor = _Anchor.apply(weight, self)
+
+    def is_wanted(self) -> bool:
+        """Whether the backward pass that runs now reaches the weight; `autograd.grad` of inputs alone does not."""
+        return self.anchor.grad_fn is not None and torch._C._will_engine_execute_node(self.anchor.grad_fn)
 
     def __call__(self, values: Tensor) -> Tensor:
         """(B, I) -> (B, O)."""
