@@ -250,19 +250,19 @@ def test_exactly_one_origin(tmp_path: Path) -> None:
 def test_built_in_corpus_gets_its_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[dict[str, object]] = []
 
-    def phrasebook_corpus(**settings: object) -> Corpus:
+    def load_phrasebook(**settings: object) -> Corpus:
         asked.append(settings)
         return Corpus(
             "phrasebook", "fr", "en", [Pair("Le Chat", "The Cat")], [Pair("A", "B")], {"test": [Pair("C", "D")]}
         )
 
     stand_in = ModuleType("harken.data.phrasebook")
-    monkeypatch.setattr(stand_in, "phrasebook_corpus", phrasebook_corpus, raising=False)
+    monkeypatch.setattr(stand_in, "load_phrasebook", load_phrasebook, raising=False)
     monkeypatch.setitem(sys.modules, "harken.data.phrasebook", stand_in)
     config = DataConfig(corpus="phrasebook", size=7, direction="fr-en", seed=3)
     assert read_corpus(config).train == [Pair("Le Chat", "The Cat")]
     assert read_corpus(DataConfig(corpus="phrasebook", lowercase=True)).train == [Pair("le chat", "the cat")]
-    assert asked == [{"size": 7, "direction": "fr-en", "seed": 3}, {"direction": "en-fr", "seed": 1}]
+    assert asked == [{"train": 7, "direction": "fr-en", "seed": 3}, {"direction": "en-fr", "seed": 1}]
     assert check_files(config) == []
 
 

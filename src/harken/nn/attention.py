@@ -38,7 +38,7 @@ def attend(
     if query.is_cuda and not dropout and query.shape[-2] <= SHORT and key.shape[-2] <= SHORT:
         return attend_with_weights(query, key, value, mask, causal)[0]
     if causal and mask is not None:  # torch takes one or the other
-        mask, causal = mask & causal_mask(key.shape[-2], query.device)[: query.shape[-2]], False
+        mask, causal = mask & causal_mask(query.shape[-2], key.shape[-2], query.device), False
     half = query.dtype if query.dtype == torch.bfloat16 and not query.is_cuda else None
     if half:  # torch's CPU kernel is several times slower in bfloat16 than in float32
         query, key, value = query.float(), key.float(), value.float()
@@ -54,7 +54,7 @@ def attend_with_weights(
     """The definition of `attend`: contexts (..., T, K) and weights (..., T, S)."""
     scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])  # (..., T, S)
     if causal:
-        scores = scores.masked_fill(~causal_mask(scores.shape[-1], scores.device)[: scores.shape[-2]], -torch.inf)
+        scores = scores.masked_fill(~causal_mask(query.shape[-2], key.shape[-2], query.device), -torch.inf)
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf)
     weights = softmax(scores).to(value.dtype)

@@ -17,6 +17,6 @@ def length_mask(lengths: Tensor, size: int) -> Tensor:
     return torch.arange(size, device=lengths.device) < lengths[:, None]
 
 
-def causal_mask(size: int, device: torch.device | str | None = None) -> Tensor:
-    """(size, size), True where column j is not in the future of row i."""
-    return torch.ones(size, size, dtype=torch.bool, device=device).tril()
+def causal_mask(rows: int, columns: int | None = None, device: torch.device | str | None = None) -> Tensor:
+    """(rows, columns), square where not said otherwise: True where column j is not in the future of row i."""
+    return torch.ones(rows, columns or rows, dtype=torch.bool, device=device).tril()
