@@ -114,6 +114,11 @@ def main() -> None:
             "torch.nn.Transformer compiled": (peer, torch.compile(peer.loss), (source, target, wanted, padding)),
             "harken compiled, with lengths": (ours, torch.compile(ours.loss), (source, lengths, target, wanted, 0.1)),
             "harken compiled, no padding": (ours, torch.compile(ours.loss), (source, None, target, wanted, 0.1)),
+            "harken compiled with CUDA graphs, no padding": (
+                ours,
+                torch.compile(ours.loss, mode="reduce-overhead"),
+                (source, None, target, wanted, 0.1),
+            ),
             "harken eager, no padding": (ours, ours.loss, (source, None, target, wanted, 0.1)),
         }
         base = 0.0

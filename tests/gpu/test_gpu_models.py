@@ -58,7 +58,7 @@ def losses(model: EncoderDecoder, device: str, longest: int = 9) -> tuple[Tensor
     model.to(device).zero_grad()
     loss = model.loss(*(part.to(device) for part in batch(longest)), smoothing=0.1)
     loss.backward()
-    return loss.detach().cpu(), {name: parameter.grad.cpu() for name, parameter in model.named_parameters()}
+    return loss.detach().cpu(), {name: parameter.grad.cpu().clone() for name, parameter in model.named_parameters()}
 
 
 def near(found: dict[str, Tensor], right: dict[str, Tensor], tolerance: float) -> None:

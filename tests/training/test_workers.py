@@ -99,7 +99,7 @@ def test_a_failing_worker_is_told_with_its_traceback(table: Any) -> None:
         workers.close()
 
 
-@pytest.mark.parametrize("when", ["before", "during", "validation"])
+@pytest.mark.parametrize("when", ["before", "during", "unread", "validation"])
 def test_a_killed_worker_is_an_error_and_no_wait(table: Any, when: str) -> None:
     parent = os.getpid()
 
@@ -107,11 +107,15 @@ def test_a_killed_worker_is_an_error_and_no_wait(table: Any, when: str) -> None:
         def loss(self, examples: np.ndarray) -> Tensor:
             if os.getpid() != parent and when == "during":
                 os.kill(os.getpid(), signal.SIGKILL)
+            if os.getpid() == parent and when == "unread":
+                os.kill(workers.processes[0].pid, signal.SIGKILL)
             return super().loss(examples)
 
     workers = Workers(Dying(), 2, 1, nullcontext)
     try:
-        if when != "during":
+        if when == "unread":  # it has got its share and will never look at it
+            os.kill(workers.processes[0].pid, signal.SIGSTOP)
+        elif when != "during":
             os.kill(workers.processes[0].pid, signal.SIGKILL)
             workers.processes[0].join()
         started = time.monotonic()

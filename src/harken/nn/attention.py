@@ -1,9 +1,8 @@
 """Attention as a soft lookup (E8, E10, E12): Attention(Q, K, V) = softmax(Q K^T / sqrt(K)) V.
 
 `attend_with_weights` is the definition and returns the weights; `attend` is its fast twin through
-`scaled_dot_product_attention`, which never writes them down (on a GPU from 65 positions on). `Attention` does the same
-for the decoder of a recurrent network, with any score of `harken.nn.scores`. Bahdanau et al. (2015); Vaswani et al.
-(2017).
+`scaled_dot_product_attention`, which never writes them down. `Attention` does the same for the decoder of a recurrent
+network, with any score of `harken.nn.scores`. Bahdanau et al. (2015); Vaswani et al. (2017).
 
 The lecture's example: a query that scores 112 and 96 against two keys of width 64.
 
@@ -23,7 +22,7 @@ from torch import Tensor, nn
 
 from harken.nn.masks import causal_mask
 
-SHORT = 64  # on a GPU, tiles of the fused kernels are mostly empty up to here: plain products are quicker
+SHORT = 64  # compiled for a GPU and without a mask, plain products beat half-empty tiles of fused kernels up to here
 
 
 def softmax(scores: Tensor) -> Tensor:
@@ -35,8 +34,9 @@ def attend(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, causal: bool = False, dropout: float = 0.0
 ) -> Tensor:
     """Queries (..., T, K), keys (..., S, K), values (..., S, K) -> contexts (..., T, K); mask True = visible."""
-    if query.is_cuda and not dropout and query.shape[-2] <= SHORT and key.shape[-2] <= SHORT:
-        return attend_with_weights(query, key, value, mask, causal)[0]
+    short = query.shape[-2] <= SHORT and key.shape[-2] <= SHORT
+    if torch.compiler.is_compiling() and query.is_cuda and short and mask is None and not dropout:
+        return attend_with_weights(query, key, value, None, causal)[0]
     if causal and mask is not None:  # torch takes one or the other
         mask, causal = mask & causal_mask(query.shape[-2], key.shape[-2], query.device), False
     half = query.dtype if query.dtype == torch.bfloat16 and not query.is_cuda else None
