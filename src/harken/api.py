@@ -52,6 +52,6 @@ def train(
         raise UserError("overrides go with a recipe's name or file; a Recipe object can be changed itself")
     if recipe.train.precision != "float32" and recipe.train.device in ("auto", "cpu"):
         prepare_environment()
-    from harken.training.run import run_recipe
+    from harken.run import run_recipe
 
     return run_recipe(recipe, Path(out), resume, progress)

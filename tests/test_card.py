@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from torch import nn
 
+from harken.card import CARD, multiplied, write_card
 from harken.data.pairs import Corpus, Pair
 from harken.recipe import load_recipe
-from harken.training.card import CARD, multiplied, write_card
 from harken.training.checkpoints import Progress
 from harken.training.log import MetricsLog
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from harken.card import write_card
 from harken.data.pairs import Corpus
 from harken.data.parallel import read_corpus
 from harken.data.tokenizers import (
@@ -22,7 +23,6 @@ from harken.errors import UserError
 from harken.models.build import build_model
 from harken.recipe import Recipe, load_recipe
 from harken.tasks.translate import TranslationTask
-from harken.training.card import write_card
 from harken.training.checkpoints import CHECKPOINT
 from harken.training.display import choose_display
 from harken.training.loop import MODEL, Trainer

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import harken
+from harken import run
 from harken.errors import UserError
 from harken.recipe import load_recipe
-from harken.training import run
 from harken.training.checkpoints import load_checkpoint
 from harken.training.log import read_metrics
 
