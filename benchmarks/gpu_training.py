@@ -11,8 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import statistics
+import sys
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import torch
@@ -96,6 +99,10 @@ def main() -> None:
     matrix = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
     ceiling = 2 * 8192**3 / milliseconds(lambda: torch.mm(matrix, matrix)) / 1e9
     record: dict = {
+        "name": "transformer-base",
+        "date": f"{datetime.now():%Y-%m-%d %H:%M}",
+        "command": "python " + shlex.join(sys.argv),
+        "unit": "source + target tokens a second; median of 20 steps after 4; the peer gets a mask that hides nothing",
         "gpu": torch.cuda.get_device_name(),
         "torch": torch.__version__,
         "dtype": "bfloat16 autocast",

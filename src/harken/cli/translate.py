@@ -4,7 +4,7 @@ Formats, one for each use:
 
     plain      text                              one line for each line; an empty line stays empty
     --scores   text TAB score
-    --nbest N  index ||| text ||| score          N lines for each line, best first; index counts lines from 0
+    --nbest N  index ||| text ||| score          up to N lines for each line, best first; index counts lines from 0
     --json     {"source": ..., "translations": [{"text": ..., "score": ..., "alignment": [[i, j], ...]}, ...]}
 """
 

@@ -26,6 +26,7 @@ from harken.training.task import Examples, Task
 
 DIED = "a training worker died; is the machine out of memory?"
 
+
 def seed_step(seed: int, step: int, worker: int) -> None:
     """Random numbers are a function of seed, step and worker, so that a resumed run draws the same ones."""
     torch.manual_seed(int(np.random.SeedSequence([seed, step, worker]).generate_state(1, np.uint64)[0] >> 1))
