@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -25,14 +26,10 @@ from torch import Tensor, nn
 
 from harken.errors import UserError
 from harken.models.encoder_decoder import EncoderDecoder
-from harken.nn.alibi import AlibiPositions
-from harken.nn.attention_positions import AttentionPositions
+from harken.models.positions import added_positions, attention_positions
 from harken.nn.dropout import Dropout
 from harken.nn.heads import KeyValue
 from harken.nn.masks import length_mask
-from harken.nn.positions import LearnedPositions, SinusoidalPositions
-from harken.nn.relative import RelativePositions
-from harken.nn.rotary import RotaryPositions
 from harken.nn.transformer import DecoderBlock, EncoderBlock
 
 
@@ -88,11 +85,7 @@ class Transformer(EncoderDecoder):
         self.width = width
         self.build_embeddings(source_size, target_size, width, width, tied)
         self.output_bias = None
-        self.positions: SinusoidalPositions | LearnedPositions | None = None
-        if positions == "sinusoidal":
-            self.positions = SinusoidalPositions(width)
-        elif positions == "learned":
-            self.positions = LearnedPositions(width, max_length)
+        self.positions = added_positions(positions, width, max_length)
         self.dropout = Dropout(dropout)
         block: dict[str, Any] = {
             "dropout": dropout,
@@ -102,10 +95,7 @@ class Transformer(EncoderDecoder):
             "activation": activation,
             "score": attention,
         }
-
-        def inside() -> AttentionPositions:  # one for each block: relative positions are learned layer by layer
-            return attention_positions(positions, width // heads, heads, max_distance)
-
+        inside = partial(attention_positions, positions, width // heads, heads, max_distance)  # one for each block
         self.encoder = nn.ModuleList(
             EncoderBlock(width, heads, feedforward, **block, positions=inside())
             for _ in range(encoder_layers or layers)
@@ -197,14 +187,3 @@ class Transformer(EncoderDecoder):
     def _heads(self, weights: Tensor) -> Tensor:
         """(B, N, T, S) -> (B, T, S)."""
         return (weights if self.alignment_heads is None else weights[:, self.alignment_heads]).mean(1)
-
-
-def attention_positions(kind: str, head_width: int, heads: int, max_distance: int) -> AttentionPositions:
-    """What self-attention knows of positions, where they are not added to its input."""
-    if kind == "rotary":
-        return RotaryPositions(head_width)
-    if kind == "alibi":
-        return AlibiPositions(heads)
-    if kind == "relative":
-        return RelativePositions(head_width, max_distance)
-    return AttentionPositions()
