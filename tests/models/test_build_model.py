@@ -30,6 +30,10 @@ def test_every_option_arrives() -> None:
     assert (recurrent.cell, len(recurrent.decoder), recurrent.dropout.p, recurrent.feeds) == ("gru", 2, 0.5, True)
 
 
+def test_widths_that_only_sinusoids_forbid() -> None:
+    assert TransformerConfig(width=9, heads=3, positions="alibi").width == 9
+
+
 @pytest.mark.parametrize(
     ("config", "options", "message"),
     [
@@ -37,7 +41,12 @@ def test_every_option_arrives() -> None:
         (TransformerConfig, {"width": 9, "heads": 3}, "width 9 is odd"),
         (TransformerConfig, {"alignment_layer": 3}, "alignment_layer 3 is outside the 3 decoder layers"),
         (TransformerConfig, {"alignment_heads": [4]}, "head outside 0 to 3"),
+        (TransformerConfig, {"width": 12, "heads": 4, "positions": "rotary"}, "heads of odd width 3; .* e.g. width 24"),
+        (TransformerConfig, {"positions": "rotery"}, "sinusoidal"),
         (RecurrentConfig, {"width": 9}, "width 9 is odd"),
+        (RecurrentConfig, {"attention": "dot", "coverage": True}, 'additive score, but model.attention is "dot"'),
+        (RecurrentConfig, {"attention": "none", "attend": "before"}, 'model.attend says .* model.attention is "none"'),
+        (RecurrentConfig, {"attention": "none", "hard_attention": True}, "model.hard_attention says"),
         (RecurrentConfig, {"wdith": 8}, "wdith"),
     ],
 )

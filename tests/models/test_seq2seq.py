@@ -25,14 +25,19 @@ def build(**options: Any) -> Seq2Seq:
     return model.double().eval()
 
 
-def score(model: Seq2Seq, kind: str, s: Tensor, h: Tensor) -> Tensor:
+def score(model: Seq2Seq, kind: str, s: Tensor, h: Tensor, covered: Tensor | None = None) -> Tensor:
     """E9, one pair at a time."""
     parts = model.attend.score
     if kind == "dot":
         return s @ h
+    if kind == "scaled":
+        return s @ h / math.sqrt(len(s))
+    if kind == "cosine":
+        return s @ h / (s.norm() * h.norm() * parts.log_temperature.exp())
     if kind == "multiplicative":
         return s @ parts.weight.weight @ h
-    return parts.energy.weight[0] @ torch.tanh(parts.memory(h) + parts.query.weight @ s)
+    inner = parts.memory(h) + parts.query.weight @ s
+    return parts.energy.weight[0] @ torch.tanh(inner if covered is None else inner + parts.coverage(covered[None]))
 
 
 def definition(model: Seq2Seq, kind: str, source: Tensor, target: Tensor) -> Tensor:
@@ -44,8 +49,18 @@ def definition(model: Seq2Seq, kind: str, source: Tensor, target: Tensor) -> Ten
         parts = last if isinstance(last, tuple) else (last,)
         states.append([torch.tanh(next(bridge)(part.flatten())) for part in parts])  # both directions beside each other
     memory, fed, hidden = values[0], torch.zeros(model.width, dtype=torch.float64), []
+    coverage = torch.zeros(len(memory), dtype=torch.float64)
+
+    def look(s: Tensor) -> Tensor:
+        covered = coverage if model.covers else [None] * len(memory)
+        scores = [score(model, kind, s, h, past) for h, past in zip(memory, covered, strict=True)]
+        return torch.stack(scores).softmax(0)
+
     for token in target:
         below = scale * model.target_embedding(token)
+        if model.looks_first:
+            weights = look(states[-1][0])
+            fed = weights @ memory
         if model.feeds:
             below = torch.cat((below, fed))
         for depth, cell in enumerate(model.decoder):
@@ -55,7 +70,8 @@ def definition(model: Seq2Seq, kind: str, source: Tensor, target: Tensor) -> Ten
             below = states[depth][0]
         fed = below
         if model.attends:
-            weights = torch.stack([score(model, kind, below, h) for h in memory]).softmax(0)
+            weights = weights if model.looks_first else look(below)
+            coverage = coverage + weights
             fed = torch.tanh(model.combine.weight @ torch.cat((weights @ memory, below)))
         hidden.append(model.narrow(fed))
     return torch.stack(hidden)
@@ -67,6 +83,27 @@ def definition(model: Seq2Seq, kind: str, source: Tensor, target: Tensor) -> Ten
 )
 def test_forward_is_the_equations(cell: str, attention: str, layers: int, feeding: bool) -> None:
     model = build(cell=cell, attention=attention, layers=layers, input_feeding=feeding, bidirectional=layers == 2)
+    agrees(model, attention)
+
+
+@pytest.mark.parametrize(
+    ("cell", "attention", "layers", "attend", "coverage"),
+    [
+        *product(["lstm"], ["scaled", "cosine"], [1, 2], ["after", "before"], [False]),
+        *product(["lstm", "gru"], ["additive"], [1, 2], ["before"], [False, True]),
+        ("gru", "additive", 2, "after", True),
+        ("gru", "dot", 1, "before", False),
+    ],
+)
+def test_both_orders_and_coverage_are_the_equations(
+    cell: str, attention: str, layers: int, attend: str, coverage: bool
+) -> None:
+    model = build(cell=cell, attention=attention, layers=layers, attend=attend, coverage=coverage)
+    agrees(model, attention)
+
+
+def agrees(model: Seq2Seq, attention: str) -> None:
+    """The fast forward pass with a padded batch equals `definition`, in values and gradients."""
     fast = model(SOURCE, LENGTHS, TARGET)
     rows = [definition(model, attention, SOURCE[row, :length], TARGET[row]) for row, length in enumerate(LENGTHS)]
     slow = torch.stack(rows)
@@ -131,3 +168,43 @@ def test_dropout_acts_between_the_decoders_layers(cell: str, variational: bool) 
     assert not torch.allclose(masks[0], masks[1])
     model.eval()
     assert torch.equal(model._unroll(state, TARGET)[0], model._unroll(state, TARGET)[0])
+
+
+@torch.no_grad()
+def test_coverage_is_the_sum_of_the_weights_so_far() -> None:
+    model = build(coverage=True)
+    state, total = model.start(SOURCE, LENGTHS), torch.zeros(2, 4, dtype=torch.float64)
+    for place in range(3):
+        assert torch.equal(state.coverage, total)
+        _, state, weights = model.step(TARGET[:, place], state)
+        total = total + weights
+    mine = state.select(torch.tensor([1, 0]))
+    assert torch.equal(mine.coverage, total.flip(0))
+
+
+@pytest.mark.parametrize("attend", ["after", "before"])
+@torch.no_grad()
+def test_hard_attention_looks_at_one_place_at_a_time(attend: str) -> None:
+    model = build(attend=attend, hard_attention=True)
+    whole, weights = model.logits(model(SOURCE, LENGTHS, TARGET)), model.attention(SOURCE, LENGTHS, TARGET)
+    assert (weights.sort(-1).values == torch.tensor([0.0, 0.0, 0.0, 1.0])).all()
+    assert (weights[0, ..., 3:] == 0).all()
+    state = model.start(SOURCE, LENGTHS)
+    for place in range(3):
+        logits, state, _ = model.step(TARGET[:, place], state)
+        assert torch.allclose(logits, whole[:, place], rtol=0, atol=1e-9)
+    soft = build(attend=attend)
+    soft.load_state_dict(model.state_dict())
+    for one, other in ((model, soft), (soft, model)):  # trained in the same way
+        one.train().dropout.p = other.train().dropout.p = 0.0
+    assert torch.equal(model(SOURCE, LENGTHS, TARGET), soft(SOURCE, LENGTHS, TARGET))
+
+
+def test_names_of_parameters_stay_as_trained_folders_have_them() -> None:
+    cell = ["weight_ih", "weight_hh", "bias_ih", "bias_hh"]
+    encoder = [f"encoder.0.inner.{name}_l0{way}" for way in ("", "_reverse") for name in cell]
+    right = ["output_bias", "source_embedding.weight", "output_weight", "narrow.weight", "narrow.bias"]
+    right += [*encoder, *(f"decoder.0.{name}" for name in cell)]
+    right += [f"bridge.{part}.{name}" for part in range(2) for name in ("weight", "bias")]
+    right += [f"attend.score.{name}" for name in ("memory.weight", "memory.bias", "query.weight", "energy.weight")]
+    assert sorted(dict(build().named_parameters())) == sorted([*right, "combine.weight"])

@@ -40,6 +40,33 @@ def test_recurrent(cell: str, attention: str, tied: str) -> None:
         assert size_of(config, 50, target_size).total == built(config, 50, target_size)
 
 
+@pytest.mark.parametrize("positions", ["learned", "relative", "rotary", "alibi", "none"])
+def test_transformer_by_other_words(positions: str) -> None:
+    for activation, attention in (("relu", "dot"), ("gelu", "cosine"), ("swiglu", "scaled")):
+        words = {"positions": positions, "activation": activation, "attention": attention}
+        config = TransformerConfig(
+            layers=2, decoder_layers=3, width=16, heads=2, feedforward=40, max_length=30, max_distance=5, **words
+        )
+        assert size_of(config, 50, 50).total == built(config, 50, 50)
+
+
+@pytest.mark.parametrize("attend", ["after", "before"])
+def test_recurrent_by_other_words(attend: str) -> None:
+    for attention, coverage in (("scaled", False), ("cosine", False), ("additive", True), ("additive", False)):
+        for input_feeding in (True, False):
+            words = {"attention": attention, "coverage": coverage, "input_feeding": input_feeding, "attend": attend}
+            config = RecurrentConfig(embedding=16, width=24, **words)
+            assert size_of(config, 50, 50).total == built(config, 50, 50)
+
+
+def test_swiglu_costs_a_third_map() -> None:
+    plain, gated = (
+        size_of(TransformerConfig(layers=1, width=4, heads=2, feedforward=8, activation=kind), 10, 10)
+        for kind in ("relu", "swiglu")
+    )
+    assert gated.flops_per_target_token - plain.flops_per_target_token == 6 * 2 * 4 * 8
+
+
 def test_a_target_token_costs_six_operations_for_each_matrix_entry_it_meets() -> None:
     config = TransformerConfig(layers=1, width=4, heads=2, feedforward=8, tied="output")
     encoder = 4 * 16 + 2 * 32  # attention and feed-forward

@@ -31,6 +31,33 @@ OPTIONS: list[dict[str, Any]] = [
 OPTIONS += [{"norm": norm, "tied": tied, "layers": 2} for norm, tied in product(["pre", "post"], TIED)]
 OPTIONS += [{"norm": "pre", "tied": "all", "encoder_layers": 1, "decoder_layers": 3, "alignment_heads": [1]}]
 OPTIONS += [{"norm": "pre", "tied": "all", "layers": 2, "alignment_layer": -1}]
+OPTIONS += [
+    {"positions": "learned", "max_length": 7, "norm": "pre", "tied": "all", "layers": 2, "activation": "gelu"},
+    {"positions": "relative", "max_distance": 2, "norm": "pre", "tied": "output", "layers": 2, "attention": "cosine"},
+    {"positions": "rotary", "norm": "post", "tied": "none", "layers": 2, "activation": "swiglu", "attention": "dot"},
+    {"positions": "alibi", "norm": "pre", "tied": "all", "layers": 2, "activation": "swiglu"},
+    {"positions": "none", "norm": "pre", "tied": "all", "layers": 1, "attention": "cosine"},
+    {"cell": "gru", "attention": "scaled", "layers": 1, "tied": "all", "embedding": 4},
+    {"cell": "lstm", "attention": "cosine", "layers": 2, "tied": "output", "embedding": 6},
+    {"cell": "lstm", "attention": "additive", "layers": 1, "tied": "all", "embedding": 4, "coverage": True},
+]
+OPTIONS += [
+    {
+        "cell": cell,
+        "attention": attention,
+        "attend": "before",
+        "layers": layers,
+        "tied": "output",
+        "embedding": 4,
+        **more,
+    }
+    for cell, attention, layers, more in [
+        ("lstm", "additive", 1, {}),
+        ("gru", "additive", 2, {"coverage": True}),
+        ("lstm", "dot", 2, {"input_feeding": False}),
+        ("gru", "cosine", 1, {"bidirectional": False}),
+    ]
+]
 
 
 def build(options: dict[str, Any], dropout: float = 0.3) -> EncoderDecoder:
@@ -161,7 +188,11 @@ def test_tied_matrices_are_one(options: dict[str, Any]) -> None:
     assert len(counted) == {"all": 1, "output": 2, "none": 3}[options["tied"]]
 
 
-SHORT = [OPTIONS[0], OPTIONS[-4], next(o for o in OPTIONS if o.get("attention") == "additive" and o["layers"] == 2)]
+SHORT = [
+    OPTIONS[0],
+    next(o for o in OPTIONS if "norm" in o and o["tied"] == "none"),
+    next(o for o in OPTIONS if o.get("attention") == "additive" and o["layers"] == 2),
+]
 
 
 @pytest.mark.parametrize("options", SHORT, ids=name)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from harken.errors import UserError
 from harken.models.transformer import Transformer
 from harken.nn.positions import sinusoids
 
@@ -135,3 +136,58 @@ def test_first_weights() -> None:
             assert not parameter.any(), name
         elif "norm" in name:
             assert (parameter == 1).all(), name
+
+
+POSITIONS = ["sinusoidal", "learned", "relative", "rotary", "alibi", "none"]
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+@torch.no_grad()
+def test_order_of_the_source_is_known_unless_positions_are_none(positions: str) -> None:
+    model = build(layers=1, positions=positions)
+    turned = SOURCE[1:, [1, 0, 2, 3]]
+    found, other = (model(source, None, TARGET[1:]) for source in (SOURCE[1:], turned))
+    assert torch.allclose(found, other, rtol=0, atol=1e-9) == (positions == "none")
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_no_gradient_reaches_later_tokens(positions: str) -> None:
+    model = build(layers=2, positions=positions)
+    values = model.target_embedding(TARGET).detach().requires_grad_()
+    memory, mask = model.encode(SOURCE, LENGTHS)
+    for row in range(3):
+        hidden = values
+        for block in model.decoder:
+            hidden = block(hidden, block.cross.keys_values(memory), mask)
+        (gradient,) = torch.autograd.grad(hidden[:, row].sum(), values, retain_graph=True)
+        assert (gradient[:, row + 1 :] == 0).all()
+        assert (gradient[:, : row + 1] != 0).any(-1).all()
+
+
+def test_longer_than_learned() -> None:
+    model = build(layers=1, positions="learned", max_length=3)
+    message = (
+        "^a sequence of 4 tokens is too long: positions were learned for 3; "
+        r"shorten the text, or train with a larger model\.max_length$"
+    )
+    with pytest.raises(UserError, match=message):
+        model.start(SOURCE, LENGTHS)
+    state = model.start(SOURCE[:, :3], None)
+    for _ in range(3):
+        _, state, _ = model.step(TARGET[:, 0], state)
+    with pytest.raises(UserError, match=message):
+        model.step(TARGET[:, 0], state)
+
+
+def test_names_of_parameters_stay_as_trained_folders_have_them() -> None:
+    def both(*names: str) -> list[str]:
+        return [f"{name}.{kind}" for name in names for kind in ("weight", "bias")]
+
+    block = ["attention.query_key_value", "attention.output", "feedforward.expand", "feedforward.contract"]
+    block += ["attention_norm", "feedforward_norm"]
+    cross = ["cross.query", "cross.key_value", "cross.output", "cross_norm"]
+    right = ["output_weight", *both("encoder_norm", "decoder_norm")]
+    right += both(*(f"encoder.0.{name}" for name in block), *(f"decoder.0.{name}" for name in block + cross))
+    assert sorted(dict(build(layers=1).named_parameters())) == sorted(right)
+    for other in ("rotary", "alibi", "none"):
+        assert sorted(dict(build(layers=1, positions=other).named_parameters())) == sorted(right)

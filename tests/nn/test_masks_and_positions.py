@@ -1,4 +1,4 @@
-"""Masks by their definition; positions by E11."""
+"""Masks by their definition; positions by E11, or learned as far as they go."""
 
 import math
 
@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.nn import SinusoidalPositions, causal_mask, length_mask
+from harken.nn import LearnedPositions, SinusoidalPositions, causal_mask, length_mask
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=4), st.integers(1, 7))
@@ -45,3 +45,14 @@ def test_growing_changes_no_row_and_saves_nothing() -> None:
 def test_positions_follow_the_module_when_they_grow() -> None:
     positions = SinusoidalPositions(6, length=4).double()
     assert positions(9).dtype == torch.float64
+
+
+@given(st.integers(1, 6), st.integers(0, 6))
+def test_learned_positions_are_rows_of_a_table(length: int, start: int) -> None:
+    positions = LearnedPositions(3, 8)
+    if start + length <= 8:
+        assert torch.equal(positions(length, start), positions.embedding.weight[start : start + length])
+    else:
+        message = f"a sequence of {start + length} tokens is too long: positions were learned for 8"
+        with pytest.raises(ValueError, match=message):
+            positions(length, start)

@@ -11,9 +11,11 @@ import torch.nn.functional as F
 from harken.data.pairs import Corpus, Pair
 from harken.data.tokenizers import train_tokenizer
 from harken.data.tokens import EOS, PAD
+from harken.errors import UserError
 from harken.metrics import corpus_bleu
 from harken.models.build import build_model
 from harken.recipe import load_recipe
+from harken.search import greedy_search
 from harken.tasks.translate import TranslationTask, max_lengths
 
 WORDS = ["the", "cat", "dog", "sees", "old", "black", "house", "and", "a", "bird"]
@@ -135,3 +137,29 @@ def test_outputs_are_limited_by_the_recipe(task: TranslationTask) -> None:
     search = task.recipe.search
     assert limits.tolist() == [int(n * search.max_length_factor) + search.max_length_extra for n in (1, 5)]
     assert task.train.target.gather([0])[0][0, -1] == EOS
+
+
+def test_sentences_longer_than_learned_positions_are_refused_before_training() -> None:
+    task = make_task("model.positions=learned", "model.max_length=16")
+    long = Pair(" ".join(["cat"] * 16), "CAT .")  # and its end
+    corpus = Corpus("toy", "en", "EN", [*pairs(5, 1), long], pairs(5, 2))
+    message = r"^1 sentences have more pieces than model\.max_length 16 \(the longest has 17, its end counted\): raise"
+    with pytest.raises(UserError, match=message):
+        TranslationTask(task.recipe, corpus, task.model, task.source, task.target)
+    other = make_task().recipe
+    TranslationTask(
+        other, corpus, build_model(other.model, task.source.size, task.target.size), task.source, task.target
+    )
+
+
+def test_outputs_end_where_learned_positions_do() -> None:
+    """A search that never ends of itself stays within the table, and so does reading what it found."""
+    task = make_task("model.positions=learned", "model.max_length=16")
+    lengths = torch.tensor([2, 16])
+    assert max_lengths(task.recipe, lengths).tolist() == [2 * 2 + 10, 15]
+    task.model.eval()
+    task.model.output_weight.data[EOS] = -1e3  # never
+    source = torch.randint(4, 8, (2, 16))
+    found = greedy_search(task.model, task.model.start(source, lengths), 2, max_lengths=torch.tensor([15, 15]))
+    longest = max(len(hypothesis.tokens) for hypothesis in found)
+    assert task.model(source[:1], None, torch.full((1, longest + 1), 4)).shape[1] <= 16

@@ -27,6 +27,22 @@ class TransformerConfig(_Model):
     norm: Literal["pre", "post"] = Field(
         "pre", description="layer norm before each sub-layer, or after it as in the paper"
     )
+    activation: Literal["relu", "gelu", "swiglu"] = Field(
+        "relu", description="inside the feed-forward layer; swiglu has a gate there, and half as many weights again"
+    )
+    attention: Literal["scaled", "dot", "cosine"] = Field(
+        "scaled", description="score of every head (E9, E12); cosine learns a temperature for each"
+    )
+    positions: Literal["sinusoidal", "learned", "relative", "rotary", "alibi", "none"] = Field(
+        "sinusoidal",
+        description="how order is known (S24): added to the embeddings (sinusoidal, learned), or in self-attention",
+    )
+    max_length: int = Field(
+        512, ge=16, description="with learned positions: the most pieces a sentence may have, its end counted"
+    )
+    max_distance: int = Field(
+        16, ge=1, description="with relative positions: words further apart than this count as this far"
+    )
     tied: Literal["all", "output", "none"] = Field(
         "all",
         description="all: source, target and output share one matrix (joint vocabulary); output: target and output",
@@ -46,8 +62,13 @@ class TransformerConfig(_Model):
                 f"model.width {self.width} is not a multiple of model.heads {self.heads}; choose e.g. "
                 f"width {self.width // self.heads * self.heads or self.heads}"
             )
-        if self.width % 2:
+        if self.width % 2 and self.positions == "sinusoidal":
             raise ValueError(f"model.width {self.width} is odd; sinusoidal positions need an even width")
+        if self.width // self.heads % 2 and self.positions == "rotary":
+            raise ValueError(
+                f"model.width {self.width} over model.heads {self.heads} makes heads of odd width "
+                f"{self.width // self.heads}; rotary positions turn pairs, so choose e.g. width {2 * self.width}"
+            )
         decoder_layers = self.decoder_layers or self.layers
         if self.alignment_layer is not None and not -decoder_layers <= self.alignment_layer < decoder_layers:
             raise ValueError(
@@ -63,8 +84,19 @@ class RecurrentConfig(_Model):
 
     architecture: Literal["recurrent"] = "recurrent"
     cell: Literal["lstm", "gru"] = Field("lstm", description="recurrent cell of encoder and decoder (E2, E6)")
-    attention: Literal["none", "dot", "multiplicative", "additive"] = Field(
+    attention: Literal["none", "dot", "scaled", "multiplicative", "additive", "cosine"] = Field(
         "additive", description="score of the decoder's attention (E9); none: the last state is all the decoder gets"
+    )
+    attend: Literal["after", "before"] = Field(
+        "after",
+        description="look with the new state (Luong et al., 2015), or with the last one before the step, which then "
+        "gets the context in place of input feeding (Bahdanau et al., 2015)",
+    )
+    coverage: bool = Field(
+        False, description="let the additive score see where it has looked so far (Tu et al., 2016; See et al., 2017)"
+    )
+    hard_attention: bool = Field(
+        False, description="trained soft, but outside training look at the best source position alone"
     )
     layers: int = Field(1, ge=1, description="stacked layers in the encoder and in the decoder")
     embedding: int = Field(256, ge=1, description="width of word embeddings")
@@ -91,6 +123,14 @@ class RecurrentConfig(_Model):
             raise ValueError(
                 f"model.width {self.width} is odd; a bidirectional encoder gives each direction half of it"
             )
+        if self.coverage and self.attention != "additive":
+            raise ValueError(
+                f'model.coverage is an input of the additive score, but model.attention is "{self.attention}"; '
+                'set model.attention = "additive", or coverage = false'
+            )
+        if self.attention == "none" and (self.attend == "before" or self.hard_attention):
+            key = "attend" if self.attend == "before" else "hard_attention"
+            raise ValueError(f'model.{key} says how to look at the source, but model.attention is "none"; name a score')
         return self
 
 

@@ -6,8 +6,14 @@ s_t = cell([y_{t-1}; a_{t-1}], s_{t-1})          input feeding: the last attenti
 c_t = attention(s_t, h)                          E8, with a score of E9
 a_t = tanh(W_c [c_t; s_t])                       what the output layer sees; without attention a_t = s_t
 
-Sutskever et al. (2014), Bahdanau et al. (2015), Luong et al. (2015). All that does not depend on the last step (the
-input half of the first layer's gates, the keys, the output layer) is made for all steps at once.
+That is the order of Luong et al. (2015), attend = "after". In that of Bahdanau et al. (2015), "before", the decoder
+looks with its last state and takes the context into the step, which leaves nothing for input feeding to do:
+
+c_t = attention(s_{t-1}, h)      s_t = cell([y_{t-1}; c_t], s_{t-1})      a_t = tanh(W_c [c_t; s_t])
+
+With coverage, the additive score also sees the sum of the weights so far (Tu et al., 2016). The whole: Sutskever et al.
+(2014). All that does not depend on the last step (the input half of the first layer's gates, the keys, the output
+layer) is made for all steps at once.
 """
 
 from __future__ import annotations
@@ -29,7 +35,7 @@ from harken.nn.gru import GRUCell, gru_gates
 from harken.nn.lstm import LSTMCell, lstm_gates
 from harken.nn.masks import length_mask
 from harken.nn.recurrent import GRU, LSTM, initialise
-from harken.nn.scores import SCORES
+from harken.nn.scores import SCORES, AdditiveScore
 
 Layer = tuple[Tensor, ...]  # (h,) for a GRU, (h, C) for an LSTM; each (B, H)
 Product = Callable[[Tensor], Tensor]
@@ -45,12 +51,15 @@ class RecurrentState:
     memory: Tensor | None  # (B, S, H)
     mask: Tensor | None  # (B, S)
     owner: Tensor  # (B,) the source each row belongs to
+    coverage: Tensor | None = None  # (B, S) the sum of the weights so far
 
     def select(self, rows: Tensor) -> RecurrentState:
         """Reorder, repeat or drop rows; the memory is copied only where a row changes its source."""
         owner = self.owner[rows]
         layers = [tuple(part[rows] for part in layer) for layer in self.layers]
-        state = replace(self, layers=layers, feed=None if self.feed is None else self.feed[rows])
+        feed = None if self.feed is None else self.feed[rows]
+        coverage = None if self.coverage is None else self.coverage[rows]
+        state = replace(self, layers=layers, feed=feed, coverage=coverage)
         if self.memory is None or self.keys is None or torch.equal(owner, self.owner):
             return replace(state, owner=owner)
         mask = None if self.mask is None else self.mask[rows]
@@ -66,6 +75,9 @@ class Seq2Seq(EncoderDecoder):
         target_size: int,
         cell: str = "lstm",
         attention: str = "additive",
+        attend: str = "after",
+        coverage: bool = False,
+        hard_attention: bool = False,
         layers: int = 1,
         embedding: int = 256,
         width: int = 512,
@@ -78,7 +90,8 @@ class Seq2Seq(EncoderDecoder):
         super().__init__()
         self.cell, self.width = cell, width
         self.scale = math.sqrt(embedding)  # embeddings are drawn small for the output layer they are tied to
-        self.attends, self.feeds = attention != "none", input_feeding and attention != "none"
+        self.attends, self.looks_first, self.covers = attention != "none", attend == "before", coverage
+        self.feeds = self.attends and (input_feeding or self.looks_first)  # the first layer reads beyond the token
         self.build_embeddings(source_size, target_size, embedding, embedding if tied != "none" else width, tied)
         self.output_bias = nn.Parameter(torch.zeros(target_size))
         self.narrow = nn.Linear(width, embedding) if tied != "none" and embedding != width else nn.Identity()
@@ -97,7 +110,8 @@ class Seq2Seq(EncoderDecoder):
         for step_cell in self.decoder:
             initialise(step_cell)
         if self.attends:
-            self.attend = Attention(SCORES[attention](width, width))
+            score = AdditiveScore(width, width, coverage=True) if coverage else SCORES[attention](width, width)
+            self.attend = Attention(score, hard_attention)
             self.combine = nn.Linear(2 * width, width, bias=False)
 
     def encode(self, source: Tensor, lengths: Tensor | None) -> tuple[Tensor, list[Layer]]:
@@ -117,10 +131,12 @@ class Seq2Seq(EncoderDecoder):
         owner = torch.arange(source.shape[0], device=source.device)
         if not self.attends:
             return RecurrentState(layers, None, None, None, None, owner)
-        feed = layers[-1][0].new_zeros(source.shape[0], self.width) if self.feeds else None
+        fed_back = self.feeds and not self.looks_first
+        feed = layers[-1][0].new_zeros(source.shape[0], self.width) if fed_back else None
+        coverage = memory.new_zeros(memory.shape[:2]) if self.covers else None
         mask = None if lengths is None else length_mask(lengths, source.shape[1])
         keys = self.attend.score.keys(memory)  # type: ignore[operator]
-        return RecurrentState(layers, feed, keys, memory, mask, owner)
+        return RecurrentState(layers, feed, keys, memory, mask, owner, coverage)
 
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, RecurrentState, Tensor | None]:
         """One token a row."""
@@ -193,7 +209,10 @@ class Seq2Seq(EncoderDecoder):
         """One step from the token's gates (B, gates) to the hidden state (B, H) that the output layer sees."""
         product = iter(products)
         layers: list[Layer] = []
-        below = state.feed
+        below, context, weights = state.feed, None, None
+        if self.looks_first and state.keys is not None:
+            below, weights = self.attend(state.layers[-1][0], state.keys, state.memory, state.mask, state.coverage)
+            context = below
         for depth, (cell, layer, mask) in enumerate(zip(self._cells(), state.layers, masks, strict=True)):
             if below is not None and mask is not None:
                 below = below * mask
@@ -212,6 +231,9 @@ class Seq2Seq(EncoderDecoder):
         hidden = layers[-1][0]
         if state.memory is None or state.keys is None:
             return hidden, replace(state, layers=layers), None
-        context, weights = self.attend(hidden, state.keys, state.memory, state.mask)
+        if context is None:
+            context, weights = self.attend(hidden, state.keys, state.memory, state.mask, state.coverage)
         hidden = torch.tanh(next(product)(torch.cat((context, hidden), -1)))
-        return hidden, replace(state, layers=layers, feed=hidden if self.feeds else None), weights
+        feed = hidden if self.feeds and not self.looks_first else None
+        coverage = None if state.coverage is None or weights is None else state.coverage + weights
+        return hidden, replace(state, layers=layers, feed=feed, coverage=coverage), weights

@@ -2,7 +2,8 @@
 
     linear(m -> n)      m n + n
     LSTM (E3)           4 (m n + n^2 + 2 n), torch's two biases;  GRU: 3 (...)
-    attention           4 D^2 + 4 D;  feed-forward: 2 D F + F + D;  norm: 2 D
+    attention           4 D^2 + 4 D;  feed-forward: 2 D F + F + D, with SwiGLU 3 D F + 2 F + D;  norm: 2 D
+    positions           learned: length D;  relative: 2 (2 C + 1) K for each self-attention
     training a token    6 FLOPs for each matrix entry it meets: 2 forward, 4 backward (Kaplan et al., 2020)
 
 >>> from harken.models.config import TransformerConfig
@@ -62,21 +63,25 @@ def _embeddings(tied: str, source_size: int, target_size: int, width: int, outpu
 def _transformer(config: TransformerConfig, source_size: int, target_size: int) -> Size:
     width, inner = config.width, config.feedforward
     encoder_layers, decoder_layers = config.encoder_layers or config.layers, config.decoder_layers or config.layers
-    attention, norm = 4 * width * width + 4 * width, 2 * width
-    feedforward = 2 * width * inner + inner + width
+    temperatures = config.heads if config.attention == "cosine" else 0
+    attention, norm = 4 * width * width + 4 * width + temperatures, 2 * width
+    maps = 3 if config.activation == "swiglu" else 2  # between D and F
+    feedforward = maps * width * inner + (maps - 1) * inner + width
+    by_distance = 2 * (2 * config.max_distance + 1) * (width // config.heads) if config.positions == "relative" else 0
+    by_place = config.max_length * width if config.positions == "learned" else 0
     last_norm = norm if config.norm == "pre" else 0
     vocabulary = _embeddings(config.tied, source_size, target_size, width, width)
     return Size(
         parameters={
-            "embeddings": vocabulary["embeddings"],
-            "encoder": encoder_layers * (attention + feedforward + 2 * norm) + last_norm,
-            "decoder": decoder_layers * (2 * attention + feedforward + 3 * norm) + last_norm,
+            "embeddings": vocabulary["embeddings"] + by_place,
+            "encoder": encoder_layers * (attention + by_distance + feedforward + 2 * norm) + last_norm,
+            "decoder": decoder_layers * (2 * attention + by_distance + feedforward + 3 * norm) + last_norm,
             "output": vocabulary["output"],
         },
-        source_matrices=encoder_layers * (4 * width**2 + 2 * width * inner) + decoder_layers * 2 * width**2,
-        target_matrices=decoder_layers * (6 * width**2 + 2 * width * inner) + target_size * width,
-        activations=encoder_layers * (10 * width + 2 * inner)
-        + decoder_layers * (16 * width + 2 * inner)
+        source_matrices=encoder_layers * (4 * width**2 + maps * width * inner) + decoder_layers * 2 * width**2,
+        target_matrices=decoder_layers * (6 * width**2 + maps * width * inner) + target_size * width,
+        activations=encoder_layers * (10 * width + 2 * (maps - 1) * inner)
+        + decoder_layers * (16 * width + 2 * (maps - 1) * inner)
         + 2 * target_size,
     )
 
@@ -93,14 +98,14 @@ def _recurrent(config: RecurrentConfig, source_size: int, target_size: int) -> S
     each_way = width // directions
     encoder = sum(directions * gates * (wide * each_way + each_way**2) for wide in inputs)
     encoder_biases = layers * directions * gates * 2 * each_way
-    inputs[0] += width if attends and config.input_feeding else 0
+    inputs[0] += width if attends and (config.input_feeding or config.attend == "before") else 0
     decoder = sum(gates * (wide * width + width**2) for wide in inputs)
     decoder_biases = layers * gates * 2 * width
 
     bridge = layers * states * (width * width + width)
     keys = width**2 if config.attention in ("multiplicative", "additive") else 0
     queries = (2 * width**2 if attends else 0) + (width**2 if config.attention == "additive" else 0)
-    vectors = 2 * width if config.attention == "additive" else 0
+    vectors = {"additive": (3 if config.coverage else 2) * width, "cosine": 1}.get(config.attention, 0)
     narrow = width * embedding if config.tied != "none" and embedding != width else 0
     narrow_bias = embedding if narrow else 0
     compared = TYPICAL_SOURCE * width * (2 if config.attention == "additive" else 0)

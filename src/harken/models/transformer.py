@@ -8,6 +8,9 @@ default the last but one, which Garg et al. (2019) found the best. `alignment_sh
 which the decoder reads the word rather than predicts it (Chen et al., 2020); which of the two is better depends on the
 training, so measure (`docs/alignment.md` has our figures).
 
+Positions (S24) are added to the embeddings (sinusoidal, learned) or live in the self-attention of both sides (rotary,
+ALiBi, relative); attention between the sides knows of none.
+
 Vaswani et al. (2017).
 """
 
@@ -15,16 +18,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from harken.errors import UserError
 from harken.models.encoder_decoder import EncoderDecoder
+from harken.models.positions import added_positions, attention_positions
 from harken.nn.dropout import Dropout
 from harken.nn.heads import KeyValue
 from harken.nn.masks import length_mask
-from harken.nn.positions import SinusoidalPositions
 from harken.nn.transformer import DecoderBlock, EncoderBlock
 
 
@@ -66,6 +71,11 @@ class Transformer(EncoderDecoder):
         attention_dropout: float = 0.0,
         feedforward_dropout: float = 0.0,
         norm: str = "pre",
+        activation: str = "relu",
+        attention: str = "scaled",
+        positions: str = "sinusoidal",
+        max_length: int = 512,
+        max_distance: int = 16,
         tied: str = "all",
         alignment_layer: int | None = None,
         alignment_heads: list[int] | None = None,
@@ -75,19 +85,24 @@ class Transformer(EncoderDecoder):
         self.width = width
         self.build_embeddings(source_size, target_size, width, width, tied)
         self.output_bias = None
-        self.positions = SinusoidalPositions(width)
+        self.positions = added_positions(positions, width, max_length)
         self.dropout = Dropout(dropout)
         block: dict[str, Any] = {
             "dropout": dropout,
             "norm": norm,
             "attention_dropout": attention_dropout,
             "feedforward_dropout": feedforward_dropout,
+            "activation": activation,
+            "score": attention,
         }
+        inside = partial(attention_positions, positions, width // heads, heads, max_distance)  # one for each block
         self.encoder = nn.ModuleList(
-            EncoderBlock(width, heads, feedforward, **block) for _ in range(encoder_layers or layers)
+            EncoderBlock(width, heads, feedforward, **block, positions=inside())
+            for _ in range(encoder_layers or layers)
         )
         self.decoder = nn.ModuleList(
-            DecoderBlock(width, heads, feedforward, **block) for _ in range(decoder_layers or layers)
+            DecoderBlock(width, heads, feedforward, **block, positions=inside())
+            for _ in range(decoder_layers or layers)
         )
         self.encoder_norm = nn.LayerNorm(width) if norm == "pre" else nn.Identity()
         self.decoder_norm = nn.LayerNorm(width) if norm == "pre" else nn.Identity()
@@ -101,8 +116,17 @@ class Transformer(EncoderDecoder):
                 nn.init.zeros_(parameter)
 
     def embed(self, embedding: nn.Embedding, tokens: Tensor, start: int = 0) -> Tensor:
-        """(B, T) -> (B, T, D): scaled embedding plus position."""
-        values = embedding(tokens) * math.sqrt(self.width) + self.positions(tokens.shape[1], start)
+        """(B, T) -> (B, T, D): scaled embedding plus position, if positions are of the kind that is added.
+
+        Raises:
+            UserError: longer than the positions that were learned.
+        """
+        values = embedding(tokens) * math.sqrt(self.width)
+        if self.positions is not None:
+            try:
+                values = values + self.positions(tokens.shape[1], start)
+            except ValueError as problem:
+                raise UserError(f"{problem}; shorten the text, or train with a larger model.max_length") from problem
         return self.dropout(values)
 
     def encode(self, source: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:

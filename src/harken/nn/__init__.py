@@ -1,22 +1,32 @@
 """The boxes a lecture draws: cells, attention, positions and blocks, each a plain `torch.nn.Module`."""
 
-from harken.nn.attention import Attention, attend, attend_with_weights
+from harken.nn.alibi import AlibiPositions
+from harken.nn.attention import Attention, attend, attend_with_weights, lookup
+from harken.nn.attention_positions import AttentionPositions
+from harken.nn.dependency import dependency_depths, dependency_distances
 from harken.nn.dropout import Dropout, VariationalDropout
 from harken.nn.gru import GRUCell
 from harken.nn.heads import CrossAttention, SelfAttention
 from harken.nn.loss import smoothed_cross_entropy
 from harken.nn.lstm import LSTMCell
 from harken.nn.masks import causal_mask, length_mask
-from harken.nn.positions import SinusoidalPositions
+from harken.nn.pooling import AttentionPooling
+from harken.nn.positions import LearnedPositions, SinusoidalPositions
 from harken.nn.recurrent import GRU, LSTM
-from harken.nn.scores import AdditiveScore, DotScore, MultiplicativeScore
+from harken.nn.relative import RelativePositions
+from harken.nn.rotary import RotaryPositions
+from harken.nn.scores import AdditiveScore, CosineScore, DotScore, MultiplicativeScore, ScaledDotScore
 from harken.nn.transformer import DecoderBlock, EncoderBlock, FeedForward
 
 __all__ = [
     "GRU",
     "LSTM",
     "AdditiveScore",
+    "AlibiPositions",
     "Attention",
+    "AttentionPooling",
+    "AttentionPositions",
+    "CosineScore",
     "CrossAttention",
     "DecoderBlock",
     "DotScore",
@@ -25,13 +35,20 @@ __all__ = [
     "FeedForward",
     "GRUCell",
     "LSTMCell",
+    "LearnedPositions",
     "MultiplicativeScore",
+    "RelativePositions",
+    "RotaryPositions",
+    "ScaledDotScore",
     "SelfAttention",
     "SinusoidalPositions",
     "VariationalDropout",
     "attend",
     "attend_with_weights",
     "causal_mask",
+    "dependency_depths",
+    "dependency_distances",
     "length_mask",
+    "lookup",
     "smoothed_cross_entropy",
 ]

@@ -2,6 +2,9 @@
 
 `SelfAttention` has queries, keys and values from one source (S23), `CrossAttention` looks from the decoder into
 the encoder's memory (S26). Both take the fast path unless weights are asked for. Vaswani et al. (2017).
+
+`score` says how queries and keys are compared (E9, `head_scores.py`), `positions` how a sequence that looks at itself
+knows its order (S24, `attention_positions.py`).
 """
 
 from __future__ import annotations
@@ -10,6 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from harken.nn.attention import attend, attend_with_weights
+from harken.nn.attention_positions import AttentionPositions
+from harken.nn.head_scores import head_score
 
 KeyValue = tuple[Tensor, Tensor]  # each (B, N, S, K)
 
@@ -29,55 +34,73 @@ def join_heads(values: Tensor) -> Tensor:
 class SelfAttention(nn.Module):
     """A sequence looks at itself."""
 
-    def __init__(self, width: int, heads: int, dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        dropout: float = 0.0,
+        positions: AttentionPositions | None = None,
+        score: str = "scaled",
+    ) -> None:
         super().__init__()
         self.heads, self.dropout = heads, dropout
         self.query_key_value = nn.Linear(width, 3 * width)
         self.output = nn.Linear(width, width)
+        self.positions = positions or AttentionPositions()
+        self.score = head_score(score, heads)
 
-    def forward(self, values: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
-        """(B, T, D) -> (B, T, D); mask (B, 1, 1, T), True = visible."""
+    def project(self, values: Tensor, start: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+        """(B, T, D), the first at position `start` -> queries, keys, values (B, N, T, K)."""
         query, key, value = (split_heads(part, self.heads) for part in self.query_key_value(values).chunk(3, -1))
+        return *self.positions.turn(self.score.queries(query), self.score.keys(key), start), value
+
+    def forward(
+        self, values: Tensor, mask: Tensor | None = None, causal: bool = False, distances: Tensor | None = None
+    ) -> Tensor:
+        """(B, T, D) -> (B, T, D); mask (B, 1, 1, T), True = visible; distances (B, T, T) in place of j - i."""
         dropout = self.dropout if self.training else 0.0
-        return self.output(join_heads(attend(query, key, value, mask, causal, dropout)))
+        context = self.positions.attend(*self.project(values), mask, causal, dropout, distances)
+        return self.output(join_heads(context))
 
-    def with_weights(self, values: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, Tensor]:
+    def with_weights(
+        self, values: Tensor, mask: Tensor | None, causal: bool, distances: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """The same by the definition, and the weights (B, N, T, T)."""
-        query, key, value = (split_heads(part, self.heads) for part in self.query_key_value(values).chunk(3, -1))
-        context, weights = attend_with_weights(query, key, value, mask, causal)
+        context, weights = self.positions.attend_with_weights(*self.project(values), mask, causal, distances)
         return self.output(join_heads(context)), weights
 
     def step(self, values: Tensor, past: KeyValue | None) -> tuple[Tensor, KeyValue]:
         """One new position (B, 1, D) that sees the cached past and itself."""
-        query, key, value = (split_heads(part, self.heads) for part in self.query_key_value(values).chunk(3, -1))
+        query, key, value = self.project(values, 0 if past is None else past[0].shape[2])
         if past is not None:
             key, value = torch.cat((past[0], key), 2), torch.cat((past[1], value), 2)
-        return self.output(join_heads(attend(query, key, value))), (key, value)
+        return self.output(join_heads(self.positions.attend(query, key, value, None, False))), (key, value)
 
 
 class CrossAttention(nn.Module):
     """The decoder looks at the encoder's memory."""
 
-    def __init__(self, width: int, heads: int, dropout: float = 0.0) -> None:
+    def __init__(self, width: int, heads: int, dropout: float = 0.0, score: str = "scaled") -> None:
         super().__init__()
         self.heads, self.dropout = heads, dropout
         self.query = nn.Linear(width, width)
         self.key_value = nn.Linear(width, 2 * width)
         self.output = nn.Linear(width, width)
+        self.score = head_score(score, heads)
 
     def keys_values(self, memory: Tensor) -> KeyValue:
         """(B, S, D) -> keys and values (B, N, S, K), made once for each source."""
         key, value = self.key_value(memory).chunk(2, -1)
-        return split_heads(key, self.heads), split_heads(value, self.heads)
+        return self.score.keys(split_heads(key, self.heads)), split_heads(value, self.heads)
 
     def forward(self, values: Tensor, memory: KeyValue, mask: Tensor | None = None) -> Tensor:
         """(B, T, D) -> (B, T, D); mask (B, 1, 1, S), True = visible."""
-        query = split_heads(self.query(values), self.heads)
+        query = self.score.queries(split_heads(self.query(values), self.heads))
         dropout = self.dropout if self.training else 0.0
         return self.output(join_heads(attend(query, *memory, mask, dropout=dropout)))
 
     def with_weights(self, values: Tensor, memory: KeyValue, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The same by the definition, and the weights (B, N, T, S)."""
-        query = split_heads(self.query(values), self.heads)
+        query = self.score.queries(split_heads(self.query(values), self.heads))
         context, weights = attend_with_weights(query, *memory, mask)
         return self.output(join_heads(context)), weights

@@ -3,30 +3,45 @@
 pre   x + f(norm(x))     trains without a careful warm-up
 post  norm(x + f(x))     as the paper draws it
 
-E13  m = W2 ReLU(W1 x + b1) + b2. Vaswani et al. (2017); pre-norm: Xiong et al. (2020).
+E13  m = W2 f(W1 x + b1) + b2, with f = ReLU or GELU (Hendrycks and Gimpel, 2016); SwiGLU has a gate in its place,
+W2 (SiLU(W1 x + b1) * (W3 x + b3)) + b2 (Shazeer, 2020). Vaswani et al. (2017); pre-norm: Xiong et al. (2020).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from harken.nn.attention_positions import AttentionPositions
 from harken.nn.dropout import Dropout
 from harken.nn.heads import CrossAttention, KeyValue, SelfAttention
 
 
-class FeedForward(nn.Module):
-    """Two linear maps with a ReLU between them, the same at every position."""
+def swiglu(values: Tensor) -> Tensor:
+    """(..., 2 F) -> (..., F): the first half, through SiLU, gates the second."""
+    gate, candidate = values.chunk(2, -1)
+    return F.silu(gate) * candidate
 
-    def __init__(self, width: int, inner: int, dropout: float = 0.0) -> None:
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "gelu": F.gelu, "swiglu": swiglu}
+
+
+class FeedForward(nn.Module):
+    """Two linear maps with an activation between them, the same at every position; SwiGLU's first map is double."""
+
+    def __init__(self, width: int, inner: int, dropout: float = 0.0, activation: str = "relu") -> None:
         super().__init__()
-        self.expand = nn.Linear(width, inner)
+        self.expand = nn.Linear(width, 2 * inner if activation == "swiglu" else inner)
         self.contract = nn.Linear(inner, width)
         self.dropout = Dropout(dropout)
+        self.activation = ACTIVATIONS[activation]
 
     def forward(self, values: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
-        return self.contract(self.dropout(torch.relu(self.expand(values))))
+        return self.contract(self.dropout(self.activation(self.expand(values))))
 
 
 class _Block(nn.Module):
@@ -57,15 +72,18 @@ class EncoderBlock(_Block):
         norm: str = "pre",
         attention_dropout: float = 0.0,
         feedforward_dropout: float = 0.0,
+        activation: str = "relu",
+        positions: AttentionPositions | None = None,
+        score: str = "scaled",
     ) -> None:
         super().__init__(dropout, norm)
-        self.attention = SelfAttention(width, heads, attention_dropout)
-        self.feedforward = FeedForward(width, feedforward, feedforward_dropout)
+        self.attention = SelfAttention(width, heads, attention_dropout, positions, score)
+        self.feedforward = FeedForward(width, feedforward, feedforward_dropout, activation)
         self.attention_norm, self.feedforward_norm = nn.LayerNorm(width), nn.LayerNorm(width)
 
-    def forward(self, values: Tensor, mask: Tensor | None) -> Tensor:
-        """(B, S, D) -> (B, S, D); mask (B, 1, 1, S)."""
-        change = self.attention(self.before(self.attention_norm, values), mask)
+    def forward(self, values: Tensor, mask: Tensor | None, distances: Tensor | None = None) -> Tensor:
+        """(B, S, D) -> (B, S, D); mask (B, 1, 1, S); distances (B, S, S) for relative positions that are given."""
+        change = self.attention(self.before(self.attention_norm, values), mask, distances=distances)
         values = self.after(self.attention_norm, values, change)
         change = self.feedforward(self.before(self.feedforward_norm, values))
         return self.after(self.feedforward_norm, values, change)
@@ -83,11 +101,14 @@ class DecoderBlock(_Block):
         norm: str = "pre",
         attention_dropout: float = 0.0,
         feedforward_dropout: float = 0.0,
+        activation: str = "relu",
+        positions: AttentionPositions | None = None,
+        score: str = "scaled",
     ) -> None:
         super().__init__(dropout, norm)
-        self.attention = SelfAttention(width, heads, attention_dropout)
-        self.cross = CrossAttention(width, heads, attention_dropout)
-        self.feedforward = FeedForward(width, feedforward, feedforward_dropout)
+        self.attention = SelfAttention(width, heads, attention_dropout, positions, score)
+        self.cross = CrossAttention(width, heads, attention_dropout, score)
+        self.feedforward = FeedForward(width, feedforward, feedforward_dropout, activation)
         self.attention_norm, self.cross_norm = nn.LayerNorm(width), nn.LayerNorm(width)
         self.feedforward_norm = nn.LayerNorm(width)
 

@@ -14,6 +14,7 @@ from harken.data.pairs import Corpus, Pair
 from harken.data.rows import ParallelBatch, ParallelIds
 from harken.data.tokenizers import Tokenizer
 from harken.data.tokens import PAD
+from harken.errors import UserError
 from harken.models.encoder_decoder import EncoderDecoder
 from harken.nn.loss import smoothed_cross_entropy
 from harken.recipe import Recipe
@@ -34,6 +35,7 @@ class TranslationTask:
         self.source, self.target = source, target
         self.train = encode_pairs(corpus.train, source, target)
         self.valid = encode_pairs(corpus.valid, source, target)
+        refuse_too_long(recipe, self.train, self.valid)
         self.references = [pair.target for pair in corpus.valid]
         self.lengths = self.train.target.lengths
         self.loss_of: Callable[..., Tensor] = model.loss
@@ -107,7 +109,30 @@ def encode_pairs(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer) ->
     return ParallelIds.encode([pair.source for pair in pairs], [pair.target for pair in pairs], source, target)
 
 
+def longest(recipe: Recipe) -> int | None:
+    """The most pieces a sentence may have, its end counted, where positions are learned; None for no limit."""
+    model = recipe.model
+    return model.max_length if model.architecture == "transformer" and model.positions == "learned" else None
+
+
+def refuse_too_long(recipe: Recipe, *parts: ParallelIds) -> None:
+    """Say before training, not in the midst of it, that sentences are longer than positions are learned.
+
+    Raises:
+        UserError: how many, how long, and what may be done.
+    """
+    limit = longest(recipe)
+    lengths = np.concatenate([side.lengths for part in parts for side in (part.source, part.target)])
+    if limit is not None and len(lengths) and lengths.max() > limit:
+        raise UserError(
+            f"{int((lengths > limit).sum()):,} sentences have more pieces than model.max_length {limit} (the longest "
+            f"has {int(lengths.max())}, its end counted): raise model.max_length, shorten the data, as by "
+            "data.max_words, or take positions that are not learned"
+        )
+
+
 def max_lengths(recipe: Recipe, source_lengths: Tensor) -> Tensor:
-    """The most tokens each output may have, from the recipe's `[search]`."""
-    search = recipe.search
-    return (source_lengths * search.max_length_factor).long() + search.max_length_extra
+    """The most tokens each output may have, from the recipe's `[search]`, and no more than have positions."""
+    search, limit = recipe.search, longest(recipe)
+    lengths = (source_lengths * search.max_length_factor).long() + search.max_length_extra
+    return lengths if limit is None else lengths.clamp(max=limit - 1)  # one is for BOS
