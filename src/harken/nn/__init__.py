@@ -8,17 +8,21 @@ from harken.nn.loss import smoothed_cross_entropy
 from harken.nn.lstm import LSTMCell
 from harken.nn.masks import causal_mask, length_mask
 from harken.nn.positions import SinusoidalPositions
-from harken.nn.recurrent import GRU, LSTM
+from harken.nn.recurrent import GRU, LSTM, RNN
+from harken.nn.rnn import RNNCell
 from harken.nn.scores import AdditiveScore, DotScore, MultiplicativeScore
+from harken.nn.trace import DirectionTrace, Trace
 from harken.nn.transformer import DecoderBlock, EncoderBlock, FeedForward
 
 __all__ = [
     "GRU",
     "LSTM",
+    "RNN",
     "AdditiveScore",
     "Attention",
     "CrossAttention",
     "DecoderBlock",
+    "DirectionTrace",
     "DotScore",
     "Dropout",
     "EncoderBlock",
@@ -26,8 +30,10 @@ __all__ = [
     "GRUCell",
     "LSTMCell",
     "MultiplicativeScore",
+    "RNNCell",
     "SelfAttention",
     "SinusoidalPositions",
+    "Trace",
     "VariationalDropout",
     "attend",
     "attend_with_weights",
