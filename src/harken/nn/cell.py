@@ -114,6 +114,9 @@ class Cell(nn.Module):
             return {name: DeferredLinear(weight) for name, weight in weights.items()}
         return {name: partial(F.linear, weight=weight) for name, weight in weights.items()}
 
+    def extra_repr(self) -> str:
+        return f"{self.input_size}, {self.hidden_size}"
+
     def step(self, from_input: Tensor, state: State, products: Products, keep: Tensor | None = None) -> Step:
         """W x + b (B, gates x H) and the last state -> the new one; `keep` (B, R) is recurrent dropout's mask on h."""
         raise TypeError(f"{type(self).__name__} has no step: use RNNCell, LSTMCell or GRUCell")

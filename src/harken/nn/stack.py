@@ -1,7 +1,8 @@
 """Cells over time, in both directions, one layer above the other (S6, S7): what RNN, LSTM and GRU share.
 
 `definition` says what is computed: every cell, step by step. `forward` computes the same the quick way: torch's own
-fused loop for plain cells, `harken.nn.unroll` for all others and wherever a trace is wanted. Both share the wiring.
+fused loop for plain cells, `harken.nn.unroll` for all others, for rows of unequal length on a CPU, and wherever a trace
+is wanted. Both share the wiring.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class Stack(nn.Module):
         self.options, self.directions = options, options.directions
         self.input_size, self.hidden_size, self.num_layers = options.input_size, options.hidden_size, options.num_layers
         self.batch_first, self.bidirectional = options.batch_first, options.bidirectional
+        self.bias, self.dropout = options.bias, options.dropout
         self.fused = fused if options.extras() in ([], [f"connections={options.connections!r}"]) else None
         width = self.directions * output_size
         self.connections = Connections(options.connections, options.input_size, width, options.num_layers)
@@ -114,7 +116,12 @@ class Stack(nn.Module):
         return below[-1], states, traces
 
     def _quick_layer(self, layout: Layout, first: list[State], trace: bool) -> Callable[[int, Tensor], Layer]:
-        fused = self.fused if layout.sizes[0] == layout.batch and not trace else None
+        projected = self._cells(0)[0].output_size < self.hidden_size
+        if first[0][0].is_cuda:
+            quick = layout.sizes[0] == layout.batch  # cuDNN knows no empty rows
+        else:
+            quick = layout.full and not projected  # on a CPU, torch's loops for the others are no quicker than ours
+        fused = self.fused if quick and not trace else None
 
         def run(depth: int, below: Tensor) -> Layer:
             begin = first[depth * self.directions : (depth + 1) * self.directions]
