@@ -125,3 +125,12 @@ def test_gradients_of_inputs_alone_leave_the_weight_gradient_right() -> None:
     loss.backward()
     assert weight.grad is not None
     assert weight.grad.item() == 1.0
+
+
+def test_second_derivatives_are_refused_and_not_wrong() -> None:
+    weight = torch.ones(2, 2, dtype=torch.float64, requires_grad=True)
+    values = torch.ones(1, 2, dtype=torch.float64, requires_grad=True)
+    loss = DeferredLinear(weight)(values).square().sum()
+    (slope,) = torch.autograd.grad(loss, values, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        slope.sum().backward()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from harken.models.seq2seq import Seq2Seq
 from harken.nn import GRUCell, LSTMCell
@@ -45,7 +45,7 @@ def definition(model: Seq2Seq, kind: str, source: Tensor, target: Tensor) -> Ten
     scale = math.sqrt(4)  # of the embedding's width, as in the Transformer
     values, bridge, states = scale * model.source_embedding(source)[None], iter(model.bridge), []
     for layer in model.encoder:
-        values, last = layer.inner(values)
+        values, last = layer.definition(values)
         parts = last if isinstance(last, tuple) else (last,)
         states.append([torch.tanh(next(bridge)(part.flatten())) for part in parts])  # both directions beside each other
     memory, fed, hidden = values[0], torch.zeros(model.width, dtype=torch.float64), []
@@ -118,8 +118,8 @@ def agrees(model: Seq2Seq, attention: str) -> None:
 @pytest.mark.parametrize("layers", [1, 2])
 def test_forget_gates_start_open(layers: int) -> None:
     model = Seq2Seq(9, 9, embedding=4, width=6, layers=layers)
-    cells = [module for module in model.modules() if isinstance(module, nn.LSTM | LSTMCell)]
-    assert len(cells) == 2 * layers
+    cells = [module for module in model.modules() if isinstance(module, LSTMCell)]
+    assert len(cells) == 3 * layers  # both directions of the encoder, and the decoder
     for cell in cells:
         for name, parameter in cell.named_parameters():
             if "bias" in name:
@@ -202,7 +202,7 @@ def test_hard_attention_looks_at_one_place_at_a_time(attend: str) -> None:
 
 def test_names_of_parameters_stay_as_trained_folders_have_them() -> None:
     cell = ["weight_ih", "weight_hh", "bias_ih", "bias_hh"]
-    encoder = [f"encoder.0.inner.{name}_l0{way}" for way in ("", "_reverse") for name in cell]
+    encoder = [f"encoder.0.cells.{way}.{name}" for way in range(2) for name in cell]
     right = ["output_bias", "source_embedding.weight", "output_weight", "narrow.weight", "narrow.bias"]
     right += [*encoder, *(f"decoder.0.{name}" for name in cell)]
     right += [f"bridge.{part}.{name}" for part in range(2) for name in ("weight", "bias")]

@@ -42,13 +42,13 @@ def definition(
     kind: str, layer: nn.Module, row: Tensor, first: list[Tensor], layers: int, bidirectional: bool
 ) -> tuple[Tensor, list[Tensor]]:
     """One unpadded row (T, I), first states each (L x directions, H) -> output (T, H x directions) and last states."""
-    inner, last = layer.inner, []
+    last = []
     for depth in range(layers):
         ways = []
-        for way, suffix in enumerate(["", "_reverse"] if bidirectional else [""]):
-            cell = KINDS[kind][1](row.shape[1], inner.hidden_size).double()
-            names = ["weight_ih", "weight_hh", "bias_ih", "bias_hh"]
-            weights = {name: getattr(inner, f"{name}_l{depth}{suffix}") for name in names}
+        directions = 2 if bidirectional else 1
+        for way in range(directions):
+            cell = KINDS[kind][1](row.shape[1], layer.hidden_size).double()
+            weights = dict(layer.cells[depth * directions + way].named_parameters())
             state = [part[len(last)] for part in first]
             output, state = one_direction(cell, weights, row.flip(0) if way else row, state)
             ways.append(output.flip(0) if way else output)
@@ -63,7 +63,7 @@ def test_layers_equal_the_cells_row_by_row(case: dict) -> None:
     torch.manual_seed(case["seed"])
     kind, lengths, time, hidden = case["kind"], case["lengths"], case["time"], case["hidden"]
     layers, bidirectional = case["layers"], case["bidirectional"]
-    layer = KINDS[kind][0](case["inputs"], hidden, layers, bidirectional).double()
+    layer = KINDS[kind][0](case["inputs"], hidden, layers, bidirectional=bidirectional).double()
     for parameter in layer.parameters():
         nn.init.normal_(parameter)
     values = torch.randn(len(lengths), time, case["inputs"], dtype=torch.float64, requires_grad=True)
@@ -100,7 +100,7 @@ def test_layers_equal_the_cells_row_by_row(case: dict) -> None:
 def test_padding_and_neighbours_change_nothing(kind: str) -> None:
     """The same sentence alone, in a longer batch, and with anything at all in its padding."""
     torch.manual_seed(2)
-    layer = KINDS[kind][0](3, 4, 2, True)
+    layer = KINDS[kind][0](3, 4, 2, bidirectional=True)
     sentence = torch.randn(4, 3)
     batch = torch.randn(3, 7, 3)
     batch[1, :4] = sentence
@@ -117,20 +117,25 @@ def test_padding_and_neighbours_change_nothing(kind: str) -> None:
 @pytest.mark.parametrize(("ours", "theirs"), [(LSTM, nn.LSTM), (GRU, nn.GRU)])
 def test_state_dict_is_torchs_both_ways(ours: type[nn.Module], theirs: type[nn.RNNBase]) -> None:
     torch.manual_seed(3)
-    layer, peer = ours(3, 4, 2, True), theirs(3, 4, 2, batch_first=True, bidirectional=True)
+    layer, peer = ours(3, 4, 2, bidirectional=True), theirs(3, 4, 2, batch_first=True, bidirectional=True)
     values = torch.randn(2, 5, 3)
     assert not torch.allclose(layer(values)[0], peer(values)[0])
-    peer.load_state_dict(layer.inner.state_dict())
+    peer.load_state_dict(layer.to_torch().state_dict())
     assert torch.equal(layer(values)[0], peer(values)[0])
     other = theirs(3, 4, 2, batch_first=True, bidirectional=True)
-    layer.inner.load_state_dict(other.state_dict())
+    layer.load_state_dict(other.state_dict())
     assert torch.equal(layer(values)[0], other(values)[0])
+    first_version = {f"encoder.0.inner.{name}": weight for name, weight in peer.state_dict().items()}
+    holder = nn.ModuleDict({"encoder": nn.ModuleList([layer])})
+    holder.load_state_dict(first_version)
+    assert torch.equal(layer(values)[0], peer(values)[0])
+    assert next(iter(holder.state_dict())) == "encoder.0.cells.0.weight_ih"
 
 
 def test_first_weights() -> None:
     """Forget gates start open, other biases at 0, and every recurrent block keeps lengths (orthogonal)."""
-    layer = LSTM(3, 4, 2, True)
-    for name, parameter in layer.inner.named_parameters():
+    layer = LSTM(3, 4, 2, bidirectional=True)
+    for name, parameter in layer.named_parameters():
         if "bias" in name:
             _, forget, _, _ = parameter.chunk(4)
             assert (forget == (1.0 if "bias_ih" in name else 0.0)).all()

@@ -4,7 +4,8 @@ A recurrent decoder multiplies the same matrix at every step. Autograd then make
 them up: T thin products and T passes over the whole matrix. Here each step only notes its input and its output's
 gradient; when the last of them has passed, the weight gradient is made by one product over all steps.
 
-The definition is `torch.nn.functional.linear(values, weight)` at each step.
+The definition is `torch.nn.functional.linear(values, weight)` at each step. It has second derivatives; this has none,
+and says so when asked for them.
 
 >>> weight = torch.randn(4, 3, requires_grad=True)
 >>> linear = DeferredLinear(weight)
@@ -20,6 +21,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 
 class _Anchor(torch.autograd.Function):
@@ -31,6 +33,7 @@ class _Anchor(torch.autograd.Function):
         return weight.new_zeros(())
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         tape = ctx.tape
         outputs, inputs = torch.cat(tape.gradients), torch.cat(tape.inputs)
@@ -47,6 +50,7 @@ class _Product(torch.autograd.Function):
         return values @ tape.weight.t()
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         (values,) = ctx.saved_tensors
         if ctx.tape.is_wanted():

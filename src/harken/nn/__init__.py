@@ -12,15 +12,18 @@ from harken.nn.lstm import LSTMCell
 from harken.nn.masks import causal_mask, length_mask
 from harken.nn.pooling import AttentionPooling
 from harken.nn.positions import LearnedPositions, SinusoidalPositions
-from harken.nn.recurrent import GRU, LSTM
+from harken.nn.recurrent import GRU, LSTM, RNN
 from harken.nn.relative import RelativePositions
+from harken.nn.rnn import RNNCell
 from harken.nn.rotary import RotaryPositions
 from harken.nn.scores import AdditiveScore, CosineScore, DotScore, MultiplicativeScore, ScaledDotScore
+from harken.nn.trace import DirectionTrace, Trace
 from harken.nn.transformer import DecoderBlock, EncoderBlock, FeedForward
 
 __all__ = [
     "GRU",
     "LSTM",
+    "RNN",
     "AdditiveScore",
     "AlibiPositions",
     "Attention",
@@ -29,6 +32,7 @@ __all__ = [
     "CosineScore",
     "CrossAttention",
     "DecoderBlock",
+    "DirectionTrace",
     "DotScore",
     "Dropout",
     "EncoderBlock",
@@ -37,11 +41,13 @@ __all__ = [
     "LSTMCell",
     "LearnedPositions",
     "MultiplicativeScore",
+    "RNNCell",
     "RelativePositions",
     "RotaryPositions",
     "ScaledDotScore",
     "SelfAttention",
     "SinusoidalPositions",
+    "Trace",
     "VariationalDropout",
     "attend",
     "attend_with_weights",

@@ -1,9 +1,17 @@
-"""Stacked, bidirectional LSTM and GRU layers that know how long each row is (S6, S7).
+"""RNN, LSTM and GRU layers: torch's, with what torch's lack (S1 to S7).
 
-They take and return what `torch.nn.LSTM` and `torch.nn.GRU` do, batch first, and share their `state_dict`; what is
-added is `lengths=` in any order: padding changes neither outputs nor last states, and padded outputs are 0. Inside
-runs torch's own fused loop, because it is the quickest there is on CPU and GPU for the plain cells; the definition it
-is tested against steps through `LSTMCell` and `GRUCell`.
+They are made and called as `torch.nn.RNN`, `LSTM` and `GRU` are and return the same shapes, but batch first unless
+`batch_first=False` is said (as everywhere in harken). What is added:
+
+lengths=             how long each row is, in any order; padding changes nothing, padded outputs are 0
+trace=True           every gate and state of every step (`harken.nn.trace`)
+peephole, coupled    LSTM: E4, E5 (`harken.nn.lstm`);  reset="before": GRU as E6 has it (`harken.nn.gru`)
+layer_norm           inside the cells (`harken.nn.cell`)
+zoneout, recurrent_dropout         noise on the states (`harken.nn.noise`)
+connections          "residual", "highway" or "dense" between layers (`harken.nn.connections`)
+orthogonal, forget_bias            the first weights (`harken.nn.initialisation`); `orthogonal=False`: as torch draws
+
+A state that comes out goes in again to read on: a sequence in pieces gives what the whole gives.
 
 >>> import torch
 >>> layer = LSTM(3, 5, bidirectional=True)
@@ -16,62 +24,166 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+import torch
+from torch import nn
 
+from harken.nn.gru import GRUCell
+from harken.nn.initialisation import initialise
+from harken.nn.layer import RecurrentLayer
 from harken.nn.lstm import LSTMCell
+from harken.nn.options import Bias, StackOptions
+from harken.nn.rnn import RNNCell
+
+__all__ = ["GRU", "LSTM", "RNN", "initialise"]
 
 
-class _Recurrent(nn.Module):
-    """What both layers share: `lengths=` in front of torch's own."""
+class RNN(RecurrentLayer):
+    """Vanilla RNN (E1); `nonlinearity` is "tanh", "relu" or "sigmoid"."""
 
-    inner: nn.RNNBase
-
-    def forward(self, values: Tensor, state: Any = None, lengths: Tensor | None = None) -> tuple[Tensor, Any]:
-        """(B, T, I) -> (B, T, H x directions) and the states after each row's last real step."""
-        if lengths is None:
-            return self.inner(values, state)
-        packed = pack_padded_sequence(values, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        output, state = self.inner(packed, state)
-        return pad_packed_sequence(output, batch_first=True, total_length=values.shape[1])[0], state
-
-
-class LSTM(_Recurrent):
-    """`torch.nn.LSTM`, batch first, with lengths; forget gates start open (bias 1)."""
+    peer = nn.RNN
 
     def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bidirectional: bool = False, dropout: float = 0.0
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        bias: Bias = True,
+        batch_first: bool = True,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        *,
+        layer_norm: bool = False,
+        zoneout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        connections: str | None = None,
+        orthogonal: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__()
-        self.inner = nn.LSTM(
-            input_size, hidden_size, num_layers, batch_first=True, bidirectional=bidirectional, dropout=dropout
+        options = StackOptions(
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            layer_norm,
+            zoneout,
+            recurrent_dropout,
+            connections,
         )
-        initialise(self.inner)
+        super().__init__(
+            options,
+            hidden_size,
+            lambda size: RNNCell(size, hidden_size, bias, nonlinearity, layer_norm),
+            fused={"tanh": "RNN_TANH", "relu": "RNN_RELU"}.get(nonlinearity),
+        )
+        self.lacking = ["nonlinearity='sigmoid'"] if nonlinearity == "sigmoid" else []
+        self.nonlinearity = nonlinearity
+        self.begin(orthogonal, None, device, dtype)
+
+    def peer_arguments(self) -> dict[str, Any]:
+        return {"nonlinearity": self.nonlinearity}
 
 
-class GRU(_Recurrent):
-    """`torch.nn.GRU`, batch first, with lengths."""
+class LSTM(RecurrentLayer):
+    """LSTM (E2); `peephole` is None, "diagonal" or "full" (E4), `coupled` E5; forget gates start open (bias 1)."""
+
+    peer = nn.LSTM
 
     def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bidirectional: bool = False, dropout: float = 0.0
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: Bias = True,
+        batch_first: bool = True,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        *,
+        peephole: str | None = None,
+        coupled: bool = False,
+        forget_bias: float | None = 1.0,
+        layer_norm: bool = False,
+        zoneout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        connections: str | None = None,
+        orthogonal: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__()
-        self.inner = nn.GRU(
-            input_size, hidden_size, num_layers, batch_first=True, bidirectional=bidirectional, dropout=dropout
+        options = StackOptions(
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            layer_norm,
+            zoneout,
+            recurrent_dropout,
+            connections,
         )
-        initialise(self.inner)
+        super().__init__(
+            options,
+            proj_size or hidden_size,
+            lambda size: LSTMCell(size, hidden_size, bias, peephole, coupled, proj_size, layer_norm),
+            fused=None if peephole or coupled else "LSTM",
+        )
+        self.lacking = [f"peephole={peephole!r}"] * bool(peephole) + ["coupled=True"] * coupled
+        self.proj_size = proj_size
+        self.begin(orthogonal, forget_bias, device, dtype)
+
+    def peer_arguments(self) -> dict[str, Any]:
+        return {"proj_size": self.proj_size}
 
 
-def initialise(module: nn.Module) -> None:
-    """Glorot-uniform input weights, orthogonal recurrent blocks, zero biases, and forget gates of LSTMs at 1."""
-    for name, parameter in module.named_parameters():
-        if "weight_hh" in name:
-            for block in parameter.data.split(parameter.shape[1]):
-                nn.init.orthogonal_(block)
-        elif "weight_ih" in name:
-            nn.init.xavier_uniform_(parameter)
-        else:
-            nn.init.zeros_(parameter)
-            if isinstance(module, nn.LSTM | LSTMCell) and "bias_ih" in name:
-                _, forget, _, _ = parameter.data.chunk(4)
-                forget.fill_(1.0)
+class GRU(RecurrentLayer):
+    """GRU; `reset` is "after" (torch's form) or "before" (E6), each with its own meaning of z: see `harken.nn.gru`."""
+
+    peer = nn.GRU
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: Bias = True,
+        batch_first: bool = True,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        *,
+        reset: str = "after",
+        layer_norm: bool = False,
+        zoneout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        connections: str | None = None,
+        orthogonal: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        options = StackOptions(
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            layer_norm,
+            zoneout,
+            recurrent_dropout,
+            connections,
+        )
+        super().__init__(
+            options,
+            hidden_size,
+            lambda size: GRUCell(size, hidden_size, bias, reset, layer_norm),
+            fused="GRU" if reset == "after" else None,
+        )
+        self.lacking = ["reset='before'"] if reset == "before" else []
+        self.begin(orthogonal, None, device, dtype)

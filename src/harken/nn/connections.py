@@ -1,0 +1,47 @@
+"""How a layer of a stack is joined to those below it (S7); x is what comes from below, f the layer.
+
+none        f(x)
+residual    x + f(x)                     He et al. (2016), in deep recurrent translators Wu et al. (2016)
+highway     t * f(x) + (1 - t) * x       t = sigmoid(W x + b), b starting at -1: mostly x. Srivastava et al. (2015)
+dense       f([x_0; f_1; f_2; ...])      every layer reads the input and all layers below. Huang et al. (2017)
+
+The first layer reads the input alone. What leaves the stack is as wide for all of them.
+
+>>> Connections("dense", input_size=3, width=5, layers=3).input_sizes
+[3, 8, 13]
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class Connections(nn.Module):
+    """The joints of a stack whose layers are `width` wide."""
+
+    def __init__(self, kind: str | None, input_size: int, width: int, layers: int) -> None:
+        super().__init__()
+        self.kind = kind
+        above = [input_size + depth * width if kind == "dense" else width for depth in range(1, layers)]
+        self.input_sizes = [input_size, *above]
+        gates = [nn.Linear(width, width) for _ in range(layers - 1 if kind == "highway" else 0)]
+        for gate in gates:
+            nn.init.constant_(gate.bias, -1.0)
+        self.gates = nn.ModuleList(gates) if kind == "highway" else None
+
+    def into(self, below: list[Tensor]) -> Tensor:
+        """What the next layer reads, of the input and the layers below it (..., D)."""
+        return torch.cat(below, -1) if self.kind == "dense" else below[-1]
+
+    def out(self, depth: int, below: list[Tensor], made: Tensor) -> Tensor:
+        """What goes on from layer `depth` that made `made` (..., width)."""
+        if depth == 0 or self.kind in (None, "dense"):
+            return made
+        if self.gates is None:
+            return below[-1] + made
+        transform = torch.sigmoid(self.gates[depth - 1](below[-1]))
+        return below[-1] + transform * (made - below[-1])
+
+    def extra_repr(self) -> str:
+        return repr(self.kind)

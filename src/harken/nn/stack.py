@@ -1,0 +1,187 @@
+"""Cells over time, in both directions, one layer above the other (S6, S7): what RNN, LSTM and GRU share.
+
+`definition` says what is computed: every cell, step by step. `forward` computes the same the quick way: torch's own
+fused loop for plain cells, `harken.nn.unroll` for all others, for rows of unequal length on a CPU, and wherever a trace
+is wanted. Both share the wiring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from harken.kernels.torch_rnn import flatten_for_cudnn, run_layer
+from harken.nn.cell import Cell, State
+from harken.nn.connections import Connections
+from harken.nn.dropout import Dropout
+from harken.nn.lengths import Layout, check_lengths
+from harken.nn.masks import length_mask
+from harken.nn.noise import Noise, draw_noise
+from harken.nn.options import StackOptions, check_values
+from harken.nn.torch_names import accept_torch_names, torch_weights
+from harken.nn.trace import DirectionTrace, Trace
+from harken.nn.unroll import unroll, unroll_by_definition
+
+Layer = tuple[Tensor, list[State], list[DirectionTrace]]  # output, last state and trace of each direction
+
+
+class Stack(nn.Module):
+    """`make_cell(input_size)` gives a cell whose h is `output_size` wide; `fused` names torch's loop for it, if any."""
+
+    def __init__(
+        self, options: StackOptions, output_size: int, make_cell: Callable[[int], Cell], fused: str | None
+    ) -> None:
+        super().__init__()
+        self.options, self.directions = options, options.directions
+        self.input_size, self.hidden_size, self.num_layers = options.input_size, options.hidden_size, options.num_layers
+        self.batch_first, self.bidirectional = options.batch_first, options.bidirectional
+        self.bias, self.dropout = options.bias, options.dropout
+        self.fused = fused if options.extras() in ([], [f"connections={options.connections!r}"]) else None
+        width = self.directions * output_size
+        self.connections = Connections(options.connections, options.input_size, width, options.num_layers)
+        sizes = self.connections.input_sizes
+        self.cells = nn.ModuleList(make_cell(size) for size in sizes for _ in range(self.directions))
+        self.between = Dropout(options.dropout)
+        self.register_load_state_dict_pre_hook(accept_torch_names)
+
+    def forward(
+        self, values: Any, state: Any = None, lengths: Tensor | None = None, trace: bool = False
+    ) -> tuple[Any, ...]:
+        """(B, T, I) -> (B, T, H x directions) and the state after each row's last real step, in torch's shapes.
+
+        Args:
+            values: (B, T, I); (T, B, I) with `batch_first=False`; (T, I) for one sequence; or a PackedSequence.
+            state: h, or (h, C) of an LSTM, each (layers x directions, B, H); zeros where it is not given.
+            lengths: (B,) steps of each row, in any order, on any device; what lies behind them changes nothing.
+            trace: also return a `Trace` with all gates and states.
+
+        Raises:
+            ValueError: shapes that do not fit the layer, with what would.
+        """
+        if isinstance(values, PackedSequence):
+            return self._packed(values, state, trace)
+        single = values.dim() == 2
+        if single:
+            values, state = values[None], _map(state, lambda part: part[:, None])
+        elif not self.batch_first:
+            values = values.transpose(0, 1)
+        check_values(values, self.input_size)
+        batch, time, _ = values.shape
+        layout = Layout.of(lengths, batch, time, values.device)
+        first = [layout.sort(parts) for parts in self._first(state, values)]
+        packed, last, traces = self._wire(layout.pack(values), self._quick_layer(layout, first, trace))
+        output, after = layout.unpack(packed), self._join([layout.unsort(parts) for parts in last])
+        if single:
+            output, after = output[0], _map(after, lambda part: part[:, 0])
+        elif not self.batch_first:
+            output = output.transpose(0, 1)
+        return (output, after, Trace(traces)) if trace else (output, after)
+
+    def definition(self, values: Tensor, state: Any = None, lengths: Tensor | None = None) -> tuple[Tensor, Any]:
+        """What `forward` has to give, cell by cell and step by step; (B, T, I), batch first."""
+        check_values(values, self.input_size)
+        batch, time, _ = values.shape
+        lengths = torch.full((batch,), time) if lengths is None else lengths
+        check_lengths(lengths, batch, time)
+        running = length_mask(lengths.to(values.device), time)
+        first = self._first(state, values)
+
+        def run(depth: int, below: Tensor) -> Layer:
+            noise = [self._noise(depth, time, batch, below) for _ in range(self.directions)]
+            made = [
+                unroll_by_definition(cell, below, running, first[depth * self.directions + way], noise[way], way == 1)
+                for way, cell in enumerate(self._cells(depth))
+            ]
+            return torch.cat([output for output, _ in made], -1), [last for _, last in made], []
+
+        clean = values.masked_fill(~running[:, :, None], 0.0)
+        output, last, _ = self._wire(clean, run)
+        return output.masked_fill(~running[:, :, None], 0.0), self._join(last)
+
+    def _wire(
+        self, values: Tensor, run: Callable[[int, Tensor], Layer]
+    ) -> tuple[Tensor, list[State], list[list[DirectionTrace]]]:
+        """One layer after the other; values (..., I) padded or packed, as `run(depth, values)` likes them."""
+        below, states, traces = [values], [], []
+        for depth in range(self.num_layers):
+            seen = self.connections.into(below)
+            made, last, trace = run(depth, self.between(seen) if depth else seen)
+            below.append(self.connections.out(depth, below, made))
+            states.extend(last)
+            traces.append(trace)
+        return below[-1], states, traces
+
+    def _quick_layer(self, layout: Layout, first: list[State], trace: bool) -> Callable[[int, Tensor], Layer]:
+        projected = self._cells(0)[0].output_size < self.hidden_size
+        if first[0][0].is_cuda:
+            quick = layout.sizes[0] == layout.batch  # cuDNN knows no empty rows
+        else:
+            quick = layout.full and not projected  # on a CPU, torch's loops for the others are no quicker than ours
+        fused = self.fused if quick and not trace else None
+
+        def run(depth: int, below: Tensor) -> Layer:
+            begin = first[depth * self.directions : (depth + 1) * self.directions]
+            if fused:
+                joined = tuple(torch.stack(parts) for parts in zip(*begin, strict=True))
+                weights, biased = torch_weights(self._cells(depth)), self._cells(depth)[0].bias_ih is not None
+                output, last = run_layer(fused, below, layout.sizes, joined, weights, biased, self.training)
+                return output, list(zip(*(part.unbind(0) for part in last), strict=True)), []
+            noise = [self._noise(depth, layout.time, layout.batch, below) for _ in begin]
+            made = [
+                unroll(cell, below, layout, begin[way], noise[way].sorted(layout.order), way == 1, trace)
+                for way, cell in enumerate(self._cells(depth))
+            ]
+            output = torch.cat([output for output, _, _ in made], -1) if len(made) > 1 else made[0][0]
+            return output, [last for _, last, _ in made], [seen for _, _, seen in made if seen is not None]
+
+        return run
+
+    def _cells(self, depth: int) -> list[Cell]:
+        """The cells of one layer, forward first."""
+        cells = list(self.cells)[depth * self.directions : (depth + 1) * self.directions]
+        return [cell for cell in cells if isinstance(cell, Cell)]
+
+    def _noise(self, depth: int, time: int, batch: int, like: Tensor) -> Noise:
+        options, sizes = self.options, self._cells(depth)[0].state_sizes
+        return draw_noise(options.recurrent_dropout, options.zoneout, self.training, time, batch, sizes, like)
+
+    def _first(self, state: Any, values: Tensor) -> list[State]:
+        """For each layer and direction the first state, parts (B, H), from torch's (layers x directions, B, H)."""
+        count, batch, sizes = len(self.cells), values.shape[0], self._cells(0)[0].state_sizes
+        if state is None:
+            return [tuple(values.new_zeros(batch, size) for size in sizes) for _ in range(count)]
+        parts = (state,) if isinstance(state, Tensor) else tuple(state)
+        wanted = [(count, batch, size) for size in sizes]
+        found = [tuple(part.shape) for part in parts]
+        if found != wanted:
+            raise ValueError(f"the state has shapes {found}, but this layer and input need {wanted}")
+        return list(zip(*(part.unbind(0) for part in parts), strict=True))
+
+    def _join(self, states: list[State]) -> Any:
+        parts = tuple(torch.stack(part) for part in zip(*states, strict=True))
+        return parts if len(parts) > 1 else parts[0]
+
+    def _packed(self, packed: PackedSequence, state: Any, trace: bool) -> tuple[Any, ...]:
+        padded, lengths = pad_packed_sequence(packed, self.batch_first)
+        output, *rest = self.forward(padded, state, lengths, trace)
+        return pack_padded_sequence(output, lengths, self.batch_first, packed.sorted_indices is None), *rest
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """After a move to a GPU, the weights lie as cuDNN wants them."""
+        super()._apply(fn, recurse)
+        for depth in range(self.num_layers if self.fused and self.cells[0].weight_ih.is_cuda else 0):
+            cells = self._cells(depth)
+            weights = torch_weights(cells)
+            projection = cells[0].output_size if cells[0].output_size < self.hidden_size else 0
+            flatten_for_cudnn(str(self.fused), weights, len(weights) // len(cells), self.hidden_size, projection)
+        return self
+
+
+def _map(state: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    if state is None or isinstance(state, Tensor):
+        return None if state is None else change(state)
+    return tuple(change(part) for part in state)
