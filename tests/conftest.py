@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 torch.set_num_threads(1)
+settings.register_profile("harken", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # machines are shared
+settings.load_profile("harken")
 
 
 @pytest.fixture(scope="session")

@@ -102,7 +102,7 @@ class Runs:
     def finish(self, out: str, *options: str) -> str:
         """Let a run come to its end; what it printed."""
         process = self.start(out, *options)
-        printed, errors = process.communicate(timeout=60)
+        printed, errors = process.communicate(timeout=240)
         assert process.returncode == 0, errors
         return printed
 
@@ -110,13 +110,13 @@ class Runs:
         """Start a run and act on it once it is past STOP_AFTER; exit code, stdout and stderr."""
         process = self.start(out)
         metrics = self.home / out / "metrics.jsonl"
-        until = time.monotonic() + 60
+        until = time.monotonic() + 240
         while not metrics.exists() or metrics.read_text().count('"train"') < STOP_AFTER:
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < until, "the run does not get on"
             time.sleep(0.002)
         act(process)
-        printed, errors = process.communicate(timeout=60)
+        printed, errors = process.communicate(timeout=240)
         return process.returncode, printed, errors
 
 
@@ -199,7 +199,7 @@ def test_sigkill(runs: Callable[[str], Runs], name: str) -> None:
     assert not state_of(folder)[1]["progress"]["finished"]
 
     assert len(workers) == 1
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while any(runs_still(worker) for worker in workers):
         assert time.monotonic() < until, "a worker outlived its parent"
         time.sleep(0.01)

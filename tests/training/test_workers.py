@@ -124,7 +124,7 @@ def test_a_killed_worker_is_an_error_and_no_wait(table: Any, when: str) -> None:
                 workers.validate()
             else:
                 workers.backward(1, BATCHES, 12)
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < 30
     finally:
         workers.close()
 
