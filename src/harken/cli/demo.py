@@ -20,10 +20,10 @@ DEFAULT_OUT = Path("runs/demo")
 RECIPE = "phrasebook-transformer"
 SENTENCES = (  # each shows one thing that French does otherwise
     "the black cat does not see the small dog",  # adjectives after and before the noun, ne ... pas around the verb
-    "the old man never drinks coffee",  # vieil before a vowel, de after a negation
-    "she bought a red dress and she lost it",  # past tense, a pronoun that moves before the verb and agrees
+    "the young queen wrote him a long letter",  # past tense, and a pronoun that moves before the verb
+    "she bought a red dress and she lost it",  # elision, and a participle that agrees
     "will we see the beautiful castle tomorrow?",  # a question, and the future
-    "the girls that i saw are happy because they sing well",  # agreement across a relative clause
+    "my sister sold the beautiful house that she bought because she was sad",  # a relative clause, and a reason
 )
 PICTURED = 0  # the sentence whose alignment is drawn
 
@@ -78,8 +78,8 @@ def suggestions(out: Path) -> str:
     return "\n".join(
         f"  {line}"
         for line in (
-            f"echo 'the dogs that we feed are not dangerous' | {program} translate {folder}",
-            f"{program} attention {folder} 'the young queen wrote him a long letter' --out {folder}/letter.html",
+            f"echo 'the young queen does not read the red book' | {program} translate {folder}",
+            f"{program} attention {folder} 'the black cat does not see the small dog' --out {folder}/cat.html",
             f"{program} evaluate {folder} --split test-long",
             f"{program} train phrasebook-attention --out runs/attention    # the same with a recurrent network",
             f"{program} recipes                                            # all that ships, and a file to start from",
