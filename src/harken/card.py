@@ -49,11 +49,16 @@ def write_card(
     title = f"# {corpus.name} {corpus.source_language}-{corpus.target_language}, {recipe.model.architecture}"
     table = "\n".join(["| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows.items())])
     text = f"{title}\n\n{table}\n\n{NOTE}\n"
-    aside = folder / (CARD + ".part")
-    aside.write_text(text, encoding="utf-8")
-    os.replace(aside, folder / CARD)
+    write_aside(folder / CARD, text)
 
 
 def multiplied(model: torch.nn.Module) -> int:
     """Weights that take part in a matrix product for each token: all matrices, the output layer included once."""
     return sum(parameter.numel() for parameter in model.parameters() if parameter.dim() >= 2)
+
+
+def write_aside(path: Path, text: str) -> None:
+    """Write a text file so that a kill leaves the old one or the new one."""
+    aside = path.with_name(path.name + ".part")
+    aside.write_text(text, encoding="utf-8")
+    os.replace(aside, path)

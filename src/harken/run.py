@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import torch
 
-from harken.card import write_card
+from harken.card import write_aside, write_card
 from harken.data.pairs import Corpus
 from harken.data.parallel import read_corpus
 from harken.data.tokenizers import (
@@ -136,13 +135,6 @@ def describe(recipe: Recipe, corpus: Corpus, model: torch.nn.Module, source: Tok
     ]
     lines += [f"skipped {count:,} lines: {reason}" for reason, count in sorted(corpus.skipped.items()) if count]
     return "\n".join(lines)
-
-
-def write_aside(path: Path, text: str) -> None:
-    """Write a text file so that a kill leaves the old one or the new one."""
-    aside = path.with_name(path.name + ".part")
-    aside.write_text(text, encoding="utf-8")
-    os.replace(aside, path)
 
 
 __all__ = ["CHECKPOINT", "MODEL", "RECIPE", "run_recipe"]
