@@ -29,3 +29,10 @@ def test_names_come_from_where_they_are_defined() -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         harken.nothing  # noqa: B018
+
+
+def test_the_layers_load_no_compiler() -> None:
+    """`torch._dynamo` alone takes over a second; it is loaded when something is compiled, not before."""
+    code = "import sys, torch, harken.nn; print('torch._dynamo' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

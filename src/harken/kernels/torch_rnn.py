@@ -15,7 +15,6 @@ from torch.backends.cudnn import rnn as cudnn
 LOOPS: dict[str, Any] = {"LSTM": _VF.lstm, "GRU": _VF.gru, "RNN_TANH": _VF.rnn_tanh, "RNN_RELU": _VF.rnn_relu}
 
 
-@torch.compiler.disable
 def run_layer(
     kind: str,
     values: Tensor,

@@ -121,7 +121,8 @@ class Stack(nn.Module):
             quick = layout.sizes[0] == layout.batch  # cuDNN knows no empty rows
         else:
             quick = layout.full and not projected  # on a CPU, torch's loops for the others are no quicker than ours
-        fused = self.fused if quick and not trace else None
+        # compiled, our own loop is taken: torch's fused ones cannot be traced
+        fused = self.fused if quick and not trace and not torch.compiler.is_compiling() else None
 
         def run(depth: int, below: Tensor) -> Layer:
             begin = first[depth * self.directions : (depth + 1) * self.directions]
