@@ -5,6 +5,7 @@ from harken.nn.attention import Attention, attend, attend_with_weights, lookup
 from harken.nn.attention_positions import AttentionPositions
 from harken.nn.dependency import dependency_depths, dependency_distances
 from harken.nn.dropout import Dropout, VariationalDropout
+from harken.nn.experts import Experts
 from harken.nn.gru import GRUCell
 from harken.nn.heads import CrossAttention, SelfAttention
 from harken.nn.loss import smoothed_cross_entropy
@@ -36,6 +37,7 @@ __all__ = [
     "DotScore",
     "Dropout",
     "EncoderBlock",
+    "Experts",
     "FeedForward",
     "GRUCell",
     "LSTMCell",

@@ -9,24 +9,12 @@ W2 (SiLU(W1 x + b1) * (W3 x + b3)) + b2 (Shazeer, 2020). Vaswani et al. (2017); 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from harken.nn.activations import ACTIVATIONS, inner_width
 from harken.nn.attention_positions import AttentionPositions
 from harken.nn.dropout import Dropout
 from harken.nn.heads import CrossAttention, KeyValue, SelfAttention
-
-
-def swiglu(values: Tensor) -> Tensor:
-    """(..., 2 F) -> (..., F): the first half, through SiLU, gates the second."""
-    gate, candidate = values.chunk(2, -1)
-    return F.silu(gate) * candidate
-
-
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "gelu": F.gelu, "swiglu": swiglu}
 
 
 class FeedForward(nn.Module):
@@ -34,7 +22,7 @@ class FeedForward(nn.Module):
 
     def __init__(self, width: int, inner: int, dropout: float = 0.0, activation: str = "relu") -> None:
         super().__init__()
-        self.expand = nn.Linear(width, 2 * inner if activation == "swiglu" else inner)
+        self.expand = nn.Linear(width, inner_width(activation, inner))
         self.contract = nn.Linear(inner, width)
         self.dropout = Dropout(dropout)
         self.activation = ACTIVATIONS[activation]
