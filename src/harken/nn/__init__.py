@@ -3,6 +3,10 @@
 from harken.nn.alibi import AlibiPositions
 from harken.nn.attention import Attention, attend, attend_with_weights, lookup
 from harken.nn.attention_positions import AttentionPositions
+from harken.nn.conv import Convolution
+from harken.nn.conv_attention import SourceAttention, unfold
+from harken.nn.conv_dilated import DilatedBlock, DilatedDecoderBlock, dilations
+from harken.nn.conv_gated import GatedBlock, GatedDecoderBlock
 from harken.nn.dependency import dependency_depths, dependency_distances
 from harken.nn.dropout import Dropout, VariationalDropout
 from harken.nn.experts import Experts
@@ -30,9 +34,12 @@ __all__ = [
     "Attention",
     "AttentionPooling",
     "AttentionPositions",
+    "Convolution",
     "CosineScore",
     "CrossAttention",
     "DecoderBlock",
+    "DilatedBlock",
+    "DilatedDecoderBlock",
     "DirectionTrace",
     "DotScore",
     "Dropout",
@@ -40,6 +47,8 @@ __all__ = [
     "Experts",
     "FeedForward",
     "GRUCell",
+    "GatedBlock",
+    "GatedDecoderBlock",
     "LSTMCell",
     "LearnedPositions",
     "MultiplicativeScore",
@@ -49,6 +58,7 @@ __all__ = [
     "ScaledDotScore",
     "SelfAttention",
     "SinusoidalPositions",
+    "SourceAttention",
     "Trace",
     "VariationalDropout",
     "attend",
@@ -56,7 +66,9 @@ __all__ = [
     "causal_mask",
     "dependency_depths",
     "dependency_distances",
+    "dilations",
     "length_mask",
     "lookup",
     "smoothed_cross_entropy",
+    "unfold",
 ]

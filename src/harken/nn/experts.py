@@ -2,7 +2,8 @@
 
 g = W_g x (+ noise in training)      A = the `active` highest of g      y = sum_{e in A} softmax(g_A)_e FFN_e(x)
 
-with FFN as in E13. A single active expert is weighed by softmax(g)_e over all, or the gate would have no gradient. So that no expert is left without work, the loss gets a share of
+with FFN as in E13. A single active expert is weighed by softmax(g)_e over all, or the gate would have no gradient.
+So that no expert is left without work, the loss gets a share of
 
 balance = E sum_e load_e importance_e
 
