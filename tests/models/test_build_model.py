@@ -43,6 +43,7 @@ def test_widths_that_only_sinusoids_forbid() -> None:
         (TransformerConfig, {"alignment_heads": [4]}, "head outside 0 to 3"),
         (TransformerConfig, {"width": 12, "heads": 4, "positions": "rotary"}, "heads of odd width 3; .* e.g. width 24"),
         (TransformerConfig, {"positions": "rotery"}, "sinusoidal"),
+        (TransformerConfig, {"positions": "rotary", "attention": "additive"}, 'attention "additive" adds them; choose'),
         (RecurrentConfig, {"width": 9}, "width 9 is odd"),
         (RecurrentConfig, {"attention": "dot", "coverage": True}, 'additive score, but model.attention is "dot"'),
         (RecurrentConfig, {"attention": "none", "attend": "before"}, 'model.attend says .* model.attention is "none"'),

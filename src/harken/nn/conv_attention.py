@@ -11,6 +11,7 @@ Gehring et al. (2017), section 3.3.
 `unfold` is the other way, without weights: read the source's representation at the position one writes at, and 0 once
 the source is over (dynamic unfolding; Kalchbrenner et al., 2016, section 3.2).
 
+>>> import torch
 >>> unfold(torch.tensor([[[1.0], [2.0], [9.0]]]), torch.tensor([[True, True, False]]), 4)[0, :, 0].tolist()
 [1.0, 2.0, 0.0, 0.0]
 """

@@ -7,6 +7,7 @@ y_t = (x_t + h_t) sqrt(1/2)
 
 Gehring et al. (2017), sections 3.2 and 3.3. Their weight normalisation is left out.
 
+>>> import torch
 >>> block = GatedBlock(4, kernel=3)
 >>> block(torch.randn(2, 5, 4)).shape
 torch.Size([2, 5, 4])
