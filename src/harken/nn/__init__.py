@@ -3,6 +3,8 @@
 from harken.nn.alibi import AlibiPositions
 from harken.nn.attention import Attention, attend, attend_with_weights, lookup
 from harken.nn.attention_positions import AttentionPositions
+from harken.nn.balance import Balance
+from harken.nn.causality import refuse_bidirectional
 from harken.nn.dependency import dependency_depths, dependency_distances
 from harken.nn.dropout import Dropout, VariationalDropout
 from harken.nn.experts import Experts
@@ -20,6 +22,7 @@ from harken.nn.rotary import RotaryPositions
 from harken.nn.scores import AdditiveScore, CosineScore, DotScore, MultiplicativeScore, ScaledDotScore
 from harken.nn.trace import DirectionTrace, Trace
 from harken.nn.transformer import DecoderBlock, EncoderBlock, FeedForward
+from harken.nn.transformer_stack import TransformerDecoder, TransformerEncoder
 
 __all__ = [
     "GRU",
@@ -30,6 +33,7 @@ __all__ = [
     "Attention",
     "AttentionPooling",
     "AttentionPositions",
+    "Balance",
     "CosineScore",
     "CrossAttention",
     "DecoderBlock",
@@ -50,6 +54,8 @@ __all__ = [
     "SelfAttention",
     "SinusoidalPositions",
     "Trace",
+    "TransformerDecoder",
+    "TransformerEncoder",
     "VariationalDropout",
     "attend",
     "attend_with_weights",
@@ -58,5 +64,6 @@ __all__ = [
     "dependency_distances",
     "length_mask",
     "lookup",
+    "refuse_bidirectional",
     "smoothed_cross_entropy",
 ]
