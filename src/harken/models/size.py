@@ -69,7 +69,7 @@ def _transformer(config: TransformerConfig, source_size: int, target_size: int) 
     maps = 3 if config.activation == "swiglu" else 2  # between D and F
     feedforward = maps * width * inner + (maps - 1) * inner + width
     by_distance = 2 * (2 * config.max_distance + 1) * (width // config.heads) if config.positions == "relative" else 0
-    by_place = config.max_length * width if config.positions == "learned" else 0
+    by_place = 2 * config.max_length * width if config.positions == "learned" else 0
     last_norm = norm if config.norm == "pre" else 0
     vocabulary = _embeddings(config.tied, source_size, target_size, width, width)
     return Size(

@@ -3,6 +3,8 @@
 from harken.nn.alibi import AlibiPositions
 from harken.nn.attention import Attention, attend, attend_with_weights, lookup
 from harken.nn.attention_positions import AttentionPositions
+from harken.nn.balance import Balance
+from harken.nn.causality import refuse_bidirectional
 from harken.nn.conv import Convolution
 from harken.nn.conv_attention import SourceAttention, unfold
 from harken.nn.conv_dilated import DilatedBlock, DilatedDecoderBlock, dilations
@@ -24,6 +26,7 @@ from harken.nn.rotary import RotaryPositions
 from harken.nn.scores import AdditiveScore, CosineScore, DotScore, MultiplicativeScore, ScaledDotScore
 from harken.nn.trace import DirectionTrace, Trace
 from harken.nn.transformer import DecoderBlock, EncoderBlock, FeedForward
+from harken.nn.transformer_stack import TransformerDecoder, TransformerEncoder
 
 __all__ = [
     "GRU",
@@ -34,6 +37,7 @@ __all__ = [
     "Attention",
     "AttentionPooling",
     "AttentionPositions",
+    "Balance",
     "Convolution",
     "CosineScore",
     "CrossAttention",
@@ -60,6 +64,8 @@ __all__ = [
     "SinusoidalPositions",
     "SourceAttention",
     "Trace",
+    "TransformerDecoder",
+    "TransformerEncoder",
     "VariationalDropout",
     "attend",
     "attend_with_weights",
@@ -69,6 +75,7 @@ __all__ = [
     "dilations",
     "length_mask",
     "lookup",
+    "refuse_bidirectional",
     "smoothed_cross_entropy",
     "unfold",
 ]

@@ -89,13 +89,32 @@ class SelfAttention(nn.Module):
         context, weights = self.positions.attend_with_weights(*parts, mask, causal, distances, self.score)
         return self.output(join_heads(context)), weights
 
-    def step(self, values: Tensor, past: KeyValue | None) -> tuple[Tensor, KeyValue]:
-        """One new position (B, 1, D) that sees the cached past and itself."""
-        query, key, value = self.project(values, 0 if past is None else past[0].shape[2])
-        if past is not None:
-            key, value = torch.cat((past[0], key), 2), torch.cat((past[1], value), 2)
-        context = self.positions.attend(query, key, value, None, False, score=self.score)
+    def step(
+        self, values: Tensor, past: KeyValue | None, mask: Tensor | None = None, distances: Tensor | None = None
+    ) -> tuple[Tensor, KeyValue]:
+        """New positions (B, T, D) that see the cached past and each other, or what a mask (B, 1, T, P + T) allows.
+
+        Distances (B, T, P + T) are from the new positions to all.
+        """
+        query, key, value = self._append(values, past)
+        dropout = self.dropout if self.training else 0.0
+        context = self.positions.attend(query, key, value, mask, False, dropout, distances, self.score)
         return self.output(join_heads(context)), (key, value)
+
+    def step_with_weights(
+        self, values: Tensor, past: KeyValue | None, mask: Tensor | None = None, distances: Tensor | None = None
+    ) -> tuple[Tensor, KeyValue, Tensor]:
+        """The same by the definition, and the weights (B, N, T, P + T)."""
+        query, key, value = self._append(values, past)
+        context, weights = self.positions.attend_with_weights(query, key, value, mask, False, distances, self.score)
+        return self.output(join_heads(context)), (key, value), weights
+
+    def _append(self, values: Tensor, past: KeyValue | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries (B, N, T, K) of the new positions, keys and values (B, N, P + T, K) of all."""
+        query, key, value = self.project(values, 0 if past is None else past[0].shape[2])
+        if past is None:
+            return query, key, value
+        return query, torch.cat((past[0], key), 2), torch.cat((past[1], value), 2)
 
 
 class CrossAttention(nn.Module):
