@@ -26,7 +26,7 @@ class TransformerConfig(TransformerStackConfig, TiedTable):
     decoder: DecoderConfig | None = Field(None, description=DECODER)
 
     @property
-    def aligned_layers(self) -> int:
+    def decoder_depth(self) -> int:
         return self.decoder_layers or self.layers
 
 
