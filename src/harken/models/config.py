@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from harken.models.config_convolutional import ConvolutionalConfig
+
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid")
@@ -141,4 +143,4 @@ class RecurrentConfig(_Model):
         return self
 
 
-ModelConfig = Annotated[TransformerConfig | RecurrentConfig, Field(discriminator="architecture")]
+ModelConfig = Annotated[TransformerConfig | RecurrentConfig | ConvolutionalConfig, Field(discriminator="architecture")]

@@ -3,6 +3,7 @@
     linear(m -> n)      m n + n
     LSTM (E3)           4 (m n + n^2 + 2 n), torch's two biases;  GRU: 3 (...)
     attention           4 D^2 + 4 D;  feed-forward: 2 D F + F + D, with SwiGLU 3 D F + 2 F + D;  norm: 2 D
+    convolutions        `size_convolutional.py`
     positions           learned: length D;  relative: 2 (2 C + 1) K for each self-attention
     training a token    6 FLOPs for each matrix entry it meets: 2 forward, 4 backward (Kaplan et al., 2020)
 
@@ -16,8 +17,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from harken.models.size_convolutional import decoder_side, encoder_side
+
 if TYPE_CHECKING:
-    from harken.models.config import RecurrentConfig, TransformerConfig
+    from harken.models.config import ModelConfig, RecurrentConfig, TransformerConfig
+    from harken.models.config_convolutional import ConvolutionalConfig
 
 FLOAT = 4  # bytes
 TYPICAL_SOURCE = 24  # pieces of a source sentence, where the cost of attention depends on it
@@ -48,10 +52,12 @@ class Size:
         return FLOAT * (copies * self.total + batch_tokens * self.activations)
 
 
-def size_of(config: TransformerConfig | RecurrentConfig, source_size: int, target_size: int) -> Size:
+def size_of(config: ModelConfig, source_size: int, target_size: int) -> Size:
     """Count what `build_model(config, source_size, target_size)` would build."""
     if config.architecture == "transformer":
         return _transformer(config, source_size, target_size)
+    if config.architecture == "convolutional":
+        return _convolutional(config, source_size, target_size)
     return _recurrent(config, source_size, target_size)
 
 
@@ -120,4 +126,20 @@ def _recurrent(config: RecurrentConfig, source_size: int, target_size: int) -> S
         source_matrices=encoder + keys,
         target_matrices=decoder + queries + narrow + target_size * output_width,
         activations=layers * (gates + 3) * width * 2 + 4 * width + compared + 2 * embedding + 2 * target_size,
+    )
+
+
+def _convolutional(config: ConvolutionalConfig, source_size: int, target_size: int) -> Size:
+    embedding, reader, writer = config.embedding, encoder_side(config), decoder_side(config)
+    vocabulary = _embeddings(config.tied, source_size, target_size, embedding, embedding)
+    return Size(
+        parameters={
+            "embeddings": vocabulary["embeddings"],
+            "encoder": reader.parameters,
+            "decoder": writer.parameters,
+            "output": vocabulary["output"] + target_size,
+        },
+        source_matrices=reader.matrices,
+        target_matrices=writer.matrices + target_size * embedding,
+        activations=reader.activations + writer.activations + 2 * target_size,
     )
