@@ -1,29 +1,26 @@
-"""What `[model]` may say with architecture = "convolutional" (S35)."""
+"""`[model.decoder]` with architecture = "convolutional" (S35), and the words that encoder and decoder share."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from harken.models.config_table import ModelTable
 
 
-class ConvolutionalConfig(BaseModel):
-    """Convolutional encoder-decoder: ConvS2S or ByteNet (S35)."""
+class ConvolutionalStackConfig(ModelTable):
+    """Blocks of convolutions in a row."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    architecture: Literal["convolutional"] = "convolutional"
     style: Literal["convs2s", "bytenet"] = Field(
         "convs2s",
         description="gated convolutions with attention in every layer (Gehring et al., 2017), or residual blocks with "
         "dilations of 1, 2, 4, 8, 16 (Kalchbrenner et al., 2016)",
     )
     layers: int = Field(4, ge=1, description="blocks in the encoder and in the decoder")
-    encoder_layers: int | None = Field(None, ge=1, description="blocks in the encoder, where it differs from `layers`")
-    decoder_layers: int | None = Field(None, ge=1, description="blocks in the decoder, where it differs from `layers`")
     embedding: int = Field(256, ge=2, description="E, the width of embeddings, of the memory, and of attention")
     width: int = Field(256, ge=2, description="D, the width of the blocks; inside, bytenet's are half as wide")
-    kernel: int = Field(3, ge=1, description="words that a convolution sees; odd, as the encoder's is centred")
+    kernel: int = Field(3, ge=1, description="words that a convolution sees; odd in an encoder, where it is centred")
     attention: Literal["dot", "none"] | None = Field(
         None,
         description="how the decoder reads the source: attention in every layer, or (bytenet alone) at the position it "
@@ -38,9 +35,6 @@ class ConvolutionalConfig(BaseModel):
     max_length: int = Field(
         512, ge=16, description="with learned positions: the most pieces a sentence may have, its end counted"
     )
-    tied: Literal["all", "output", "none"] = Field(
-        "all", description="all: one embedding for source, target and output; output: target and output; none"
-    )
     alignment_layer: int | None = Field(
         None, description="decoder layer whose attention is read as alignment, from 0; where not given, their mean"
     )
@@ -53,12 +47,17 @@ class ConvolutionalConfig(BaseModel):
         """Whether the decoder looks at the source by attention."""
         return (self.attention or ("dot" if self.style == "convs2s" else "none")) != "none"
 
+    @property
+    def aligned_layers(self) -> int:
+        """Layers of which one is read as alignment."""
+        return self.layers
+
+    @property
+    def longest(self) -> int | None:
+        return self.max_length if self.positions == "learned" else None
+
     @model_validator(mode="after")
-    def _parts_agree(self) -> ConvolutionalConfig:
-        if self.kernel % 2 == 0:
-            raise ValueError(
-                f"model.kernel {self.kernel} is even; the encoder's is centred on a word, so choose {self.kernel + 1}"
-            )
+    def _words_fit(self) -> ConvolutionalStackConfig:
         if self.style == "convs2s" and not self.attends:
             raise ValueError(
                 'model.attention is "none", but the convs2s style reads the source by attention; set it to "dot", or '
@@ -66,7 +65,13 @@ class ConvolutionalConfig(BaseModel):
             )
         if self.positions == "sinusoidal" and self.embedding % 2:
             raise ValueError(f"model.embedding {self.embedding} is odd; sinusoidal positions need an even width")
-        layers = self.decoder_layers or self.layers
+        layers = self.aligned_layers
         if self.alignment_layer is not None and not -layers <= self.alignment_layer < layers:
             raise ValueError(f"model.alignment_layer {self.alignment_layer} is outside the {layers} decoder layers")
         return self
+
+
+class ConvolutionalDecoderConfig(ConvolutionalStackConfig):
+    """A convolutional decoder on any encoder."""
+
+    architecture: Literal["convolutional"] = "convolutional"

@@ -2,7 +2,6 @@
 
 source ids -> embeddings -> encoder -> memory -> (a linear map where widths differ) -> decoder -> output layer
 
->>> import torch
 >>> from harken.models.recurrent_decoder import RecurrentDecoder
 >>> from harken.models.transformer_encoder import TransformerEncoder
 >>> encoder = TransformerEncoder(width=8, heads=2, feedforward=16, layers=1)
@@ -16,12 +15,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from harken.models.decoder import Decoder, State
 from harken.models.encoder import Encoder
 from harken.models.memory import Memory
-from harken.models.translation_model import PAD, TranslationModel
+from harken.models.translation_model import TranslationModel
 from harken.nn.balance import Balance
 
 
@@ -35,10 +35,8 @@ class EncoderDecoder(TranslationModel):
         encoder: Encoder,
         decoder: Decoder,
         tied: str = "all",
-        balance: float = 0.01,
     ) -> None:
         super().__init__()
-        self.balance = balance  # the weight of the experts' balance in the loss, where there are any
         self.build_vocabulary(
             (source_size, target_size),
             (encoder.embedding, decoder.embedding),
@@ -50,6 +48,7 @@ class EncoderDecoder(TranslationModel):
         same = encoder.width == decoder.memory_width
         self.join = None if same else nn.Linear(encoder.width, decoder.memory_width)
         self.alignment_shift = decoder.alignment_shift
+        self.balances = encoder.balance > 0 or decoder.balance > 0
 
     def encode(self, source: Tensor, lengths: Tensor | None, distances: Tensor | None = None) -> Memory:
         """(B, S) -> what the decoder looks into."""
@@ -72,20 +71,16 @@ class EncoderDecoder(TranslationModel):
         """Weights (B, L, N, T, S)."""
         return self.decoder.attention(self.target_embedding(target), self.encode(source, lengths))
 
-    def loss(
-        self, source: Tensor, lengths: Tensor | None, target: Tensor, wanted: Tensor, smoothing: float = 0.0
-    ) -> Tensor:
-        """Summed loss over the real tokens of `wanted` (B, T); in training each also bears the experts' balance."""
-        if not (self.training and (self.encoder.experts or self.decoder.experts)):
-            return super().loss(source, lengths, target, wanted, smoothing)
-        reading, writing = Balance(), Balance(wanted != PAD)
-        more = {"balance": reading} if self.encoder.experts else {}
-        memory = self._joined(self.encoder(self.source_embedding(source), lengths, **more))
-        more = {"balance": writing} if self.decoder.experts else {}
-        hidden = self.narrow(self.decoder(self.target_embedding(target), memory, **more))
-        tokens = (wanted != PAD).sum()
-        uneven = reading.total().to(hidden.device) + writing.total().to(hidden.device)
-        return self.loss_of_hidden(hidden, wanted, smoothing) + self.balance * tokens * uneven
+    def forward_with_balance(
+        self, source: Tensor, lengths: Tensor | None, target: Tensor, real: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The same, and how unevenly experts were used on both sides, each by its weight."""
+        sides = {self.encoder: Balance(), self.decoder: Balance(real)}
+        asked = {side: {"balance": found} if side.balance else {} for side, found in sides.items()}
+        memory = self._joined(self.encoder(self.source_embedding(source), lengths, **asked[self.encoder]))
+        hidden = self.decoder(self.target_embedding(target), memory, **asked[self.decoder])
+        uneven = sum(side.balance * found.total() for side, found in sides.items() if side.balance)
+        return self.narrow(hidden), torch.as_tensor(uneven, device=hidden.device)
 
     def alignment(self, weights: Tensor) -> Tensor:
         """(B, L, N, T, S) -> (B, T, S), as the decoder reads it."""

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING
 from harken.models.size_convolutional import decoder_side, encoder_side
 
 if TYPE_CHECKING:
-    from harken.models.config import ModelConfig, RecurrentConfig, TransformerConfig
-    from harken.models.config_convolutional import ConvolutionalConfig
+    from harken.models.config import Architecture, ConvolutionalConfig, RecurrentConfig, TransformerConfig
 
 FLOAT = 4  # bytes
 TYPICAL_SOURCE = 24  # pieces of a source sentence, where the cost of attention depends on it
@@ -52,7 +51,7 @@ class Size:
         return FLOAT * (copies * self.total + batch_tokens * self.activations)
 
 
-def size_of(config: ModelConfig, source_size: int, target_size: int) -> Size:
+def size_of(config: Architecture, source_size: int, target_size: int) -> Size:
     """Count what `build_model(config, source_size, target_size)` would build."""
     if config.architecture == "transformer":
         return _transformer(config, source_size, target_size)
@@ -130,7 +129,9 @@ def _recurrent(config: RecurrentConfig, source_size: int, target_size: int) -> S
 
 
 def _convolutional(config: ConvolutionalConfig, source_size: int, target_size: int) -> Size:
-    embedding, reader, writer = config.embedding, encoder_side(config), decoder_side(config)
+    embedding = config.embedding
+    reader = encoder_side(config, config.encoder_layers or config.layers)
+    writer = decoder_side(config, config.decoder_layers or config.layers)
     vocabulary = _embeddings(config.tied, source_size, target_size, embedding, embedding)
     return Size(
         parameters={

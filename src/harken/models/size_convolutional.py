@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from harken.models.config_convolutional import ConvolutionalConfig
+    from harken.models.config_convolutional import ConvolutionalStackConfig
 
 
 class Side(NamedTuple):
@@ -21,9 +21,8 @@ class Side(NamedTuple):
     activations: int  # numbers kept for the backward pass, for one token
 
 
-def encoder_side(config: ConvolutionalConfig) -> Side:
+def encoder_side(config: ConvolutionalStackConfig, layers: int) -> Side:
     """What `ConvolutionalEncoder` has."""
-    layers = config.encoder_layers or config.layers
     matrices, vectors = _around(config)
     block, block_vectors = _block(config)
     matrices += layers * block
@@ -31,9 +30,8 @@ def encoder_side(config: ConvolutionalConfig) -> Side:
     return Side(matrices + vectors, matrices, layers * _kept(config))
 
 
-def decoder_side(config: ConvolutionalConfig) -> Side:
+def decoder_side(config: ConvolutionalStackConfig, layers: int) -> Side:
     """What `ConvolutionalDecoder` has, without the output layer."""
-    layers = config.decoder_layers or config.layers
     width, embedding = config.width, config.embedding
     matrices, vectors = _around(config)
     block, block_vectors = _block(config)
@@ -48,7 +46,7 @@ def decoder_side(config: ConvolutionalConfig) -> Side:
     return Side(matrices + vectors, matrices, layers * (_kept(config) + (4 * embedding if config.attends else 0)))
 
 
-def _around(config: ConvolutionalConfig) -> tuple[int, int]:
+def _around(config: ConvolutionalStackConfig) -> tuple[int, int]:
     """Positions, the maps into and out of the blocks, and the last norm: entries of matrices, and the rest."""
     width, embedding = config.width, config.embedding
     places = config.max_length * embedding if config.positions == "learned" else 0
@@ -56,7 +54,7 @@ def _around(config: ConvolutionalConfig) -> tuple[int, int]:
     return 2 * embedding * width, places + embedding + width + norm
 
 
-def _block(config: ConvolutionalConfig) -> tuple[int, int]:
+def _block(config: ConvolutionalStackConfig) -> tuple[int, int]:
     """One block without attention: entries of matrices, and the rest."""
     width, inner = config.width, max(1, config.width // 2)
     if config.style == "convs2s":
@@ -65,6 +63,6 @@ def _block(config: ConvolutionalConfig) -> tuple[int, int]:
     return 2 * width * inner + config.kernel * inner**2, norms + biases
 
 
-def _kept(config: ConvolutionalConfig) -> int:
+def _kept(config: ConvolutionalStackConfig) -> int:
     """Windows, both halves of the gate and what comes of them; or the inputs of three maps and norms."""
     return (config.kernel + 6) * config.width if config.style == "convs2s" else (config.kernel + 10) * config.width // 2

@@ -29,6 +29,7 @@ class TranslationModel(nn.Module, ABC):
     output_weight: Tensor  # (V, D), perhaps the target embedding's own
     narrow: nn.Module  # from the decoder's width to that of a tied output matrix
     alignment_shift: bool = False  # see Decoder
+    balances: bool = False  # whether experts want to be used evenly
 
     def build_vocabulary(
         self, sizes: tuple[int, int], widths: tuple[int, int], hidden_width: int, tied: str, bias: bool
@@ -72,6 +73,12 @@ class TranslationModel(nn.Module, ABC):
         """
 
     @abstractmethod
+    def forward_with_balance(
+        self, source: Tensor, lengths: Tensor | None, target: Tensor, real: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The same, and the weighted sum of the experts' balances; real (B, T) says which target tokens count."""
+
+    @abstractmethod
     def start(self, source: Tensor, lengths: Tensor | None) -> State:
         """Read the sources; the state before the first token."""
 
@@ -94,11 +101,17 @@ class TranslationModel(nn.Module, ABC):
     def loss(
         self, source: Tensor, lengths: Tensor | None, target: Tensor, wanted: Tensor, smoothing: float = 0.0
     ) -> Tensor:
-        """Summed loss over the real tokens of `wanted` (B, T), which is `target` one step ahead with EOS."""
-        return self.loss_of_hidden(self(source, lengths, target), wanted, smoothing)
+        """Summed loss over the real tokens of `wanted` (B, T), which is `target` one step ahead with EOS.
 
-    def loss_of_hidden(self, hidden: Tensor, wanted: Tensor, smoothing: float) -> Tensor:
-        """The same from hidden states (B, T, D) on."""
+        In training, each of them also bears the weighted balance of experts, where there are any.
+        """
+        if not (self.training and self.balances):
+            return self._loss_of_hidden(self(source, lengths, target), wanted, smoothing)
+        real = wanted != PAD
+        hidden, uneven = self.forward_with_balance(source, lengths, target, real)
+        return self._loss_of_hidden(hidden, wanted, smoothing) + real.sum() * uneven
+
+    def _loss_of_hidden(self, hidden: Tensor, wanted: Tensor, smoothing: float) -> Tensor:
         flat, wanted = hidden.reshape(-1, hidden.shape[-1]), wanted.reshape(-1)
         if flat.is_cuda:  # fixed shapes there, so that nothing waits for the count of real tokens
             logits = F.linear(flat, self.output_weight, self.output_bias).float()

@@ -15,6 +15,7 @@ from harken.data.rows import ParallelBatch, ParallelIds
 from harken.data.tokenizers import Tokenizer
 from harken.data.tokens import PAD
 from harken.errors import UserError
+from harken.models.config import longest_of
 from harken.models.translation_model import TranslationModel
 from harken.nn.loss import smoothed_cross_entropy
 from harken.recipe import Recipe
@@ -111,8 +112,7 @@ def encode_pairs(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer) ->
 
 def longest(recipe: Recipe) -> int | None:
     """The most pieces a sentence may have, its end counted, where positions are learned; None for no limit."""
-    model = recipe.model
-    return model.max_length if model.architecture == "transformer" and model.positions == "learned" else None
+    return longest_of(recipe.model)
 
 
 def refuse_too_long(recipe: Recipe, *parts: ParallelIds) -> None:
