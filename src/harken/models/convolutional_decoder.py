@@ -100,7 +100,9 @@ class ConvolutionalDecoder(Decoder):
         for layer, block in enumerate(self.blocks):
             before = state.past[layer] if state.past else None
             wanted = state.weights and self.attends and self.alignment_layer in (None, layer, layer - len(self.blocks))
-            values, now, weights = block.step(values, before, written, state.memory, state.mask, wanted)
+            values, now, weights = block.step(  # type: ignore[operator]
+                values, before, written, state.memory, state.mask, wanted
+            )
             past.append(now)
             found += [] if weights is None else [weights[:, 0]]
         attention = torch.stack(found).mean(0) if found else None  # (B, S)
