@@ -29,7 +29,7 @@ class TransformerConfig(TransformerStackConfig, TiedTable):
     decoder: DecoderConfig | None = Field(None, description=DECODER)
 
     @property
-    def aligned_layers(self) -> int:
+    def decoder_depth(self) -> int:
         return self.decoder_layers or self.layers
 
 
@@ -60,7 +60,7 @@ class ConvolutionalConfig(ConvolutionalStackConfig, TiedTable):
     decoder: DecoderConfig | None = Field(None, description=DECODER)
 
     @property
-    def aligned_layers(self) -> int:
+    def decoder_depth(self) -> int:
         return self.decoder_layers or self.layers
 
     @model_validator(mode="after")

@@ -7,32 +7,28 @@ attention           2 D E + D + E
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from harken.models.size_side import Side
 
 if TYPE_CHECKING:
+    from harken.models.config import ConvolutionalConfig
     from harken.models.config_convolutional import ConvolutionalStackConfig
 
 
-class Side(NamedTuple):
-    """One side of a network."""
-
-    parameters: int
-    matrices: int  # entries of matrices that a token meets
-    activations: int  # numbers kept for the backward pass, for one token
-
-
-def encoder_side(config: ConvolutionalStackConfig, layers: int) -> Side:
+def convolutional_encoder(config: ConvolutionalConfig) -> Side:
     """What `ConvolutionalEncoder` has."""
+    layers, embedding = config.encoder_layers or config.layers, config.embedding
     matrices, vectors = _around(config)
     block, block_vectors = _block(config)
     matrices += layers * block
     vectors += layers * block_vectors
-    return Side(matrices + vectors, matrices, layers * _kept(config))
+    return Side(matrices + vectors, matrices, layers * _kept(config), embedding, embedding)
 
 
-def decoder_side(config: ConvolutionalStackConfig, layers: int) -> Side:
+def convolutional_decoder(config: ConvolutionalStackConfig) -> Side:
     """What `ConvolutionalDecoder` has, without the output layer."""
-    width, embedding = config.width, config.embedding
+    width, embedding, layers = config.width, config.embedding, config.decoder_depth
     matrices, vectors = _around(config)
     block, block_vectors = _block(config)
     if config.attends:
@@ -43,7 +39,8 @@ def decoder_side(config: ConvolutionalStackConfig, layers: int) -> Side:
         vectors += width
     matrices += layers * block
     vectors += layers * block_vectors
-    return Side(matrices + vectors, matrices, layers * (_kept(config) + (4 * embedding if config.attends else 0)))
+    kept = layers * (_kept(config) + (4 * embedding if config.attends else 0))
+    return Side(matrices + vectors, matrices, kept, embedding, embedding, embedding, output_bias=True)
 
 
 def _around(config: ConvolutionalStackConfig) -> tuple[int, int]:
