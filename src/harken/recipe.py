@@ -68,6 +68,20 @@ class Recipe(BaseModel):
             )
         return self
 
+    @model_validator(mode="after")
+    def _trees_are_there(self) -> Recipe:
+        if self.reads_trees and not self.data.source_heads:
+            raise ValueError(
+                'model.positions is "dependency", which reads trees: write the head of every source word into the '
+                "data (the|2 cat|3 sleeps|0) and set data.source_heads = true"
+            )
+        return self
+
+    @property
+    def reads_trees(self) -> bool:
+        """Whether the model is given the trees of the source, and not its words alone."""
+        return getattr(self.model, "positions", None) == "dependency"
+
     @property
     def source(self) -> str | None:
         """The name or file this recipe was loaded from."""
