@@ -55,11 +55,14 @@ def test_rungs_come_in_the_order_of_the_ladder_and_typos_are_mended() -> None:
 
 def test_a_ladder_trains_scores_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    first = climb(
-        "phrasebook-transformer", tmp_path, rungs=["gru"], overrides=TINY, progress=False, tell=said.append
-    )
+    first = climb("phrasebook-transformer", tmp_path, rungs=["gru"], overrides=TINY, progress=False, tell=said.append)
     both = climb(
-        "phrasebook-transformer", tmp_path, rungs=["gru", "transformer"], overrides=TINY, progress=False, tell=said.append
+        "phrasebook-transformer",
+        tmp_path,
+        rungs=["gru", "transformer"],
+        overrides=TINY,
+        progress=False,
+        tell=said.append,
     )
     assert both[0] == first[0]
     assert any("gru is finished" in line for line in said)

@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 from harken.errors import UserError
 from harken.models.size import size_of
+from harken.recipe import as_recipe
 
 if TYPE_CHECKING:
-    from harken.recipe import Recipe
+    from harken.tasks.translate.recipe import TranslateRecipe
 
 RESULTS = "ladder.json"
 WIDTH_STEP = 16  # widths that are tried; heads divide it
@@ -94,14 +95,13 @@ def rungs_named(names: Sequence[str] | None) -> list[Rung]:
     for name in names or ():
         if name not in known:
             near = get_close_matches(name, known, 1)
-            raise UserError(
-                f"the ladder has no rung {name!r}; " + (f"did you mean {near[0]}? " if near else "") + f"It has {', '.join(known)}"
-            )
+            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(known)}"
+            raise UserError(f"the ladder has no rung {name!r}; {hint}")
     return [rung for rung in RUNGS if names is None or rung.name in names]
 
 
 def climb(
-    recipe: str | Path | Recipe,
+    recipe: str | Path | TranslateRecipe,
     out: str | Path,
     *,
     rungs: Sequence[str] | None = None,
@@ -114,36 +114,31 @@ def climb(
     Raises:
         UserError: an unknown rung, a recipe that is wrong, or a folder of another recipe.
     """
-    from harken.recipe import Recipe, load_recipe
-
-    if not isinstance(recipe, Recipe):
-        recipe = load_recipe(recipe, overrides)
-    elif overrides:
-        raise UserError("overrides go with a recipe's name or file; a Recipe object can be changed itself")
+    own: TranslateRecipe = as_recipe(recipe, overrides)
+    if own.task != "translate":
+        raise UserError(f"the ladder compares translators, but this recipe's task is {own.task!r}")
     out, chosen, pairs = Path(out), rungs_named(rungs), None
     out.mkdir(parents=True, exist_ok=True)
-    known = _read_results(out, recipe)
+    known = _read_results(out, own)
     for number, rung in enumerate(chosen, start=1):
         if rung.name in known:
             tell(f"{number} of {len(chosen)}: {rung.name} is finished in {out / rung.name}")
             continue
         tell(f"{number} of {len(chosen)}: {rung.name}, {rung.shows}")
         if pairs is None:
-            pairs = _test_pairs(recipe)
-        known[rung.name] = _train_and_score(rung, recipe, out / rung.name, pairs, progress)
-        _write_results(out, recipe, known)
+            pairs = _test_pairs(own)
+        known[rung.name] = _train_and_score(rung, own, out / rung.name, pairs, progress)
+        _write_results(out, own, known)
     return [known[rung.name] for rung in chosen]
 
 
-def on_rung(recipe: Recipe, rung: Rung) -> Recipe:
+def on_rung(recipe: TranslateRecipe, rung: Rung) -> TranslateRecipe:
     """The recipe with the rung's network, fitted to the size of the recipe's own.
 
     Raises:
         UserError: the network cannot be made from what the recipe says.
     """
     from pydantic import ValidationError
-
-    from harken.recipe import Recipe
 
     words = dict(rung.words)
     own = recipe.model.model_dump(exclude={"decoder"})
@@ -158,10 +153,10 @@ def on_rung(recipe: Recipe, rung: Rung) -> Recipe:
     values = recipe.model_dump()
     vocabulary = recipe.tokenizer.size
     wanted = size_of(recipe.model, vocabulary, vocabulary).total
-    best: tuple[float, Recipe] | None = None
+    best: tuple[float, TranslateRecipe] | None = None
     for width in range(WIDTH_STEP, WIDEST + 1, WIDTH_STEP):
         try:
-            made = Recipe.model_validate({**values, "model": {**words, **_widths(words, width)}})
+            made = type(recipe).model_validate({**values, "model": {**words, **_widths(words, width)}})
         except ValidationError as problem:
             raise UserError(f"rung {rung.name}: {problem.errors()[0]['msg']}") from None
         total = size_of(made.model, vocabulary, vocabulary).total
@@ -181,7 +176,7 @@ def _widths(words: dict[str, Any], width: int) -> dict[str, Any]:
     return {"width": width, "embedding": width}
 
 
-def _test_pairs(recipe: Recipe) -> tuple[str, Sequence[Any]]:
+def _test_pairs(recipe: TranslateRecipe) -> tuple[str, Sequence[Any]]:
     """The test set that rungs are scored on; the validation set where there is none."""
     from harken.data.parallel import read_corpus
 
@@ -194,7 +189,7 @@ def _test_pairs(recipe: Recipe) -> tuple[str, Sequence[Any]]:
 
 
 def _train_and_score(
-    rung: Rung, recipe: Recipe, folder: Path, test: tuple[str, Sequence[Any]], progress: bool
+    rung: Rung, recipe: TranslateRecipe, folder: Path, test: tuple[str, Sequence[Any]], progress: bool
 ) -> Result:
     from harken.api import train
     from harken.training.checkpoints import load_checkpoint
@@ -225,7 +220,7 @@ def _train_and_score(
     )
 
 
-def _read_results(out: Path, recipe: Recipe) -> dict[str, Result]:
+def _read_results(out: Path, recipe: TranslateRecipe) -> dict[str, Result]:
     path = out / RESULTS
     if not path.exists():
         return {}
@@ -239,7 +234,7 @@ def _read_results(out: Path, recipe: Recipe) -> dict[str, Result]:
     return {name: result for name, result in results.items() if (out / name / "card.md").is_file()}
 
 
-def _write_results(out: Path, recipe: Recipe, results: dict[str, Result]) -> None:
+def _write_results(out: Path, recipe: TranslateRecipe, results: dict[str, Result]) -> None:
     from harken.card import write_aside
 
     made = time.strftime("%Y-%m-%d")

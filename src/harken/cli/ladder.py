@@ -39,7 +39,12 @@ def ladder(
     names = None if rungs is None else [name.strip() for name in rungs.split(",") if name.strip()]
     try:
         results = climb(
-            recipe, out, rungs=names, overrides=overrides or [], progress=not quiet, tell=(lambda line: None) if quiet else tell
+            recipe,
+            out,
+            rungs=names,
+            overrides=overrides or [],
+            progress=not quiet,
+            tell=(lambda line: None) if quiet else tell,
         )
     except KeyboardInterrupt:
         raise KeyboardInterrupt("give the same command again to go on from here") from None
@@ -49,7 +54,8 @@ def ladder(
     print_table(HEADINGS, [row(result) for result in results])
     if not quiet:
         folder = shlex.quote(str(out))
-        tell(f"The models are in {out}, the numbers in {out / 'ladder.json'}. Try\n  harken translate {folder}/{results[-1].rung}")
+        tell(f"The models are in {out}, the numbers in {out / 'ladder.json'}. Try")
+        tell(f"  harken translate {folder}/{results[-1].rung}")
 
 
 def row(result: Result) -> tuple[str, ...]:

@@ -20,9 +20,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from torch import Tensor
-
 from harken.errors import UserError
 
 NO_HEAD = -1  # a root, the end of a sentence, and padding
@@ -93,7 +90,7 @@ class Trees:
         ]
         return cls(*_flat(trees), *_flat(pieces))
 
-    def gather(self, indices: Sequence[int] | np.ndarray) -> tuple[Tensor, Tensor]:
+    def gather(self, indices: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Heads (B, W) padded with NO_HEAD, and the word (B, S) of every piece, padded with 0."""
         chosen = np.asarray(indices, np.int64)
         return (
@@ -107,11 +104,11 @@ def _flat(rows: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(rows) if rows else np.zeros(0, np.int16), offsets
 
 
-def _pad(flat: np.ndarray, offsets: np.ndarray, chosen: np.ndarray, fill: int) -> Tensor:
+def _pad(flat: np.ndarray, offsets: np.ndarray, chosen: np.ndarray, fill: int) -> np.ndarray:
     starts = offsets[chosen]
     lengths = offsets[chosen + 1] - starts
     columns = np.arange(lengths.max(initial=0))
     inside = columns < lengths[:, None]
     padded = np.full(inside.shape, fill, np.int64)
     padded[inside] = flat[(starts[:, None] + columns)[inside]]
-    return torch.from_numpy(padded)
+    return padded

@@ -1,6 +1,6 @@
 """Sentences on their way into a model: their words, their ids, and their trees where the model reads those.
 
-`harken.translator` and `harken.tasks.translate` make batches through it, so that one place knows what a model is given
+`translator.py` and `task.py` make batches through it, so that one place knows what a model is given
 beside ids and lengths.
 """
 
@@ -67,4 +67,5 @@ def trees_of(
 
 def distances_of(trees: Trees, numbers: Sequence[int] | np.ndarray) -> Tensor:
     """Distances (B, S, S) between the pieces of the chosen sentences."""
-    return piece_distances(*trees.gather(numbers))
+    heads, words = trees.gather(numbers)
+    return piece_distances(torch.from_numpy(heads), torch.from_numpy(words))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harken.data.tokenizers import train_tokenizer
-from harken.sources import Sources
+from harken.tasks.translate.sources import Sources
 
 
 def tokenizer(kind: str = "character"):

@@ -1,7 +1,7 @@
 """A trained translator: the model folder as an object.
 
-    model = harken.load("runs/demo")
-    model.translate("the black cat sleeps", beam=5).text    # 'le chat noir dort'
+model = harken.load("runs/demo")
+model.translate("the black cat sleeps", beam=5).text    # 'le chat noir dort'
 """
 
 from __future__ import annotations
@@ -24,23 +24,29 @@ from harken.errors import UserError
 from harken.metrics.links import merge_subwords
 from harken.models.build import build_model
 from harken.models.encoder_decoder import EncoderDecoder
-from harken.recipe import Recipe, load_recipe
 from harken.search import Hypothesis, beam_search, greedy_search
-from harken.sources import SourceBatch, Sources
-from harken.tasks.translate import max_lengths
+from harken.tasks.translate.recipe import TranslateRecipe
+from harken.tasks.translate.sources import SourceBatch, Sources
+from harken.tasks.translate.task import max_lengths
+from harken.tasks.translate.translation import Translation
+from harken.training.checkpoints import load_weights
 from harken.training.loop import MODEL
 from harken.training.machine import choose_device, cores
-from harken.translation import Translation
 
 if TYPE_CHECKING:
-    from harken.evaluation import Evaluation
+    from harken.tasks.translate.evaluation import Evaluation
 
 
 class Translator:
     """Model, tokenizers and recipe of one folder; load it with `harken.load`."""
 
     def __init__(
-        self, recipe: Recipe, model: EncoderDecoder, source: Tokenizer, target: Tokenizer, folder: Path | None = None
+        self,
+        recipe: TranslateRecipe,
+        model: EncoderDecoder,
+        source: Tokenizer,
+        target: Tokenizer,
+        folder: Path | None = None,
     ) -> None:
         self.recipe, self.folder = recipe, folder
         self.model = model.eval()
@@ -48,19 +54,8 @@ class Translator:
         self.threads: int | None = None  # CPU threads to search with; measured when first needed
 
     @classmethod
-    def load(cls, folder: str | Path, device: str = "auto") -> Translator:
-        """Read a model folder; nothing in it can run code.
-
-        Raises:
-            UserError: the folder is none of harken's, or does not hold together.
-        """
-        folder = Path(folder)
-        for name in ("recipe.toml", MODEL):
-            if not (folder / name).is_file():
-                raise UserError(
-                    f"{folder} has no {name}, so it is no finished model folder; train one with harken train"
-                )
-        recipe = load_recipe(folder / "recipe.toml")
+    def load(cls, folder: Path, recipe: TranslateRecipe, device: str = "auto") -> Translator:
+        """The model of a folder whose recipe was read."""
         source, target = load_tokenizers(folder)
         model = build_model(recipe.model, source.size, target.size)
         load_weights(model, folder / MODEL)
@@ -191,7 +186,7 @@ class Translator:
         progress: Callable[[int], None] | None = None,
     ) -> Evaluation:
         """BLEU, chrF and, where gold alignments are there, the alignment error rate."""
-        from harken.evaluation import evaluate
+        from harken.tasks.translate.evaluation import evaluate
 
         started = time.perf_counter()
         pairs = as_pairs(sources, references)
@@ -320,29 +315,3 @@ def as_pairs(sources: Sequence[Pair] | Sequence[str], references: Sequence[str] 
             f"{len(sources)} sources do not match {len(references)} references; give one reference a source"
         )
     return [Pair(str(source), reference) for source, reference in zip(sources, references, strict=True)]
-
-
-def load_weights(model: EncoderDecoder, path: Path) -> None:
-    """Put the tensors of a safetensors file into a model, every one or none.
-
-    Raises:
-        UserError: the file is damaged or belongs to another recipe.
-    """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        tensors = load_file(path)
-    except SafetensorError as problem:
-        raise UserError(f"{path} is damaged ({problem}); train the model again or copy it anew") from problem
-    parameters = dict(model.named_parameters())
-    wrong = sorted(set(tensors) ^ set(parameters)) or [
-        name for name, value in tensors.items() if value.shape != parameters[name].shape
-    ]
-    if wrong:
-        raise UserError(
-            f"{path} does not fit the recipe.toml beside it (first difference: {wrong[0]}); was one replaced?"
-        )
-    with torch.no_grad():
-        for name, parameter in parameters.items():
-            parameter.copy_(tensors[name])

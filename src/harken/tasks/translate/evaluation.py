@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from harken.data.heads import write_heads
 from harken.data.pairs import Pair
 from harken.metrics import Score, alignment_error_rate, corpus_bleu, corpus_chrf
-from harken.translation import Translation
+from harken.tasks.translate.translation import Translation
 
 if TYPE_CHECKING:
-    from harken.translator import Translator
+    from harken.tasks.translate.translator import Translator
 
 
 @dataclass

@@ -18,9 +18,9 @@ from harken.data.tokens import PAD
 from harken.errors import UserError
 from harken.models.encoder_decoder import EncoderDecoder
 from harken.nn.loss import smoothed_cross_entropy
-from harken.recipe import Recipe
 from harken.search import greedy_search
-from harken.sources import distances_of, trees_of
+from harken.tasks.translate.recipe import TranslateRecipe
+from harken.tasks.translate.sources import distances_of, trees_of
 from harken.training.task import Examples
 
 
@@ -31,7 +31,7 @@ class TranslationTask:
     higher_is_better = True
 
     def __init__(
-        self, recipe: Recipe, corpus: Corpus, model: EncoderDecoder, source: Tokenizer, target: Tokenizer
+        self, recipe: TranslateRecipe, corpus: Corpus, model: EncoderDecoder, source: Tokenizer, target: Tokenizer
     ) -> None:
         self.recipe, self.model = recipe, model
         self.source, self.target = source, target
@@ -91,7 +91,9 @@ class TranslationTask:
             chosen = torch.from_numpy(np.flatnonzero(examples < scored)).to(batch.source.device)
             if len(chosen):
                 lengths = batch.source_lengths[chosen]
-                state = self.model.start(batch.source[chosen], lengths, None if distances is None else distances[chosen])
+                state = self.model.start(
+                    batch.source[chosen], lengths, None if distances is None else distances[chosen]
+                )
                 limits = max_lengths(self.recipe, lengths)
                 hypotheses = greedy_search(self.model, state, len(chosen), max_lengths=limits)
                 kept = examples[examples < scored]
@@ -115,7 +117,9 @@ def encode_pairs(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer) ->
     return ParallelIds.encode([pair.source for pair in pairs], [pair.target for pair in pairs], source, target)
 
 
-def trees_of_pairs(pairs: Sequence[Pair], ids: ParallelIds, tokenizer: Tokenizer, recipe: Recipe) -> Trees | None:
+def trees_of_pairs(
+    pairs: Sequence[Pair], ids: ParallelIds, tokenizer: Tokenizer, recipe: TranslateRecipe
+) -> Trees | None:
     """The trees of the sources, where the model reads them."""
     if not recipe.reads_trees:
         return None
@@ -123,13 +127,13 @@ def trees_of_pairs(pairs: Sequence[Pair], ids: ParallelIds, tokenizer: Tokenizer
     return trees_of([pair.source for pair in pairs], rows, [pair.heads or () for pair in pairs], tokenizer)
 
 
-def longest(recipe: Recipe) -> int | None:
+def longest(recipe: TranslateRecipe) -> int | None:
     """The most pieces a sentence may have, its end counted, where positions are learned; None for no limit."""
     model = recipe.model
     return model.max_length if model.architecture == "transformer" and model.positions == "learned" else None
 
 
-def refuse_too_long(recipe: Recipe, *parts: ParallelIds) -> None:
+def refuse_too_long(recipe: TranslateRecipe, *parts: ParallelIds) -> None:
     """Say before training, not in the midst of it, that sentences are longer than positions are learned.
 
     Raises:
@@ -145,7 +149,7 @@ def refuse_too_long(recipe: Recipe, *parts: ParallelIds) -> None:
         )
 
 
-def max_lengths(recipe: Recipe, source_lengths: Tensor) -> Tensor:
+def max_lengths(recipe: TranslateRecipe, source_lengths: Tensor) -> Tensor:
     """The most tokens each output may have, from the recipe's `[search]`, and no more than have positions."""
     search, limit = recipe.search, longest(recipe)
     lengths = (source_lengths * search.max_length_factor).long() + search.max_length_extra
