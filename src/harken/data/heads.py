@@ -20,6 +20,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
 from harken.errors import UserError
 
 NO_HEAD = -1  # a root, the end of a sentence, and padding

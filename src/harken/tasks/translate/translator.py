@@ -23,7 +23,7 @@ from harken.data.tokens import BOS, EOS, PAD
 from harken.errors import UserError
 from harken.metrics.links import merge_subwords
 from harken.models.build import build_model
-from harken.models.encoder_decoder import EncoderDecoder
+from harken.models.translation_model import TranslationModel
 from harken.search import Hypothesis, beam_search, greedy_search
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.tasks.translate.sources import SourceBatch, Sources
@@ -43,7 +43,7 @@ class Translator:
     def __init__(
         self,
         recipe: TranslateRecipe,
-        model: EncoderDecoder,
+        model: TranslationModel,
         source: Tokenizer,
         target: Tokenizer,
         folder: Path | None = None,
