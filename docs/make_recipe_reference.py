@@ -20,7 +20,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from harken.data.config import DataConfig, SplitFiles, TokenizerConfig
-from harken.models.config import RecurrentConfig, TransformerConfig
+from harken.models.config import ConvolutionalConfig, DecoderOnlyConfig, RecurrentConfig, TransformerConfig
+from harken.models.config_table import ModelTable
 from harken.recipe import describe, recipe_names
 from harken.search.config import SearchConfig
 from harken.tasks.translate.recipe import TranslateRecipe
@@ -59,6 +60,8 @@ SECTIONS: list[tuple[str, type[BaseModel], str]] = [
     ("[tokenizer]", TokenizerConfig, ""),
     ('[model] with architecture = "transformer"', TransformerConfig, ""),
     ('[model] with architecture = "recurrent"', RecurrentConfig, ""),
+    ('[model] with architecture = "convolutional"', ConvolutionalConfig, ""),
+    ('[model] with architecture = "decoder-only"', DecoderOnlyConfig, ""),
     ("[train]", TrainConfig, ""),
     ("[search]", SearchConfig, ""),
 ]
@@ -125,6 +128,8 @@ def words_for(annotation: Any) -> str:
         return f"list of {len(arguments)} {words_for(arguments[0])}s"
     if origin is dict:
         return f"{words_for(arguments[1])}, or several by name"
+    if isinstance(annotation, type) and issubclass(annotation, ModelTable):
+        return "table"
     return WORDS[annotation]
 
 

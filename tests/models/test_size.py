@@ -1,15 +1,16 @@
 """Counting by arithmetic agrees with counting what was built."""
 
 from itertools import product
+from typing import Any
 
 import pytest
 
 from harken.models.build import build_model
-from harken.models.config import RecurrentConfig, TransformerConfig
+from harken.models.config import Architecture, ConvolutionalConfig, RecurrentConfig, TransformerConfig
 from harken.models.size import size_of
 
 
-def built(config: TransformerConfig | RecurrentConfig, source_size: int, target_size: int) -> int:
+def built(config: Architecture, source_size: int, target_size: int) -> int:
     return sum(parameter.numel() for parameter in build_model(config, source_size, target_size).parameters())
 
 
@@ -64,6 +65,22 @@ def test_recurrent_by_other_words(attend: str) -> None:
             words = {"attention": attention, "coverage": coverage, "input_feeding": input_feeding, "attend": attend}
             config = RecurrentConfig(embedding=16, width=24, **words)
             assert size_of(config, 50, 50).total == built(config, 50, 50)
+
+
+@pytest.mark.parametrize("tied", ["all", "output", "none"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"style": "convs2s"},
+        {"style": "convs2s", "positions": "sinusoidal", "kernel": 5, "encoder_layers": 1},
+        {"style": "bytenet", "width": 13},
+        {"style": "bytenet", "positions": "none", "attention": "dot", "decoder_layers": 3},
+    ],
+)
+def test_convolutional(words: dict[str, Any], tied: str) -> None:
+    config = ConvolutionalConfig(**{"layers": 2, "embedding": 16, "width": 24, "max_length": 30, "tied": tied} | words)
+    target_size = 50 if tied == "all" else 60
+    assert size_of(config, 50, target_size).total == built(config, 50, target_size)
 
 
 def test_swiglu_costs_a_third_map() -> None:

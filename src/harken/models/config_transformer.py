@@ -55,8 +55,8 @@ class TransformerStackConfig(ModelTable):
     )
 
     @property
-    def aligned_layers(self) -> int:
-        """Layers of which one is read as alignment."""
+    def decoder_depth(self) -> int:
+        """Blocks in the decoder."""
         return self.layers
 
     @property
@@ -87,7 +87,7 @@ class TransformerStackConfig(ModelTable):
                 f"model.experts_active is {self.experts_active}, but there are {self.experts} experts; choose 1 to "
                 f"{self.experts}"
             )
-        layers = self.aligned_layers
+        layers = self.decoder_depth
         if self.alignment_layer is not None and not -layers <= self.alignment_layer < layers:
             raise ValueError(f"model.alignment_layer {self.alignment_layer} is outside the {layers} decoder layers")
         if self.alignment_heads is not None and any(not 0 <= head < self.heads for head in self.alignment_heads):

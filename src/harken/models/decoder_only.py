@@ -86,7 +86,7 @@ class DecoderOnly(TranslationModel):
         balance: Balance | None = None,
     ) -> PrefixState:
         """Read the sources, in both directions; it has no use for distances."""
-        batch, size = source.shape
+        size = source.shape[1]
         shift = None if lengths is None else size - lengths
         state = PrefixState([], shift, size)
         visible = state.visible()
