@@ -104,7 +104,7 @@ class TransformerDecoderConfig(TransformerStackConfig):
     def _no_trees_here(self) -> TransformerDecoderConfig:
         if self.positions == "dependency":
             raise ValueError(
-                'model.decoder.positions is "dependency", but trees come with the source alone; give it to [model], and '
-                "the decoder another"
+                'model.decoder.positions is "dependency", but trees come with the source alone; give the '
+                "decoder another"
             )
         return self

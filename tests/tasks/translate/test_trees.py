@@ -78,5 +78,5 @@ def test_other_positions_leave_the_trees_out(tmp_path: Path, overrides: list[str
 
 
 def test_trees_that_are_not_there_are_asked_for() -> None:
-    with pytest.raises(UserError, match="data.source_heads = true"):
+    with pytest.raises(UserError, match=r"data\.source_heads = true"):
         load_recipe("phrasebook-transformer", ["model.positions=dependency"])
