@@ -53,12 +53,28 @@ harken train my.toml --out runs/mine --set train.max_minutes=30
 - The model folder holds the recipe with every key filled in, what harken chose for this machine included.
 """
 
+MIXED = """Any encoder goes with any decoder. A table of its own, with the keys below that concern a decoder, puts
+another one on the encoder that `[model]` describes; where widths differ, a linear map joins them:
+
+```toml
+[model]
+architecture = "transformer"
+tied = "output"
+
+[model.decoder]
+architecture = "recurrent"
+cell = "gru"
+```"""
+
+DEEP = """A deep stack as in Wu et al. (2016): `layers = 8`, `bidirectional = "first"`, `connections = "residual"`,
+`connections_from = 3`, `attend = "before"`, `look_from = "bottom"`, `context_to = "all"`."""
+
 SECTIONS: list[tuple[str, type[BaseModel], str]] = [
     ("[data]", DataConfig, "`source` comes with `target`, unless one file (TSV, JSONL) holds both sides."),
     ("[data.valid] and [data.test]", SplitFiles, "Several tests have names: `[data.test.news]`, `[data.test.web]`."),
     ("[tokenizer]", TokenizerConfig, ""),
-    ('[model] with architecture = "transformer"', TransformerConfig, ""),
-    ('[model] with architecture = "recurrent"', RecurrentConfig, ""),
+    ('[model] with architecture = "transformer"', TransformerConfig, MIXED),
+    ('[model] with architecture = "recurrent"', RecurrentConfig, DEEP),
     ('[model] with architecture = "convolutional"', ConvolutionalConfig, ""),
     ('[model] with architecture = "decoder-only"', DecoderOnlyConfig, ""),
     ("[train]", TrainConfig, ""),

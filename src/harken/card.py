@@ -46,7 +46,7 @@ def write_card(
         "validation": f"BLEU {best.get('bleu', math.nan):.2f} by greedy search ({signature}), "
         f"perplexity {best.get('perplexity', math.nan):.3f}",
     }
-    title = f"# {corpus.name} {corpus.source_language}-{corpus.target_language}, {recipe.model.architecture}"
+    title = f"# {corpus.name} {corpus.source_language}-{corpus.target_language}, {recipe.model.title}"
     table = "\n".join(["| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows.items())])
     text = f"{title}\n\n{table}\n\n{NOTE}\n"
     write_aside(folder / CARD, text)

@@ -129,7 +129,7 @@ def describe(recipe: Recipe, corpus: Corpus, model: torch.nn.Module, source: Tok
     lines = [
         f"{corpus.name}: {len(corpus.train):,} training pairs, {len(corpus.valid):,} for validation, "
         f"{corpus.source_language} -> {corpus.target_language}",
-        f"{recipe.model.architecture}: {parameters:,} parameters, {pieces} {recipe.tokenizer.kind} pieces",
+        f"{recipe.model.title}: {parameters:,} parameters, {pieces} {recipe.tokenizer.kind} pieces",
         f"{train.device}, {train.precision}, {train.workers} process{'es' if train.workers != 1 else ''} x "
         f"{train.threads} thread{'s' if train.threads != 1 else ''}",
     ]
