@@ -12,6 +12,7 @@ from harken.cli.check import check
 from harken.cli.demo import demo
 from harken.cli.evaluate import evaluate
 from harken.cli.exits import guarded
+from harken.cli.lab import lab
 from harken.cli.recipes import recipes
 from harken.cli.train import train
 from harken.cli.translate import translate
@@ -39,6 +40,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     attention: "harken attention runs/demo 'the black cat sleeps'\n\n"
     "harken attention runs/demo 'the black cat sleeps' --out map.html\n\n"
     "harken attention runs/demo 'the black cat sleeps' --target 'le chat noir dort'",
+    lab: "harken lab list\n\nharken lab vanishing      (or: harken lab C1)\n\nharken lab all --out runs/lab --html",
     demo: "harken demo\n\nharken demo --out runs/another",
 }
 
