@@ -88,7 +88,7 @@ def tasks(quick: bool, seed: int) -> dict[str, Task]:
             0.01,
             4 if quick else 800,
         ),
-        "language": Task(64, len(words), language, classes(0), 2.5, 4 if quick else 500, len(words)),
+        "language": Task(64, len(words), language, classes(0), 4.0, 4 if quick else 400, len(words)),
     }
 
 
@@ -165,7 +165,7 @@ def judge(
 
 def run(settings: Settings, progress: Progress) -> Findings:
     """Every task, kind and seed."""
-    todo, seeds = tasks(settings.quick, settings.seed), 1 if settings.quick else 4
+    todo, seeds = tasks(settings.quick, settings.seed), 1 if settings.quick else 3
     jobs = [
         (task, kind, settings.seed + n) for task in reversed(todo) for kind in reversed(KINDS) for n in range(seeds)
     ]
