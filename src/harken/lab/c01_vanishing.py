@@ -90,7 +90,7 @@ def run(settings: Settings, progress: Progress) -> Findings:
     titles = {
         "quiet": "orthogonal × s, no input",
         "driven": "orthogonal × s, random input",
-        "gaussian": "random matrix with largest singular value s, no input",
+        "gaussian": "random matrix of largest singular value s",
     }
     panels = [
         Lines(
@@ -101,7 +101,7 @@ def run(settings: Settings, progress: Progress) -> Findings:
             log_y=True,
             ordered=True,
             dots=False,
-            marks=[Mark(1.0, "neither")],
+            marks=[Mark(1.0, "")],
             y_limits=(1e-16, 1e16),
         )
         for way in WAYS

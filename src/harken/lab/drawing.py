@@ -12,11 +12,13 @@ from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure as Canvas
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from harken.inspection.palette import DEEP, LIGHT, css
 from harken.lab.figure import Bars, Figure, Group, Heat, Lines, Mark
@@ -60,9 +62,12 @@ def draw_png(figure: Figure) -> bytes:
 
 def _draw(figure: Figure) -> Canvas:
     count = max(len(figure.panels), 1)
-    across = 1 if count == 1 else 2
+    across = count if count <= 3 else 2
     down = math.ceil(count / across)
-    size = (8.2 if count == 1 else 12.8, 0.9 + 4.1 * down)
+    legends = [_labels(panel) for panel in figure.panels]
+    shared = all(legend == legends[0] for legend in legends)  # then the last panel's serves all
+    beside = 1.9 if shared else 1.6 * across
+    size = ((6.3, 5.2, 4.5)[across - 1] * across + beside, 0.9 + 4.1 * down)
     canvas = Canvas(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1), facecolor="white")
     canvas.suptitle(figure.title, x=0.012, ha="left", fontsize=14, fontweight="bold")
     if figure.note:
@@ -78,7 +83,15 @@ def _draw(figure: Figure) -> Canvas:
             _bars(axes, panel)
         else:
             _heat(canvas, axes, panel)
+        if any(legends[index]) and (not shared or (index + 1) % across == 0 or index + 1 == count):
+            axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=9.5, handlelength=1.6)
     return canvas
+
+
+def _labels(panel: Lines | Bars | Heat) -> list[str]:
+    if isinstance(panel, Heat):
+        return []
+    return [part.label for part in (panel.series if isinstance(panel, Lines) else panel.groups)]
 
 
 def _frame(axes: Axes, panel: Lines | Bars) -> None:
@@ -91,14 +104,37 @@ def _frame(axes: Axes, panel: Lines | Bars) -> None:
         axes.set_yscale("log")
     if panel.y_limits is not None:
         axes.set_ylim(*panel.y_limits)
+    if panel.log_y:
+        _log_ticks(axes.yaxis, *axes.get_ylim())
+    if isinstance(panel, Lines) and panel.log_x:
+        _log_ticks(axes.xaxis, *axes.get_xlim())
     for mark in panel.marks:
         _mark(axes, mark)
 
 
+def _log_ticks(axis: Axis, low: float, high: float) -> None:
+    """Powers of ten, or 1, 2, 5 where the axis is short; plain digits where they are few."""
+    short = high / low < 30
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if short else (1.0,), numticks=9))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: log_tick(value)))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def log_tick(value: float) -> str:
+    """0.01 and 1000 as they are, the others as powers.
+
+    >>> log_tick(0.01), log_tick(1000.0), log_tick(1e-16)
+    ('0.01', '1000', '10⁻¹⁶')
+    """
+    power = math.log10(value) if value > 0 else 0.0
+    if -3.5 < power < 3.5 or abs(power - round(power)) > 1e-6:
+        return f"{value:,.6g}" if power > -3.5 else f"{value:.0e}"
+    return "10" + str(round(power)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
 def _mark(axes: Axes, mark: Mark) -> None:
     look: dict[str, Any] = {"color": MUTED, "linewidth": 1, "linestyle": (0, (4, 3)), "zorder": 1.5}
-    word: dict[str, Any] = {"color": MUTED, "fontsize": 8.5, "textcoords": "offset points"}
-    word["bbox"] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.6}
+    word: dict[str, Any] = {"color": MUTED, "fontsize": 8.5, "textcoords": "offset points", "zorder": 1.6}
     if mark.axis == "y":
         axes.axhline(mark.at, **look)
         place = axes.get_yaxis_transform()
@@ -107,11 +143,6 @@ def _mark(axes: Axes, mark: Mark) -> None:
         axes.axvline(mark.at, **look)
         place = axes.get_xaxis_transform()
         axes.annotate(mark.label, (mark.at, 1), xycoords=place, xytext=(3, -2), va="top", **word)
-
-
-def _legend(axes: Axes, labels: Sequence[str]) -> None:
-    if len(labels) > 1 or any(labels):
-        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=9.5, handlelength=1.6)
 
 
 def _lines(axes: Axes, panel: Lines) -> None:
@@ -130,7 +161,6 @@ def _lines(axes: Axes, panel: Lines) -> None:
     if panel.x_limits is not None:
         axes.set_xlim(*panel.x_limits)
     _frame(axes, panel)
-    _legend(axes, [series.label for series in panel.series])
 
 
 def colours_of(panel: Lines) -> list[str]:
@@ -163,7 +193,6 @@ def _bars(axes: Axes, panel: Bars) -> None:
     axes.set_xticks(range(len(panel.names)), list(panel.names), color=TEXT)
     axes.margins(y=0.12)
     _frame(axes, panel)
-    _legend(axes, [group.label for group in panel.groups])
 
 
 def _whiskers(axes: Axes, places: Sequence[float], group: Group) -> None:

@@ -1,7 +1,7 @@
 """Run an experiment and keep what it found: a table and a verdict as text, everything as JSON, the picture as files.
 
->>> cell_text(0.000123), cell_text(12345), cell_text("LSTM"), cell_text(float("nan"))
-('0.000123', '12,345', 'LSTM', '-')
+>>> [cell_text(value) for value in (0.0001234, 12345, 2068.4, 1.5e9, "LSTM", float("nan"))]
+['0.000123', '12,345', '2,068', '1.5e+09', 'LSTM', '-']
 """
 
 from __future__ import annotations
@@ -98,6 +98,8 @@ def cell_text(value: Cell) -> str:
         return str(value)
     if isinstance(value, int):
         return f"{value:,}"
+    if 1000 <= abs(value) < 1e6:
+        return f"{value:,.0f}"
     return f"{value:.3g}" if math.isfinite(value) else "-"
 
 
