@@ -129,8 +129,8 @@ def judge(
     ends = right["learned"][LONGEST] >= LEARNED and all(math.isnan(right["learned"][n]) for n in blind if n > LONGEST)
     others = ", ".join(f"{kind} {right[kind][far]:.0%}" for kind in ("relative", "rotary"))
     verdict = (
-        f"without positions reordering changes outputs by {moved['none']:.0e} and the task stays within "
-        f"{100 * above:+.1f} points of the blind guess; sinusoidal {right['sinusoidal'][LONGEST]:.0%} at {LONGEST} words, "
+        f"without positions reordering changes outputs by {moved['none']:.0e} and the task comes "
+        f"{100 * above:+.1f} points to the blind guess; sinusoidal {right['sinusoidal'][LONGEST]:.0%} at {LONGEST} words, "
         f"{right['sinusoidal'][far]:.0%} at {far} ({others}); learned {right['learned'][LONGEST]:.0%}, then "
         f"{'refused: ' + refused if refused else 'not refused'}; with a table that goes on, "
         f"{right['learned, longer table'][far]:.0%}"
