@@ -2,9 +2,9 @@
 
 C_t = f * C_{t-1} + i * g      with f = 1 and i = 0 this is C_t = C_{t-1}, bit for bit
 
-A sigmoid is 1 only in the limit, so the limit is measured too: with f = sigmoid(b) the cell has lost half of what it held
-after ln 2 / ln(1 + e^-b) steps. A layer whose units have forget biases b of 0, 1, 2 ... shows that curve in one run.
-While it runs, random inputs knock at the door: candidate and output gate see them, only the input gate is shut.
+A sigmoid is 1 only in the limit, so the way there is measured too: with f = sigmoid(b) the cell has lost half of what
+it held after ln 2 / ln(1 + e^-b) steps. A layer whose units have forget biases b of 0, 1, 2 ... shows those curves in
+one run. While it runs, random inputs knock at the door: candidate and output gate see them, the input gate is shut.
 Hochreiter and Schmidhuber (1997).
 
 >>> round(predicted_half_life(0.0)), round(predicted_half_life(10.0))
@@ -125,12 +125,21 @@ def run(settings: Settings, progress: Progress) -> Findings:
     lives = {bias: half_life(curve) for bias, curve in zip(BIASES, curves, strict=True)}
     holds, verdict = judge(bits, lives, steps)
     rows: list[list[Any]] = [
-        [f"sigmoid({bias:g})", f"{1 / (1 + math.exp(-bias)):.6f}", predicted_half_life(bias), lives[bias], curve[-1], ""]
+        [
+            f"sigmoid({bias:g})",
+            f"{1 / (1 + math.exp(-bias)):.6f}",
+            predicted_half_life(bias),
+            lives[bias],
+            curve[-1],
+            "",
+        ]
         for bias, curve in zip(BIASES, curves, strict=True)
     ]
     for name, found in bits.items():
         exact = found["quick"] and found["definition"]
-        rows.append([f"1, {name}", "1", "for ever", "-", 1.0, "equal" if exact else f"off {found['largest_change']:.1e}"])
+        rows.append(
+            [f"1, {name}", "1", "for ever", "-", 1.0, "equal" if exact else f"off {found['largest_change']:.1e}"]
+        )
     marks = sorted({round(10 ** (power / 20)) for power in range(int(20 * math.log10(steps)) + 1)} | {steps})
     series = [
         Series(f"b = {bias:g}", marks, [curve[mark] if curve[mark] > 1e-9 else math.nan for mark in marks])
