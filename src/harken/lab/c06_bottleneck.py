@@ -8,8 +8,8 @@ translation is word by word, and an adjective goes behind its noun. Recipes, tra
 both networks have the same updates, the same sentences and nearly the same number of parameters, which makes the one
 without attention wider. Cho et al. (2014); Bahdanau et al. (2015), figure 2.
 
-Lengths that were trained and lengths beyond them are judged apart, for they ask two things: how much a vector holds, and
-whether what was learned goes on.
+Lengths that were trained and lengths beyond them are judged apart, for they ask two things: how much a vector holds,
+and whether what was learned goes on.
 
 >>> translation("ba ki".split()), translation("ki ba".split())  # ba is an adjective, ki a noun
 (['ik', 'ab'], ['ik', 'ab'])
@@ -148,7 +148,9 @@ def run(settings: Settings, progress: Progress) -> Findings:
     )
     found = {kind: [result for job, result in zip(jobs, results, strict=True) if job[0] == kind] for kind in NAMES}
     mean = {
-        what: {kind: {n: _mean([one[what][at] for one in found[kind]]) for at, n in enumerate(LENGTHS)} for kind in NAMES}
+        what: {
+            kind: {n: _mean([one[what][at] for one in found[kind]]) for at, n in enumerate(LENGTHS)} for kind in NAMES
+        }
         for what in ("bleu", "words")
     }
     holds, verdict = judge(mean["bleu"])

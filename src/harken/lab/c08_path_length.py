@@ -121,7 +121,10 @@ def timed(length: int, budget: float, seed: int) -> dict[str, float]:
 def judge(chains: dict[str, dict[int, int]], apart: dict[str, dict[int, int]]) -> tuple[bool | None, str]:
     """Kind -> length -> operations in the longest chain; kind -> length -> hops."""
     grows = {
-        kind: (exponent(list(chains[kind]), list(chains[kind].values())), exponent(list(apart[kind]), list(apart[kind].values())))
+        kind: (
+            exponent(list(chains[kind]), list(chains[kind].values())),
+            exponent(list(apart[kind]), list(apart[kind].values())),
+        )
         for kind in ("RNN", "LSTM", "self-attention")
     }
     recurrent = all(min(grows[kind]) > GROWS for kind in ("RNN", "LSTM"))
@@ -129,7 +132,8 @@ def judge(chains: dict[str, dict[int, int]], apart: dict[str, dict[int, int]]) -
     longest = max(chains["RNN"])
 
     def say(kind: str) -> str:
-        return f"{kind} {chains[kind][longest]:,} and {apart[kind][longest]:,} (as n^{grows[kind][0]:.2f} and n^{grows[kind][1]:.2f})"
+        powers = "n^{:.2f} and n^{:.2f}".format(*grows[kind])
+        return f"{kind} {chains[kind][longest]:,} and {apart[kind][longest]:,} (as {powers})"
 
     verdict = (
         f"longest chain of operations and hops between the ends of {longest} words: {say('RNN')}, {say('LSTM')}, "
@@ -171,14 +175,14 @@ def run(settings: Settings, progress: Progress) -> Findings:
         Lines("From the first word to the last", "length n", "hops", _series(apart), **axes),
         Lines("Time of one layer, one thread", "length n", "milliseconds, forward", clocked, **axes),
     ]
-    note = f"Definitions of width {WIDTH}; convolutions of 3 words, as many layers as connect all. Time at width {TIMED_WIDTH}."
+    note = f"Width {WIDTH}; convolutions of 3 words, as many layers as connect all. Time: one of width {TIMED_WIDTH}."
     figure = Figure("What has to wait, and how far apart words are", panels, note)
     measured = {"chains": chains, "hops": apart, "seconds": times}
     return Findings(columns, rows, holds, verdict, figure, measured)
 
 
 def _series(found: dict[str, dict[int, int]]) -> list[Series]:
-    return [Series(kind, list(by), list(by.values())) for kind, by in found.items()]
+    return [Series(kind, list(by), list(by.values()), dashed=kind == "LSTM") for kind, by in found.items()]
 
 
 EXPERIMENT = Experiment(

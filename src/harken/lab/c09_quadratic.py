@@ -50,12 +50,12 @@ def operations(layer: str, length: int) -> dict[str, int]:
 
 
 def kept(forward: Callable[[Tensor], Any], length: int) -> int:
-    """Bytes a forward pass keeps for the backward one, the parameters not counted; memory that is shared counts once."""
+    """Bytes a forward pass keeps for the backward one, without the parameters; what is shared counts once."""
     values = torch.randn(1, length, WIDTH, requires_grad=True)
     storages: dict[int, int] = {}
 
     def pack(tensor: Tensor) -> Tensor:
-        if not isinstance(tensor, torch.nn.Parameter) and not (tensor._base is not None and tensor._base.is_leaf):
+        if not isinstance(tensor, torch.nn.Parameter) and not isinstance(tensor._base, torch.nn.Parameter):
             storages[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
         return tensor
 
@@ -108,9 +108,9 @@ def judge(exponents: dict[str, float], crossings: dict[str, float | None]) -> tu
         return "nowhere measured" if crossings[name] is None else f"n = {crossings[name]:.0f}"
 
     verdict = (
-        f"operations of attention itself grow as n^{exponents['attention itself']:.2f}, of the whole layer at the longest "
-        f"as n^{exponents['operations, attention']:.2f} and its time as n^{exponents['time, attention']:.2f} (LSTM: "
-        f"n^{exponents['operations, LSTM']:.2f}, n^{exponents['time, LSTM']:.2f}); memory as "
+        f"operations of attention itself grow as n^{exponents['attention itself']:.2f}, of the whole layer at the "
+        f"longest as n^{exponents['operations, attention']:.2f} and its time as n^{exponents['time, attention']:.2f} "
+        f"(LSTM: n^{exponents['operations, LSTM']:.2f}, n^{exponents['time, LSTM']:.2f}); memory as "
         f"n^{exponents['memory, attention, definition']:.2f} where weights are written down and "
         f"n^{exponents['memory, attention, quick']:.2f} where not; dearer than an LSTM of equal width "
         f"({WIDTH}) from {where('operations, LSTM')} in operations and {where('time, LSTM')} in time"

@@ -120,7 +120,7 @@ def train(kind: str, steps: int, rows: int, tests: int, seed: int) -> dict[str, 
 def judge(
     moved: dict[str, float], right: dict[str, dict[int, float]], blind: dict[int, float], refused: str
 ) -> tuple[bool | None, str]:
-    """Kind -> change by reordering; kind -> length -> share right; length -> blind guess; what learned positions said."""
+    """Kind -> change by reordering; kind -> length -> share right; length -> blind guess; what a table says."""
     above = max(right["none"][n] - blind[n] for n in blind)
     ignores = moved["none"] < BLIND and above <= GUESSING
     far = 2 * LONGEST
@@ -129,9 +129,9 @@ def judge(
     ends = right["learned"][LONGEST] >= LEARNED and all(math.isnan(right["learned"][n]) for n in blind if n > LONGEST)
     others = ", ".join(f"{kind} {right[kind][far]:.0%}" for kind in ("relative", "rotary"))
     verdict = (
-        f"without positions reordering changes outputs by {moved['none']:.0e} and the task comes "
-        f"{100 * above:+.1f} points to the blind guess; sinusoidal {right['sinusoidal'][LONGEST]:.0%} at {LONGEST} words, "
-        f"{right['sinusoidal'][far]:.0%} at {far} ({others}); learned {right['learned'][LONGEST]:.0%}, then "
+        f"without positions reordering changes outputs by {moved['none']:.0e} and the share right is at most "
+        f"{100 * above:+.1f} points from the blind guess; sinusoidal {right['sinusoidal'][LONGEST]:.0%} at {LONGEST} "
+        f"words and {right['sinusoidal'][far]:.0%} at {far} ({others}); learned {right['learned'][LONGEST]:.0%}, then "
         f"{'refused: ' + refused if refused else 'not refused'}; with a table that goes on, "
         f"{right['learned, longer table'][far]:.0%}"
     )

@@ -6,8 +6,8 @@ So scores spread as sqrt(d_k): softmax puts all its weight on one key, and its d
 the gradient that reaches queries and keys, goes to 0. Divided by sqrt(d_k) the scores keep a variance of 1 (E12).
 Vaswani et al. (2017), section 3.2.1.
 
-Measured twice: on random queries and keys, which is the claim; and in one head of `CrossAttention` that learns to look a
-word up, at its start and after training, which is what the claim is for.
+Measured twice: on random queries and keys, which is the claim; and in one head of `CrossAttention` that learns to look
+a word up, at its start and after training, which is what the claim is for.
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ def judge(
     sharper = head["dot"][widest]["start"] / head["scaled"][widest]["start"]
     verdict = (
         f"undivided, the largest of {KEYS} weights goes from {bare[few]['largest']:.2f} at d_k = {few} to "
-        f"{bare[many]['largest']:.2f} at {many}, where the gradient is {left:.0%} of that of divided scores; divided, both "
-        f"stay within a factor of {max(changes):.2f}; a head of width {widest} starts with a largest weight of "
+        f"{bare[many]['largest']:.2f} at {many}, where the gradient is {left:.0%} of that of divided scores; divided, "
+        f"both stay within a factor of {max(changes):.2f}; a head of width {widest} starts with a largest weight of "
         f"{head['dot'][widest]['start']:.2f} undivided and {head['scaled'][widest]['start']:.2f} divided, and after "
         f"training answers {head['dot'][widest]['right']:.0%} and {head['scaled'][widest]['right']:.0%} right"
     )
@@ -171,7 +171,11 @@ def _figure(
 
     widest = max(head["dot"])
     learning = [
-        Series(WORDS[kind], [place * 10 for place in range(len(head[kind][widest]["losses"]))], head[kind][widest]["losses"])
+        Series(
+            WORDS[kind],
+            [place * 10 for place in range(len(head[kind][widest]["losses"]))],
+            head[kind][widest]["losses"],
+        )
         for kind in SCORES
     ]
     panels = [

@@ -3,9 +3,9 @@
 one layer       X' = A X W        A: weights, each row at least 0 and of sum 1;  W = W_v W_o
 l layers        X^l = (A_l .. A_1) X (W_1 .. W_l)
 
-A product of matrices whose rows are averages is one again: the stack is a single average of the values, through a single
-linear map, whatever its depth. As averages of averages grow alike, so do the tokens: the stack loses rank. Dong et al.
-(2021). Residuals, feed-forward layers (E13) and norms are what stands against it.
+A product of matrices whose rows are averages is one again: the stack is a single average of the values, through a
+single linear map, whatever its depth. As averages of averages grow alike, so do the tokens: the stack loses rank. Dong
+et al. (2021). Residuals, feed-forward layers (E13) and norms are what stands against it.
 
 But the weights A are no linear function of X. So the claim is asked three ways: is the stack one average (`compose`)?
 Do the tokens grow alike (`likeness`)? And can attention alone learn what no linear map can, the sign of x1 x2
@@ -32,7 +32,7 @@ from harken.lab.pool import spread
 from harken.nn import EncoderBlock, FeedForward, SelfAttention
 
 STACKS = ("attention alone", "and residual", "and feed-forward", "whole block")
-COMPANY = {"alone": "a token alone", "others": "among 7 others", "mark": "beside a mark"}
+COMPANY = {"alone": "alone", "others": "with 7 others", "mark": "with a mark"}
 
 EXACT = 1e-10  # relative difference between the stack and one average, in float64
 ALIKE = 0.01  # what is left of the tokens' differences after all layers, attention alone, is below this share ...
@@ -149,17 +149,17 @@ def train(feedforward: bool, company: str, width: int, steps: int, seed: int) ->
 
 
 def judge(error: float, left: dict[str, float], right: dict[str, dict[str, float]]) -> tuple[bool | None, str]:
-    """Distance from one average; stack -> differences left; with or without feed-forward -> company -> mean share right."""
+    """Distance from one average; stack -> differences left; "with" or "without" -> company -> mean share right."""
     average = error < EXACT
     collapses = left["attention alone"] < ALIKE and left["whole block"] > APART
     needed = all(share < UNLEARNED for share in right["without"].values())
     able = all(share > LEARNED for share in right["with"].values())
     shares = ", ".join(f"{COMPANY[key]} {right['without'][key]:.0%}" for key in COMPANY)
     verdict = (
-        f"for its own weights a stack is one average to {error:.0e}; of the tokens' differences {left['attention alone']:.1e} "
-        f"is left by attention alone ({left['and feed-forward']:.1e} with feed-forward, {left['and residual']:.2f} with residuals), "
-        f"{left['whole block']:.2f} by whole blocks; the sign of x1 x2: with feed-forward at least "
-        f"{min(right['with'].values()):.0%} right, without: {shares}"
+        f"for its own weights a stack is one average to {error:.0e}; of the tokens' differences "
+        f"{left['attention alone']:.1e} is left by attention alone ({left['and feed-forward']:.1e} with feed-forward, "
+        f"{left['and residual']:.2f} with residuals), {left['whole block']:.2f} by whole blocks; the sign "
+        f"of x1 x2: with feed-forward at least {min(right['with'].values()):.0%} right, without: {shares}"
     )
     if average and collapses and able and needed:
         return True, verdict
@@ -173,9 +173,7 @@ def run(settings: Settings, progress: Progress) -> Findings:
     depth, width, tokens, seeds, steps = (4, 16, 6, 1, 10) if settings.quick else (12, 64, 16, 3, 1000)
     numbers = [settings.seed + number for number in range(seeds)]
     error = max(compose(depth, width, tokens, seed)[1] for seed in numbers)
-    by_depth = {
-        kind: _means([likeness(kind, depth, width, tokens, 16, seed) for seed in numbers]) for kind in STACKS
-    }
+    by_depth = {kind: _means([likeness(kind, depth, width, tokens, 16, seed) for seed in numbers]) for kind in STACKS}
     jobs = [(with_, key, seed) for seed in numbers for key in ("others", "mark", "alone") for with_ in (False, True)]
     results = spread(
         lambda job: train(*job[:2], 16 if settings.quick else 32, steps, job[2]),
@@ -203,7 +201,7 @@ def run(settings: Settings, progress: Progress) -> Findings:
     ]
     groups = [
         Group(
-            f"{word} feed-forward ({sizes[word == 'with']:,} parameters)",
+            f"{word} feed-forward",
             [right[word][key] for key in COMPANY],
             low=[min(every[word][key]) for key in COMPANY],
             high=[max(every[word][key]) for key in COMPANY],
@@ -215,7 +213,7 @@ def run(settings: Settings, progress: Progress) -> Findings:
             "At their start, tokens grow alike over depth",
             "layers",
             "differences between tokens, share left",
-            [Series(kind, range(depth + 1), by_depth[kind]) for kind in STACKS],
+            [Series(kind, range(depth + 1), by_depth[kind], dashed="forward" in kind) for kind in STACKS],
             log_y=True,
         ),
         Bars(
@@ -229,7 +227,10 @@ def run(settings: Settings, progress: Progress) -> Findings:
             form="{:.2f}",
         ),
     ]
-    note = f"Width {width}, {tokens} tokens, {seeds} seeds. Task: 4 layers of attention, or 2 of attention and feed-forward."
+    note = (
+        f"Left: width {width}, {tokens} tokens. Right: 4 layers of attention ({sizes[False]:,} parameters), or 2 of "
+        f"attention and feed-forward ({sizes[True]:,}); the mark is a token that is always the same. {seeds} seeds."
+    )
     figure = Figure("Attention without a feed-forward layer", panels, note)
     measured = {"error": error, "left": by_depth, "right": every, "parameters": {str(k): v for k, v in sizes.items()}}
     return Findings(["measured", "of", "found"], rows, holds, verdict, figure, measured)

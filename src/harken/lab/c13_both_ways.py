@@ -17,6 +17,7 @@ parameters, so the unidirectional one is wider. Schuster and Paliwal (1997).
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -35,9 +36,7 @@ SENSES = {
     "seal": (("signed", "wax"), ("swam", "barked")),
     "spring": (("coiled", "rusty"), ("bloomed", "april")),
 }
-FILLERS = (
-    "the a is was it he she they in on at of and then there very old new big small near far today now once we".split()
-)
+FILLERS = "the a is was it he she they in on at of and then there very old new big small near far".split()  # noqa: SIM905
 DECIDERS = [word for senses in SENSES.values() for words in senses for word in words]  # four a word: 2 senses x 2
 VOCABULARY = [*FILLERS, *SENSES, *DECIDERS]
 LENGTH, REACH = 25, 8  # words in a sentence; how far off the deciding word may be
@@ -84,7 +83,10 @@ class Tagger(nn.Module):
 def widths(hidden: int) -> dict[str, int]:
     """Units a direction: for both ways `hidden`, for one way as many as make the parameters equal, or nearly so."""
     wanted = parameters(Tagger(hidden, True))
-    return {"one way": min(range(1, 4 * hidden), key=lambda n: abs(parameters(Tagger(n, False)) - wanted)), "both ways": hidden}
+    return {
+        "one way": min(range(1, 4 * hidden), key=lambda n: abs(parameters(Tagger(n, False)) - wanted)),
+        "both ways": hidden,
+    }
 
 
 def train(kind: str, hidden: int, steps: int, tests: int, seed: int) -> dict[str, Any]:
@@ -110,11 +112,14 @@ def judge(right: dict[str, list[list[float]]]) -> tuple[bool | None, str]:
     gains = [[b - o for o, b in zip(*pair, strict=True)] for pair in zip(one, both, strict=True)]  # seed, offset
     least = min(gain for row in gains for gain, at in zip(row, OFFSETS, strict=True) if at > 0)
     behind = _mean([gain for row in gains for gain, at in zip(row, OFFSETS, strict=True) if at < 0])
-    ahead = {kind: _mean([v for row in rows for v, at in zip(row, OFFSETS, strict=True) if at > 0]) for kind, rows in right.items()}
+    ahead = {
+        kind: _mean([v for row in rows for v, at in zip(row, OFFSETS, strict=True) if at > 0])
+        for kind, rows in right.items()
+    }
     verdict = (
-        f"where the deciding word lies ahead, both ways get {ahead['both ways']:.1%} right and one way {ahead['one way']:.1%} "
-        f"(the least gain of any distance and seed is {100 * least:.0f} points); where it lies behind, both ways are "
-        f"{abs(100 * behind):.1f} points {'better' if behind >= 0 else 'worse'}, at equal parameters"
+        f"where the deciding word lies ahead, both ways get {ahead['both ways']:.1%} right and one way "
+        f"{ahead['one way']:.1%} (the least gain of any distance and seed is {100 * least:.0f} points); where it lies "
+        f"behind, both ways are {abs(100 * behind):.1f} points {'better' if behind >= 0 else 'worse'}, at equal parameters"
     )
     if least >= AHEAD and behind >= -BEHIND:
         return True, verdict
@@ -144,18 +149,21 @@ def run(settings: Settings, progress: Progress) -> Findings:
         rows.append([where, *(f"{mean:.1%}" for mean in means), f"{100 * (means[1] - means[0]):+.1f}"])
     series = [
         Series(
-            f"{kind} ({units[kind]} units{' each way' if both else ''}, {found[kind][0]['parameters']:,} parameters)",
-            OFFSETS,
-            [_mean(values) for values in by_offset[kind]],
-            low=[min(values) for values in by_offset[kind]],
-            high=[max(values) for values in by_offset[kind]],
+            f"{kind}, {'2 × ' if both else ''}{units[kind]} units",
+            [*OFFSETS[:REACH], 0, *OFFSETS[REACH:]],
+            _gapped([_mean(values) for values in by_offset[kind]]),
+            low=_gapped([min(values) for values in by_offset[kind]]),
+            high=_gapped([max(values) for values in by_offset[kind]]),
         )
         for kind, both in DIRECTIONS.items()
     ]
+    sizes = " and ".join(f"{found[kind][0]['parameters']:,}" for kind in DIRECTIONS)
     label = "places from the ambiguous word to the deciding one"
     marks = [Mark(0.5, "guessing"), Mark(0.0, "the word", axis="x")]
     panel = Lines("", label, "senses told right", series, marks=marks, y_limits=(0.4, 1.03))
-    note = f"LSTM taggers, {steps} updates of 64 made sentences of {LENGTH} words, {seeds} seeds (band: least to largest)."
+    note = (
+        f"LSTM taggers ({sizes} parameters), {steps} updates of 64 sentences, {seeds} seeds (band: from least to best)."
+    )
     figure = Figure("The sense of a word, by where the word that decides it stands", [panel], note)
     columns = ["deciding word", *DIRECTIONS, "gain in points"]
     return Findings(columns, rows, holds, verdict, figure, {"offsets": OFFSETS, "right": right, "units": units})
@@ -163,6 +171,11 @@ def run(settings: Settings, progress: Progress) -> Findings:
 
 def _mean(values: Any) -> float:
     return sum(values) / len(values)
+
+
+def _gapped(values: list[float]) -> list[float]:
+    """A gap at 0, where the ambiguous word itself stands."""
+    return [*values[:REACH], math.nan, *values[REACH:]]
 
 
 EXPERIMENT = Experiment(
