@@ -162,7 +162,7 @@ def _figure(found: dict[int, dict[str, Any]], curves: dict[str, list[float]]) ->
     inner = [found[n]["operations"]["attention"]["attention"] / 1e6 for n in lengths]
     axes: dict[str, Any] = {"log_x": True, "log_y": True}
     count = [Series(name, lengths, [y / 1e6 for y in curves[f"operations, {name}"]]) for name in LAYERS]
-    count.append(Series("attention itself, 4 n² D", lengths, inner, dashed=True, colour=0))
+    count.append(Series("itself, 4 n² D", lengths, inner, dashed=True, colour=0))
     clock = [Series(name, lengths, [1e3 * y for y in curves[f"time, {name}"]]) for name in LAYERS]
     names = list(found[lengths[0]]["bytes"])
     memory = [

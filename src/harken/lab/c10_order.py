@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
-from harken.lab.figure import Bars, Figure, Group, Lines, Mark, Series
+from harken.lab.figure import Bars, Figure, Group, Lines, Mark, Panel, Series
 from harken.lab.learning import learn
 from harken.lab.pool import spread
 from harken.models.positions import added_positions, attention_positions
@@ -168,7 +168,7 @@ def run(settings: Settings, progress: Progress) -> Findings:
     columns = ["positions", "change by reordering", *(f"{n} words" for n in LENGTHS)]
     series = [Series(kind, LENGTHS, list(by.values())) for kind, by in right.items()]
     series.append(Series("blind guess", LENGTHS, list(blind.values()), dashed=True, colour=7))
-    panels = [
+    panels: list[Panel] = [
         Lines(
             "Saying the word before",
             "words in the sequence",

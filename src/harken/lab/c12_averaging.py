@@ -26,7 +26,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
-from harken.lab.figure import Bars, Figure, Group, Lines, Mark, Series
+from harken.lab.figure import Bars, Figure, Group, Lines, Mark, Panel, Series
 from harken.lab.learning import learn, parameters
 from harken.lab.pool import spread
 from harken.nn import EncoderBlock, FeedForward, SelfAttention
@@ -208,7 +208,7 @@ def run(settings: Settings, progress: Progress) -> Findings:
         )
         for word in right
     ]
-    panels = [
+    panels: list[Panel] = [
         Lines(
             "At their start, tokens grow alike over depth",
             "layers",

@@ -118,8 +118,8 @@ def judge(right: dict[str, list[list[float]]]) -> tuple[bool | None, str]:
     }
     verdict = (
         f"where the deciding word lies ahead, both ways get {ahead['both ways']:.1%} right and one way "
-        f"{ahead['one way']:.1%} (the least gain of any distance and seed is {100 * least:.0f} points); where it lies "
-        f"behind, both ways are {abs(100 * behind):.1f} points {'better' if behind >= 0 else 'worse'}, at equal parameters"
+        f"{ahead['one way']:.1%} (the least gain of any distance and seed is {100 * least:.0f} points); where it "
+        f"lies behind, both ways are {abs(100 * behind):.1f} points {'better' if behind >= 0 else 'worse'}"
     )
     if least >= AHEAD and behind >= -BEHIND:
         return True, verdict

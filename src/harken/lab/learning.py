@@ -29,7 +29,7 @@ def learn(
     for step in range(1, steps + 1):
         value = loss(step)
         optimizer.zero_grad()
-        value.backward()  # type: ignore[no-untyped-call]
+        value.backward()
         clip_by_global_norm(model.parameters(), clip)
         for group in optimizer.param_groups:
             group["lr"] = rate * factor("linear", step, step / steps, min(warmup, steps // 4), 1.0)
