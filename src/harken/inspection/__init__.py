@@ -1,6 +1,7 @@
-"""Inspection: what a model attends to, as a picture in the terminal, in a browser, in a notebook and on paper."""
+"""Inspection: what a model attends to, what its gates do and how far its gradients reach, on screen and on paper."""
 
 from harken.inspection.alignment import AlignmentMap
+from harken.inspection.flow import GradientFlow, LayerFlow, gradient_flow
 from harken.inspection.grid import AttentionGrid
 
-__all__ = ["AlignmentMap", "AttentionGrid"]
+__all__ = ["AlignmentMap", "AttentionGrid", "GradientFlow", "LayerFlow", "gradient_flow"]

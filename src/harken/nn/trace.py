@@ -14,13 +14,24 @@ part of the path from inputs to loss; the steps are.)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from harken.nn.cell import Cell, State
 from harken.nn.lengths import Layout
+
+
+@dataclass(frozen=True)
+class Recurrence:
+    """How a direction went from step to step, to be gone through again: dh_t/dh_{t-1} (E14) is made from it."""
+
+    cell: Cell
+    before: list[State]  # for each step the state it began from, parts (rows that run, H)
+    step: Callable[[int, State], State]  # step t by the definition, of the first rows: state before -> state after
+    reverse: bool
 
 
 @dataclass(frozen=True)
@@ -29,6 +40,7 @@ class DirectionTrace:
 
     steps: dict[str, list[Tensor]]  # word -> T tensors (rows that run, H), in the layout's order
     layout: Layout
+    recurrence: Recurrence | None = None
 
     @property
     def words(self) -> tuple[str, ...]:
