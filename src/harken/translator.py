@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from harken.data.pairs import Pair
-from harken.data.rows import pad
+from harken.data.rows import ParallelBatch, pad
 from harken.data.tokenizers import Tokenizer, load_tokenizers
 from harken.data.tokens import BOS, EOS, PAD
 from harken.errors import UserError
@@ -25,7 +25,7 @@ from harken.models.build import build_model
 from harken.models.encoder_decoder import EncoderDecoder
 from harken.recipe import Recipe, load_recipe
 from harken.search import Hypothesis, beam_search, greedy_search
-from harken.tasks.translate import max_lengths
+from harken.tasks.translate import encode_pairs, max_lengths
 from harken.training.loop import MODEL
 from harken.training.machine import choose_device, cores
 from harken.translation import Translation
@@ -221,6 +221,18 @@ class Translator:
                 _, state, _ = self.model.step(tokens[:, 0], state)
             best = min(best, time.perf_counter() - start)
         return best
+
+    def batch(self, pairs: Sequence[Pair | tuple[str, str]]) -> ParallelBatch:
+        """Sentences and their translations as the network reads them in training.
+
+        Raises:
+            UserError: there is no pair.
+        """
+        if not pairs:
+            raise UserError("there are no sentence pairs; give at least one")
+        known = [pair if isinstance(pair, Pair) else Pair(*pair) for pair in pairs]
+        ids = encode_pairs(known, self.source, self.target)
+        return ids.batch(np.arange(len(ids))).to(self.device)
 
     @property
     def device(self) -> torch.device:

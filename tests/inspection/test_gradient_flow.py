@@ -15,7 +15,7 @@ from harken.nn import GRU, LSTM, RNN
 
 DOUBLE = torch.float64
 LAYERS = [
-    (RNN, {"nonlinearity": "relu"}),
+    (RNN, {"nonlinearity": "sigmoid"}),
     (LSTM, {}),
     (LSTM, {"peephole": "diagonal"}),
     (LSTM, {"coupled": True, "proj_size": 2}),
@@ -73,6 +73,19 @@ def test_distance_counts_from_where_a_direction_ends(direction: int) -> None:
     ]
     assert np.allclose(together[:4], (alone[0][:4] + alone[1]) / 2, rtol=1e-12)
     assert np.allclose(together[4:], alone[0][4:], rtol=1e-12)
+
+
+def test_distance_counts_from_the_last_step_that_the_loss_looks_at() -> None:
+    layer, batch = GRU(2, 4, dtype=DOUBLE), values(2, 9, 2)
+    early = gradient_flow(layer, batch, loss=lambda made: made[0][:, 5].square().sum())[0]
+    assert np.isnan(early.gradients["hidden"][:, 6:]).all()
+    assert np.array_equal(early.curve(), gradient_flow(layer, batch[:, :6])[0].curve())
+
+
+def test_a_gradient_that_is_no_number_has_exploded() -> None:
+    flow = gradient_flow(RNN(2, 4), torch.randn(1, 8, 2), loss=lambda made: made[0].sum() * torch.inf)
+    assert flow.kind == "exploding"
+    assert "no number" in flow.verdict
 
 
 def test_the_last_state_is_distance_zero() -> None:

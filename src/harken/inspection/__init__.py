@@ -2,6 +2,16 @@
 
 from harken.inspection.alignment import AlignmentMap
 from harken.inspection.flow import GradientFlow, LayerFlow, gradient_flow
+from harken.inspection.gates import GateTrace, LayerGates, gates
 from harken.inspection.grid import AttentionGrid
 
-__all__ = ["AlignmentMap", "AttentionGrid", "GradientFlow", "LayerFlow", "gradient_flow"]
+__all__ = [
+    "AlignmentMap",
+    "AttentionGrid",
+    "GateTrace",
+    "GradientFlow",
+    "LayerFlow",
+    "LayerGates",
+    "gates",
+    "gradient_flow",
+]

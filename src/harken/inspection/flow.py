@@ -4,7 +4,7 @@ E14: the gradient at step t is the loss's, times one factor dh/dh for each step 
 result step by step, the factors (`harken.inspection.jacobian`), the weights behind them (`harken.inspection.spectra`),
 and says what it makes of it (`harken.inspection.verdict`). The model is left as it was: no `.grad` is touched.
 
-distance      steps between t and the last step its direction reads; with loss="last" the distance to the loss
+distance      steps between t and the last step, in its direction, that the loss depends on
 |dL/dh_t|     Euclidean norm over the units, one number for each row and step; curves are the mean over rows
 
 >>> import harken.nn
@@ -38,7 +38,7 @@ class LayerFlow:
 
     name: str  # `encoder.0 layer 1 →`
     cell: str  # LSTM, GRU or RNN
-    gradients: dict[str, np.ndarray]  # hidden, cell, forget ... -> (B, T) norms, NaN after a row's end
+    gradients: dict[str, np.ndarray]  # hidden, cell, forget ... -> (B, T) norms, NaN where the loss does not reach
     reverse: bool
     weights: dict[str, float]  # largest singular value of each recurrent matrix, as a whole and gate by gate
     jacobians: Jacobians | None
@@ -65,14 +65,11 @@ class LayerFlow:
         if word not in self.gradients:
             raise UserError(f"{self.name} ({self.cell}) has no {word!r}; it has {', '.join(self.words)}")
         norms = self.gradients[word]  # (B, T)
-        if not self.reverse:  # rows end at different steps: shift them so that all ends meet
-            lengths = (~np.isnan(norms)).sum(1)
-            norms = np.stack(
-                [np.concatenate((row[:length][::-1], row[length:])) for row, length in zip(norms, lengths, strict=True)]
-            )
         there = ~np.isnan(norms)
-        reached = there.any(0)
-        return np.where(there, norms, 0.0).sum(0)[reached] / there.sum(0)[reached]
+        met = np.full(norms.shape, np.nan)  # rows end at different steps: moved so that all ends meet at distance 0
+        for row, (values, known) in enumerate(zip(norms, there, strict=True)):
+            met[row, : known.sum()] = values[known] if self.reverse else values[known][::-1]
+        return np.nanmean(met[:, : there.sum(1).max(initial=0)], axis=0)
 
     def judge(self, word: str | None = None) -> Verdict:
         """What becomes of the gradient at h, C or a gate on its way back."""
@@ -188,17 +185,26 @@ def gradient_flow(
 
 def _layer(seen: Seen, gradients: Iterator[Tensor | None], sampled: int) -> LayerFlow:
     trace, norms = seen.trace, {}
+    reverse = bool(trace.recurrence and trace.recurrence.reverse)
     for word, steps in trace.steps.items():
         made = [torch.zeros_like(step) if (back := next(gradients)) is None else back for step in steps]
-        packed = torch.cat(made).double().norm(dim=-1, keepdim=True)  # (N, 1)
-        there = trace.layout.unpack(torch.ones_like(packed))[..., 0] > 0
-        norms[word] = trace.layout.unpack(packed)[..., 0].masked_fill(~there, torch.nan).cpu().numpy()
+        packed = torch.cat(made).double().norm(dim=-1, keepdim=True).nan_to_num(torch.inf, torch.inf)  # (N, 1)
+        norms[word] = trace.layout.unpack(packed)[..., 0].cpu().numpy()  # (B, T)
+    there = trace.layout.unpack(torch.ones_like(packed))[..., 0].cpu().numpy() > 0
+    there &= _up_to_the_last(np.any([values != 0 for values in norms.values()], axis=0), reverse)
     cell = None if trace.recurrence is None else trace.recurrence.cell
     return LayerFlow(
         seen.name,
         type(cell).__name__.removesuffix("Cell") if cell is not None else "recurrent",
-        norms,
-        bool(trace.recurrence and trace.recurrence.reverse),
+        {word: np.where(there, values, np.nan) for word, values in norms.items()},
+        reverse,
         {} if cell is None else recurrent_norms(cell),
         jacobians(trace, sampled) if sampled else None,
     )
+
+
+def _up_to_the_last(reached: np.ndarray, reverse: bool) -> np.ndarray:
+    """(B, T): whether this step or one that is read later is reached."""
+    if reverse:
+        return np.maximum.accumulate(reached, axis=1)
+    return np.maximum.accumulate(reached[:, ::-1], axis=1)[:, ::-1]
