@@ -16,9 +16,9 @@ distance      steps between t and the last step, in its direction, that the loss
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -30,6 +30,9 @@ from harken.inspection.running import Loss, opened, run
 from harken.inspection.spectra import recurrent_norms
 from harken.inspection.tracing import Seen, still, tracing, with_harken_layers
 from harken.inspection.verdict import KINDS, Verdict, judge
+
+if TYPE_CHECKING:
+    from harken.inspection.flow_picture import FlowPicture
 
 
 @dataclass(frozen=True)
@@ -147,6 +150,18 @@ class GradientFlow:
             "from": self.looked_from,
             "layers": layers,
         }
+
+    def picture(self, name: str = "", compare: Mapping[str, GradientFlow] | None = None) -> FlowPicture:
+        """Gradient against distance, other models side by side with this one."""
+        from harken.inspection.flow_picture import FlowPicture
+
+        return FlowPicture({name: self, **(compare or {})})
+
+    def __str__(self) -> str:
+        return str(self.picture())
+
+    def _repr_html_(self) -> str:
+        return self.picture()._repr_html_()
 
 
 def gradient_flow(

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -23,6 +23,9 @@ from torch import nn
 from harken.errors import UserError
 from harken.inspection.running import opened, run
 from harken.inspection.tracing import Seen, still, tracing, with_harken_layers
+
+if TYPE_CHECKING:
+    from harken.inspection.gate_picture import GatePicture
 
 SHUT, OPEN = 0.1, 0.9  # a gate below the one or above the other is saturated
 GATES = ("input", "forget", "output", "reset", "update")  # these lie between 0 and 1
@@ -101,6 +104,18 @@ class GateTrace:
     def to_dict(self, units: bool = False) -> dict[str, Any]:
         """For JSON."""
         return {"title": self.title, "layers": [layer.to_dict(units) for layer in self.layers]}
+
+    def picture(self, layer: int | None = None) -> GatePicture:
+        """Gates over time, of one layer (counted from 0) or of all."""
+        from harken.inspection.gate_picture import GatePicture
+
+        return GatePicture(self, layer)
+
+    def __str__(self) -> str:
+        return str(self.picture())
+
+    def _repr_html_(self) -> str:
+        return self.picture()._repr_html_()
 
 
 def gates(model: Any, batch: Any, *, words: Words = None, target: str | None = None, row: int = 0) -> GateTrace:

@@ -12,7 +12,7 @@ Half-life is the number of steps in which the gradient halves (or, exploding, do
 After Pascanu et al. (2013), "On the difficulty of training recurrent neural networks".
 
 >>> judge(0.9 ** np.arange(50)).sentence
-'vanishing: × 0.900 a step, halved every 6.58 steps; 0.57 % is left after 49'
+'vanishing: × 0.900 a step, halved every 6.58 steps; 0.57 % arrives after 49 steps'
 >>> judge(1.1 ** np.arange(50)).kind, judge(np.ones(50)).kind
 ('exploding', 'healthy')
 """
@@ -51,7 +51,14 @@ class Verdict:
             return "exploding: the gradient is no number any more"
         turn = "doubled" if self.factor > 1 else "halved"
         pace = f", {turn} every {self.half_life:.3g} steps" if self.half_life < 10_000 else ""
-        return f"{self.kind}: × {self.factor:.3f} a step{pace}; {_share(self.share)} is left after {self.distance}"
+        return (
+            f"{self.kind}: × {self.factor:.3f} a step{pace}; {_share(self.share)} arrives after {self.distance} steps"
+        )
+
+    @property
+    def short(self) -> str:
+        """The same in few words, for legends."""
+        return f"{self.kind}, × {self.factor:.3f} a step" if math.isfinite(self.factor) else self.kind
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON; what is no finite number becomes None."""
