@@ -20,7 +20,7 @@ UNITS = 32  # rows of a field
 TALL = 3.5  # pixels of a row
 LEVELS = 16  # shades of an ink
 LONGEST = 18  # columns of a word
-NARROWEST = 216  # pixels of a field, so that its notes fit above it
+NARROWEST = 274  # pixels of a field, so that its notes fit above it
 SLANTED = 0.62 * 0.7072 * 12  # pixels a letter of a slanted word takes, both ways
 
 
@@ -32,7 +32,7 @@ def draw_svg(picture: GatePicture) -> str:
     overhang = columns(cut(picture.sheets[-1].words[-1], LONGEST)) * SLANTED
     width = max(24 + sum(widths) + 36 * len(widths) + overhang * 0.6, 48 + columns(picture.title) * 11)
     deepest = max(len(sheet.fields) for sheet in picture.sheets)
-    height = top + deepest * (UNITS * TALL + 34) + 30
+    height = top + deepest * (UNITS * TALL + 34) + 48
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
         f'height="{height:.0f}" role="img" aria-label="{_text(f"Gates over time: {picture.title}")}" '
@@ -45,7 +45,7 @@ def draw_svg(picture: GatePicture) -> str:
     for sheet, wide in zip(picture.sheets, widths, strict=True):
         parts += _sheet(sheet, left, top, wide)
         left += wide + 36
-    parts.append(_key(24, height - 22))
+    parts.append(_key(24, height - 42))
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
@@ -93,11 +93,11 @@ def _key(x: float, y: float) -> str:
         f'fill-opacity="{abs(step) / 4}"/>'
         for step in range(-4, 5)
     )
-    words = f"the {UNITS} units whose state changes most; those that keep most on top; C scaled to its largest"
+    words = f"{UNITS} units whose state changes most, sorted by how much they keep"
     return (
         f'<g><text class="muted" x="{x}" y="{y + 9}">−1</text><rect class="empty" x="{x + 22}" y="{y}" width="126" '
         f'height="10"/>{shades}<text class="muted" x="{x + 154}" y="{y + 9}">1</text>'
-        f'<text class="muted" x="{x + 178}" y="{y + 9}">{words}</text></g>'
+        f'<text class="muted" x="{x}" y="{y + 27}">{words}</text></g>'
     )
 
 
