@@ -15,7 +15,8 @@ from harken.data.rows import ParallelBatch, ParallelIds
 from harken.data.tokenizers import Tokenizer
 from harken.data.tokens import PAD
 from harken.errors import UserError
-from harken.models.encoder_decoder import EncoderDecoder
+from harken.models.config import longest_of
+from harken.models.translation_model import TranslationModel
 from harken.nn.loss import smoothed_cross_entropy
 from harken.recipe import Recipe
 from harken.search import greedy_search
@@ -29,7 +30,7 @@ class TranslationTask:
     higher_is_better = True
 
     def __init__(
-        self, recipe: Recipe, corpus: Corpus, model: EncoderDecoder, source: Tokenizer, target: Tokenizer
+        self, recipe: Recipe, corpus: Corpus, model: TranslationModel, source: Tokenizer, target: Tokenizer
     ) -> None:
         self.recipe, self.model = recipe, model
         self.source, self.target = source, target
@@ -111,8 +112,7 @@ def encode_pairs(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer) ->
 
 def longest(recipe: Recipe) -> int | None:
     """The most pieces a sentence may have, its end counted, where positions are learned; None for no limit."""
-    model = recipe.model
-    return model.max_length if model.architecture == "transformer" and model.positions == "learned" else None
+    return longest_of(recipe.model)
 
 
 def refuse_too_long(recipe: Recipe, *parts: ParallelIds) -> None:
