@@ -1,8 +1,8 @@
 """Gates over time: for each gate, candidate and state a field of shades, units downwards, words across.
 
 The units of a layer stand in the same order in all fields, the one that keeps most on top. Where there is no room for
-all, those are shown whose state changes most over the sentence (a mean over many units would be grey everywhere). Values
-below 0 (candidates and states) are laid on in a second, warm ink.
+all, those are shown whose state changes most over the sentence: a mean over many units would be grey everywhere.
+Values below 0 (candidates and states) are laid on in a second, warm ink.
 
 >>> layer = LayerGates("layer 1", "RNN", ["a", "b"], {"hidden": np.array([[0.9, 0.1, 0.0], [0.9, -0.5, 0.1]])})
 >>> sheet_of(layer).fields[0].pick(2)  # not the first unit: it stays as it is

@@ -81,7 +81,9 @@ def cell(options: CellOptions, inputs: int, width: int) -> tuple[int, int]:
 def input_sizes(config: RecurrentStackConfig) -> list[int]:
     """What each layer reads from below."""
     dense = [config.connections == "dense" and depth + 1 >= config.connections_from for depth in range(config.layers)]
-    above = [config.embedding + depth * config.width if dense[depth] else config.width for depth in range(config.layers)]
+    above = [
+        config.embedding + depth * config.width if dense[depth] else config.width for depth in range(config.layers)
+    ]
     return [config.embedding, *above[1:]]
 
 

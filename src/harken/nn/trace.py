@@ -14,7 +14,7 @@ part of the path from inputs to loss; the steps are.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -22,6 +22,7 @@ from torch import Tensor
 
 from harken.nn.cell import Cell, State
 from harken.nn.lengths import Layout
+from harken.nn.noise import Noise
 
 
 @dataclass(frozen=True)
@@ -29,9 +30,16 @@ class Recurrence:
     """How a direction went from step to step, to be gone through again: dh_t/dh_{t-1} (E14) is made from it."""
 
     cell: Cell
+    inputs: Sequence[Tensor]  # for each step W x + b (rows that run, gates x H), held fast
     before: list[State]  # for each step the state it began from, parts (rows that run, H)
-    step: Callable[[int, State], State]  # step t by the definition, of the first rows: state before -> state after
-    reverse: bool
+    noise: Noise
+    reverse: bool = False
+
+    def step(self, time: int, state: State) -> State:
+        """Step t by the definition, of the first rows: a state before it -> the state after it."""
+        rows = state[0].shape[0]
+        new = self.cell.step(self.inputs[time][:rows], state, self.cell.products(), self.noise.mask(rows)).state
+        return tuple(self.noise.zone(part, time, *pair) for part, pair in enumerate(zip(state, new, strict=True)))
 
 
 @dataclass(frozen=True)

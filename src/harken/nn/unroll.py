@@ -60,14 +60,8 @@ def unroll(
         before.reverse()
     if not traced:
         return torch.cat(outputs), _last(state, finished, first), None
-
-    def again(time: int, state: State) -> State:
-        rows = state[0].shape[0]
-        new = cell.step(inputs[time][:rows], state, cell.products(), noise.mask(rows)).state
-        return tuple(noise.zone(part, time, *pair) for part, pair in enumerate(zip(state, new, strict=True)))
-
     steps = {word: [step[word] for step in made] for word in made[0]}
-    trace = DirectionTrace(steps, layout, Recurrence(cell, before, again, reverse))
+    trace = DirectionTrace(steps, layout, Recurrence(cell, inputs, before, noise, reverse))
     return torch.cat(outputs), _last(state, finished, first), trace
 
 
