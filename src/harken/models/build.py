@@ -6,6 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from harken.errors import UserError
+from harken.models.convolutional import Convolutional
+from harken.models.convolutional_decoder import ConvolutionalDecoder
+from harken.models.convolutional_encoder import ConvolutionalEncoder
 from harken.models.decoder import Decoder
 from harken.models.decoder_only import DecoderOnly
 from harken.models.encoder import Encoder
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 ARCHITECTURES: dict[str, type[TranslationModel]] = {
     "transformer": Transformer,
     "recurrent": Seq2Seq,
+    "convolutional": Convolutional,
     "decoder-only": DecoderOnly,
 }
 
@@ -63,6 +67,15 @@ def _transformer_decoder(config: Any) -> Decoder:
     return TransformerDecoder(**_picked(config, "layers", *aligning, *TRANSFORMER), score=config.attention)
 
 
+def _convolutional_encoder(config: Any) -> Encoder:
+    return ConvolutionalEncoder(**_picked(config, *CONVOLUTIONAL), layers=config.encoder_layers or config.layers)
+
+
+def _convolutional_decoder(config: Any) -> Decoder:
+    aligning = ("alignment_layer", "alignment_shift")
+    return ConvolutionalDecoder(**_picked(config, "layers", "attention", *aligning, *CONVOLUTIONAL))
+
+
 def _picked(config: Any, *keys: str) -> dict[str, Any]:
     return {key: getattr(config, key) for key in keys}
 
@@ -70,12 +83,15 @@ def _picked(config: Any, *keys: str) -> dict[str, Any]:
 RECURRENT = ("embedding", "width", "layers", "connections", "connections_from", "dropout", "variational")
 TRANSFORMER = ("width", "heads", "feedforward", "dropout", "attention_dropout", "feedforward_dropout", "norm")
 TRANSFORMER += ("activation", "positions", "max_length", "max_distance", "experts", "experts_active", "balance")
+CONVOLUTIONAL = ("style", "width", "embedding", "kernel", "dropout", "positions", "max_length")
 
 ENCODERS: dict[str, Callable[[Any], Encoder]] = {
     "recurrent": _recurrent_encoder,
     "transformer": _transformer_encoder,
+    "convolutional": _convolutional_encoder,
 }
 DECODERS: dict[str, Callable[[Any], Decoder]] = {
     "recurrent": _recurrent_decoder,
     "transformer": _transformer_decoder,
+    "convolutional": _convolutional_decoder,
 }

@@ -10,11 +10,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from harken.models.config_convolutional import ConvolutionalDecoderConfig, ConvolutionalStackConfig
 from harken.models.config_recurrent import RecurrentDecoderConfig, RecurrentStackConfig
 from harken.models.config_table import DECODER, TiedTable
 from harken.models.config_transformer import TransformerDecoderConfig, TransformerStackConfig
 
-DecoderConfig = Annotated[TransformerDecoderConfig | RecurrentDecoderConfig, Field(discriminator="architecture")]
+DecoderConfig = Annotated[
+    TransformerDecoderConfig | RecurrentDecoderConfig | ConvolutionalDecoderConfig, Field(discriminator="architecture")
+]
 
 
 class TransformerConfig(TransformerStackConfig, TiedTable):
@@ -48,6 +51,27 @@ class RecurrentConfig(RecurrentStackConfig, TiedTable):
         return self
 
 
+class ConvolutionalConfig(ConvolutionalStackConfig, TiedTable):
+    """Convolutional encoder-decoder: ConvS2S or ByteNet (S35)."""
+
+    architecture: Literal["convolutional"] = "convolutional"
+    encoder_layers: int | None = Field(None, ge=1, description="blocks in the encoder, where it differs from `layers`")
+    decoder_layers: int | None = Field(None, ge=1, description="blocks in the decoder, where it differs from `layers`")
+    decoder: DecoderConfig | None = Field(None, description=DECODER)
+
+    @property
+    def decoder_depth(self) -> int:
+        return self.decoder_layers or self.layers
+
+    @model_validator(mode="after")
+    def _kernel_has_a_centre(self) -> ConvolutionalConfig:
+        if self.kernel % 2 == 0:
+            raise ValueError(
+                f"model.kernel {self.kernel} is even; the encoder's is centred on a word, so choose {self.kernel + 1}"
+            )
+        return self
+
+
 class DecoderOnlyConfig(TransformerStackConfig, TiedTable):
     """One stack over source and target, in which the source is a prefix that is seen in both directions."""
 
@@ -63,7 +87,7 @@ class DecoderOnlyConfig(TransformerStackConfig, TiedTable):
         return None if limit is None else limit // 2
 
 
-Architecture = TransformerConfig | RecurrentConfig | DecoderOnlyConfig
+Architecture = TransformerConfig | RecurrentConfig | ConvolutionalConfig | DecoderOnlyConfig
 ModelConfig = Annotated[Architecture, Field(discriminator="architecture")]
 
 

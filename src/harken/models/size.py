@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from harken.models.size_convolutional import convolutional_decoder, convolutional_encoder
 from harken.models.size_recurrent import recurrent_decoder, recurrent_encoder
 from harken.models.size_side import Side
 from harken.models.size_transformer import stack, transformer_decoder, transformer_encoder
@@ -26,8 +27,16 @@ if TYPE_CHECKING:
 
 FLOAT = 4  # bytes
 
-ENCODERS: dict[str, Callable[[Any], Side]] = {"transformer": transformer_encoder, "recurrent": recurrent_encoder}
-DECODERS: dict[str, Callable[[Any], Side]] = {"transformer": transformer_decoder, "recurrent": recurrent_decoder}
+ENCODERS: dict[str, Callable[[Any], Side]] = {
+    "transformer": transformer_encoder,
+    "recurrent": recurrent_encoder,
+    "convolutional": convolutional_encoder,
+}
+DECODERS: dict[str, Callable[[Any], Side]] = {
+    "transformer": transformer_decoder,
+    "recurrent": recurrent_decoder,
+    "convolutional": convolutional_decoder,
+}
 
 
 @dataclass(frozen=True, slots=True)
