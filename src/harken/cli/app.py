@@ -12,6 +12,7 @@ from harken.cli.check import check
 from harken.cli.demo import demo
 from harken.cli.evaluate import evaluate
 from harken.cli.exits import guarded
+from harken.cli.inspect import inspect
 from harken.cli.recipes import recipes
 from harken.cli.train import train
 from harken.cli.translate import translate
@@ -39,6 +40,9 @@ EXAMPLES: dict[Callable[..., None], str] = {
     attention: "harken attention runs/demo 'the black cat sleeps'\n\n"
     "harken attention runs/demo 'the black cat sleeps' --out map.html\n\n"
     "harken attention runs/demo 'the black cat sleeps' --target 'le chat noir dort'",
+    inspect: "harken inspect runs/rnn      (parts, and the largest singular value of the recurrent weights)\n\n"
+    "harken inspect runs/rnn --gates 'the black cat sleeps' --out gates.html\n\n"
+    "harken inspect runs/rnn --gradients --compare runs/attention --out gradients.svg",
     demo: "harken demo\n\nharken demo --out runs/another",
 }
 

@@ -133,8 +133,7 @@ def gates(model: Any, batch: Any, *, words: Words = None, target: str | None = N
     """
     title = "Gates"
     if isinstance(batch, str):
-        title = batch
-        batch, words = _sentence(model, batch, target)
+        batch, words, title = _sentence(model, batch, target)
     network, batch = opened(model, batch)
     network = with_harken_layers(network)
     with still(network), torch.no_grad(), tracing(network) as seen:
@@ -147,8 +146,8 @@ def gates(model: Any, batch: Any, *, words: Words = None, target: str | None = N
     return GateTrace([_layer(one, words, row) for one in seen], title)
 
 
-def _sentence(model: Any, sentence: str, target: str | None) -> tuple[Any, dict[str, list[str]]]:
-    """A translator's batch of one pair, and the pieces that its encoder and its decoder read."""
+def _sentence(model: Any, sentence: str, target: str | None) -> tuple[Any, dict[str, list[str]], str]:
+    """A translator's batch of one pair, the pieces that its encoder and its decoder read, and what to write above."""
     if isinstance(model, nn.Module) or not hasattr(model, "translate"):
         raise UserError(f"a {type(model).__name__} reads no sentences; give it the tensors it is called with")
     if not sentence.strip():
@@ -157,10 +156,11 @@ def _sentence(model: Any, sentence: str, target: str | None) -> tuple[Any, dict[
         target = model.translate(sentence, attention=False).text
     batch = model.batch([(sentence, target)])
     source, read = batch.source[0].tolist(), batch.target_input[0].tolist()
-    return batch, {
+    words = {
         "encoder": [*model.source.pieces(source[:-1]), ENDS[1]],
         "decoder": [ENDS[0], *model.target.pieces(read[1:])],
     }
+    return batch, words, f"{sentence} → {target}"
 
 
 def _layer(seen: Seen, words: Words, row: int) -> LayerGates:
