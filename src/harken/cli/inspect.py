@@ -56,7 +56,7 @@ def inspect(
         for folder in compare or []:
             others[str(folder)] = load(folder)
             _refuse_without_recurrence(folder, others[str(folder)].model, "gradients through time", "a sentence")
-        _show_gradients({str(model): translator, **others}, pairs[:sentences], out, as_json)
+        _show_gradients(_short_names({str(model): translator, **others}), pairs[:sentences], out, as_json)
     else:
         _show_summary(model, translator.model, as_json)
 
@@ -123,6 +123,12 @@ def _show_gradients(translators: dict[str, Any], pairs: Any, out: Path | None, a
         print()
         for name, flow in flows.items():
             print(f"{name}: {flow.verdict}")
+
+
+def _short_names(folders: dict[str, Any]) -> dict[str, Any]:
+    """By the last part of the path where that tells them apart."""
+    short = {Path(name).resolve().name: value for name, value in folders.items()}
+    return short if len(short) == len(folders) else folders
 
 
 def _show(picture: Picture, shown: dict[str, Any], out: Path | None, as_json: bool) -> None:

@@ -38,9 +38,9 @@ class FlowPicture(Picture):
         self.flows = dict(flows)
         self.title = title or "How far gradients travel"
 
-    def chart(self) -> Chart:
-        """The states: C where there is one, and h."""
-        return self._chart(self.title, [Panel(name, _states(list(flow))) for name, flow in self.flows.items()])
+    def chart(self, few: int = FEW) -> Chart:
+        """The states: C where there is one, and h beside it in models of at most `few` layers."""
+        return self._chart(self.title, [Panel(name, _states(list(flow), few)) for name, flow in self.flows.items()])
 
     def gate_chart(self) -> Chart | None:
         """The gates and candidates, a panel for each layer; None where there are none."""
@@ -82,7 +82,7 @@ class FlowPicture(Picture):
         table = [
             Text(line, style="bold" if color and not number else "") for number, line in enumerate(self._table(width))
         ]
-        return [*lines(self.chart(), width, color), Text(), *table]
+        return [*lines(self.chart(few=1), width, color), Text(), *table]
 
     def _table(self, width: int) -> list[str]:
         headings, rows = self.rows()
@@ -113,7 +113,7 @@ class FlowPicture(Picture):
         return page(self)
 
 
-def _states(layers: Sequence[LayerFlow]) -> list[Line]:
+def _states(layers: Sequence[LayerFlow], few: int) -> list[Line]:
     lines = []
     for number, layer in enumerate(layers):
         verdict = layer.verdict
@@ -121,7 +121,7 @@ def _states(layers: Sequence[LayerFlow]) -> list[Line]:
         lines.append(
             Line(f"{layer.name}, {symbol[layer.carrier]}", layer.curve(layer.carrier).tolist(), verdict.short, number)
         )
-        if layer.carrier == "cell" and len(layers) <= FEW:
+        if layer.carrier == "cell" and len(layers) <= few:
             lines.append(Line(f"{layer.name}, h", layer.curve("hidden").tolist(), "", number, dashed=True))
     return lines
 

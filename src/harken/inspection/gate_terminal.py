@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 LINES = 4  # of units of a gate
 LABEL = 17  # columns for its name and notes
-WIDEST = 9  # columns of a step
+WIDEST = 13  # columns of a step
 TALLEST = 12  # letters of a word that is written downwards
 ABOVE, BELOW = "·░▒▓█", "·-=≡#"
 
