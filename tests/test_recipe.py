@@ -41,13 +41,15 @@ def test_the_recipes_that_ship_load_and_say_what_they_are() -> None:
         "multi30k-attention",
         "multi30k-transformer",
         "phrasebook-attention",
+        "phrasebook-convolutional",
         "phrasebook-rnn",
         "phrasebook-transformer",
     ]
     for name in recipe_names():
         recipe = load_recipe(name, MULTI30K if name.startswith("multi30k") else [])
         assert recipe.source == name
-        assert recipe.model.architecture == ("transformer" if name.endswith("transformer") else "recurrent")
+        kind = name.partition("-")[2]
+        assert recipe.model.architecture == (kind if kind in ("transformer", "convolutional") else "recurrent")
         assert recipe_text(name).startswith(f"# {describe(name)}\n")
         assert 20 < len(describe(name)) < 120
     assert load_recipe("phrasebook-rnn").model.attention == "none"

@@ -227,10 +227,14 @@ def _optional(cls: type[BaseModel], key: str) -> bool:
 def _read_none(section: Any, classes: Sequence[type[BaseModel]]) -> Any:
     if not isinstance(section, Mapping):
         return section
-    return {
-        key: None if value == "none" and any(_optional(cls, key) for cls in classes) else value
-        for key, value in section.items()
-    }
+    values = {}
+    for key, value in section.items():
+        inside = [
+            found for cls in classes if key in cls.model_fields for found in _classes(cls.model_fields[key].annotation)
+        ]
+        empty = value == "none" and any(_optional(cls, key) for cls in classes)
+        values[key] = None if empty else _read_none(value, inside)
+    return values
 
 
 def _dump(section: BaseModel) -> dict[str, Any]:

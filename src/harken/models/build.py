@@ -39,10 +39,11 @@ def build_model(config: Architecture, source_size: int, target_size: int) -> Tra
         UserError: words that do not go together.
     """
     try:
-        if getattr(config, "decoder", None) is None:
+        table = getattr(config, "decoder", None)
+        if table is None:
             options = config.model_dump(exclude={"architecture", "decoder"})
             return ARCHITECTURES[config.architecture](source_size, target_size, **options)
-        encoder, decoder = ENCODERS[config.architecture](config), DECODERS[config.decoder.architecture](config.decoder)
+        encoder, decoder = ENCODERS[config.architecture](config), DECODERS[table.architecture](table)
         return EncoderDecoder(source_size, target_size, encoder, decoder, config.tied)
     except ValueError as problem:
         raise UserError(f"model: {problem}") from problem
@@ -81,8 +82,10 @@ def _picked(config: Any, *keys: str) -> dict[str, Any]:
 
 
 RECURRENT = ("embedding", "width", "layers", "connections", "connections_from", "dropout", "variational")
-TRANSFORMER = ("width", "heads", "feedforward", "dropout", "attention_dropout", "feedforward_dropout", "norm")
-TRANSFORMER += ("activation", "positions", "max_length", "max_distance", "experts", "experts_active", "balance")
+TRANSFORMER = (
+    *("width", "heads", "feedforward", "dropout", "attention_dropout", "feedforward_dropout", "norm", "activation"),
+    *("positions", "max_length", "max_distance", "experts", "experts_active", "balance"),
+)
 CONVOLUTIONAL = ("style", "width", "embedding", "kernel", "dropout", "positions", "max_length")
 
 ENCODERS: dict[str, Callable[[Any], Encoder]] = {

@@ -21,10 +21,10 @@ class ConvolutionalStackConfig(ModelTable):
     embedding: int = Field(256, ge=2, description="E, the width of embeddings, of the memory, and of attention")
     width: int = Field(256, ge=2, description="D, the width of the blocks; inside, bytenet's are half as wide")
     kernel: int = Field(3, ge=1, description="words that a convolution sees; odd in an encoder, where it is centred")
-    attention: Literal["dot", "none"] | None = Field(
-        None,
+    attention: Literal["style", "dot", "none"] = Field(
+        "style",
         description="how the decoder reads the source: attention in every layer, or (bytenet alone) at the position it "
-        "writes at; where not given, as in the paper of the style",
+        "writes at; style: as its paper has it",
     )
     dropout: float = Field(
         0.1, ge=0, lt=1, description="share zeroed on embeddings, in every block and before the output"
@@ -45,7 +45,7 @@ class ConvolutionalStackConfig(ModelTable):
     @property
     def attends(self) -> bool:
         """Whether the decoder looks at the source by attention."""
-        return (self.attention or ("dot" if self.style == "convs2s" else "none")) != "none"
+        return self.attention == "dot" or (self.attention == "style" and self.style == "convs2s")
 
     @property
     def decoder_depth(self) -> int:

@@ -27,7 +27,7 @@ class Convolutional(EncoderDecoder):
         embedding: int = 256,
         width: int = 256,
         kernel: int = 3,
-        attention: str | None = None,
+        attention: str = "style",
         dropout: float = 0.1,
         positions: str = "learned",
         max_length: int = 512,

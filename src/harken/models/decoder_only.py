@@ -80,7 +80,7 @@ class DecoderOnly(TranslationModel):
 
     def start(self, source: Tensor, lengths: Tensor | None, balance: Balance | None = None) -> PrefixState:
         """Read the sources, in both directions."""
-        batch, size = source.shape
+        size = source.shape[1]
         shift = None if lengths is None else size - lengths
         state = PrefixState([], shift, size)
         visible = state.visible()

@@ -2,6 +2,7 @@
 
 source ids -> embeddings -> encoder -> memory -> (a linear map where widths differ) -> decoder -> output layer
 
+>>> import torch
 >>> from harken.models.recurrent_decoder import RecurrentDecoder
 >>> from harken.models.transformer_encoder import TransformerEncoder
 >>> encoder = TransformerEncoder(width=8, heads=2, feedforward=16, layers=1)
@@ -15,7 +16,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from harken.models.decoder import Decoder, State
@@ -44,7 +44,8 @@ class EncoderDecoder(TranslationModel):
             tied,
             decoder.output_bias,
         )
-        self.encoder, self.decoder = encoder, decoder
+        self.encoder: Encoder = encoder
+        self.decoder: Decoder = decoder
         same = encoder.width == decoder.memory_width
         self.join = None if same else nn.Linear(encoder.width, decoder.memory_width)
         self.alignment_shift = decoder.alignment_shift
@@ -75,12 +76,13 @@ class EncoderDecoder(TranslationModel):
         self, source: Tensor, lengths: Tensor | None, target: Tensor, real: Tensor
     ) -> tuple[Tensor, Tensor]:
         """The same, and how unevenly experts were used on both sides, each by its weight."""
-        sides = {self.encoder: Balance(), self.decoder: Balance(real)}
-        asked = {side: {"balance": found} if side.balance else {} for side, found in sides.items()}
-        memory = self._joined(self.encoder(self.source_embedding(source), lengths, **asked[self.encoder]))
-        hidden = self.decoder(self.target_embedding(target), memory, **asked[self.decoder])
-        uneven = sum(side.balance * found.total() for side, found in sides.items() if side.balance)
-        return self.narrow(hidden), torch.as_tensor(uneven, device=hidden.device)
+        reading, writing = Balance(), Balance(real)
+        to_encoder = {"balance": reading} if self.encoder.balance else {}
+        to_decoder = {"balance": writing} if self.decoder.balance else {}
+        memory = self._joined(self.encoder(self.source_embedding(source), lengths, **to_encoder))
+        hidden = self.narrow(self.decoder(self.target_embedding(target), memory, **to_decoder))
+        uneven = self.encoder.balance * reading.total() + self.decoder.balance * writing.total()
+        return hidden, uneven.to(hidden.device)
 
     def alignment(self, weights: Tensor) -> Tensor:
         """(B, L, N, T, S) -> (B, T, S), as the decoder reads it."""

@@ -1,9 +1,9 @@
 """One layer of a recurrent decoder while it reads one target: what stays the same at all steps is made once.
 
 W x = W_token y + W_rest r: the token's half is made for all steps at once, the rest (what the decoder feeds itself,
-what comes from the layer below) step by step. Products of all steps make one weight gradient (`harken.kernels.deferred`).
-A plain LSTM adds what comes from its input and from its state, so both are one product; every other cell, and every
-layer that is traced, goes through its own `step`.
+what comes from the layer below) step by step. Products of all steps make one weight gradient
+(`harken.kernels.deferred`). A plain LSTM adds what comes from its input and from its state, so both are one product;
+every other cell, and every layer that is traced, goes through its own `step`.
 """
 
 from __future__ import annotations
