@@ -14,18 +14,21 @@ from harken.inspection.words import columns, cut, printable
 LETTER = 6.9  # the width of a letter of 12 pixels, on the safe side
 TALL = 230  # pixels of a panel
 GAP = 34
+ACROSS = 3  # panels side by side; more go below
 LEFT, TOP = 74, 92
 
 
 def draw_svg(chart: Chart) -> str:
     """A complete SVG document."""
-    wide = 520 if len(chart.panels) == 1 else 340 if len(chart.panels) == 2 else 270
+    across = min(len(chart.panels), ACROSS)
+    wide = 520 if across == 1 else 340 if across == 2 else 270
     legend = 22 * max((len(panel.lines) for panel in chart.panels), default=0)
     texts = [_legend_text(line) for panel in chart.panels for line in panel.lines]
     longest = max((columns(text) for text in texts), default=0) * LETTER + 44
     wide = max(wide, round(longest)) if len(chart.panels) > 1 else wide
-    width = max(LEFT + len(chart.panels) * (wide + GAP) + 6, 48 + columns(chart.title) * 11, LEFT + longest + 24)
-    height = TOP + TALL + 52 + legend + 16
+    width = max(LEFT + across * (wide + GAP) + 6, 48 + columns(chart.title) * 11, LEFT + longest + 24)
+    down = TALL + 52 + legend + 34  # from one row of panels to the next
+    height = TOP + -(-len(chart.panels) // ACROSS) * down - 18
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
         f'height="{height:.0f}" role="img" aria-label="{_text(chart.title)}" class="harken-chart">',
@@ -35,40 +38,40 @@ def draw_svg(chart: Chart) -> str:
         f'<text class="muted" x="24" y="58">{_text(chart.y_label)}</text>',
     ]
     for number, panel in enumerate(chart.panels):
-        parts += _panel(chart, panel, LEFT + number * (wide + GAP), wide, first=number == 0)
+        row, column = divmod(number, ACROSS)
+        place = f'<g transform="translate({LEFT + column * (wide + GAP)} {row * down})">'
+        parts += [place, *_panel(chart, panel, wide, first=column == 0), "</g>"]
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def _panel(chart: Chart, panel: Panel, left: float, wide: float, first: bool) -> list[str]:
-    parts = [f'<text class="name" x="{left:.1f}" y="{TOP - 12}">{_text(panel.title)}</text>'] if panel.title else []
+def _panel(chart: Chart, panel: Panel, wide: float, first: bool) -> list[str]:
+    parts = [f'<text class="name" y="{TOP - 12}">{_text(panel.title)}</text>'] if panel.title else []
     low, high = chart.decades
     for tick in chart.ticks():
         y = TOP + TALL * (1 - (tick - low) / (high - low))
-        parts.append(f'<path class="rule" d="M{left:.1f} {y:.1f}h{wide}"/>')
+        parts.append(f'<path class="rule" d="M0 {y:.1f}h{wide}"/>')
         if first:
-            parts.append(f'<text class="tick end" x="{left - 8:.1f}" y="{y + 4:.1f}">{power_of_ten(tick)}</text>')
+            parts.append(f'<text class="tick end" x="-8" y="{y + 4:.1f}">{power_of_ten(tick)}</text>')
     for distance in chart.distances():
-        x = left + wide * distance / chart.reach
+        x = wide * distance / chart.reach
         parts.append(f'<text class="tick middle" x="{x:.1f}" y="{TOP + TALL + 18}">{distance}</text>')
-    parts.append(f'<path class="axis" d="M{left:.1f} {TOP + TALL}h{wide}"/>')
-    parts.append(
-        f'<text class="muted middle" x="{left + wide / 2:.1f}" y="{TOP + TALL + 38}">{_text(chart.x_label)}</text>'
-    )
+    parts.append(f'<path class="axis" d="M0 {TOP + TALL}h{wide}"/>')
+    parts.append(f'<text class="muted middle" x="{wide / 2:.1f}" y="{TOP + TALL + 38}">{_text(chart.x_label)}</text>')
     for line in panel.lines:
-        parts.append(_line(chart, line, left, wide))
+        parts.append(_line(chart, line, wide))
     for row, line in enumerate(panel.lines):
         y = TOP + TALL + 64 + 22 * row
         dash = ' stroke-dasharray="5 3"' if line.dashed else ""
-        parts.append(f'<path class="line s{_colour(line)}"{dash} d="M{left:.1f} {y - 4:.1f}h24"/>')
+        parts.append(f'<path class="line s{_colour(line)}"{dash} d="M0 {y - 4}h24"/>')
         note = f'<tspan class="muted" dx="8">{_text(line.note)}</tspan>' if line.note else ""
         label = _text(cut(line.label, 60))
-        parts.append(f'<text class="label" x="{left + 32:.1f}" y="{y:.1f}">{label}{note}</text>')
+        parts.append(f'<text class="label" x="32" y="{y}">{label}{note}</text>')
     return parts
 
 
-def _line(chart: Chart, line: Line, left: float, wide: float) -> str:
+def _line(chart: Chart, line: Line, wide: float) -> str:
     points = [
-        (left + wide * distance / chart.reach, TOP + TALL * (1 - chart.height(float(value))), float(value))
+        (wide * distance / chart.reach, TOP + TALL * (1 - chart.height(float(value))), float(value))
         for distance, value in enumerate(line.values)
     ]
     path, gap = "", True

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 SHUT, OPEN = 0.1, 0.9  # a gate below the one or above the other is saturated
 GATES = ("input", "forget", "output", "reset", "update")  # these lie between 0 and 1
 ENDS = ("<s>", "</s>")  # how the begin and the end of a sentence are written on an axis
+JOINED = "￭"  # the mark of harken.data.tokenizers_word: nice to have for a decoder, not for an axis
 Words = Sequence[str] | Mapping[str, Sequence[str]] | None
 
 
@@ -157,10 +158,14 @@ def _sentence(model: Any, sentence: str, target: str | None) -> tuple[Any, dict[
     batch = model.batch([(sentence, target)])
     source, read = batch.source[0].tolist(), batch.target_input[0].tolist()
     words = {
-        "encoder": [*model.source.pieces(source[:-1]), ENDS[1]],
-        "decoder": [ENDS[0], *model.target.pieces(read[1:])],
+        "encoder": [*_pieces(model.source, source[:-1]), ENDS[1]],
+        "decoder": [ENDS[0], *_pieces(model.target, read[1:])],
     }
     return batch, words, f"{sentence} → {target}"
+
+
+def _pieces(tokenizer: Any, ids: list[int]) -> list[str]:
+    return [piece.replace(JOINED, "") or piece for piece in tokenizer.pieces(ids)]
 
 
 def _layer(seen: Seen, words: Words, row: int) -> LayerGates:
