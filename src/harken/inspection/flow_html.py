@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MEANINGS = {
     "× a step": "what one step back does to the gradient, by a line fitted to its logarithm",
     "half-life": "steps in which it halves, or doubles where it grows",
-    "left": "share of the gradient that is left at the longest distance, by that line",
+    "arrives": "share of the gradient that arrives at the longest distance, by that line",
     "max σ(U)": "largest singular value of the recurrent weights, all gates together",
     "max σ(J)": "largest singular value of the step's Jacobian, mean over the steps looked at; an LSTM's of (h, C)",
     "growth": "the product of all steps' Jacobians, its largest singular value as a factor a step",

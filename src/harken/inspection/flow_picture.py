@@ -59,7 +59,7 @@ class FlowPicture(Picture):
 
     def rows(self) -> tuple[list[str], list[list[str]]]:
         """Headings, and one row for each layer: what the verdict rests on."""
-        headings = ["layer", "cell", "verdict", "× a step", "half-life", "left", "max σ(U)", "max σ(J)", "growth"]
+        headings = ["layer", "cell", "verdict", "× a step", "half-life", "arrives", "max σ(U)", "max σ(J)", "growth"]
         named = len(self.flows) > 1
         rows = [
             [f"{name}: {layer.name}" if named else layer.name, *_numbers(layer)]
