@@ -50,9 +50,8 @@ def _panel(chart: Chart, panel: Panel, width: int, color: bool, height: int) -> 
         sign = (SIGNS[number % len(SIGNS)], style_of(line) if color else None)
         for column, value in _columns(line, chart.reach, across):
             grid[round((1 - chart.height(value)) * (height - 1))][column] = sign
-    title = Text(panel.title, style="bold" if color else "").append(
-        f"   {chart.y_label}" if panel.title else chart.y_label
-    )
+    title = Text().append(panel.title, "bold" if color else None)
+    title.append(f"{'   ' if panel.title else ''}{chart.y_label}", "dim" if color else None)
     drawn = [title if columns(title.plain) <= width else Text(cut(title.plain, width))]
     for row, cells in enumerate(grid):
         edge = "┼" if row == height - 1 else "┤" if row in rows else "│"

@@ -59,13 +59,13 @@ def _part(sheet: Sheet, start: int, end: int, room: int, color: bool) -> list[Te
 
 def _field(field: Field, start: int, end: int, step: int, color: bool) -> list[Text]:
     rows = field.pick(2 * LINES if color else LINES)[:, start:end]
-    head = Text(fill(field.name, LABEL), style="bold" if color else "")
+    head = Text().append(fill(field.name, LABEL), "bold" if color else None)
     if step >= 4:
-        head.append("".join(fill(_number(value), step) for value in field.means()[start:end]), "not bold")
+        head.append("".join(fill(_number(value), step) for value in field.means()[start:end]))
     drawn = [head]
     for number in range(LINES):
         note = field.notes[number] if number < len(field.notes) else ""
-        line = Text(fill(f"  {note}", LABEL), style="dim" if color else "")
+        line = Text().append(fill(f"  {note}", LABEL), "dim" if color else None)
         if color:
             pair = rows[2 * number : 2 * number + 2]
             for values in pair.T if len(pair) else []:

@@ -33,7 +33,7 @@ EXACT = 128  # states up to this width have their whole Jacobian written out
 ROWS = 4  # of a batch, its longest, are looked at
 LONGEST = 256  # steps, those nearest to the end, that growth goes through
 ITERATIONS = 60
-TOLERANCE = 1e-7  # relative change at which the iteration ends
+TOLERANCE = 1e-5  # relative change at which the iteration ends
 Change = Callable[[Tensor], Tensor]
 
 
