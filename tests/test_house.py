@@ -18,7 +18,7 @@ ALLOWED = {
     "data": {"errors"},
     "search": {"data", "errors"},
     "metrics": {"data", "errors"},
-    "inspection": {"errors"},
+    "inspection": {"nn", "errors"},
     "tasks": {"data", "models", "nn", "search", "metrics", "inspection", "training", "recipe", "errors"},
 }
 

@@ -90,7 +90,7 @@ def train(kind: str, pairs: int, steps: int, tests: int, seed: int) -> dict[str,
     """BLEU and share of right words by length, of a model trained from a recipe."""
     from harken.api import train as train_recipe
     from harken.metrics import corpus_bleu
-    from harken.recipe import Recipe
+    from harken.tasks.translate.recipe import TranslateRecipe
 
     draw = random.Random(seed)
     with tempfile.TemporaryDirectory() as place:
@@ -98,7 +98,7 @@ def train(kind: str, pairs: int, steps: int, tests: int, seed: int) -> dict[str,
         sources, targets = zip(*sentences(pairs, (SHORTEST, LONGEST), draw), strict=True)
         (folder / "train.source").write_text("\n".join(sources) + "\n", encoding="utf-8")
         (folder / "train.target").write_text("\n".join(targets) + "\n", encoding="utf-8")
-        told = Recipe.model_validate(recipe(kind, folder, steps, seed))
+        told = TranslateRecipe.model_validate(recipe(kind, folder, steps, seed))
         model = train_recipe(told, folder / "model", progress=False)
         found: dict[str, Any] = {"bleu": [], "words": []}
         for length in LENGTHS:

@@ -41,7 +41,7 @@ from harken.nn.dropout import Dropout, VariationalDropout
 from harken.nn.lengths import Layout
 from harken.nn.noise import draw_noise
 from harken.nn.scores import SCORES, AdditiveScore
-from harken.nn.trace import DirectionTrace, Trace
+from harken.nn.trace import DirectionTrace, Recurrence, Trace
 
 
 @dataclass
@@ -158,7 +158,7 @@ class RecurrentDecoder(Decoder):
             hidden.append(now)
             attention.append(weights)
             made.append(seen)
-        traced = _trace(made, Layout.of(None, batch, time)) if trace else None
+        traced = _trace(made, run.layers, Layout.of(None, batch, time)) if trace else None
         return torch.stack(hidden, 1), attention, traced
 
     def _pass(self, state: RecurrentState, time: int, deferred: bool, joined: bool) -> Pass:
@@ -217,10 +217,11 @@ class RecurrentDecoder(Decoder):
         return self.dropout(values)
 
 
-def _trace(made: list[list[Step]], layout: Layout) -> Trace:
+def _trace(made: list[list[Step]], passes: list[LayerPass], layout: Layout) -> Trace:
     """Of T times L steps."""
     layers = []
-    for depth in range(len(made[0])):
+    for depth, run in enumerate(passes):
         steps = [{**one[depth].gates, **dict(zip(("hidden", "cell"), one[depth].state, strict=False))} for one in made]
-        layers.append([DirectionTrace({word: [step[word] for step in steps] for word in steps[0]}, layout)])
+        words = {word: [step[word] for step in steps] for word in steps[0]}
+        layers.append([DirectionTrace(words, layout, Recurrence(run.cell, run.inputs, run.before, run.noise))])
     return Trace(layers)

@@ -39,6 +39,8 @@ class LayerPass:
 
     def __init__(self, cell: Cell, tokens: int, noise: Noise, deferred: bool, joined: bool) -> None:
         self.cell, self.noise = cell, noise
+        self.inputs: list[Tensor] = []  # what each step made of its input, and the state it began from
+        self.before: list[State] = []
         self.constant = cell.constant()
         self.token_weight, rest = cell.weight_ih[:, :tokens], cell.weight_ih[:, tokens:]
         self.joined: Product | None = None
@@ -58,7 +60,9 @@ class LayerPass:
         if self.joined is not None:
             gates = self.joined(state[0] if rest is None else torch.cat((rest, state[0]), -1))
             return Step(lstm_gates(self._with_biases(gates, token), state[1]), {})
-        made = self.cell.step(self._from_input(token, rest), state, self.products, self.noise.mask(state[0].shape[0]))
+        self.inputs.append(self._from_input(token, rest))
+        self.before.append(state)
+        made = self.cell.step(self.inputs[-1], state, self.products, self.noise.mask(state[0].shape[0]))
         pairs = enumerate(zip(state, made.state, strict=True))
         return Step(tuple(self.noise.zone(part, time, *pair) for part, pair in pairs), made.gates)
 
