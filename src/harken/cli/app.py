@@ -13,6 +13,7 @@ from harken.cli.demo import demo
 from harken.cli.evaluate import evaluate
 from harken.cli.exits import guarded
 from harken.cli.inspect import inspect
+from harken.cli.ladder import ladder
 from harken.cli.recipes import recipes
 from harken.cli.train import train
 from harken.cli.translate import translate
@@ -43,6 +44,8 @@ EXAMPLES: dict[Callable[..., None], str] = {
     inspect: "harken inspect runs/rnn      (parts, and the largest singular value of the recurrent weights)\n\n"
     "harken inspect runs/rnn --gates 'the black cat sleeps' --out gates.html\n\n"
     "harken inspect runs/rnn --gradients --compare runs/attention --out gradients.svg",
+    ladder: "harken ladder phrasebook-transformer --out runs/ladder      (all rungs, each with the recipe's budget)\n\n"
+    "harken ladder my.toml --out runs/ladder --rungs lstm,attention,transformer --set train.max_minutes=3",
     demo: "harken demo\n\nharken demo --out runs/another",
 }
 

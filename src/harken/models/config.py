@@ -6,7 +6,7 @@ the decoder.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -20,27 +20,50 @@ DecoderConfig = Annotated[
 ]
 
 
-class TransformerConfig(TransformerStackConfig, TiedTable):
+class EncoderDecoderTable(TiedTable):
+    """`[model]` of two sides, of which `[model.decoder]` may change the second."""
+
+    decoder: DecoderConfig | None = Field(None, description=DECODER)
+
+    @property
+    def title(self) -> str:
+        return f"{self.architecture} with {self.decoder.architecture} decoder" if self.decoder else self.architecture
+
+    @model_validator(mode="after")
+    def _widths_can_be_tied(self) -> EncoderDecoderTable:
+        if self.tied == "all" and self.decoder is not None and _reads(self) != _reads(self.decoder):
+            raise ValueError(
+                f'model.tied is "all", but the encoder reads embeddings of width {_reads(self)} and the decoder of '
+                f'{_reads(self.decoder)}: make them equal, or set model.tied = "output"'
+            )
+        return self
+
+
+def _reads(table: Any) -> int:
+    """The width of the embeddings a side reads."""
+    width: int = getattr(table, "embedding", table.width)
+    return width
+
+
+class TransformerConfig(EncoderDecoderTable, TransformerStackConfig):
     """The encoder-decoder of "Attention Is All You Need" (S27)."""
 
     architecture: Literal["transformer"] = "transformer"
     encoder_layers: int | None = Field(None, ge=1, description="blocks in the encoder, where it differs from `layers`")
     decoder_layers: int | None = Field(None, ge=1, description="blocks in the decoder, where it differs from `layers`")
-    decoder: DecoderConfig | None = Field(None, description=DECODER)
 
     @property
     def decoder_depth(self) -> int:
         return self.decoder_layers or self.layers
 
 
-class RecurrentConfig(RecurrentStackConfig, TiedTable):
+class RecurrentConfig(EncoderDecoderTable, RecurrentStackConfig):
     """Recurrent encoder-decoder (S17), with attention (S19) or without; deep ones as in Wu et al. (2016) (S35)."""
 
     architecture: Literal["recurrent"] = "recurrent"
     bidirectional: bool | Literal["first"] = Field(
         True, description="read the source in both directions, in every layer or in the first alone"
     )
-    decoder: DecoderConfig | None = Field(None, description=DECODER)
 
     @model_validator(mode="after")
     def _width_splits(self) -> RecurrentConfig:
@@ -51,13 +74,12 @@ class RecurrentConfig(RecurrentStackConfig, TiedTable):
         return self
 
 
-class ConvolutionalConfig(ConvolutionalStackConfig, TiedTable):
+class ConvolutionalConfig(EncoderDecoderTable, ConvolutionalStackConfig):
     """Convolutional encoder-decoder: ConvS2S or ByteNet (S35)."""
 
     architecture: Literal["convolutional"] = "convolutional"
     encoder_layers: int | None = Field(None, ge=1, description="blocks in the encoder, where it differs from `layers`")
     decoder_layers: int | None = Field(None, ge=1, description="blocks in the decoder, where it differs from `layers`")
-    decoder: DecoderConfig | None = Field(None, description=DECODER)
 
     @property
     def decoder_depth(self) -> int:
@@ -72,7 +94,7 @@ class ConvolutionalConfig(ConvolutionalStackConfig, TiedTable):
         return self
 
 
-class DecoderOnlyConfig(TransformerStackConfig, TiedTable):
+class DecoderOnlyConfig(TiedTable, TransformerStackConfig):
     """One stack over source and target, in which the source is a prefix that is seen in both directions."""
 
     architecture: Literal["decoder-only"] = "decoder-only"
@@ -80,6 +102,12 @@ class DecoderOnlyConfig(TransformerStackConfig, TiedTable):
     max_length: int = Field(
         512, ge=32, description="with learned positions: pieces of source and target together, ends counted"
     )
+
+    @model_validator(mode="after")
+    def _no_trees_here(self) -> DecoderOnlyConfig:
+        if self.positions == "dependency":
+            raise ValueError('model.positions is "dependency", which needs an encoder: take architecture "transformer"')
+        return self
 
     @property
     def longest(self) -> int | None:

@@ -22,6 +22,11 @@ class ModelTable(BaseModel):
     architecture: str
 
     @property
+    def title(self) -> str:
+        """The network in a few words."""
+        return self.architecture
+
+    @property
     def longest(self) -> int | None:
         """The most pieces a sentence may have, its end counted; None where there is no limit."""
         return None
