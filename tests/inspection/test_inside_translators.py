@@ -80,6 +80,15 @@ def test_a_recurrent_decoder_on_a_transformers_encoder() -> None:
     assert [layer.name for layer in gradient_flow(model, batch_of(PAIRS))] == ["decoder"]
 
 
+@pytest.mark.parametrize(("attention", "kind"), [("additive", "direct"), ("none", "healthy")])
+def test_an_encoder_that_is_attended_to_is_reached_directly(attention: str, kind: str) -> None:
+    pairs = [([4, 5, 6, 7, 8, 9], [4, 5, 6, 7])]
+    flow = gradient_flow(network(attention=attention, cell="rnn"), batch_of(pairs))
+    found = [layer.verdict.kind == "direct" for layer in flow]
+    assert found == [kind == "direct"] * 4 + [False] * 2
+    assert ("attention takes the loss" in flow[0].verdict.sentence) is (kind == "direct")
+
+
 def test_a_transformer_has_none() -> None:
     with pytest.raises(UserError, match="harken attention"):
         gradient_flow(Transformer(12, 12, layers=1, width=8, heads=2, feedforward=8), batch_of(PAIRS))

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from harken.errors import UserError
 from harken.inspection.jacobian import Jacobians, jacobians
-from harken.inspection.running import Loss, opened, run
+from harken.inspection.running import Loss, looks_everywhere, opened, run
 from harken.inspection.spectra import recurrent_norms
 from harken.inspection.tracing import Seen, still, tracing, with_harken_layers
 from harken.inspection.verdict import KINDS, Verdict, judge
@@ -45,6 +45,7 @@ class LayerFlow:
     reverse: bool
     weights: dict[str, float]  # largest singular value of each recurrent matrix, as a whole and gate by gate
     jacobians: Jacobians | None
+    direct: bool = False  # an encoder whose every step the decoder attends to
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -76,7 +77,7 @@ class LayerFlow:
 
     def judge(self, word: str | None = None) -> Verdict:
         """What becomes of the gradient at h, C or a gate on its way back."""
-        return judge(self.curve(word or self.carrier))
+        return judge(self.curve(word or self.carrier), self.direct)
 
     @property
     def verdict(self) -> Verdict:
@@ -193,12 +194,13 @@ def gradient_flow(
     if not found.requires_grad:
         raise UserError("the loss does not depend on any weight, so there are no gradients; give another loss=")
     gradients = iter(torch.autograd.grad(found, tensors, allow_unused=True))
-    layers = [_layer(one, gradients, sampled) for one in seen]
+    attended = looks_everywhere(network, batch)
+    layers = [_layer(one, gradients, sampled, attended and one.module.startswith("encoder")) for one in seen]
     name = loss if isinstance(loss, str) else getattr(loss, "__name__", "a function") if loss else "last"
     return GradientFlow(layers, found.item(), name)
 
 
-def _layer(seen: Seen, gradients: Iterator[Tensor | None], sampled: int) -> LayerFlow:
+def _layer(seen: Seen, gradients: Iterator[Tensor | None], sampled: int, direct: bool) -> LayerFlow:
     trace, norms = seen.trace, {}
     reverse = bool(trace.recurrence and trace.recurrence.reverse)
     for word, steps in trace.steps.items():
@@ -215,6 +217,7 @@ def _layer(seen: Seen, gradients: Iterator[Tensor | None], sampled: int) -> Laye
         reverse,
         {} if cell is None else recurrent_norms(cell),
         jacobians(trace, sampled) if sampled else None,
+        direct,
     )
 
 

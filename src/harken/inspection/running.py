@@ -69,6 +69,15 @@ def run(model: nn.Module, batch: Any, loss: Loss | None = None, lengths: Tensor 
     return found.reshape(())
 
 
+def looks_everywhere(model: Any, batch: Any) -> bool:
+    """Whether a translator's decoder attends, so that the loss reaches every step of the encoder directly."""
+    if not (hasattr(batch, "target_input") and hasattr(model, "attention")):
+        return False
+    with torch.no_grad():
+        batch = batch.to(next(model.parameters()).device)
+        return model.attention(batch.source, batch.source_lengths, batch.target_input) is not None
+
+
 def _arguments(batch: Any) -> tuple[Any, ...]:
     return () if isinstance(batch, dict) else tuple(batch) if isinstance(batch, list | tuple) else (batch,)
 

@@ -7,6 +7,7 @@ vanishing     share < 1/20      less than a twentieth arrives at the far end
 exploding     share > 20, or a gradient that is no number
 healthy       in between
 unclear       fewer than 4 distances: too short to say
+direct        the loss looks at every step past the recurrence, as attention does: distance says nothing about E14
 
 Half-life is the number of steps in which the gradient halves (or, exploding, doubles): log 2 / |s|.
 After Pascanu et al. (2013), "On the difficulty of training recurrent neural networks".
@@ -28,7 +29,7 @@ import numpy as np
 VANISHED = 1 / 20  # share of the gradient at the far end below which it has vanished
 EXPLODED = 20.0  # and above which it has exploded
 FEWEST = 4  # distances to fit a line through
-KINDS = ("unclear", "healthy", "vanishing", "exploding")  # ever more to worry about
+KINDS = ("unclear", "direct", "healthy", "vanishing", "exploding")  # ever more to worry about
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,10 @@ class Verdict:
             return f"unclear: {self.distance + 1} steps are too few to see a trend"
         if not math.isfinite(self.factor):
             return "exploding: the gradient is no number any more"
+        if self.kind == "direct":
+            return (
+                f"direct: attention takes the loss to every step, so distance says little (× {self.factor:.3f} a step)"
+            )
         turn = "doubled" if self.factor > 1 else "halved"
         pace = f", {turn} every {self.half_life:.3g} steps" if self.half_life < 10_000 else ""
         return (
@@ -65,8 +70,8 @@ class Verdict:
         return {key: _plain(value) for key, value in asdict(self).items()} | {"sentence": self.sentence}
 
 
-def judge(curve: np.ndarray) -> Verdict:
-    """The verdict on norms (distances,), nearest to the loss first."""
+def judge(curve: np.ndarray, direct: bool = False) -> Verdict:
+    """The verdict on norms (distances,), nearest to the loss first; `direct` where the loss looks at every step."""
     curve = np.asarray(curve, dtype=np.float64)
     far = len(curve) - 1
     if not np.isfinite(curve).all():
@@ -77,6 +82,7 @@ def judge(curve: np.ndarray) -> Verdict:
     slope = float(np.polyfit(np.arange(len(curve)), np.log(np.maximum(curve, smallest)), 1)[0])
     share = math.exp(min(slope * far, 700.0))
     kind = "vanishing" if share < VANISHED else "exploding" if share > EXPLODED else "healthy"
+    kind = "direct" if direct else kind
     ratio = float(curve[-1] / curve[0]) if curve[0] else math.inf
     half_life = math.log(2) / abs(slope) if slope else math.inf
     return Verdict(kind, math.exp(min(slope, 700.0)), share, ratio, half_life, far)
