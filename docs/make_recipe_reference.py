@@ -22,8 +22,9 @@ from pydantic_core import PydanticUndefined
 from harken.data.config import DataConfig, SplitFiles, TokenizerConfig
 from harken.models.config import ConvolutionalConfig, DecoderOnlyConfig, RecurrentConfig, TransformerConfig
 from harken.models.config_table import ModelTable
-from harken.recipe import Recipe, describe, recipe_names
+from harken.recipe import describe, recipe_names
 from harken.search.config import SearchConfig
+from harken.tasks.translate.recipe import TranslateRecipe
 from harken.training.config import TrainConfig
 
 PAGE = Path(__file__).parent / "recipes.md"
@@ -92,7 +93,7 @@ def reference() -> str:
 
 def top_level() -> str:
     """Keys that stand before the first section."""
-    return fields_table({name: field for name, field in Recipe.model_fields.items() if name == "task"})
+    return fields_table({name: field for name, field in TranslateRecipe.model_fields.items() if name == "task"})
 
 
 def section(title: str, model: type[BaseModel], note: str) -> str:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from harken.errors import UserError
 from harken.recipe import Recipe, describe, load_recipe, recipe_names, recipe_text
+from harken.tasks.translate.recipe import TranslateRecipe
 
 MULTI30K = ["data.dir=../x", "data.pair=en-de"]
 SMALL = """
@@ -208,14 +209,14 @@ text = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20).filter(lam
 @settings(max_examples=50, deadline=None)
 @given(source=st.lists(text, min_size=1, max_size=3), name=text, rate=st.floats(1e-12, 1e6), seed=st.integers(0, 2**62))
 def test_any_value_survives_writing_and_reading(source: list[str], name: str, rate: float, seed: int) -> None:
-    recipe = Recipe.model_validate(
+    recipe = TranslateRecipe.model_validate(
         {
             "data": {"source": source, "target": source, "test": {name: {"source": source}}},
             "model": {"architecture": "recurrent"},
             "train": {"max_steps": 1, "learning_rate": rate, "seed": seed},
         }
     )
-    assert Recipe.model_validate(tomllib.loads(recipe.to_toml())) == recipe
+    assert TranslateRecipe.model_validate(tomllib.loads(recipe.to_toml())) == recipe
 
 
 @settings(max_examples=100, deadline=None)

@@ -103,6 +103,12 @@ class DecoderOnlyConfig(TiedTable, TransformerStackConfig):
         512, ge=32, description="with learned positions: pieces of source and target together, ends counted"
     )
 
+    @model_validator(mode="after")
+    def _no_trees_here(self) -> DecoderOnlyConfig:
+        if self.positions == "dependency":
+            raise ValueError('model.positions is "dependency", which needs an encoder: take architecture "transformer"')
+        return self
+
     @property
     def longest(self) -> int | None:
         limit = super().longest

@@ -30,15 +30,16 @@ class TransformerStackConfig(ModelTable):
         description="score of every head (E9, E12); cosine learns a temperature for each, multiplicative a matrix, "
         "additive two matrices and a vector, at several times the cost",
     )
-    positions: Literal["sinusoidal", "learned", "relative", "rotary", "alibi", "none"] = Field(
+    positions: Literal["sinusoidal", "learned", "relative", "dependency", "rotary", "alibi", "none"] = Field(
         "sinusoidal",
-        description="how order is known (S24): added to the embeddings (sinusoidal, learned), or in self-attention",
+        description="how order is known (S24): added to the embeddings (sinusoidal, learned), or in self-attention; "
+        "dependency: distances in the source's tree, which comes with the data (data.source_heads)",
     )
     max_length: int = Field(
         512, ge=16, description="with learned positions: the most pieces a sentence may have, its end counted"
     )
     max_distance: int = Field(
-        16, ge=1, description="with relative positions: words further apart than this count as this far"
+        16, ge=1, description="with relative and dependency positions: words further apart than this count as this far"
     )
     experts: int = Field(
         0, ge=0, description="feed-forward layers beside each other in every block, a mixture of experts (S35); 0: one"
@@ -69,8 +70,8 @@ class TransformerStackConfig(ModelTable):
                 f"model.width {self.width} is not a multiple of model.heads {self.heads}; choose e.g. "
                 f"width {self.width // self.heads * self.heads or self.heads}"
             )
-        if self.width % 2 and self.positions == "sinusoidal":
-            raise ValueError(f"model.width {self.width} is odd; sinusoidal positions need an even width")
+        if self.width % 2 and self.positions in ("sinusoidal", "dependency"):
+            raise ValueError(f"model.width {self.width} is odd; {self.positions} positions need an even width")
         if self.width // self.heads % 2 and self.positions == "rotary":
             raise ValueError(
                 f"model.width {self.width} over model.heads {self.heads} makes heads of odd width "
@@ -98,3 +99,12 @@ class TransformerDecoderConfig(TransformerStackConfig):
     """The decoder of a Transformer on any encoder."""
 
     architecture: Literal["transformer"] = "transformer"
+
+    @model_validator(mode="after")
+    def _no_trees_here(self) -> TransformerDecoderConfig:
+        if self.positions == "dependency":
+            raise ValueError(
+                'model.decoder.positions is "dependency", but trees come with the source alone; give the '
+                "decoder another"
+            )
+        return self

@@ -78,8 +78,14 @@ class DecoderOnly(TranslationModel):
         self.alignment_layer = max(0, layers - 2) if alignment_layer is None else alignment_layer % layers
         self.alignment_heads, self.alignment_shift = alignment_heads, alignment_shift
 
-    def start(self, source: Tensor, lengths: Tensor | None, balance: Balance | None = None) -> PrefixState:
-        """Read the sources, in both directions."""
+    def start(
+        self,
+        source: Tensor,
+        lengths: Tensor | None,
+        distances: Tensor | None = None,
+        balance: Balance | None = None,
+    ) -> PrefixState:
+        """Read the sources, in both directions; it has no use for distances."""
         size = source.shape[1]
         shift = None if lengths is None else size - lengths
         state = PrefixState([], shift, size)
@@ -95,16 +101,18 @@ class DecoderOnly(TranslationModel):
             past.append(keys_values)
         return replace(state, past=past)
 
-    def forward(self, source: Tensor, lengths: Tensor | None, target: Tensor) -> Tensor:
+    def forward(
+        self, source: Tensor, lengths: Tensor | None, target: Tensor, distances: Tensor | None = None
+    ) -> Tensor:
         """Hidden states (B, T, D) under teacher forcing."""
         return self._read_on(target, self.start(source, lengths))[0]
 
     def forward_with_balance(
-        self, source: Tensor, lengths: Tensor | None, target: Tensor, real: Tensor
+        self, source: Tensor, lengths: Tensor | None, target: Tensor, real: Tensor, distances: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """The same, and how unevenly experts were used, on sources and on targets."""
         prefix, rest = Balance(), Balance(real)
-        hidden = self._read_on(target, self.start(source, lengths, prefix), balance=rest)[0]
+        hidden = self._read_on(target, self.start(source, lengths, balance=prefix), balance=rest)[0]
         return hidden, self.balance * (prefix.total() + rest.total())
 
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, PrefixState, Tensor | None]:
@@ -114,7 +122,9 @@ class DecoderOnly(TranslationModel):
         attention = self._heads(weights[0])[:, 0] if weights else None  # (B, S)
         return self.logits(hidden[:, 0]), state, attention
 
-    def attention(self, source: Tensor, lengths: Tensor | None, target: Tensor) -> Tensor:
+    def attention(
+        self, source: Tensor, lengths: Tensor | None, target: Tensor, distances: Tensor | None = None
+    ) -> Tensor:
         """Weights (B, L, N, T, S) from target to source positions, of every layer and head."""
         every = list(range(len(self.stack.blocks)))
         return torch.stack(self._read_on(target, self.start(source, lengths), every)[2], 1)

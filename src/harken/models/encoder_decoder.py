@@ -55,31 +55,35 @@ class EncoderDecoder(TranslationModel):
         """(B, S) -> what the decoder looks into."""
         return self._joined(self.encoder(self.source_embedding(source), lengths, distances))
 
-    def forward(self, source: Tensor, lengths: Tensor | None, target: Tensor) -> Tensor:
+    def forward(
+        self, source: Tensor, lengths: Tensor | None, target: Tensor, distances: Tensor | None = None
+    ) -> Tensor:
         """Hidden states (B, T, D) under teacher forcing."""
-        return self.narrow(self.decoder(self.target_embedding(target), self.encode(source, lengths)))
+        return self.narrow(self.decoder(self.target_embedding(target), self.encode(source, lengths, distances)))
 
-    def start(self, source: Tensor, lengths: Tensor | None) -> State:
+    def start(self, source: Tensor, lengths: Tensor | None, distances: Tensor | None = None) -> State:
         """Read the sources once."""
-        return self.decoder.start(self.encode(source, lengths))
+        return self.decoder.start(self.encode(source, lengths, distances))
 
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any, Tensor | None]:
         """One token a row."""
         hidden, state, attention = self.decoder.step(self.target_embedding(tokens), state)
         return self.logits(self.narrow(hidden)), state, attention
 
-    def attention(self, source: Tensor, lengths: Tensor | None, target: Tensor) -> Tensor | None:
+    def attention(
+        self, source: Tensor, lengths: Tensor | None, target: Tensor, distances: Tensor | None = None
+    ) -> Tensor | None:
         """Weights (B, L, N, T, S)."""
-        return self.decoder.attention(self.target_embedding(target), self.encode(source, lengths))
+        return self.decoder.attention(self.target_embedding(target), self.encode(source, lengths, distances))
 
     def forward_with_balance(
-        self, source: Tensor, lengths: Tensor | None, target: Tensor, real: Tensor
+        self, source: Tensor, lengths: Tensor | None, target: Tensor, real: Tensor, distances: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """The same, and how unevenly experts were used on both sides, each by its weight."""
         reading, writing = Balance(), Balance(real)
         to_encoder = {"balance": reading} if self.encoder.balance else {}
         to_decoder = {"balance": writing} if self.decoder.balance else {}
-        memory = self._joined(self.encoder(self.source_embedding(source), lengths, **to_encoder))
+        memory = self._joined(self.encoder(self.source_embedding(source), lengths, distances, **to_encoder))
         hidden = self.narrow(self.decoder(self.target_embedding(target), memory, **to_decoder))
         uneven = self.encoder.balance * reading.total() + self.decoder.balance * writing.total()
         return hidden, uneven.to(hidden.device)

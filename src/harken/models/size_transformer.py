@@ -88,7 +88,7 @@ def _feedforward(config: TransformerStackConfig) -> Part:
 
 def _by_distance(config: TransformerStackConfig) -> int:
     tables = 2 * (2 * config.max_distance + 1)
-    return tables * (config.width // config.heads) if config.positions == "relative" else 0
+    return tables * (config.width // config.heads) if config.positions in ("relative", "dependency") else 0
 
 
 def _around(config: TransformerStackConfig) -> int:
