@@ -62,7 +62,7 @@ class ConvolutionalDecoder(Decoder):
         width: int = 256,
         embedding: int = 256,
         kernel: int = 3,
-        attention: str | None = None,
+        attention: str = "style",
         dropout: float = 0.1,
         positions: str = "learned",
         max_length: int = 512,
@@ -71,7 +71,7 @@ class ConvolutionalDecoder(Decoder):
     ) -> None:
         super().__init__()
         self.embedding = self.memory_width = self.width = embedding
-        self.attends = (attention or ("dot" if style == "convs2s" else "none")) != "none"
+        self.attends = attention == "dot" or (attention == "style" and style == "convs2s")
         if style == "convs2s" and not self.attends:
             raise ValueError('the convs2s style looks at the source by attention; set attention = "dot"')
         self.input = ConvolutionalInput(style, embedding, dropout, positions, max_length)
@@ -100,9 +100,8 @@ class ConvolutionalDecoder(Decoder):
         for layer, block in enumerate(self.blocks):
             before = state.past[layer] if state.past else None
             wanted = state.weights and self.attends and self.alignment_layer in (None, layer, layer - len(self.blocks))
-            values, now, weights = block.step(  # type: ignore[operator]
-                values, before, written, state.memory, state.mask, wanted
-            )
+            inputs = (values, before, written, state.memory, state.mask, wanted)
+            values, now, weights = block.step(*inputs)  # type: ignore[operator]
             past.append(now)
             found += [] if weights is None else [weights[:, 0]]
         attention = torch.stack(found).mean(0) if found else None  # (B, S)
