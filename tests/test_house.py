@@ -20,6 +20,7 @@ ALLOWED = {
     "metrics": {"data", "errors"},
     "inspection": {"nn", "errors"},
     "tasks": {"data", "models", "nn", "search", "metrics", "inspection", "training", "recipe", "errors"},
+    "lab": {"nn", "kernels", "models", "data", "training", "search", "metrics", "inspection", "tasks", "api", "errors"},
 }
 
 

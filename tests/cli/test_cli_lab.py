@@ -56,8 +56,9 @@ def test_json_is_all_there_is_on_stdout(
 
 
 def test_all_ends_with_a_summary(run: Callable[..., Any], experiments: dict[str, Experiment], tmp_path: Path) -> None:
-    done = run("lab", "all", "--out", tmp_path, "--quick")
+    done = run("lab", "all", "--out", tmp_path, "--quick", "--html")
     assert done.exit_code == 0
+    assert (tmp_path / "lab.html").read_text().count("<section") == 3
     last = [line.split("\t") for line in done.stdout.splitlines()[-3:]]
     assert [row[:3] for row in last] == [
         ["C1", "good", "holds"], ["C2", "bad", "does not hold"], ["C3", "mixed", "holds in part"],

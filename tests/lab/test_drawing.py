@@ -85,7 +85,7 @@ def test_lines_in_the_terminal() -> None:
     assert drawn[:2] == ["falling", "loss <nats>"]
     assert drawn[2].startswith("   1 |a") and drawn[13].startswith("0.01 |") and drawn[13].endswith("a")
     assert sum(line.count("a") for line in drawn[2:14]) == 3
-    assert drawn[-1].strip() == "a one & only   b b"
+    assert drawn[-1].strip() == "a: one & only   b: b"
     assert all(len(line) <= 60 for line in drawn)
 
 
