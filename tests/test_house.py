@@ -19,6 +19,7 @@ ALLOWED = {
     "search": {"data", "errors"},
     "metrics": {"data", "errors"},
     "inspection": {"errors"},
+    "lab": {"nn", "kernels", "models", "data", "training", "search", "metrics", "inspection", "errors"},
     "tasks": {"data", "models", "nn", "search", "metrics", "training", "recipe", "errors"},
 }
 

@@ -29,7 +29,7 @@ def lab(
     out: Annotated[Path, typer.Option(help="Folder for NAME.json and NAME.svg.")] = Path("runs/lab"),
     seed: Annotated[int, typer.Option(min=0, help="Another seed, another sample.")] = 1,
     png: Annotated[bool, typer.Option("--png", help="Also write NAME.png.")] = False,
-    html: Annotated[bool, typer.Option("--html", help="Also write NAME.html: verdict, picture, table.")] = False,
+    html: Annotated[bool, typer.Option("--html", help="Also write NAME.html; of all: lab.html.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: shows the way, proves nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -64,6 +64,12 @@ def lab(
     except KeyboardInterrupt:
         done = ", ".join(report.experiment.name for report in reports)
         raise KeyboardInterrupt(f"finished before and kept in {out}: {done}" if done else "nothing was kept") from None
+    if html and name == "all" and reports:
+        from harken.inspection.checks import write_aside
+        from harken.lab.page import draw_page
+
+        write_aside(out / "lab.html", draw_page(reports).encode())
+        tell(f"Wrote {out / 'lab.html'}")
     if as_json:
         found = [report.to_dict() for report in reports]
         print(json.dumps(found if name == "all" else found[0], ensure_ascii=False))

@@ -108,7 +108,7 @@ def judge(bits: dict[str, dict[str, Any]], lives: dict[float, float], steps: int
     measured = {bias: life for bias, life in lives.items() if math.isfinite(life)}
     off = max(abs(life / predicted_half_life(bias) - 1) for bias, life in measured.items()) if measured else math.inf
     whole = f"{len(exact)} of {len(bits)} kinds of LSTM keep every bit of the cell over {steps:,} steps"
-    limit = f"with the gate at sigmoid(b) the half-life is ln 2 / ln(1 + e^-b) to within {off:.1%}"
+    limit = f"with the gate at sigmoid(b) the half-life is ln 2 / ln(1 + e^-b) to within {max(off, 0.001):.1%}"
     if len(exact) == len(bits) and off <= TOLERANCE:
         return True, f"{whole}; {limit}"
     if exact:

@@ -24,7 +24,7 @@ from harken.lab.made_tasks import echo
 from harken.lab.pool import spread
 from harken.nn import LSTM, RNN
 
-SYMBOLS, DELAY, TIME, HIDDEN, RATE = 8, 4, 20, 32, 2e-3
+SYMBOLS, DELAY, TIME, HIDDEN, RATE = 8, 4, 16, 32, 2e-3
 CHANCE = math.log(SYMBOLS)
 LAST = 25  # the end of a run is the mean of this many updates
 HURTS, PAYS = 1.2, 1.0  # the deepest loss over the shallowest: above, depth hurts; at most that, it does no harm
@@ -77,7 +77,7 @@ def judge(losses: dict[str, dict[str, dict[int, float]]]) -> tuple[bool | None, 
 
 def run(settings: Settings, progress: Progress) -> Findings:
     """Every cell, connection and depth."""
-    depths, updates, seeds = ((2, 3), 3, 1) if settings.quick else (DEPTHS, 250, 3)
+    depths, updates, seeds = ((2, 3), 3, 1) if settings.quick else (DEPTHS, 200, 3)
     jobs = [
         (cell, kind, depth, settings.seed + n)
         for depth in reversed(depths)

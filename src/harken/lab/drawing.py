@@ -25,6 +25,7 @@ from harken.lab.figure import Bars, Figure, Group, Heat, Lines, Mark
 
 COLOURS = ("#1c4280", "#e07b28", "#2a9d6f", "#b8336a", "#7a5cc0", "#3fa7d6", "#8a6d3b", "#626b76")
 PALE_TO_DARK = ("#f2b34b", "#e4743a", "#c2395a", "#7f2a84", "#2f2470")  # for steps of one quantity; pale is still seen
+DASHES = ((5.0, 3.0), (1.5, 2.0), (7.0, 2.0, 1.5, 2.0))  # of the marks, so that the legend can tell them
 TEXT, MUTED, GRID = css(LIGHT.text), css(LIGHT.muted), "#e3e6ea"
 STYLE: Any = {
     "font.family": "DejaVu Sans",  # ships with matplotlib
@@ -91,7 +92,8 @@ def _draw(figure: Figure) -> Canvas:
 def _labels(panel: Lines | Bars | Heat) -> list[str]:
     if isinstance(panel, Heat):
         return []
-    return [part.label for part in (panel.series if isinstance(panel, Lines) else panel.groups)]
+    drawn = panel.series if isinstance(panel, Lines) else panel.groups
+    return [*(part.label for part in drawn), *(mark.label for mark in panel.marks if mark.axis == "y")]
 
 
 def _frame(axes: Axes, panel: Lines | Bars) -> None:
@@ -108,8 +110,8 @@ def _frame(axes: Axes, panel: Lines | Bars) -> None:
         _log_ticks(axes.yaxis, *axes.get_ylim())
     if isinstance(panel, Lines) and panel.log_x:
         _log_ticks(axes.xaxis, *axes.get_xlim())
-    for mark in panel.marks:
-        _mark(axes, mark)
+    for number, mark in enumerate(panel.marks):
+        _mark(axes, mark, DASHES[number % len(DASHES)])
 
 
 def _log_ticks(axis: Axis, low: float, high: float) -> None:
@@ -132,15 +134,14 @@ def log_tick(value: float) -> str:
     return "10" + str(round(power)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
-def _mark(axes: Axes, mark: Mark) -> None:
-    look: dict[str, Any] = {"color": MUTED, "linewidth": 1, "linestyle": (0, (4, 3)), "zorder": 1.5}
-    word: dict[str, Any] = {"color": MUTED, "fontsize": 8.5, "textcoords": "offset points", "zorder": 1.6}
+def _mark(axes: Axes, mark: Mark, dash: tuple[float, ...]) -> None:
+    """A level line is named in the legend, where it is in nobody's way; an upright one at its top."""
+    look: dict[str, Any] = {"color": MUTED, "linewidth": 1.1, "linestyle": (0, dash), "zorder": 1.5}
     if mark.axis == "y":
-        axes.axhline(mark.at, **look)
-        place = axes.get_yaxis_transform()
-        axes.annotate(mark.label, (1, mark.at), xycoords=place, xytext=(-2, 3), ha="right", va="bottom", **word)
+        axes.axhline(mark.at, label=mark.label or None, **look)
     else:
         axes.axvline(mark.at, **look)
+        word: dict[str, Any] = {"color": MUTED, "fontsize": 8.5, "textcoords": "offset points", "zorder": 1.6}
         place = axes.get_xaxis_transform()
         axes.annotate(mark.label, (mark.at, 1), xycoords=place, xytext=(3, -2), va="top", **word)
 

@@ -69,12 +69,17 @@ def _lines(panel: Lines, width: int) -> list[str]:
     lines.append(" " * label + " +" + "-" * across)
     middle = max(across - len(first) - len(last), 1)
     lines.append(" " * (label + 2) + first + f"{panel.x_label:^{middle}}" + last)
-    legend = "   ".join(f"{letter} {series.label}" for letter, series in zip(LETTERS, panel.series, strict=False))
-    return [*lines, " " * (label + 2) + legend] if any(series.label for series in panel.series) else lines
+    names = [f"{letter}: {series.label}" for letter, series in zip(LETTERS, panel.series, strict=False) if series.label]
+    legend = [" " * (label + 2)]
+    for name in names:
+        if len(legend[-1]) + len(name) > max(width, label + 12) and legend[-1].strip():
+            legend.append(" " * (label + 2))
+        legend[-1] += name + "   "
+    return [*lines, *(line.rstrip() for line in legend if line.strip())]
 
 
 def _tick(value: float, log: bool) -> str:
-    return f"{10**value:.2g}" if log else f"{value:.3g}"
+    return f"{10**value:.3g}" if log else f"{value:.3g}"
 
 
 def _bars(panel: Bars, width: int) -> list[str]:
