@@ -165,7 +165,7 @@ def run(settings: Settings, progress: Progress) -> Findings:
     def panel(title: str, what: str, scale: float, label: str) -> Lines:
         series = [
             Series(
-                f"{NAMES[kind]} ({found[kind][0]['parameters']:,} parameters)",
+                NAMES[kind],
                 LENGTHS,
                 [scale * mean[what][kind][n] for n in LENGTHS],
                 low=[scale * min(one[what][at] for one in found[kind]) for at in range(len(LENGTHS))],
@@ -174,12 +174,13 @@ def run(settings: Settings, progress: Progress) -> Findings:
             for kind in NAMES
         ]
         marks = [Mark(LONGEST, "longest trained", axis="x")]
-        return Lines(title, "words in the sentence", label, series, marks=marks, y_limits=(-2.0, 105.0))
+        return Lines(title, "words in the sentence", label, series, marks=marks, y_limits=(-2.0, 112.0))
 
     panels = [panel("BLEU", "bleu", 1.0, "BLEU"), panel("Words in their place", "words", 100.0, "% right")]
+    sizes = " and ".join(f"{found[kind][0]['parameters']:,}" for kind in NAMES)
     note = (
-        f"LSTM seq2seq, {steps} updates on {pairs:,} made sentences of {SHORTEST} to {LONGEST} words, greedy search, "
-        f"{seeds} seeds (band: least to largest)."
+        f"LSTM seq2seq of {sizes} parameters, {steps} updates on {pairs:,} made sentences of {SHORTEST} to {LONGEST} "
+        f"words, greedy search, {seeds} seeds (band: from least to best)."
     )
     figure = Figure("Translation against sentence length, through one vector and with attention", panels, note)
     return Findings(columns, rows, holds, verdict, figure, {"lengths": LENGTHS, "found": found})

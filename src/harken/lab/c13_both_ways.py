@@ -160,7 +160,7 @@ def run(settings: Settings, progress: Progress) -> Findings:
     sizes = " and ".join(f"{found[kind][0]['parameters']:,}" for kind in DIRECTIONS)
     label = "places from the ambiguous word to the deciding one"
     marks = [Mark(0.5, "guessing"), Mark(0.0, "the word", axis="x")]
-    panel = Lines("", label, "senses told right", series, marks=marks, y_limits=(0.4, 1.03))
+    panel = Lines("", label, "senses told right", series, marks=marks, y_limits=(0.3, 1.08))
     note = (
         f"LSTM taggers ({sizes} parameters), {steps} updates of 64 sentences, {seeds} seeds (band: from least to best)."
     )
