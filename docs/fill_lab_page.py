@@ -1,7 +1,7 @@
-"""Put what experiments found into docs/lab.md: run `harken lab all --out DIR`, then `python docs/fill_lab_page.py DIR`.
+"""Put what was found into docs/lab*.md: run `harken lab all --out DIR`, then `python docs/fill_lab_page.py DIR`.
 
 Every NAME.json in the folder fills the block between `<!-- NAME -->` and `<!-- /NAME -->` with verdict, cost, table and
-picture (copied to docs/images/lab); a claim the page does not have yet gets a section at its end. The words around the
+picture (copied to docs/images/lab); a claim no page has yet gets a section at the end of lab.md. The words around the
 blocks are written by hand and stay.
 """
 
@@ -46,14 +46,17 @@ def fill(page: str, found: dict[str, Any]) -> str:
 
 
 def main(folder: Path) -> None:
-    """Fill the page from every result in the folder."""
-    page = (DOCS / "lab.md").read_text(encoding="utf-8")
+    """Fill the pages from every result in the folder."""
+    pages = {path: path.read_text(encoding="utf-8") for path in sorted(DOCS.glob("lab*.md"))}
     results = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")]
     for found in sorted(results, key=lambda one: int(one["claim"][1:])):
-        page = fill(page, found)
+        mine = (path for path, page in pages.items() if f"<!-- {found['name']} -->" in page)
+        path = next(mine, DOCS / "lab.md")
+        pages[path] = fill(pages[path], found)
         (DOCS / "images" / "lab").mkdir(parents=True, exist_ok=True)
         shutil.copyfile(folder / f"{found['name']}.svg", DOCS / "images" / "lab" / f"{found['name']}.svg")
-    (DOCS / "lab.md").write_text(page, encoding="utf-8")
+    for path, page in pages.items():
+        path.write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":
