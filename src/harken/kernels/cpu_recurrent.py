@@ -73,8 +73,12 @@ class _Layer(torch.autograd.Function):
         ctx.passes, ctx.lanes, ctx.parts = passes, lanes, parts
         outputs = [each.hidden.after for each in passes]
         output = torch.cat(outputs, 1) if len(outputs) > 1 else outputs[0].view_as(outputs[0])
-        ctx.save_for_backward(output)  # a change in place would be seen: its version is checked
         last = [timeline.last.clone() for each in passes for timeline in each.timelines]
+        if not any(ctx.needs_input_grad):
+            for each in passes:
+                each.leave()
+            ctx.passes = None
+        ctx.save_for_backward(output)  # a change in place would be seen: its version is checked
         return output, *last
 
     @staticmethod
@@ -100,6 +104,8 @@ class _Layer(torch.autograd.Function):
             for name in NAMES
         ]
         if not keep_graph:
+            for each in passes:
+                each.leave()
             ctx.passes = None
         return None, None, *found
 
