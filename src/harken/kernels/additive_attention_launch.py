@@ -1,0 +1,308 @@
+"""Runs the Triton kernels of additive attention: tiles, memory, and pieces where the whole would be too large.
+
+The scores (G, T, S) are the only thing that grows with T x S; they are kept in float32 for the backward pass where they
+fit into WORKSPACE, which saves a third of its work. Where they do not, queries are taken in pieces that do, and the
+backward pass makes the scores again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from harken.kernels import additive_attention_backward as backward_kernels
+from harken.kernels import additive_attention_triton as forward_kernels
+
+WORKSPACE = 2**26  # bytes of scores held at once
+WIDE = 17.0  # e^{2 * 17} squared, times the like of a neighbour, is still a float32
+TILE = 64  # keys in a tile; queries too where there are that many
+DEPTH = 64  # features in a tile of the backward pass
+WIDTH = 128  # of the values in a tile
+BLOCK = 16  # keys or queries between two looks at whether there is anything to do
+
+
+def whole(size: int, tile: int) -> int:
+    """`size` rounded up to whole tiles."""
+    return -(-size // tile) * tile
+
+
+def tile_rows(targets: int) -> int:
+    """Queries in a tile: 16 at least, which is what a matrix unit takes."""
+    return next(size for size in (16, 32, TILE) if size >= targets or size == TILE)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of one call."""
+
+    groups: int  # G
+    targets: int  # T
+    sources: int  # S
+    depth: int  # D
+    width: int  # V
+
+    @property
+    def tile(self) -> int:
+        return tile_rows(self.targets)
+
+    @property
+    def rows(self) -> int:
+        """Tp."""
+        return whole(self.targets, self.tile)
+
+    @property
+    def columns(self) -> int:
+        """Sp."""
+        return whole(self.sources, TILE)
+
+    @property
+    def padded(self) -> int:
+        """Dp."""
+        return whole(self.depth, DEPTH)
+
+    def fits(self) -> bool:
+        """Whether the scores of all groups and queries may be held at once."""
+        return self.groups * self.rows * self.columns * 4 <= WORKSPACE
+
+    def pieces(self) -> Iterator[tuple[slice, slice]]:
+        """Groups and queries that may be held at once; the whole where that fits."""
+        if self.fits():
+            yield slice(0, self.groups), slice(0, self.targets)
+            return
+        rows = max(self.tile, WORKSPACE // (4 * self.columns) // self.tile * self.tile)  # of one group
+        step = max(1, WORKSPACE // (4 * self.columns * self.rows))
+        for group in range(0, self.groups, step):
+            for row in range(0, self.targets, rows):
+                yield (
+                    slice(group, min(group + step, self.groups)),
+                    slice(row, min(row + rows, self.targets)),
+                )
+
+
+def measure(queries: Tensor, keys: Tensor, vector: Tensor, values: Tensor) -> Shape:
+    """Queries (G, T, D), keys (G, S, D), vectors (R, D), values (G, S, V)."""
+    groups, targets, depth = queries.shape
+    return Shape(groups, targets, keys.shape[1], depth, values.shape[2])
+
+
+def precision(values: Tensor) -> str:
+    """How matrix units multiply float32: as torch was told to."""
+    return "tf32" if torch.backends.cuda.matmul.allow_tf32 else "tf32x3"
+
+
+def largest(queries: Tensor, keys: Tensor) -> Tensor:
+    """(2,) the largest magnitude among queries and among keys, on the device."""
+    norms = [torch.linalg.vector_norm(part, torch.inf, dtype=torch.float32) for part in (queries, keys)]
+    return torch.stack(norms)
+
+
+def padded_vector(vector: Tensor, depth: int) -> Tensor:
+    """(R, D) -> (R, Dp) in float32, 0 beyond the end."""
+    return torch.nn.functional.pad(vector.float(), (0, depth - vector.shape[1])).contiguous()
+
+
+def exponentials(values: Tensor, limits: Tensor, rows: int, depth: int, tile: int, transposed: bool) -> Tensor:
+    """(G, T, D) -> (G, Tp, Dp), or (G, Dp, Tp)."""
+    groups, length, width = values.shape
+    shape = (groups, depth, rows) if transposed else (groups, rows, depth)
+    out = torch.empty(shape, device=values.device, dtype=torch.float32)
+    forward_kernels.exponential_kernel[(groups * (rows // tile) * (depth // DEPTH),)](
+        values, out, limits, length, width, values.stride(0), values.stride(1), rows, depth,
+        TRANSPOSED=transposed, LIMIT=WIDE, ROWS=tile, COLUMNS=DEPTH,
+    )  # fmt: skip
+    return out
+
+
+def make_scores(
+    queries: Tensor,
+    keys: Tensor,
+    vector: Tensor,
+    mask: Tensor | None,
+    limits: Tensor,
+    first: int,
+    causal: bool,
+    shape: Shape,
+) -> Tensor:
+    """Queries (G, t, D), exponentiated keys (G, Dp, Sp), padded vectors (R, Dp) -> scores (G, tp, Sp)."""
+    groups, targets, _ = queries.shape
+    rows = whole(targets, shape.tile)
+    exponentiated = exponentials(queries, limits, rows, shape.padded, shape.tile, transposed=True)
+    scores = torch.empty(groups, rows, shape.columns, device=queries.device, dtype=torch.float32)
+    seen = scores if mask is None else mask
+    strides = (0, 0, 0, 0) if mask is None else mask.stride()
+    forward_kernels.score_kernel[(groups * (rows // shape.tile) * (shape.columns // TILE),)](
+        exponentiated, keys, vector, seen, scores, limits, targets, shape.sources, first, rows, shape.columns,
+        shape.padded, vector.shape[0], 1 if mask is None else mask.shape[1], *strides,
+        MASKED=mask is not None, CAUSAL=causal, LIMIT=WIDE, ROWS=shape.tile, COLUMNS=TILE, num_warps=4,
+    )  # fmt: skip
+    return scores
+
+
+def mask_of(mask: Tensor | None, groups: slice, targets: slice, whole_groups: bool) -> Tensor | None:
+    """The mask (outer, inner, T, S) of a piece, as bytes; as (g, 1, t, S) where the piece has not all groups."""
+    if mask is None:
+        return None
+    if not whole_groups:
+        mask = mask.flatten(0, 1)[groups, None]
+    return mask[:, :, targets].view(torch.uint8)
+
+
+def vectors_of(vector: Tensor, groups: slice, whole_groups: bool) -> Tensor:
+    """The vectors (R, Dp) of a piece, which are g % R for all groups g."""
+    if whole_groups or vector.shape[0] == 1:
+        return vector
+    return vector[torch.arange(groups.start, groups.stop, device=vector.device) % vector.shape[0]]
+
+
+def forward(
+    queries: Tensor, keys: Tensor, vector: Tensor, values: Tensor, mask: Tensor | None, causal: bool, keep: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Contexts (G, T, V), log-sum-exp (G, T), the scores (G, Tp, Sp) where kept, else (0,), and the two maxima (2,)."""
+    shape = measure(queries, keys, vector, values)
+    context = torch.empty(shape.groups, shape.targets, shape.width, device=values.device, dtype=values.dtype)
+    spread = torch.empty(shape.groups, shape.targets, device=values.device, dtype=torch.float32)
+    limits, weights = largest(queries, keys), padded_vector(vector, shape.padded)
+    scores = spread.new_empty(0)
+    for groups, targets in shape.pieces():
+        everyone = groups.stop - groups.start == shape.groups
+        their_keys = exponentials(keys[groups], limits, shape.columns, shape.padded, TILE, transposed=True)
+        made = make_scores(
+            queries[groups, targets], their_keys, vectors_of(weights, groups, everyone),
+            mask_of(mask, groups, targets, everyone), limits, targets.start, causal, shape,
+        )  # fmt: skip
+        count, rows, columns = made.shape
+        part = min(WIDTH, max(16, 1 << (shape.width - 1).bit_length()))
+        forward_kernels.context_kernel[(count * (rows // shape.tile) * -(-shape.width // part),)](
+            made, values[groups], context[groups], spread[groups], targets.stop - targets.start, shape.sources,
+            shape.width, targets.start, shape.targets, rows, columns,
+            PRECISION=precision(values), ROWS=shape.tile, COLUMNS=TILE, WIDTH=part, num_warps=4,
+        )  # fmt: skip
+        if keep and shape.fits():
+            scores = made
+    return context, spread, scores, limits
+
+
+def weights(
+    queries: Tensor,
+    keys: Tensor,
+    vector: Tensor,
+    mask: Tensor | None,
+    causal: bool,
+    spread: Tensor,
+    scores: Tensor,
+    limits: Tensor,
+) -> Tensor:
+    """The weights (G, T, S) in float32, from the scores where they were kept."""
+    shape = measure(queries, keys, vector, keys)
+    out = torch.empty(shape.groups, shape.targets, shape.sources, device=queries.device, dtype=torch.float32)
+    amounts = padded_vector(vector, shape.padded)
+    for groups, targets in shape.pieces():
+        everyone = groups.stop - groups.start == shape.groups
+        made = scores
+        if not scores.numel():
+            their_keys = exponentials(keys[groups], limits, shape.columns, shape.padded, TILE, transposed=True)
+            made = make_scores(
+                queries[groups, targets], their_keys, vectors_of(amounts, groups, everyone),
+                mask_of(mask, groups, targets, everyone), limits, targets.start, causal, shape,
+            )  # fmt: skip
+        count, rows, columns = made.shape
+        forward_kernels.weight_kernel[(count * (rows // shape.tile) * (columns // TILE),)](
+            made, spread[groups], out[groups], targets.stop - targets.start, shape.sources, targets.start,
+            shape.targets, rows, columns, ROWS=shape.tile, COLUMNS=TILE,
+        )  # fmt: skip
+    return out
+
+
+def fold(
+    own: Tensor,
+    other: Tensor,
+    pull: Tensor,
+    vector: Tensor,
+    limits: Tensor,
+    out: Tensor,
+    first: int,
+    length: int,
+    tile: int,
+    sparse: bool,
+    by_rows: bool,
+) -> Tensor | None:
+    """Fills `out` (G, X, D) from row `first` on; where `by_rows`, `own` are the rows of `pull`, and dv (R', Dp) returns."""
+    groups, rows, depth = own.shape
+    columns = pull.shape[2]
+    tiles = rows // tile
+    parts = torch.empty(groups, tiles, depth, device=own.device, dtype=torch.float32) if by_rows else vector
+    backward_kernels.fold_kernel[(groups * tiles * (depth // DEPTH),)](
+        own, other, pull, vector, out, parts, limits, length, out.shape[2], rows, other.shape[1], depth,
+        vector.shape[0], columns if by_rows else 1, 1 if by_rows else columns, first, out.shape[1],
+        VECTOR=by_rows, SPARSE=sparse, LIMIT=WIDE, ROWS=tile, DEPTH=DEPTH, BLOCK=BLOCK, num_warps=4,
+    )  # fmt: skip
+    return parts.sum(1) if by_rows else None
+
+
+def backward(
+    pull: Tensor,
+    queries: Tensor,
+    keys: Tensor,
+    vector: Tensor,
+    values: Tensor,
+    mask: Tensor | None,
+    causal: bool,
+    context: Tensor,
+    spread: Tensor,
+    scores: Tensor,
+    limits: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The gradients of queries, keys, vectors and values, from that of the contexts (G, T, V)."""
+    shape = measure(queries, keys, vector, values)
+    inner = torch.empty_like(spread)
+    count = shape.groups * shape.targets
+    backward_kernels.inner_kernel[(-(-count // 16),)](pull, context, inner, count, shape.width, ROWS=16, WIDTH=WIDTH)
+    amounts = padded_vector(vector, shape.padded)
+    sparse = causal or mask is not None
+    query_gradient = torch.empty_like(queries, memory_format=torch.contiguous_format)
+    vector_gradient = torch.zeros(shape.groups, shape.padded, device=vector.device, dtype=torch.float32)
+    whole_rows = shape.fits()
+    kind = {"dtype": keys.dtype if whole_rows else torch.float32, "device": keys.device}
+    key_gradient = torch.zeros(keys.shape, **kind)
+    value_gradient = torch.zeros(values.shape, **kind)
+    part = min(WIDTH, max(16, 1 << (shape.width - 1).bit_length()))
+    for groups, targets in shape.pieces():
+        everyone = groups.stop - groups.start == shape.groups
+        length, weight = targets.stop - targets.start, vectors_of(amounts, groups, everyone)
+        made = scores
+        if not scores.numel():
+            their_keys = exponentials(keys[groups], limits, shape.columns, shape.padded, TILE, transposed=True)
+            made = make_scores(
+                queries[groups, targets], their_keys, weight, mask_of(mask, groups, targets, everyone), limits,
+                targets.start, causal, shape,
+            )  # fmt: skip
+            del their_keys
+        count, rows, columns = made.shape
+        sizes = (length, shape.sources, shape.width, targets.start, shape.targets, rows, columns)
+        tiles = {"PRECISION": precision(values), "ROWS": shape.tile, "COLUMNS": TILE}
+        values_here = value_gradient[groups] if whole_rows else torch.empty_like(value_gradient[groups])
+        backward_kernels.value_kernel[(count * (columns // TILE) * -(-shape.width // part),)](
+            made, spread[groups], pull[groups], values_here, *sizes, **tiles, WIDTH=part, num_warps=4
+        )
+        force = torch.empty_like(made)
+        backward_kernels.pull_kernel[(count * (rows // shape.tile) * (columns // TILE),)](
+            made, spread[groups], inner[groups], pull[groups], values[groups], force, *sizes, **tiles,
+            WIDTH=min(64, part), num_warps=4,
+        )  # fmt: skip
+        del made
+        own = exponentials(queries[groups, targets], limits, rows, shape.padded, shape.tile, transposed=False)
+        other = exponentials(keys[groups], limits, columns, shape.padded, TILE, transposed=False)
+        moved = fold(
+            own, other, force, weight, limits, query_gradient[groups], targets.start, length, shape.tile, sparse, True
+        )
+        vector_gradient[groups] += moved
+        keys_here = key_gradient[groups] if whole_rows else torch.empty_like(key_gradient[groups])
+        fold(other, own, force, weight, limits, keys_here, 0, shape.sources, TILE, sparse, False)
+        if not whole_rows:  # one piece of the queries after the other
+            value_gradient[groups] += values_here
+            key_gradient[groups] += keys_here
+    by_vector = vector_gradient.view(-1, *amounts.shape).sum(0)[:, : shape.depth]
+    return query_gradient, key_gradient.to(keys.dtype), by_vector.to(vector.dtype), value_gradient.to(values.dtype)
