@@ -223,23 +223,25 @@ def fold(
     vector: Tensor,
     limits: Tensor,
     out: Tensor,
-    first: int,
-    length: int,
-    tile: int,
     sparse: bool,
     by_rows: bool,
+    with_vector: bool,
+    piece: tuple[int, int, int],
 ) -> Tensor | None:
-    """Fills `out` (G, X, D) from row `first` on; where `by_rows`, `own` are the rows of `pull`, and dv (R', Dp) returns."""
+    """Fills rows of `out` (G, X, D), from `pull` (G, Tp, Sp), whose rows are `own` where `by_rows`, else its columns.
+
+    The piece: the first row, how many, and how many to a tile. With `with_vector`, dv (G, Dp) returns.
+    """
     groups, rows, depth = own.shape
-    columns = pull.shape[2]
-    tiles = rows // tile
-    parts = torch.empty(groups, tiles, depth, device=own.device, dtype=torch.float32) if by_rows else vector
+    first, length, tile = piece
+    columns, tiles = pull.shape[2], rows // tile
+    parts = torch.empty(groups, tiles, depth, device=own.device, dtype=torch.float32) if with_vector else vector
     backward_kernels.fold_kernel[(groups * tiles * (depth // DEPTH),)](
         own, other, pull, vector, out, parts, limits, length, out.shape[2], rows, other.shape[1], depth,
         vector.shape[0], columns if by_rows else 1, 1 if by_rows else columns, first, out.shape[1],
-        VECTOR=by_rows, SPARSE=sparse, LIMIT=WIDE, ROWS=tile, DEPTH=DEPTH, BLOCK=BLOCK, num_warps=4,
+        VECTOR=with_vector, SPARSE=sparse, LIMIT=WIDE, ROWS=tile, DEPTH=DEPTH, BLOCK=BLOCK, num_warps=4,
     )  # fmt: skip
-    return parts.sum(1) if by_rows else None
+    return parts.sum(1) if with_vector else None
 
 
 def backward(
@@ -295,14 +297,34 @@ def backward(
         del made
         own = exponentials(queries[groups, targets], limits, rows, shape.padded, shape.tile, transposed=False)
         other = exponentials(keys[groups], limits, columns, shape.padded, TILE, transposed=False)
-        moved = fold(
-            own, other, force, weight, limits, query_gradient[groups], targets.start, length, shape.tile, sparse, True
-        )
-        vector_gradient[groups] += moved
+        vector_gradient[groups] += fold(
+            own, other, force, weight, limits, query_gradient[groups], sparse, by_rows=True, with_vector=True,
+            piece=(targets.start, length, shape.tile),
+        )  # fmt: skip
         keys_here = key_gradient[groups] if whole_rows else torch.empty_like(key_gradient[groups])
-        fold(other, own, force, weight, limits, keys_here, 0, shape.sources, TILE, sparse, False)
+        fold(
+            other, own, force, weight, limits, keys_here, sparse, by_rows=False, with_vector=False,
+            piece=(0, shape.sources, TILE),
+        )  # fmt: skip
         if not whole_rows:  # one piece of the queries after the other
             value_gradient[groups] += values_here
             key_gradient[groups] += keys_here
     by_vector = vector_gradient.view(-1, *amounts.shape).sum(0)[:, : shape.depth]
     return query_gradient, key_gradient.to(keys.dtype), by_vector.to(vector.dtype), value_gradient.to(values.dtype)
+
+
+def key_gradients(queries: Tensor, keys: Tensor, vector: Tensor, force: Tensor) -> tuple[Tensor, Tensor]:
+    """Of keys (G, S, D) and of the vector (D,), from queries (G, T, D) and the gradient of the scores (G, T, S)."""
+    shape = measure(queries, keys, vector[None], keys)
+    padding = (0, shape.columns - shape.sources, 0, shape.rows - shape.targets)
+    force = torch.nn.functional.pad(force.float(), padding)
+    limits, amounts = largest(queries, keys), padded_vector(vector[None], shape.padded)
+    own = exponentials(keys, limits, shape.columns, shape.padded, TILE, transposed=False)
+    other = exponentials(queries, limits, shape.rows, shape.padded, shape.tile, transposed=False)
+    out = torch.empty_like(keys, memory_format=torch.contiguous_format)
+    by_vector = fold(
+        own, other, force, amounts, limits, out, sparse=True, by_rows=False, with_vector=True,
+        piece=(0, shape.sources, TILE),
+    )  # fmt: skip
+    assert by_vector is not None
+    return out, by_vector.sum(0)[: shape.depth].to(vector.dtype)
