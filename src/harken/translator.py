@@ -1,7 +1,7 @@
 """A trained translator: the model folder as an object.
 
-    model = harken.load("runs/demo")
-    model.translate("the black cat sleeps", beam=5).text    # 'le chat noir dort'
+model = harken.load("runs/demo")
+model.translate("the black cat sleeps", beam=5).text    # 'le chat noir dort'
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from harken.data.tokens import BOS, EOS, PAD
 from harken.errors import UserError
 from harken.metrics.links import merge_subwords
 from harken.models.build import build_model
-from harken.models.encoder_decoder import EncoderDecoder
+from harken.models.first_names import current_names
+from harken.models.translation_model import TranslationModel
 from harken.recipe import Recipe, load_recipe
 from harken.search import Hypothesis, beam_search, greedy_search
 from harken.tasks.translate import max_lengths
@@ -38,7 +39,7 @@ class Translator:
     """Model, tokenizers and recipe of one folder; load it with `harken.load`."""
 
     def __init__(
-        self, recipe: Recipe, model: EncoderDecoder, source: Tokenizer, target: Tokenizer, folder: Path | None = None
+        self, recipe: Recipe, model: TranslationModel, source: Tokenizer, target: Tokenizer, folder: Path | None = None
     ) -> None:
         self.recipe, self.folder = recipe, folder
         self.model = model.eval()
@@ -314,7 +315,7 @@ def as_pairs(sources: Sequence[Pair] | Sequence[str], references: Sequence[str] 
     return [Pair(str(source), reference) for source, reference in zip(sources, references, strict=True)]
 
 
-def load_weights(model: EncoderDecoder, path: Path) -> None:
+def load_weights(model: TranslationModel, path: Path) -> None:
     """Put the tensors of a safetensors file into a model, every one or none.
 
     Raises:
@@ -324,7 +325,7 @@ def load_weights(model: EncoderDecoder, path: Path) -> None:
     from safetensors.torch import load_file
 
     try:
-        tensors = load_file(path)
+        tensors = current_names(load_file(path))
     except SafetensorError as problem:
         raise UserError(f"{path} is damaged ({problem}); train the model again or copy it anew") from problem
     parameters = dict(model.named_parameters())

@@ -22,12 +22,14 @@ def test_every_option_arrives() -> None:
     config = TransformerConfig(**TRANSFORMER, decoder_layers=3, norm="post", dropout=0.25, tied="none")
     model = build_model(config, 10, 12)
     assert isinstance(model, Transformer)
-    assert (len(model.encoder), len(model.decoder), model.dropout.p) == (1, 3, 0.25)
-    assert not model.decoder[0].pre
+    blocks = model.decoder.stack.blocks
+    assert (len(model.encoder.stack.blocks), len(blocks), blocks[2].dropout.p) == (1, 3, 0.25)
+    assert not blocks[0].pre
     assert model.output_weight.shape == (12, 8)
     recurrent = build_model(RecurrentConfig(**RECURRENT, cell="gru", attention="dot", layers=2, dropout=0.5), 10, 10)
     assert isinstance(recurrent, Seq2Seq)
-    assert (recurrent.cell, len(recurrent.decoder), recurrent.dropout.p, recurrent.feeds) == ("gru", 2, 0.5, True)
+    decoder = recurrent.decoder
+    assert (decoder.options.cell, len(decoder.layers), decoder.dropout.p, decoder.feeds_back) == ("gru", 2, 0.5, True)
 
 
 def test_widths_that_only_sinusoids_forbid() -> None:
@@ -43,6 +45,7 @@ def test_widths_that_only_sinusoids_forbid() -> None:
         (TransformerConfig, {"alignment_heads": [4]}, "head outside 0 to 3"),
         (TransformerConfig, {"width": 12, "heads": 4, "positions": "rotary"}, "heads of odd width 3; .* e.g. width 24"),
         (TransformerConfig, {"positions": "rotery"}, "sinusoidal"),
+        (TransformerConfig, {"positions": "rotary", "attention": "additive"}, 'attention "additive" adds them; choose'),
         (RecurrentConfig, {"width": 9}, "width 9 is odd"),
         (RecurrentConfig, {"attention": "dot", "coverage": True}, 'additive score, but model.attention is "dot"'),
         (RecurrentConfig, {"attention": "none", "attend": "before"}, 'model.attend says .* model.attention is "none"'),

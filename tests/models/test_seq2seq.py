@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from harken.models.first_names import current_names
 from harken.models.seq2seq import Seq2Seq
 from harken.nn import GRUCell, LSTMCell
 from harken.nn.dropout import VariationalDropout
@@ -27,7 +28,7 @@ def build(**options: Any) -> Seq2Seq:
 
 def score(model: Seq2Seq, kind: str, s: Tensor, h: Tensor, covered: Tensor | None = None) -> Tensor:
     """E9, one pair at a time."""
-    parts = model.attend.score
+    parts = model.decoder.attend.score
     if kind == "dot":
         return s @ h
     if kind == "scaled":
@@ -43,36 +44,36 @@ def score(model: Seq2Seq, kind: str, s: Tensor, h: Tensor, covered: Tensor | Non
 def definition(model: Seq2Seq, kind: str, source: Tensor, target: Tensor) -> Tensor:
     """Hidden states (T, E) of one unpadded sentence: the module's text, line by line."""
     scale = math.sqrt(4)  # of the embedding's width, as in the Transformer
-    values, bridge, states = scale * model.source_embedding(source)[None], iter(model.bridge), []
-    for layer in model.encoder:
+    values, bridge, states = scale * model.source_embedding(source)[None], iter(model.decoder.bridge), []
+    for layer in model.encoder.layers:
         values, last = layer.definition(values)
         parts = last if isinstance(last, tuple) else (last,)
         states.append([torch.tanh(next(bridge)(part.flatten())) for part in parts])  # both directions beside each other
-    memory, fed, hidden = values[0], torch.zeros(model.width, dtype=torch.float64), []
+    memory, fed, hidden = values[0], torch.zeros(model.decoder.width, dtype=torch.float64), []
     coverage = torch.zeros(len(memory), dtype=torch.float64)
 
     def look(s: Tensor) -> Tensor:
-        covered = coverage if model.covers else [None] * len(memory)
+        covered = coverage if model.decoder.covers else [None] * len(memory)
         scores = [score(model, kind, s, h, past) for h, past in zip(memory, covered, strict=True)]
         return torch.stack(scores).softmax(0)
 
     for token in target:
         below = scale * model.target_embedding(token)
-        if model.looks_first:
+        if model.decoder.looks_first:
             weights = look(states[-1][0])
             fed = weights @ memory
-        if model.feeds:
+        if model.decoder.reads[0]:
             below = torch.cat((below, fed))
-        for depth, cell in enumerate(model.decoder):
+        for depth, cell in enumerate(model.decoder.layers):
             before = tuple(part[None] for part in states[depth])
-            after = cell(below[None], before if model.cell == "lstm" else before[0])
+            after = cell(below[None], before if len(before) == 2 else before[0])
             states[depth] = [part[0] for part in (after if isinstance(after, tuple) else (after,))]
             below = states[depth][0]
         fed = below
-        if model.attends:
-            weights = weights if model.looks_first else look(below)
+        if model.decoder.attends:
+            weights = weights if model.decoder.looks_first else look(below)
             coverage = coverage + weights
-            fed = torch.tanh(model.combine.weight @ torch.cat((weights @ memory, below)))
+            fed = torch.tanh(model.decoder.combine.weight @ torch.cat((weights @ memory, below)))
         hidden.append(model.narrow(fed))
     return torch.stack(hidden)
 
@@ -130,7 +131,9 @@ def test_forget_gates_start_open(layers: int) -> None:
 
 def test_gru_biases_start_at_zero() -> None:
     model = Seq2Seq(9, 9, cell="gru", embedding=4, width=6)
-    assert not any(cell.bias_ih.any() or cell.bias_hh.any() for cell in model.decoder if isinstance(cell, GRUCell))
+    cells = [cell for cell in model.decoder.layers if isinstance(cell, GRUCell)]
+    assert cells
+    assert not any(cell.bias_ih.any() or cell.bias_hh.any() for cell in cells)
 
 
 @pytest.mark.parametrize("attention", ["none", "additive"])
@@ -164,10 +167,14 @@ def test_dropout_acts_between_the_decoders_layers(cell: str, variational: bool) 
     """With its other places silenced, what is left of dropout is between the layers."""
     model = build(cell=cell, attention="none", layers=2, dropout=0.5, variational=variational).train()
     state = model.start(SOURCE, LENGTHS)
-    masks = [model._unroll(state, TARGET)[0] for _ in range(2)]
+
+    def unrolled() -> Tensor:
+        return model.decoder._unroll(model.target_embedding(TARGET), state)[0]
+
+    masks = [unrolled() for _ in range(2)]
     assert not torch.allclose(masks[0], masks[1])
     model.eval()
-    assert torch.equal(model._unroll(state, TARGET)[0], model._unroll(state, TARGET)[0])
+    assert torch.equal(unrolled(), unrolled())
 
 
 @torch.no_grad()
@@ -195,16 +202,18 @@ def test_hard_attention_looks_at_one_place_at_a_time(attend: str) -> None:
         assert torch.allclose(logits, whole[:, place], rtol=0, atol=1e-9)
     soft = build(attend=attend)
     soft.load_state_dict(model.state_dict())
-    for one, other in ((model, soft), (soft, model)):  # trained in the same way
-        one.train().dropout.p = other.train().dropout.p = 0.0
+    for part in (model, soft):  # trained in the same way
+        part.train().encoder.dropout.p = part.decoder.dropout.p = 0.0
     assert torch.equal(model(SOURCE, LENGTHS, TARGET), soft(SOURCE, LENGTHS, TARGET))
 
 
-def test_names_of_parameters_stay_as_trained_folders_have_them() -> None:
+def test_folders_of_the_first_version_have_the_same_parameters_under_other_names() -> None:
     cell = ["weight_ih", "weight_hh", "bias_ih", "bias_hh"]
     encoder = [f"encoder.0.cells.{way}.{name}" for way in range(2) for name in cell]
     right = ["output_bias", "source_embedding.weight", "output_weight", "narrow.weight", "narrow.bias"]
     right += [*encoder, *(f"decoder.0.{name}" for name in cell)]
     right += [f"bridge.{part}.{name}" for part in range(2) for name in ("weight", "bias")]
     right += [f"attend.score.{name}" for name in ("memory.weight", "memory.bias", "query.weight", "energy.weight")]
-    assert sorted(dict(build().named_parameters())) == sorted([*right, "combine.weight"])
+    renamed = current_names(dict.fromkeys([*right, "combine.weight"]))
+    assert sorted(dict(build().named_parameters())) == sorted(renamed)
+    assert current_names(renamed) == renamed

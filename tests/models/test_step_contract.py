@@ -36,6 +36,8 @@ OPTIONS += [
     {"positions": "relative", "max_distance": 2, "norm": "pre", "tied": "output", "layers": 2, "attention": "cosine"},
     {"positions": "rotary", "norm": "post", "tied": "none", "layers": 2, "activation": "swiglu", "attention": "dot"},
     {"positions": "alibi", "norm": "pre", "tied": "all", "layers": 2, "activation": "swiglu"},
+    {"positions": "relative", "norm": "pre", "tied": "all", "layers": 2, "attention": "additive"},
+    {"positions": "alibi", "norm": "post", "tied": "output", "layers": 1, "attention": "multiplicative"},
     {"positions": "none", "norm": "pre", "tied": "all", "layers": 1, "attention": "cosine"},
     {"cell": "gru", "attention": "scaled", "layers": 1, "tied": "all", "embedding": 4},
     {"cell": "lstm", "attention": "cosine", "layers": 2, "tied": "output", "embedding": 6},

@@ -30,8 +30,10 @@ class TransformerConfig(_Model):
     activation: Literal["relu", "gelu", "swiglu"] = Field(
         "relu", description="inside the feed-forward layer; swiglu has a gate there, and half as many weights again"
     )
-    attention: Literal["scaled", "dot", "cosine"] = Field(
-        "scaled", description="score of every head (E9, E12); cosine learns a temperature for each"
+    attention: Literal["scaled", "dot", "cosine", "multiplicative", "additive"] = Field(
+        "scaled",
+        description="score of every head (E9, E12); cosine learns a temperature for each, multiplicative a matrix, "
+        "additive two matrices and a vector, at several times the cost",
     )
     positions: Literal["sinusoidal", "learned", "relative", "rotary", "alibi", "none"] = Field(
         "sinusoidal",
@@ -68,6 +70,11 @@ class TransformerConfig(_Model):
             raise ValueError(
                 f"model.width {self.width} over model.heads {self.heads} makes heads of odd width "
                 f"{self.width // self.heads}; rotary positions turn pairs, so choose e.g. width {2 * self.width}"
+            )
+        if self.attention == "additive" and self.positions == "rotary":
+            raise ValueError(
+                'model.positions "rotary" turns queries and keys that are multiplied with each other, but '
+                'model.attention "additive" adds them; choose relative or alibi positions, or another score'
             )
         decoder_layers = self.decoder_layers or self.layers
         if self.alignment_layer is not None and not -decoder_layers <= self.alignment_layer < decoder_layers:

@@ -1,96 +1,95 @@
-"""What every encoder-decoder has: embeddings, an output layer, a loss, and the decoder-step contract.
+"""Any encoder with any decoder (S17): embeddings, an encoder, a decoder, an output layer.
 
-P(y | x) = product over t of P(y_t | y_<t, x)  (S17). A subclass says how sources become a state (`start`), how one
-token moves it on (`step`), and how a whole target is read at once under teacher forcing (`forward`); `step` and
-`forward` give the same numbers.
+source ids -> embeddings -> encoder -> memory -> (a linear map where widths differ) -> decoder -> output layer
+
+>>> import torch
+>>> from harken.models.recurrent_decoder import RecurrentDecoder
+>>> from harken.models.transformer_encoder import TransformerEncoder
+>>> encoder = TransformerEncoder(width=8, heads=2, feedforward=16, layers=1)
+>>> model = EncoderDecoder(20, 20, encoder, RecurrentDecoder(embedding=8, width=6))
+>>> source, target = torch.randint(4, 20, (2, 5)), torch.randint(4, 20, (2, 3))
+>>> model.logits(model(source, None, target)).shape
+torch.Size([2, 3, 20])
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Protocol, Self
+from typing import Any
 
-import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from harken.kernels.cross_entropy import linear_cross_entropy
-
-PAD = 0  # the padding id of harken.data.tokens; models do not import data
-
-
-class State(Protocol):
-    """What a decoder carries from step to step, one row for each hypothesis."""
-
-    def select(self, rows: Tensor) -> Self:
-        """Reorder, repeat or drop rows."""
+from harken.models.decoder import Decoder, State
+from harken.models.encoder import Encoder
+from harken.models.memory import Memory
+from harken.models.translation_model import PAD, TranslationModel
+from harken.nn.balance import Balance
 
 
-class EncoderDecoder(nn.Module, ABC):
-    """Source ids (B, S) with lengths (B,) in, target distributions out."""
+class EncoderDecoder(TranslationModel):
+    """See the module's text."""
 
-    source_embedding: nn.Embedding
-    target_embedding: nn.Embedding
-    output_bias: nn.Parameter | None
-    output_weight: Tensor  # (V, D), perhaps the target embedding's own
-    alignment_shift: bool = False  # alignment of a word stands where the decoder reads it, one step after predicting it
+    def __init__(
+        self,
+        source_size: int,
+        target_size: int,
+        encoder: Encoder,
+        decoder: Decoder,
+        tied: str = "all",
+        balance: float = 0.01,
+    ) -> None:
+        super().__init__()
+        self.balance = balance  # the weight of the experts' balance in the loss, where there are any
+        self.build_vocabulary(
+            (source_size, target_size),
+            (encoder.embedding, decoder.embedding),
+            decoder.width,
+            tied,
+            decoder.output_bias,
+        )
+        self.encoder, self.decoder = encoder, decoder
+        same = encoder.width == decoder.memory_width
+        self.join = None if same else nn.Linear(encoder.width, decoder.memory_width)
+        self.alignment_shift = decoder.alignment_shift
 
-    def build_embeddings(self, source_size: int, target_size: int, width: int, output_width: int, tied: str) -> None:
-        """Make the three vocabulary matrices, shared as `tied` says."""
-        self.source_embedding = nn.Embedding(source_size, width, padding_idx=PAD)
-        if tied == "all":
-            if source_size != target_size:
-                raise ValueError("tied embeddings need one vocabulary for both sides: set tokenizer.joint = true")
-            self.target_embedding = self.source_embedding
-        else:
-            self.target_embedding = nn.Embedding(target_size, width, padding_idx=PAD)
-        for embedding in dict.fromkeys((self.source_embedding, self.target_embedding)):  # each once, in this order
-            nn.init.normal_(embedding.weight, std=width**-0.5)
-            with torch.no_grad():
-                embedding.weight[PAD].zero_()
-        if tied == "none":
-            self.output_weight = nn.Parameter(torch.empty(target_size, output_width))
-            nn.init.normal_(self.output_weight, std=output_width**-0.5)
-        else:
-            self.output_weight = self.target_embedding.weight
+    def encode(self, source: Tensor, lengths: Tensor | None, distances: Tensor | None = None) -> Memory:
+        """(B, S) -> what the decoder looks into."""
+        return self._joined(self.encoder(self.source_embedding(source), lengths, distances))
 
-    @abstractmethod
     def forward(self, source: Tensor, lengths: Tensor | None, target: Tensor) -> Tensor:
-        """Source (B, S), target so far (B, T), BOS first -> hidden states (B, T, D) before the output layer.
+        """Hidden states (B, T, D) under teacher forcing."""
+        return self.narrow(self.decoder(self.target_embedding(target), self.encode(source, lengths)))
 
-        Lengths (B,) say where padding begins in each source; None says that there is none.
-        """
-
-    @abstractmethod
     def start(self, source: Tensor, lengths: Tensor | None) -> State:
-        """Read the sources; the state before the first token."""
+        """Read the sources once."""
+        return self.decoder.start(self.encode(source, lengths))
 
-    @abstractmethod
-    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State, Tensor | None]:
-        """Tokens (B,) -> logits (B, V), the next state, attention (B, S) where there is any."""
+    def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any, Tensor | None]:
+        """One token a row."""
+        hidden, state, attention = self.decoder.step(self.target_embedding(tokens), state)
+        return self.logits(self.narrow(hidden)), state, attention
 
-    @abstractmethod
     def attention(self, source: Tensor, lengths: Tensor | None, target: Tensor) -> Tensor | None:
-        """All weights (B, L, N, T, S) of reading `target` under teacher forcing; None without attention."""
-
-    @abstractmethod
-    def alignment(self, weights: Tensor) -> Tensor:
-        """What of `attention`'s (B, L, N, T, S) is read as word alignment: (B, T, S)."""
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """(..., D) -> (..., V)."""
-        return F.linear(hidden, self.output_weight, self.output_bias)
+        """Weights (B, L, N, T, S)."""
+        return self.decoder.attention(self.target_embedding(target), self.encode(source, lengths))
 
     def loss(
         self, source: Tensor, lengths: Tensor | None, target: Tensor, wanted: Tensor, smoothing: float = 0.0
     ) -> Tensor:
-        """Summed loss over the real tokens of `wanted` (B, T), which is `target` one step ahead with EOS."""
-        hidden = self(source, lengths, target)
-        flat, wanted = hidden.reshape(-1, hidden.shape[-1]), wanted.reshape(-1)
-        if flat.is_cuda:  # fixed shapes there, so that nothing waits for the count of real tokens
-            logits = F.linear(flat, self.output_weight, self.output_bias).float()
-            return F.cross_entropy(logits, wanted, ignore_index=PAD, label_smoothing=smoothing, reduction="sum")
-        real = wanted != PAD
-        if not bool(real.all()):
-            flat, wanted = flat[real], wanted[real]
-        return linear_cross_entropy(flat, self.output_weight, self.output_bias, wanted, smoothing)
+        """Summed loss over the real tokens of `wanted` (B, T); in training each also bears the experts' balance."""
+        if not (self.training and (self.encoder.experts or self.decoder.experts)):
+            return super().loss(source, lengths, target, wanted, smoothing)
+        reading, writing = Balance(), Balance(wanted != PAD)
+        more = {"balance": reading} if self.encoder.experts else {}
+        memory = self._joined(self.encoder(self.source_embedding(source), lengths, **more))
+        more = {"balance": writing} if self.decoder.experts else {}
+        hidden = self.narrow(self.decoder(self.target_embedding(target), memory, **more))
+        tokens = (wanted != PAD).sum()
+        uneven = reading.total().to(hidden.device) + writing.total().to(hidden.device)
+        return self.loss_of_hidden(hidden, wanted, smoothing) + self.balance * tokens * uneven
+
+    def alignment(self, weights: Tensor) -> Tensor:
+        """(B, L, N, T, S) -> (B, T, S), as the decoder reads it."""
+        return self.decoder.alignment(weights)
+
+    def _joined(self, memory: Memory) -> Memory:
+        return memory if self.join is None else memory.through(self.join)

@@ -63,12 +63,13 @@ def _embeddings(tied: str, source_size: int, target_size: int, width: int, outpu
 def _transformer(config: TransformerConfig, source_size: int, target_size: int) -> Size:
     width, inner = config.width, config.feedforward
     encoder_layers, decoder_layers = config.encoder_layers or config.layers, config.decoder_layers or config.layers
-    temperatures = config.heads if config.attention == "cosine" else 0
-    attention, norm = 4 * width * width + 4 * width + temperatures, 2 * width
+    square = width * width // config.heads  # a matrix (K, K) for each head
+    of_score = {"cosine": config.heads, "multiplicative": square, "additive": 2 * square + width}
+    attention, norm = 4 * width * width + 4 * width + of_score.get(config.attention, 0), 2 * width
     maps = 3 if config.activation == "swiglu" else 2  # between D and F
     feedforward = maps * width * inner + (maps - 1) * inner + width
     by_distance = 2 * (2 * config.max_distance + 1) * (width // config.heads) if config.positions == "relative" else 0
-    by_place = config.max_length * width if config.positions == "learned" else 0
+    by_place = 2 * config.max_length * width if config.positions == "learned" else 0
     last_norm = norm if config.norm == "pre" else 0
     vocabulary = _embeddings(config.tied, source_size, target_size, width, width)
     return Size(

@@ -3,8 +3,15 @@
 from harken.nn.alibi import AlibiPositions
 from harken.nn.attention import Attention, attend, attend_with_weights, lookup
 from harken.nn.attention_positions import AttentionPositions
+from harken.nn.balance import Balance
+from harken.nn.causality import refuse_bidirectional
+from harken.nn.conv import Convolution
+from harken.nn.conv_attention import SourceAttention, unfold
+from harken.nn.conv_dilated import DilatedBlock, DilatedDecoderBlock, dilations
+from harken.nn.conv_gated import GatedBlock, GatedDecoderBlock
 from harken.nn.dependency import dependency_depths, dependency_distances
 from harken.nn.dropout import Dropout, VariationalDropout
+from harken.nn.experts import Experts
 from harken.nn.gru import GRUCell
 from harken.nn.heads import CrossAttention, SelfAttention
 from harken.nn.loss import smoothed_cross_entropy
@@ -19,6 +26,7 @@ from harken.nn.rotary import RotaryPositions
 from harken.nn.scores import AdditiveScore, CosineScore, DotScore, MultiplicativeScore, ScaledDotScore
 from harken.nn.trace import DirectionTrace, Trace
 from harken.nn.transformer import DecoderBlock, EncoderBlock, FeedForward
+from harken.nn.transformer_stack import TransformerDecoder, TransformerEncoder
 
 __all__ = [
     "GRU",
@@ -29,15 +37,22 @@ __all__ = [
     "Attention",
     "AttentionPooling",
     "AttentionPositions",
+    "Balance",
+    "Convolution",
     "CosineScore",
     "CrossAttention",
     "DecoderBlock",
+    "DilatedBlock",
+    "DilatedDecoderBlock",
     "DirectionTrace",
     "DotScore",
     "Dropout",
     "EncoderBlock",
+    "Experts",
     "FeedForward",
     "GRUCell",
+    "GatedBlock",
+    "GatedDecoderBlock",
     "LSTMCell",
     "LearnedPositions",
     "MultiplicativeScore",
@@ -47,14 +62,20 @@ __all__ = [
     "ScaledDotScore",
     "SelfAttention",
     "SinusoidalPositions",
+    "SourceAttention",
     "Trace",
+    "TransformerDecoder",
+    "TransformerEncoder",
     "VariationalDropout",
     "attend",
     "attend_with_weights",
     "causal_mask",
     "dependency_depths",
     "dependency_distances",
+    "dilations",
     "length_mask",
     "lookup",
+    "refuse_bidirectional",
     "smoothed_cross_entropy",
+    "unfold",
 ]

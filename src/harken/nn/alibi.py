@@ -13,8 +13,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from harken.nn.attention import attend, attend_with_weights
 from harken.nn.attention_positions import AttentionPositions, distances
+from harken.nn.head_scores import PLAIN, ScaledHeads
 
 
 def slopes(heads: int) -> Tensor:
@@ -47,12 +47,20 @@ class AlibiPositions(AttentionPositions):
         causal: bool,
         dropout: float = 0.0,
         given: Tensor | None = None,
+        score: ScaledHeads = PLAIN,
     ) -> Tensor:
         """Contexts (B, N, T, K), the bias handed to torch's fused attention as a mask."""
-        return attend(query, key, value, mask, causal, dropout, self.bias(query.shape[-2], key.shape[-2]))
+        return score.attend(query, key, value, mask, causal, dropout, self.bias(query.shape[-2], key.shape[-2]))
 
     def attend_with_weights(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, given: Tensor | None = None
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        causal: bool,
+        given: Tensor | None = None,
+        score: ScaledHeads = PLAIN,
     ) -> tuple[Tensor, Tensor]:
         """The definition of `attend`."""
-        return attend_with_weights(query, key, value, mask, causal, self.bias(query.shape[-2], key.shape[-2]))
+        return score.attend_with_weights(query, key, value, mask, causal, self.bias(query.shape[-2], key.shape[-2]))

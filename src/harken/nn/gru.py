@@ -24,16 +24,6 @@ from harken.nn.cell import Cell, Products, State, Step
 from harken.nn.options import Bias, one_of
 
 
-def gru_gates(from_input: Tensor, from_hidden: Tensor, hidden: Tensor) -> Tensor:
-    """The pointwise half, reset after: (B, 3H) from x and from h in the order r, z, n, and the last h -> h."""
-    reset_input, keep_input, candidate_input = from_input.chunk(3, -1)
-    reset_hidden, keep_hidden, candidate_hidden = from_hidden.chunk(3, -1)
-    reset = torch.sigmoid(reset_input + reset_hidden)
-    keep = torch.sigmoid(keep_input + keep_hidden)
-    candidate = torch.tanh(candidate_input + reset * candidate_hidden)
-    return candidate + keep * (hidden - candidate)
-
-
 class GRUCell(Cell):
     """One step of a GRU."""
 

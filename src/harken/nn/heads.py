@@ -12,11 +12,25 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from harken.nn.attention import attend, attend_with_weights
+from harken.nn.additive_heads import AdditiveHeads
 from harken.nn.attention_positions import AttentionPositions
-from harken.nn.head_scores import head_score
+from harken.nn.head_scores import CosineHeads, DotHeads, MultiplicativeHeads, ScaledHeads
 
 KeyValue = tuple[Tensor, Tensor]  # each (B, N, S, K)
+HEAD_SCORES: dict[str, type[ScaledHeads]] = {
+    "scaled": ScaledHeads,
+    "dot": DotHeads,
+    "cosine": CosineHeads,
+    "multiplicative": MultiplicativeHeads,
+    "additive": AdditiveHeads,
+}
+
+
+def head_score(name: str, heads: int, width: int) -> ScaledHeads:
+    """The score of this name for so many heads of this width."""
+    if name not in HEAD_SCORES:
+        raise ValueError(f"heads have no score called {name!r}; choose one of {', '.join(HEAD_SCORES)}")
+    return HEAD_SCORES[name](heads, width)
 
 
 def split_heads(values: Tensor, heads: int) -> Tensor:
@@ -47,7 +61,12 @@ class SelfAttention(nn.Module):
         self.query_key_value = nn.Linear(width, 3 * width)
         self.output = nn.Linear(width, width)
         self.positions = positions or AttentionPositions()
-        self.score = head_score(score, heads)
+        self.score = head_score(score, heads, width // heads)
+        if self.positions.turns and not self.score.multiplies:
+            raise ValueError(
+                f"rotary positions turn queries and keys that are multiplied with each other, but the {score} score "
+                "adds them; choose relative or ALiBi positions, or another score"
+            )
 
     def project(self, values: Tensor, start: int = 0) -> tuple[Tensor, Tensor, Tensor]:
         """(B, T, D), the first at position `start` -> queries, keys, values (B, N, T, K)."""
@@ -59,22 +78,43 @@ class SelfAttention(nn.Module):
     ) -> Tensor:
         """(B, T, D) -> (B, T, D); mask (B, 1, 1, T), True = visible; distances (B, T, T) in place of j - i."""
         dropout = self.dropout if self.training else 0.0
-        context = self.positions.attend(*self.project(values), mask, causal, dropout, distances)
+        context = self.positions.attend(*self.project(values), mask, causal, dropout, distances, self.score)
         return self.output(join_heads(context))
 
     def with_weights(
         self, values: Tensor, mask: Tensor | None, causal: bool, distances: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """The same by the definition, and the weights (B, N, T, T)."""
-        context, weights = self.positions.attend_with_weights(*self.project(values), mask, causal, distances)
+        parts = self.project(values)
+        context, weights = self.positions.attend_with_weights(*parts, mask, causal, distances, self.score)
         return self.output(join_heads(context)), weights
 
-    def step(self, values: Tensor, past: KeyValue | None) -> tuple[Tensor, KeyValue]:
-        """One new position (B, 1, D) that sees the cached past and itself."""
+    def step(
+        self, values: Tensor, past: KeyValue | None, mask: Tensor | None = None, distances: Tensor | None = None
+    ) -> tuple[Tensor, KeyValue]:
+        """New positions (B, T, D) that see the cached past and each other, or what a mask (B, 1, T, P + T) allows.
+
+        Distances (B, T, P + T) are from the new positions to all.
+        """
+        query, key, value = self._append(values, past)
+        dropout = self.dropout if self.training else 0.0
+        context = self.positions.attend(query, key, value, mask, False, dropout, distances, self.score)
+        return self.output(join_heads(context)), (key, value)
+
+    def step_with_weights(
+        self, values: Tensor, past: KeyValue | None, mask: Tensor | None = None, distances: Tensor | None = None
+    ) -> tuple[Tensor, KeyValue, Tensor]:
+        """The same by the definition, and the weights (B, N, T, P + T)."""
+        query, key, value = self._append(values, past)
+        context, weights = self.positions.attend_with_weights(query, key, value, mask, False, distances, self.score)
+        return self.output(join_heads(context)), (key, value), weights
+
+    def _append(self, values: Tensor, past: KeyValue | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries (B, N, T, K) of the new positions, keys and values (B, N, P + T, K) of all."""
         query, key, value = self.project(values, 0 if past is None else past[0].shape[2])
-        if past is not None:
-            key, value = torch.cat((past[0], key), 2), torch.cat((past[1], value), 2)
-        return self.output(join_heads(self.positions.attend(query, key, value, None, False))), (key, value)
+        if past is None:
+            return query, key, value
+        return query, torch.cat((past[0], key), 2), torch.cat((past[1], value), 2)
 
 
 class CrossAttention(nn.Module):
@@ -86,7 +126,7 @@ class CrossAttention(nn.Module):
         self.query = nn.Linear(width, width)
         self.key_value = nn.Linear(width, 2 * width)
         self.output = nn.Linear(width, width)
-        self.score = head_score(score, heads)
+        self.score = head_score(score, heads, width // heads)
 
     def keys_values(self, memory: Tensor) -> KeyValue:
         """(B, S, D) -> keys and values (B, N, S, K), made once for each source."""
@@ -97,10 +137,10 @@ class CrossAttention(nn.Module):
         """(B, T, D) -> (B, T, D); mask (B, 1, 1, S), True = visible."""
         query = self.score.queries(split_heads(self.query(values), self.heads))
         dropout = self.dropout if self.training else 0.0
-        return self.output(join_heads(attend(query, *memory, mask, dropout=dropout)))
+        return self.output(join_heads(self.score.attend(query, *memory, mask, dropout=dropout)))
 
     def with_weights(self, values: Tensor, memory: KeyValue, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The same by the definition, and the weights (B, N, T, S)."""
         query = self.score.queries(split_heads(self.query(values), self.heads))
-        context, weights = attend_with_weights(query, *memory, mask)
+        context, weights = self.score.attend_with_weights(query, *memory, mask)
         return self.output(join_heads(context)), weights

@@ -15,15 +15,14 @@ the 2C + 1 vectors once, and the weights are summed by distance before they meet
 
 from __future__ import annotations
 
-import math
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harken.nn.attention import lookup
 from harken.nn.attention_positions import AttentionPositions, distances
-from harken.nn.masks import causal_mask
+from harken.nn.head_scores import PLAIN, ScaledHeads
+from harken.nn.masks import visible
 
 
 class RelativePositions(AttentionPositions):
@@ -51,30 +50,30 @@ class RelativePositions(AttentionPositions):
         causal: bool,
         dropout: float = 0.0,
         given: Tensor | None = None,
+        score: ScaledHeads = PLAIN,
     ) -> Tensor:
         """Contexts (B, N, T, K)."""
         shape = (*query.shape[:-1], key.shape[-2])  # (B, N, T, S)
-        buckets = self.buckets(shape[-2], shape[-1], given).expand(shape)
-        scores = query @ key.transpose(-1, -2) + (query @ self.keys.t()).gather(-1, buckets)
-        weights = lookup(scores / math.sqrt(query.shape[-1]), visible(mask, causal, query, key)).to(value.dtype)
+        buckets = self.buckets(shape[-2], shape[-1], given)
+        seen = visible(mask, causal, shape[-2], shape[-1], query.device)
+        weights = lookup(score.scores(query, key, self.keys, buckets), seen).to(value.dtype)
         weights = F.dropout(weights, dropout) if dropout else weights
-        by_distance = weights.new_zeros(*shape[:-1], len(self.values)).scatter_add(-1, buckets, weights)
+        by_distance = weights.new_zeros(*shape[:-1], len(self.values)).scatter_add(-1, buckets.expand(shape), weights)
         return weights @ value + by_distance @ self.values
 
     def attend_with_weights(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, given: Tensor | None = None
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        causal: bool,
+        given: Tensor | None = None,
+        score: ScaledHeads = PLAIN,
     ) -> tuple[Tensor, Tensor]:
         """The definition of `attend`: contexts, and weights (B, N, T, S)."""
         buckets = self.buckets(query.shape[-2], key.shape[-2], given)
+        seen = visible(mask, causal, query.shape[-2], key.shape[-2], query.device)
         key, value = key[..., None, :, :] + self.keys[buckets], value[..., None, :, :] + self.values[buckets]
-        scores = (query[..., None, :] * key).sum(-1) / math.sqrt(query.shape[-1])  # of (B, N, T, S, K)
-        weights = lookup(scores, visible(mask, causal, query, key[..., 0, :, :])).to(value.dtype)
+        weights = lookup(score.pairs(query[..., None, :], key), seen).to(value.dtype)  # of (B, N, T, S, K)
         return (weights[..., None] * value).sum(-2), weights
-
-
-def visible(mask: Tensor | None, causal: bool, query: Tensor, key: Tensor) -> Tensor | None:
-    """One mask for padding and future."""
-    if not causal:
-        return mask
-    past = causal_mask(query.shape[-2], key.shape[-2], query.device)
-    return past if mask is None else mask & past

@@ -48,4 +48,3 @@ class RNNCell(Cell):
     def forward(self, values: Tensor, hidden: Tensor) -> Tensor:
         """x (B, I), h (B, H) -> new h."""
         return self.advance(values, (hidden,))[0]
-

@@ -20,6 +20,8 @@ from harken.nn.positions import SinusoidalPositions
 class RotaryPositions(AttentionPositions):
     """No parameters; heads must have an even width."""
 
+    turns = True
+
     def __init__(self, head_width: int) -> None:
         super().__init__()
         if head_width % 2:

@@ -5,28 +5,19 @@ post  norm(x + f(x))     as the paper draws it
 
 E13  m = W2 f(W1 x + b1) + b2, with f = ReLU or GELU (Hendrycks and Gimpel, 2016); SwiGLU has a gate in its place,
 W2 (SiLU(W1 x + b1) * (W3 x + b3)) + b2 (Shazeer, 2020). Vaswani et al. (2017); pre-norm: Xiong et al. (2020).
+With `experts`, several of them stand in the place of one, a few of which see each token (`experts.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from harken.nn.activations import ACTIVATIONS, inner_width
 from harken.nn.attention_positions import AttentionPositions
+from harken.nn.balance import Balance
 from harken.nn.dropout import Dropout
+from harken.nn.experts import Experts
 from harken.nn.heads import CrossAttention, KeyValue, SelfAttention
-
-
-def swiglu(values: Tensor) -> Tensor:
-    """(..., 2 F) -> (..., F): the first half, through SiLU, gates the second."""
-    gate, candidate = values.chunk(2, -1)
-    return F.silu(gate) * candidate
-
-
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "gelu": F.gelu, "swiglu": swiglu}
 
 
 class FeedForward(nn.Module):
@@ -34,7 +25,7 @@ class FeedForward(nn.Module):
 
     def __init__(self, width: int, inner: int, dropout: float = 0.0, activation: str = "relu") -> None:
         super().__init__()
-        self.expand = nn.Linear(width, 2 * inner if activation == "swiglu" else inner)
+        self.expand = nn.Linear(width, inner_width(activation, inner))
         self.contract = nn.Linear(inner, width)
         self.dropout = Dropout(dropout)
         self.activation = ACTIVATIONS[activation]
@@ -45,23 +36,7 @@ class FeedForward(nn.Module):
 
 
 class _Block(nn.Module):
-    """Residual connection, dropout and norm around a sub-layer."""
-
-    def __init__(self, dropout: float, norm: str) -> None:
-        super().__init__()
-        self.dropout = Dropout(dropout)
-        self.pre = norm == "pre"
-
-    def before(self, norm: nn.Module, values: Tensor) -> Tensor:
-        return norm(values) if self.pre else values
-
-    def after(self, norm: nn.Module, values: Tensor, change: Tensor) -> Tensor:
-        values = values + self.dropout(change)
-        return values if self.pre else norm(values)
-
-
-class EncoderBlock(_Block):
-    """Self-attention, then feed-forward."""
+    """A feed-forward layer, or experts in its place; residual connection, dropout and norm around each sub-layer."""
 
     def __init__(
         self,
@@ -75,18 +50,77 @@ class EncoderBlock(_Block):
         activation: str = "relu",
         positions: AttentionPositions | None = None,
         score: str = "scaled",
+        experts: int = 0,
+        experts_active: int = 2,
     ) -> None:
-        super().__init__(dropout, norm)
+        super().__init__()
         self.attention = SelfAttention(width, heads, attention_dropout, positions, score)
-        self.feedforward = FeedForward(width, feedforward, feedforward_dropout, activation)
+        self.feedforward: nn.Module = (
+            Experts(width, feedforward, experts, experts_active, activation, feedforward_dropout)
+            if experts
+            else FeedForward(width, feedforward, feedforward_dropout, activation)
+        )
         self.attention_norm, self.feedforward_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.dropout = Dropout(dropout)
+        self.pre = norm == "pre"
 
-    def forward(self, values: Tensor, mask: Tensor | None, distances: Tensor | None = None) -> Tensor:
-        """(B, S, D) -> (B, S, D); mask (B, 1, 1, S); distances (B, S, S) for relative positions that are given."""
-        change = self.attention(self.before(self.attention_norm, values), mask, distances=distances)
-        values = self.after(self.attention_norm, values, change)
-        change = self.feedforward(self.before(self.feedforward_norm, values))
+    def before(self, norm: nn.Module, values: Tensor) -> Tensor:
+        return norm(values) if self.pre else values
+
+    def after(self, norm: nn.Module, values: Tensor, change: Tensor) -> Tensor:
+        values = values + self.dropout(change)
+        return values if self.pre else norm(values)
+
+    def finish(self, values: Tensor, balance: Balance | None = None) -> Tensor:
+        """The last sub-layer: (B, T, D) -> (B, T, D); experts say how evenly they were used."""
+        seen = self.before(self.feedforward_norm, values)
+        if isinstance(self.feedforward, Experts):
+            change, share = self.feedforward(seen, None if balance is None else balance.real)
+            if balance is not None:
+                balance.parts.append(share)
+        else:
+            change = self.feedforward(seen)
         return self.after(self.feedforward_norm, values, change)
+
+
+class EncoderBlock(_Block):
+    """Self-attention, then feed-forward; also the block of a decoder that has no encoder."""
+
+    def forward(
+        self,
+        values: Tensor,
+        mask: Tensor | None,
+        distances: Tensor | None = None,
+        causal: bool = False,
+        balance: Balance | None = None,
+    ) -> Tensor:
+        """(B, S, D) -> (B, S, D); mask (B, 1, 1, S); distances (B, S, S) for relative positions that are given."""
+        change = self.attention(self.before(self.attention_norm, values), mask, causal, distances)
+        return self.finish(self.after(self.attention_norm, values, change), balance)
+
+    def with_weights(
+        self, values: Tensor, mask: Tensor | None, distances: Tensor | None = None, causal: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """The same, and the weights (B, N, S, S)."""
+        seen = self.before(self.attention_norm, values)
+        change, weights = self.attention.with_weights(seen, mask, causal, distances)
+        return self.finish(self.after(self.attention_norm, values, change)), weights
+
+    def step(
+        self,
+        values: Tensor,
+        past: KeyValue | None,
+        mask: Tensor | None = None,
+        weights: bool = False,
+        balance: Balance | None = None,
+    ) -> tuple[Tensor, KeyValue, Tensor | None]:
+        """New positions (B, T, D) after the cached ones, the cache in and out; see `SelfAttention.step`."""
+        seen, found = self.before(self.attention_norm, values), None
+        if weights:
+            change, past, found = self.attention.step_with_weights(seen, past, mask)
+        else:
+            change, past = self.attention.step(seen, past, mask)
+        return self.finish(self.after(self.attention_norm, values, change), balance), past, found
 
 
 class DecoderBlock(_Block):
@@ -104,27 +138,39 @@ class DecoderBlock(_Block):
         activation: str = "relu",
         positions: AttentionPositions | None = None,
         score: str = "scaled",
+        experts: int = 0,
+        experts_active: int = 2,
     ) -> None:
-        super().__init__(dropout, norm)
-        self.attention = SelfAttention(width, heads, attention_dropout, positions, score)
+        super().__init__(
+            width,
+            heads,
+            feedforward,
+            dropout,
+            norm,
+            attention_dropout,
+            feedforward_dropout,
+            activation,
+            positions,
+            score,
+            experts,
+            experts_active,
+        )
         self.cross = CrossAttention(width, heads, attention_dropout, score)
-        self.feedforward = FeedForward(width, feedforward, feedforward_dropout, activation)
-        self.attention_norm, self.cross_norm = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.feedforward_norm = nn.LayerNorm(width)
+        self.cross_norm = nn.LayerNorm(width)
 
-    def forward(self, values: Tensor, memory: KeyValue, mask: Tensor | None) -> Tensor:
+    def forward(self, values: Tensor, memory: KeyValue, mask: Tensor | None, balance: Balance | None = None) -> Tensor:
         """(B, T, D) -> (B, T, D); memory from `cross.keys_values`, mask (B, 1, 1, S)."""
         change = self.attention(self.before(self.attention_norm, values), causal=True)
         values = self.after(self.attention_norm, values, change)
         change = self.cross(self.before(self.cross_norm, values), memory, mask)
-        return self._finish(self.after(self.cross_norm, values, change))
+        return self.finish(self.after(self.cross_norm, values, change), balance)
 
     def with_weights(self, values: Tensor, memory: KeyValue, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """The same, and the weights (B, N, T, S) of the attention to the encoder."""
         change = self.attention(self.before(self.attention_norm, values), causal=True)
         values = self.after(self.attention_norm, values, change)
         change, weights = self.cross.with_weights(self.before(self.cross_norm, values), memory, mask)
-        return self._finish(self.after(self.cross_norm, values, change)), weights
+        return self.finish(self.after(self.cross_norm, values, change)), weights
 
     def step(
         self, values: Tensor, past: KeyValue | None, memory: KeyValue, mask: Tensor | None, weights: bool
@@ -137,8 +183,4 @@ class DecoderBlock(_Block):
             change, found = self.cross.with_weights(query, memory, mask)
         else:
             change = self.cross(query, memory, mask)
-        return self._finish(self.after(self.cross_norm, values, change)), past, found
-
-    def _finish(self, values: Tensor) -> Tensor:
-        change = self.feedforward(self.before(self.feedforward_norm, values))
-        return self.after(self.feedforward_norm, values, change)
+        return self.finish(self.after(self.cross_norm, values, change)), past, found

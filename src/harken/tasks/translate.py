@@ -15,7 +15,7 @@ from harken.data.rows import ParallelBatch, ParallelIds
 from harken.data.tokenizers import Tokenizer
 from harken.data.tokens import PAD
 from harken.errors import UserError
-from harken.models.encoder_decoder import EncoderDecoder
+from harken.models.translation_model import TranslationModel
 from harken.nn.loss import smoothed_cross_entropy
 from harken.recipe import Recipe
 from harken.search import greedy_search
@@ -29,7 +29,7 @@ class TranslationTask:
     higher_is_better = True
 
     def __init__(
-        self, recipe: Recipe, corpus: Corpus, model: EncoderDecoder, source: Tokenizer, target: Tokenizer
+        self, recipe: Recipe, corpus: Corpus, model: TranslationModel, source: Tokenizer, target: Tokenizer
     ) -> None:
         self.recipe, self.model = recipe, model
         self.source, self.target = source, target

@@ -1,16 +1,24 @@
-"""From the word in `model.positions` to layers (S24): what is added to the embeddings, what lives in self-attention."""
+"""From a word for positions (S24) to layers: what is added to the input, and what lives in self-attention.
+
+>>> added_positions("rotary", 4, 512) is None, type(attention_positions("rotary", 4, 2, 16)).__name__
+(True, 'RotaryPositions')
+"""
 
 from __future__ import annotations
 
 from harken.nn.alibi import AlibiPositions
 from harken.nn.attention_positions import AttentionPositions
+from harken.nn.options import one_of
 from harken.nn.positions import LearnedPositions, SinusoidalPositions
 from harken.nn.relative import RelativePositions
 from harken.nn.rotary import RotaryPositions
 
+POSITIONS = ("sinusoidal", "learned", "relative", "rotary", "alibi", "none")
+
 
 def added_positions(kind: str, width: int, max_length: int) -> SinusoidalPositions | LearnedPositions | None:
-    """What is added to the embeddings; None where nothing is."""
+    """What is added to the input; None where nothing is."""
+    one_of("positions", kind, POSITIONS)
     if kind == "sinusoidal":
         return SinusoidalPositions(width)
     if kind == "learned":

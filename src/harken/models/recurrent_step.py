@@ -1,0 +1,79 @@
+"""One layer of a recurrent decoder while it reads one target: what stays the same at all steps is made once.
+
+W x = W_token y + W_rest r: the token's half is made for all steps at once, the rest (what the decoder feeds itself,
+what comes from the layer below) step by step. Products of all steps make one weight gradient (`harken.kernels.deferred`).
+A plain LSTM adds what comes from its input and from its state, so both are one product; every other cell, and every
+layer that is traced, goes through its own `step`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from harken.kernels.deferred import DeferredLinear
+from harken.nn.cell import Cell, State, Step
+from harken.nn.lstm import LSTMCell, lstm_gates
+from harken.nn.noise import Noise
+
+Product = Callable[[Tensor], Tensor]
+
+
+def product_with(weight: Tensor, deferred: bool) -> Product:
+    """x -> W x, its weight gradients gathered or not."""
+    return DeferredLinear(weight) if deferred else partial(F.linear, weight=weight)
+
+
+def is_plain(cell: Cell, noise: Noise) -> bool:
+    """Whether this is E2 as it stands."""
+    usual = isinstance(cell, LSTMCell) and not cell.coupled and cell.peephole is None and cell.norm_ih is None
+    return usual and noise.keep is None and not noise.stay
+
+
+class LayerPass:
+    """The cell of one layer, ready to step; the first `tokens` of its inputs are the token's."""
+
+    def __init__(self, cell: Cell, tokens: int, noise: Noise, deferred: bool, joined: bool) -> None:
+        self.cell, self.noise = cell, noise
+        self.constant = cell.constant()
+        self.token_weight, rest = cell.weight_ih[:, :tokens], cell.weight_ih[:, tokens:]
+        self.joined: Product | None = None
+        self.rest: Product | None = None
+        if joined and is_plain(cell, noise):
+            self.joined = product_with(torch.cat((rest, cell.weight_hh), 1), deferred)
+        else:
+            self.rest = product_with(rest, deferred) if rest.shape[1] else None
+            self.products = cell.products(deferred)
+
+    def read_tokens(self, embedded: Tensor) -> Tensor:
+        """What the tokens alone decide: (..., E) -> (..., gates x H), biases included unless a norm comes first."""
+        return F.linear(embedded, self.token_weight, self.constant if self.cell.norm_ih is None else None)
+
+    def step(self, token: Tensor | None, rest: Tensor | None, state: State, time: int) -> Step:
+        """What `read_tokens` made (B, gates x H), the other inputs (B, R), the last state -> the new one."""
+        if self.joined is not None:
+            gates = self.joined(state[0] if rest is None else torch.cat((rest, state[0]), -1))
+            return Step(lstm_gates(self._with_biases(gates, token), state[1]), {})
+        made = self.cell.step(self._from_input(token, rest), state, self.products, self.noise.mask(state[0].shape[0]))
+        pairs = enumerate(zip(state, made.state, strict=True))
+        return Step(tuple(self.noise.zone(part, time, *pair) for part, pair in pairs), made.gates)
+
+    def _from_input(self, token: Tensor | None, rest: Tensor | None) -> Tensor:
+        product = None if rest is None or self.rest is None else self.rest(rest)
+        if self.cell.norm_ih is None:
+            return self._with_biases(product, token)
+        parts = [part for part in (product, token) if part is not None]
+        return self._with_biases(self.cell.norm_ih(sum(parts[1:], parts[0])), None)
+
+    def _with_biases(self, product: Tensor | None, token: Tensor | None) -> Tensor:
+        """W_rest r + W_token y + b, as far as there are any; the token's part has the biases in it."""
+        known = self.constant if token is None else token
+        if product is None or known is None:
+            found = product if known is None else known
+            assert found is not None, "a layer has some input"
+            return found
+        return product + known

@@ -1,0 +1,31 @@
+"""What stands between the two linear maps of a feed-forward layer (E13).
+
+relu    max(0, x)
+gelu    x P(X <= x) for a standard normal X; Hendrycks and Gimpel (2016)
+swiglu  SiLU(a) * b of the two halves [a; b], so the first map is twice as wide; Shazeer (2020)
+
+>>> ACTIVATIONS["swiglu"](torch.tensor([0.0, 1.0, 5.0, 2.0])).tolist()[0], inner_width("swiglu", 2)
+(0.0, 4)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def swiglu(values: Tensor) -> Tensor:
+    """(..., 2 F) -> (..., F): the first half, through SiLU, gates the second."""
+    gate, candidate = values.chunk(2, -1)
+    return F.silu(gate) * candidate
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "gelu": F.gelu, "swiglu": swiglu}
+
+
+def inner_width(activation: str, inner: int) -> int:
+    """How wide the first map must be for the second to see `inner` values."""
+    return 2 * inner if activation == "swiglu" else inner
