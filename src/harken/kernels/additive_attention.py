@@ -18,7 +18,6 @@ from torch import Tensor
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 FEWEST_TARGETS = 8  # a tile holds 16 queries at least: for fewer, the definition has less to do
-_WORKSPACE, _TILE = 2**26, 64  # as in additive_attention_launch, which cannot be imported without Triton's cost
 
 
 def serves(queries: Tensor, keys: Tensor, values: Tensor) -> bool:
@@ -44,30 +43,46 @@ def _kept(groups: int, targets: int, sources: int) -> tuple[int, int, int] | Non
     "harken::additive_attention",
     mutates_args=(),
     device_types="cuda",
-    schema="(Tensor queries, Tensor keys, Tensor vector, Tensor values, Tensor? mask, bool causal, bool keep)"
+    schema="(Tensor queries, Tensor keys, Tensor vector, Tensor values, Tensor? mask, bool causal, bool keep,"
+    " float drop, Tensor? seed)"
     " -> (Tensor, Tensor, Tensor, Tensor)",
 )
 def attention_operator(
-    queries: Tensor, keys: Tensor, vector: Tensor, values: Tensor, mask: Tensor | None, causal: bool, keep: bool
+    queries: Tensor,
+    keys: Tensor,
+    vector: Tensor,
+    values: Tensor,
+    mask: Tensor | None,
+    causal: bool,
+    keep: bool,
+    drop: float,
+    seed: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """See `additive_attention_launch.forward`."""
     from harken.kernels import additive_attention_launch
 
-    return additive_attention_launch.forward(queries, keys, vector, values, mask, causal, keep)
+    return additive_attention_launch.forward(queries, keys, vector, values, mask, causal, keep, drop, seed)
 
 
 @attention_operator.register_fake
 def _(
-    queries: Tensor, keys: Tensor, vector: Tensor, values: Tensor, mask: Tensor | None, causal: bool, keep: bool
+    queries: Tensor,
+    keys: Tensor,
+    vector: Tensor,
+    values: Tensor,
+    mask: Tensor | None,
+    causal: bool,
+    keep: bool,
+    drop: float,
+    seed: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     groups, targets, sources = queries.shape[0], queries.shape[1], keys.shape[1]
-    numbers = {"device": queries.device, "dtype": torch.float32}
     kept = _kept(groups, targets, sources) if keep else None
     return (
         values.new_empty(groups, targets, values.shape[2]),
-        torch.empty(groups, targets, **numbers),
-        torch.empty(0 if kept is None else kept, **numbers),
-        torch.empty(2, **numbers),
+        queries.new_empty((groups, targets), dtype=torch.float32),
+        queries.new_empty(kept or (0,), dtype=torch.float32),
+        queries.new_empty((2,), dtype=torch.float32),
     )
 
 
@@ -76,7 +91,8 @@ def _(
     mutates_args=(),
     device_types="cuda",
     schema="(Tensor pull, Tensor queries, Tensor keys, Tensor vector, Tensor values, Tensor? mask, bool causal,"
-    " Tensor context, Tensor spread, Tensor scores, Tensor limits) -> (Tensor, Tensor, Tensor, Tensor)",
+    " Tensor context, Tensor spread, Tensor scores, Tensor limits, float drop,"
+    " Tensor? seed) -> (Tensor, Tensor, Tensor, Tensor)",
 )
 def backward_operator(
     pull: Tensor,
@@ -90,12 +106,14 @@ def backward_operator(
     spread: Tensor,
     scores: Tensor,
     limits: Tensor,
+    drop: float,
+    seed: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """See `additive_attention_launch.backward`."""
     from harken.kernels import additive_attention_launch
 
     return additive_attention_launch.backward(
-        pull.contiguous(), queries, keys, vector, values, mask, causal, context, spread, scores, limits
+        pull.contiguous(), queries, keys, vector, values, mask, causal, context, spread, scores, limits, drop, seed
     )
 
 
@@ -134,15 +152,15 @@ def _(queries: Tensor, keys: Tensor, *rest: Any) -> Tensor:
 
 
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    queries, keys, vector, values, mask, causal, _ = inputs
-    ctx.causal = causal
-    ctx.save_for_backward(queries, keys, vector, values, mask, *output)
+    queries, keys, vector, values, mask, causal, _, drop, seed = inputs
+    ctx.causal, ctx.drop = causal, drop
+    ctx.save_for_backward(queries, keys, vector, values, mask, seed, *output)
 
 
 def _backward(ctx: Any, pull: Tensor, *rest: Any) -> tuple[Any, ...]:
-    queries, keys, vector, values, mask, *made = ctx.saved_tensors
-    gradients = backward_operator(pull, queries, keys, vector, values, mask, ctx.causal, *made)
-    return *gradients, None, None, None
+    queries, keys, vector, values, mask, seed, *made = ctx.saved_tensors
+    gradients = backward_operator(pull, queries, keys, vector, values, mask, ctx.causal, *made, ctx.drop, seed)
+    return *gradients, None, None, None, None, None
 
 
 attention_operator.register_autograd(_backward, setup_context=_remember)
@@ -151,14 +169,22 @@ _library = torch.library.Library("harken", "FRAGMENT")
 
 
 def _under_autocast(
-    queries: Tensor, keys: Tensor, vector: Tensor, values: Tensor, mask: Tensor | None, causal: bool, keep: bool
+    queries: Tensor,
+    keys: Tensor,
+    vector: Tensor,
+    values: Tensor,
+    mask: Tensor | None,
+    causal: bool,
+    keep: bool,
+    drop: float,
+    seed: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """What is multiplied by matrix units goes there in autocast's type; the scores are made in float32 in any case."""
     low = torch.get_autocast_dtype("cuda")
     queries, keys, values = (part.to(low) if part.dtype in DTYPES else part for part in (queries, keys, values))
     autocast = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCUDA)
     with torch._C._ExcludeDispatchKeyGuard(autocast):
-        return attention_operator(queries, keys, vector, values, mask, causal, keep)
+        return attention_operator(queries, keys, vector, values, mask, causal, keep, drop, seed)
 
 
 _library.impl("additive_attention", _under_autocast, "AutocastCUDA")
@@ -172,10 +198,12 @@ def additive_attention(
     mask: Tensor | None = None,
     causal: bool = False,
     weights: bool = False,
+    dropout: float = 0.0,
 ) -> tuple[Tensor, Tensor | None]:
     """Queries (..., T, D), keys (..., S, D), vector (D,) or (N, D), values (..., S, V) -> (..., T, V), weights or None.
 
     The mask, True where visible, broadcasts to (..., T, S). N, where there is one, is the last of the leading sizes.
+    Dropout is of weights, as heads have it; the weights returned are those before.
     """
     leading, targets, sources = queries.shape[:-2], queries.shape[-2], keys.shape[-2]
     vectors = vector.reshape(-1, vector.shape[-1])
@@ -187,7 +215,8 @@ def additive_attention(
         seen = mask.expand(*leading, targets, sources).reshape(groups // max(inner, 1), inner, targets, sources)
     learns = (*flat, vectors)
     keep = weights or (torch.is_grad_enabled() and any(part.requires_grad for part in learns))
-    context, *made = attention_operator(flat[0], flat[1], vectors, flat[2], seen, causal, keep)
+    seed = torch.randint(2**31, (1,), device=queries.device) if dropout else None
+    context, *made = attention_operator(flat[0], flat[1], vectors, flat[2], seen, causal, keep, dropout, seed)
     context = context.view(*leading, targets, values.shape[-1])
     if not weights:
         return context, None

@@ -10,17 +10,23 @@ Every sum runs in one program in one order, so the same bits come out twice.
 
 from __future__ import annotations
 
-from harken.kernels.additive_attention_triton import is_wide, jit, reciprocal
+from contextlib import suppress
 
-try:
+from harken.kernels.additive_attention_triton import is_wide, jit, kept, reciprocal
+
+with suppress(ImportError):  # on a machine without a GPU
     import triton.language as tl
-except ImportError:  # on a machine without a GPU
-    pass
 
 
 @jit
 def inner_kernel(
-    pull: tl.tensor, context: tl.tensor, inner: tl.tensor, count: tl.tensor, width: tl.tensor, ROWS: tl.constexpr, WIDTH: tl.constexpr
+    pull: tl.tensor,
+    context: tl.tensor,
+    inner: tl.tensor,
+    count: tl.tensor,
+    width: tl.tensor,
+    ROWS: tl.constexpr,
+    WIDTH: tl.constexpr,
 ) -> None:
     """sum_s a da = dc . c: (M, V), (M, V) -> (M,)."""
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)
@@ -42,6 +48,8 @@ def pull_kernel(
     pull: tl.tensor,
     values: tl.tensor,
     out: tl.tensor,
+    seed: tl.tensor,
+    drop: tl.tensor,
     targets: tl.tensor,
     sources: tl.tensor,
     width: tl.tensor,
@@ -49,6 +57,7 @@ def pull_kernel(
     all_targets: tl.tensor,
     rows: tl.tensor,
     columns: tl.tensor,
+    DROPS: tl.constexpr,
     PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
@@ -77,6 +86,8 @@ def pull_kernel(
     here = group * rows * columns + row[:, None] * columns + column[None, :]
     level = tl.load(spread + at, row < targets, other=float("inf"))
     share = tl.exp(tl.load(scores + here) - level[:, None])
+    if DROPS:
+        from_weights = from_weights * kept(seed, drop, group, first + row, column, columns)
     mean = tl.load(inner + at, row < targets, other=0.0)
     tl.store(out + here, share * (from_weights - mean[:, None]))
 
@@ -87,6 +98,8 @@ def value_kernel(
     spread: tl.tensor,
     pull: tl.tensor,
     out: tl.tensor,
+    seed: tl.tensor,
+    drop: tl.tensor,
     targets: tl.tensor,
     sources: tl.tensor,
     width: tl.tensor,
@@ -94,6 +107,7 @@ def value_kernel(
     all_targets: tl.tensor,
     rows: tl.tensor,
     columns: tl.tensor,
+    DROPS: tl.constexpr,
     PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
@@ -113,6 +127,8 @@ def value_kernel(
         level = tl.load(spread + at, row < targets, other=float("inf"))
         here = group * rows * columns + row[:, None] * columns + column[None, :]
         share = tl.exp(tl.load(scores + here) - level[:, None])
+        if DROPS:
+            share = share * kept(seed, drop, group, first + row, column, columns)
         right = tl.load(
             pull + at[:, None] * width + place[None, :], (row < targets)[:, None] & (place < width)[None, :], other=0.0
         )
@@ -173,7 +189,7 @@ def fold_kernel(
             needed = tl.max(tl.max(tl.abs(block), 1), 0) > 0.0
         if needed:
             if wide:
-                for step in range(0, BLOCK):
+                for step in range(BLOCK):
                     at = start + step
                     force = tl.load(pulled + at * stride_other)[:, None]
                     share = reciprocal(1.0 + tl.exp2(mine + tl.load(theirs + at * depth)[None, :]))

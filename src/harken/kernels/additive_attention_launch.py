@@ -19,7 +19,8 @@ from harken.kernels import additive_attention_triton as forward_kernels
 WORKSPACE = 2**26  # bytes of scores held at once
 WIDE = 17.0  # e^{2 * 17} squared, times the like of a neighbour, is still a float32
 TILE = 64  # keys in a tile; queries too where there are that many
-DEPTH = 64  # features in a tile of the backward pass
+DEPTH = 32  # features in a tile of the backward pass
+SCORES = 32  # queries at most in a tile of scores
 WIDTH = 128  # of the values in a tile
 BLOCK = 16  # keys or queries between two looks at whether there is anything to do
 
@@ -133,10 +134,11 @@ def make_scores(
     scores = torch.empty(groups, rows, shape.columns, device=queries.device, dtype=torch.float32)
     seen = scores if mask is None else mask
     strides = (0, 0, 0, 0) if mask is None else mask.stride()
-    forward_kernels.score_kernel[(groups * (rows // shape.tile) * (shape.columns // TILE),)](
+    tile = min(SCORES, shape.tile)
+    forward_kernels.score_kernel[(groups * (rows // tile) * (shape.columns // TILE),)](
         exponentiated, keys, vector, seen, scores, limits, targets, shape.sources, first, rows, shape.columns,
         shape.padded, vector.shape[0], 1 if mask is None else mask.shape[1], *strides,
-        MASKED=mask is not None, CAUSAL=causal, LIMIT=WIDE, ROWS=shape.tile, COLUMNS=TILE, num_warps=4,
+        MASKED=mask is not None, CAUSAL=causal, LIMIT=WIDE, ROWS=tile, COLUMNS=TILE, num_warps=4,
     )  # fmt: skip
     return scores
 
@@ -157,8 +159,21 @@ def vectors_of(vector: Tensor, groups: slice, whole_groups: bool) -> Tensor:
     return vector[torch.arange(groups.start, groups.stop, device=vector.device) % vector.shape[0]]
 
 
+def random_of(seed: Tensor | None, groups: slice, otherwise: Tensor) -> Tensor:
+    """The seed of a piece's first group, one more for each that follows; anything where nothing is dropped."""
+    return otherwise if seed is None else seed + groups.start
+
+
 def forward(
-    queries: Tensor, keys: Tensor, vector: Tensor, values: Tensor, mask: Tensor | None, causal: bool, keep: bool
+    queries: Tensor,
+    keys: Tensor,
+    vector: Tensor,
+    values: Tensor,
+    mask: Tensor | None,
+    causal: bool,
+    keep: bool,
+    drop: float = 0.0,
+    seed: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Contexts (G, T, V), log-sum-exp (G, T), the scores (G, Tp, Sp) where kept, else (0,), and the two maxima (2,)."""
     shape = measure(queries, keys, vector, values)
@@ -176,9 +191,9 @@ def forward(
         count, rows, columns = made.shape
         part = min(WIDTH, max(16, 1 << (shape.width - 1).bit_length()))
         forward_kernels.context_kernel[(count * (rows // shape.tile) * -(-shape.width // part),)](
-            made, values[groups], context[groups], spread[groups], targets.stop - targets.start, shape.sources,
-            shape.width, targets.start, shape.targets, rows, columns,
-            PRECISION=precision(values), ROWS=shape.tile, COLUMNS=TILE, WIDTH=part, num_warps=4,
+            made, values[groups], context[groups], spread[groups], random_of(seed, groups, spread), drop,
+            targets.stop - targets.start, shape.sources, shape.width, targets.start, shape.targets, rows, columns,
+            DROPS=seed is not None, PRECISION=precision(values), ROWS=shape.tile, COLUMNS=TILE, WIDTH=part, num_warps=4,
         )  # fmt: skip
         if keep and shape.fits():
             scores = made
@@ -256,6 +271,8 @@ def backward(
     spread: Tensor,
     scores: Tensor,
     limits: Tensor,
+    drop: float = 0.0,
+    seed: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The gradients of queries, keys, vectors and values, from that of the contexts (G, T, V)."""
     shape = measure(queries, keys, vector, values)
@@ -267,9 +284,8 @@ def backward(
     query_gradient = torch.empty_like(queries, memory_format=torch.contiguous_format)
     vector_gradient = torch.zeros(shape.groups, shape.padded, device=vector.device, dtype=torch.float32)
     whole_rows = shape.fits()
-    kind = {"dtype": keys.dtype if whole_rows else torch.float32, "device": keys.device}
-    key_gradient = torch.zeros(keys.shape, **kind)
-    value_gradient = torch.zeros(values.shape, **kind)
+    key_gradient = torch.zeros_like(keys, dtype=keys.dtype if whole_rows else torch.float32)
+    value_gradient = torch.zeros_like(values, dtype=values.dtype if whole_rows else torch.float32)
     part = min(WIDTH, max(16, 1 << (shape.width - 1).bit_length()))
     for groups, targets in shape.pieces():
         everyone = groups.stop - groups.start == shape.groups
@@ -283,24 +299,36 @@ def backward(
             )  # fmt: skip
             del their_keys
         count, rows, columns = made.shape
-        sizes = (length, shape.sources, shape.width, targets.start, shape.targets, rows, columns)
-        tiles = {"PRECISION": precision(values), "ROWS": shape.tile, "COLUMNS": TILE}
+        rest = (
+            random_of(seed, groups, spread),
+            drop,
+            length,
+            shape.sources,
+            shape.width,
+            targets.start,
+            shape.targets,
+            rows,
+            columns,
+        )
+        tiles = {"DROPS": seed is not None, "PRECISION": precision(values), "ROWS": shape.tile, "COLUMNS": TILE}
         values_here = value_gradient[groups] if whole_rows else torch.empty_like(value_gradient[groups])
         backward_kernels.value_kernel[(count * (columns // TILE) * -(-shape.width // part),)](
-            made, spread[groups], pull[groups], values_here, *sizes, **tiles, WIDTH=part, num_warps=4
+            made, spread[groups], pull[groups], values_here, *rest, **tiles, WIDTH=part, num_warps=4
         )
         force = torch.empty_like(made)
         backward_kernels.pull_kernel[(count * (rows // shape.tile) * (columns // TILE),)](
-            made, spread[groups], inner[groups], pull[groups], values[groups], force, *sizes, **tiles,
+            made, spread[groups], inner[groups], pull[groups], values[groups], force, *rest, **tiles,
             WIDTH=min(64, part), num_warps=4,
         )  # fmt: skip
         del made
         own = exponentials(queries[groups, targets], limits, rows, shape.padded, shape.tile, transposed=False)
         other = exponentials(keys[groups], limits, columns, shape.padded, TILE, transposed=False)
-        vector_gradient[groups] += fold(
+        by_vectors = fold(
             own, other, force, weight, limits, query_gradient[groups], sparse, by_rows=True, with_vector=True,
             piece=(targets.start, length, shape.tile),
         )  # fmt: skip
+        assert by_vectors is not None
+        vector_gradient[groups] += by_vectors
         keys_here = key_gradient[groups] if whole_rows else torch.empty_like(key_gradient[groups])
         fold(
             other, own, force, weight, limits, keys_here, sparse, by_rows=False, with_vector=False,

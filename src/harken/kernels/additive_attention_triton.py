@@ -54,6 +54,15 @@ def is_wide(largest: tl.tensor, limit: tl.constexpr) -> tl.tensor:
 
 
 @jit
+def kept(
+    seed: tl.tensor, drop: tl.tensor, group: tl.tensor, row: tl.tensor, column: tl.tensor, columns: tl.tensor
+) -> tl.tensor:
+    """Dropout: 1 / (1 - p) where a weight stays, 0 where it goes; the same for the same seed and place."""
+    draw = tl.rand(tl.load(seed) + group, row[:, None] * columns + column[None, :])
+    return tl.where(draw >= drop, 1.0 / (1.0 - drop), 0.0)
+
+
+@jit
 def exponential_kernel(
     values: tl.tensor,
     out: tl.tensor,
@@ -141,7 +150,7 @@ def score_kernel(
         weight = vector + group % vectors * depth
         total = 0.0
         if is_wide(largest, LIMIT):
-            for at_depth in range(0, depth):
+            for at_depth in range(depth):
                 amount = tl.load(weight + at_depth)
                 left, right = tl.load(query + at_depth * rows), tl.load(key + at_depth * columns)
                 total += amount
@@ -168,6 +177,8 @@ def context_kernel(
     values: tl.tensor,
     context: tl.tensor,
     spread: tl.tensor,
+    seed: tl.tensor,
+    drop: tl.tensor,
     targets: tl.tensor,
     sources: tl.tensor,
     width: tl.tensor,
@@ -175,6 +186,7 @@ def context_kernel(
     all_targets: tl.tensor,
     rows: tl.tensor,
     columns: tl.tensor,
+    DROPS: tl.constexpr,
     PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
@@ -205,6 +217,8 @@ def context_kernel(
         share = tl.exp(score - level[:, None])
         shrink = tl.exp(peak - level)
         sum_ = sum_ * shrink + tl.sum(share, 1)
+        if DROPS:
+            share = share * kept(seed, drop, group, first + row, column, columns)
         mixed = mixed * shrink[:, None] + tl.dot(share.to(value.dtype), value, input_precision=PRECISION)
         peak = higher
     empty = sum_ == 0.0

@@ -20,7 +20,8 @@ import os
 import warnings
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -39,52 +40,80 @@ class _Pending:
     done = False
 
 
+@contextmanager
+def standing_in(owner: nn.Module) -> Iterator[list[Tensor]]:
+    """The module with new names for the same numbers in the place of its parameters; those that learn are handed over.
+
+    Autograd ties a parameter to the stream on which it first met it, and to whatever graph is still alive; a recording
+    has to have leaves of its own.
+    """
+    tables = [
+        (module._parameters, name, part) for module in owner.modules() for name, part in module._parameters.items()
+    ]
+    places = [(table, name, part) for table, name, part in tables if part is not None]
+    aliases = {part: nn.Parameter(part.detach(), part.requires_grad) for part in owner.parameters()}
+    for table, name, part in places:
+        table[name] = aliases[part]
+    try:
+        yield [alias for alias in aliases.values() if alias.requires_grad]
+    finally:
+        for table, name, part in places:
+            table[name] = part
+
+
 class Recording:
     """One shape's loop: its inputs' places, its graphs, its results' places."""
 
-    def __init__(
-        self, function: Callable[..., Tensor], tensors: Sequence[Tensor | None], parameters: Sequence[Tensor]
-    ) -> None:
+    def __init__(self, owner: nn.Module, function: Callable[..., Tensor], tensors: Sequence[Tensor | None]) -> None:
         self.inputs = [None if part is None else part.detach().clone() for part in tensors]
         for place, part in zip(self.inputs, tensors, strict=True):
             if place is not None and part is not None and part.requires_grad:
                 place.requires_grad_()
-        learns = torch.is_grad_enabled()
-        given = [place for place in self.inputs if place is not None]
-        self.wanted = [part for part in (*given, *parameters) if part.requires_grad] if learns else []
         self.generation = 0
         self.pending: weakref.ref[_Pending] | None = None
-        before = torch.cuda.memory_allocated()
-        self._warm(function)
         self.forward_graph, self.backward_graph = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.forward_graph, capture_error_mode="thread_local"):
-            self.output = function(*self.inputs)
-        torch.clear_autocast_cache()
-        self.pull, self.gradients = self.output, ()
-        if self.wanted:
-            self.pull = torch.empty_like(self.output)
-            with torch.cuda.graph(
-                self.backward_graph, pool=self.forward_graph.pool(), capture_error_mode="thread_local"
-            ):
-                self.gradients = torch.autograd.grad(self.output, self.wanted, self.pull, allow_unused=True)
-        self.output = self.output.detach()  # the graph of autograd has served
-        self.bytes = torch.cuda.memory_allocated() - before
-
-    def _warm(self, function: Callable[..., Tensor]) -> None:
-        """Runs the loop as it will be recorded, and leaves the random numbers as they were."""
-        drawn = torch.cuda.get_rng_state()
+        stream = torch.cuda.Stream()  # one for all of it, as autograd goes back on the stream it came by
+        random = torch.cuda.default_generators[torch.cuda.current_device()]
+        drawn = random.get_state()
         torch.clear_autocast_cache()  # weights cast before would be read as they are now for ever
-        stream = torch.cuda.Stream()
+        try:
+            with standing_in(owner) as parameters:
+                given = [place for place in self.inputs if place is not None]
+                learns = [part for part in (*given, *parameters) if part.requires_grad]
+                self.wanted = learns if torch.is_grad_enabled() else []
+                self._warm(function, stream)
+                random.set_state(drawn)
+                before = torch.cuda.memory_reserved()  # what a graph holds is never given back: reserved is what counts
+                self._record(function, stream)
+                self.bytes = torch.cuda.memory_reserved() - before
+        except BaseException:
+            fresh = torch.Generator(device=random.device)  # the one that was recorded waits for the recording's end
+            fresh.set_state(drawn)
+            random.graphsafe_set_state(fresh.graphsafe_get_state())
+            raise
+        finally:
+            torch.clear_autocast_cache()
+
+    def _warm(self, function: Callable[..., Tensor], stream: torch.cuda.Stream) -> None:
+        """Runs the loop as it will be recorded: compiles kernels, makes buffers."""
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(WARM):
                 output = function(*self.inputs)
                 if self.wanted:
                     torch.autograd.grad(output, self.wanted, torch.zeros_like(output), allow_unused=True)
-                del output
                 torch.clear_autocast_cache()
         torch.cuda.current_stream().wait_stream(stream)
-        torch.cuda.set_rng_state(drawn)
+
+    def _record(self, function: Callable[..., Tensor], stream: torch.cuda.Stream) -> None:
+        with torch.cuda.graph(self.forward_graph, stream=stream, capture_error_mode="thread_local"):
+            output = function(*self.inputs)
+        self.pull, self.output = torch.empty_like(output), output.detach()
+        self.gradients: tuple[Tensor | None, ...] = ()
+        if self.wanted:
+            pool = self.forward_graph.pool()
+            with torch.cuda.graph(self.backward_graph, pool, stream, capture_error_mode="thread_local"):
+                self.gradients = torch.autograd.grad(output, self.wanted, self.pull, allow_unused=True)
 
     def is_busy(self) -> bool:
         """Whether a forward pass still waits for its backward pass."""
@@ -134,7 +163,7 @@ class _Recordings:
         key: Hashable,
         function: Callable[..., Tensor],
         tensors: Sequence[Tensor | None],
-        parameters: Sequence[Tensor],
+        owner: nn.Module,
     ) -> Recording | None:
         """The recording of this shape, made now if it was met before."""
         if key in self.made:
@@ -146,7 +175,7 @@ class _Recordings:
             self.met.add(key)
             return None
         try:
-            self.made[key] = Recording(function, tensors, parameters)
+            self.made[key] = Recording(owner, function, tensors)
         except (RuntimeError, TypeError) as problem:  # out of memory, a step that waits for the device, ...
             warnings.warn(f"the decoder's loop could not be recorded and runs step by step: {problem}", stacklevel=4)
             self.made[key] = None
@@ -166,14 +195,15 @@ class _Recordings:
 _RECORDINGS: weakref.WeakKeyDictionary[nn.Module, _Recordings] = weakref.WeakKeyDictionary()
 
 
+def allows(device: torch.device) -> bool:
+    """Whether kernels of our own may run on this device now."""
+    off = os.environ.get("HARKEN_KERNELS") == "off"
+    return device.type == "cuda" and not off and not torch.compiler.is_compiling()
+
+
 def serves(device: torch.device) -> bool:
-    """Whether loops on this device are recorded now."""
-    return (
-        device.type == "cuda"
-        and os.environ.get("HARKEN_KERNELS") != "off"
-        and not torch.compiler.is_compiling()
-        and not torch.cuda.is_current_stream_capturing()
-    )
+    """Whether loops on this device are recorded now; not within another recording."""
+    return allows(device) and not torch.cuda.is_current_stream_capturing()
 
 
 def recordings_of(owner: nn.Module) -> int:
@@ -192,7 +222,7 @@ def replay(owner: nn.Module, function: Callable[..., Tensor], tensors: Sequence[
     shapes = tuple(None if part is None else (part.shape, part.dtype, part.requires_grad) for part in tensors)
     places = tuple(part.data_ptr() for part in parameters)
     key = (shapes, places, low, torch.is_grad_enabled(), owner.training)
-    recording = _RECORDINGS.setdefault(owner, _Recordings()).find(key, function, tensors, parameters)
+    recording = _RECORDINGS.setdefault(owner, _Recordings()).find(key, function, tensors, owner)
     if recording is None or recording.is_busy():
         return function(*tensors)
     if not recording.wanted:

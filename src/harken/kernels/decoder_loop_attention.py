@@ -93,7 +93,7 @@ class _Look(torch.autograd.Function):
         )  # fmt: skip
         if looks.is_wanted():
             looks.tape.append((query, force, scores, spread, pull))
-        return by_query, spread.new_zeros(()), None
+        return by_query, None, None  # no gradient, but the anchor still runs
 
 
 class DeferredLooks:

@@ -1,18 +1,18 @@
-"""The Triton kernels of a decoder's loop: one look of one query a row, and the gates of LSTM and GRU, forward and back.
+"""The Triton kernels of a decoder's loop: one look of one query a row, and the gates of an LSTM, forward and back.
 
-Their definitions are `harken.nn.attention.Attention` with a score of `harken.nn.scores`, `harken.nn.lstm.lstm_gates` and
-`harken.nn.gru.gru_gates`. One program looks for one row of the batch: it walks over the memory once, with an online
+Their definitions are `harken.nn.attention.Attention` with a score of `harken.nn.scores`, and
+`harken.nn.lstm.lstm_gates`. One program looks for one row of the batch: it walks over the memory once, with an online
 softmax, and keeps the scores (B, S) alone for the way back.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from harken.kernels.additive_attention_triton import jit, reciprocal
 
-try:
+with suppress(ImportError):  # on a machine without a GPU
     import triton.language as tl
-except ImportError:  # on a machine without a GPU
-    pass
 
 
 @jit
@@ -164,9 +164,7 @@ def lstm_kernel(
     old = tl.load(cell + batch * hidden + unit, inside, other=0.0).to(tl.float32)
     new = sigmoid(forget) * old + sigmoid(write) * tanh(candidate)
     tl.store(cell_out + batch * hidden + unit, new.to(cell_out.dtype.element_ty), inside)
-    tl.store(
-        hidden_out + batch * hidden + unit, (sigmoid(show) * tanh(new)).to(hidden_out.dtype.element_ty), inside
-    )
+    tl.store(hidden_out + batch * hidden + unit, (sigmoid(show) * tanh(new)).to(hidden_out.dtype.element_ty), inside)
 
 
 @jit

@@ -1,9 +1,9 @@
 """One layer of a recurrent decoder while it reads one target: what stays the same at all steps is made once.
 
 W x = W_token y + W_rest r: the token's half is made for all steps at once, the rest (what the decoder feeds itself,
-what comes from the layer below) step by step. Products of all steps make one weight gradient (`harken.kernels.deferred`).
-A plain LSTM adds what comes from its input and from its state, so both are one product; every other cell, and every
-layer that is traced, goes through its own `step`.
+what comes from the layer below) step by step. Products of all steps make one weight gradient
+(`harken.kernels.deferred`). A plain LSTM adds what comes from its input and from its state, so both are one product;
+every other cell, and every layer that is traced, goes through its own `step`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from harken.kernels import decoder_loop_gates
 from harken.kernels.deferred import DeferredLinear
+from harken.models.recurrent_look import quick_kernels
 from harken.nn.cell import Cell, State, Step
 from harken.nn.lstm import LSTMCell, lstm_gates
 from harken.nn.noise import Noise
@@ -38,7 +40,7 @@ class LayerPass:
     """The cell of one layer, ready to step; the first `tokens` of its inputs are the token's."""
 
     def __init__(self, cell: Cell, tokens: int, noise: Noise, deferred: bool, joined: bool) -> None:
-        self.cell, self.noise = cell, noise
+        self.cell, self.noise, self.deferred = cell, noise, deferred
         self.constant = cell.constant()
         self.token_weight, rest = cell.weight_ih[:, :tokens], cell.weight_ih[:, tokens:]
         self.joined: Product | None = None
@@ -57,6 +59,10 @@ class LayerPass:
         """What `read_tokens` made (B, gates x H), the other inputs (B, R), the last state -> the new one."""
         if self.joined is not None:
             gates = self.joined(state[0] if rest is None else torch.cat((rest, state[0]), -1))
+            if self.deferred and quick_kernels(gates):
+                known = self.constant if token is None else token
+                known = None if known is None else known.expand(gates.shape[0], -1)
+                return Step(decoder_loop_gates.lstm_gates(gates, known, state[1]), {})
             return Step(lstm_gates(self._with_biases(gates, token), state[1]), {})
         made = self.cell.step(self._from_input(token, rest), state, self.products, self.noise.mask(state[0].shape[0]))
         pairs = enumerate(zip(state, made.state, strict=True))

@@ -2,8 +2,8 @@
 
 e_ts = v^T tanh(q_t + k_s)      a_t = softmax_s(e_t)      c_t = sum_s a_ts v_s
 
-with q = W2 s and k = W1 h made before (`harken.nn.scores.AdditiveScore` has both). `additive_attend_with_weights` is the
-definition; it writes down a tensor of T x S x D. `additive_attend` gives the same, on a GPU through
+with q = W2 s and k = W1 h made before (`harken.nn.scores.AdditiveScore` has both). `additive_attend_with_weights` is
+the definition; it writes down a tensor of T x S x D. `additive_attend` gives the same, on a GPU through
 `harken.kernels.additive_attention`, which does not. A query that may see nothing gets weights and a context of 0.
 Bahdanau et al. (2015).
 
@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import Literal, overload
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from harken.kernels.additive_attention import additive_attention, serves
@@ -33,6 +34,7 @@ def additive_attend(
     values: Tensor,
     mask: Tensor | None = None,
     causal: bool = False,
+    dropout: float = 0.0,
     weights: Literal[False] = False,
 ) -> Tensor: ...
 
@@ -45,6 +47,7 @@ def additive_attend(
     values: Tensor,
     mask: Tensor | None = None,
     causal: bool = False,
+    dropout: float = 0.0,
     *,
     weights: Literal[True],
 ) -> tuple[Tensor, Tensor]: ...
@@ -57,17 +60,21 @@ def additive_attend(
     values: Tensor,
     mask: Tensor | None = None,
     causal: bool = False,
+    dropout: float = 0.0,
     weights: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Queries (..., T, D), keys (..., S, D), v (D,), values (..., S, V) -> contexts (..., T, V).
 
     The mask broadcasts to (..., T, S) and is True where visible. For heads, (B, N, T, K) with a v (N, K) of their own.
-    With `weights`, also the weights (..., T, S) to look at, in float32 at least: no gradient passes through them.
+    Dropout is of weights. With `weights`, also those before dropout (..., T, S) to look at, in float32 at least: no
+    gradient passes through them.
     """
     if serves(queries, keys, values):
-        context, shares = additive_attention(queries, keys, vector, values, mask, causal, weights)
+        context, shares = additive_attention(queries, keys, vector, values, mask, causal, weights, dropout)
     else:
         context, shares = additive_attend_with_weights(queries, keys, vector, values, mask, causal)
+        if dropout:
+            context = F.dropout(shares, dropout).to(values.dtype) @ values
     return context if shares is None or not weights else (context, shares.detach())
 
 
