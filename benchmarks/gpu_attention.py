@@ -135,6 +135,8 @@ def additive_rows(say: Callable[[Row], None]) -> None:
         ((64,), 64, 64, 512, 512, BFLOAT16, False),
         ((16, 8), 256, 256, 64, 64, BFLOAT16, False),
         ((4,), 2048, 4096, 256, 256, BFLOAT16, False),
+        ((1,), 16384, 16384, 256, 256, BFLOAT16, False),
+        ((64,), 8, 512, 512, 512, BFLOAT16, False),
     ]
     for leading, targets, sources, depth, width, dtype, lengths in cases:
         torch.manual_seed(0)
@@ -155,7 +157,7 @@ def additive_rows(say: Callable[[Row], None]) -> None:
         def plain(*given: Any) -> Tensor:
             return additive_attend_with_weights(*given)[0]
 
-        big = math.prod(leading) * targets * sources * depth * (2 if dtype == BFLOAT16 else 4) > 10e9
+        big = math.prod(leading) * targets * sources * depth * (2 if dtype == BFLOAT16 else 4) > 20e9
         for name, function in (("harken", additive_attend), ("eager", plain)):
             if name == "eager" and big:
                 continue

@@ -71,7 +71,7 @@ def test_kernels_equal_the_definition(
     mask = lengths_mask(groups, vectors, targets, sources) if masked else None
     pull = torch.randn(groups, targets, width)
     context, weights, gradients = right_answers(parts, mask, causal, pull)
-    found, *made = launch.forward(*parts, mask, causal, True)
+    found, _, *made = launch.forward(*parts, mask, causal, True)
     near(found, context)
     near(launch.weights(parts[0], parts[1], parts[2], mask, causal, *made), weights)
     for one, right in zip(launch.backward(pull, *parts, mask, causal, found, *made), gradients, strict=True):
@@ -85,7 +85,7 @@ def test_pieces_equal_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     pull = torch.randn(2 * heads, 70, 6)
     context, weights, gradients = right_answers(parts, mask, True, pull)
     monkeypatch.setattr(launch, "WORKSPACE", 64 * 128 * 4)  # one tile of queries of one group
-    found, *made = launch.forward(*parts, mask, True, True)
+    found, _, *made = launch.forward(*parts, mask, True, True)
     assert made[1].numel() == 0
     near(found, context)
     near(launch.weights(parts[0], parts[1], parts[2], mask, True, *made), weights)
@@ -149,7 +149,7 @@ def test_dropout_is_of_the_weights() -> None:
     values = torch.eye(sources).repeat(2, 1, 1)
     seed, drop = torch.tensor([5]), 0.25
     _, whole, _ = right_answers([queries, keys, vector, values], None, False, torch.ones(2, 20, sources))
-    shown, *made = launch.forward(queries, keys, vector, values, None, False, True, drop, seed)
+    shown, _, *made = launch.forward(queries, keys, vector, values, None, False, True, drop, seed)
     stayed = shown != 0
     assert 0.68 < stayed.double().mean() < 0.82
     assert not torch.equal(stayed[0], stayed[1])

@@ -45,7 +45,7 @@ def _kept(groups: int, targets: int, sources: int) -> tuple[int, int, int] | Non
     device_types="cuda",
     schema="(Tensor queries, Tensor keys, Tensor vector, Tensor values, Tensor? mask, bool causal, bool keep,"
     " float drop, Tensor? seed)"
-    " -> (Tensor, Tensor, Tensor, Tensor)",
+    " -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
 )
 def attention_operator(
     queries: Tensor,
@@ -57,7 +57,7 @@ def attention_operator(
     keep: bool,
     drop: float,
     seed: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """See `additive_attention_launch.forward`."""
     from harken.kernels import additive_attention_launch
 
@@ -75,11 +75,13 @@ def _(
     keep: bool,
     drop: float,
     seed: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     groups, targets, sources = queries.shape[0], queries.shape[1], keys.shape[1]
     kept = _kept(groups, targets, sources) if keep else None
+    keeps = keep and values.dtype != torch.float32
     return (
         values.new_empty(groups, targets, values.shape[2]),
+        values.new_empty((groups, targets, values.shape[2]) if keeps else (0,), dtype=torch.float32),
         queries.new_empty((groups, targets), dtype=torch.float32),
         queries.new_empty(kept or (0,), dtype=torch.float32),
         queries.new_empty((2,), dtype=torch.float32),
@@ -158,7 +160,8 @@ def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> 
 
 
 def _backward(ctx: Any, pull: Tensor, *rest: Any) -> tuple[Any, ...]:
-    queries, keys, vector, values, mask, seed, *made = ctx.saved_tensors
+    queries, keys, vector, values, mask, seed, context, exact, *made = ctx.saved_tensors
+    made = [exact if exact.numel() else context, *made]
     gradients = backward_operator(pull, queries, keys, vector, values, mask, ctx.causal, *made, ctx.drop, seed)
     return *gradients, None, None, None, None, None
 
@@ -178,7 +181,7 @@ def _under_autocast(
     keep: bool,
     drop: float,
     seed: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """What is multiplied by matrix units goes there in autocast's type; the scores are made in float32 in any case."""
     low = torch.get_autocast_dtype("cuda")
     queries, keys, values = (part.to(low) if part.dtype in DTYPES else part for part in (queries, keys, values))
@@ -216,7 +219,7 @@ def additive_attention(
     learns = (*flat, vectors)
     keep = weights or (torch.is_grad_enabled() and any(part.requires_grad for part in learns))
     seed = torch.randint(2**31, (1,), device=queries.device) if dropout else None
-    context, *made = attention_operator(flat[0], flat[1], vectors, flat[2], seen, causal, keep, dropout, seed)
+    context, _, *made = attention_operator(flat[0], flat[1], vectors, flat[2], seen, causal, keep, dropout, seed)
     context = context.view(*leading, targets, values.shape[-1])
     if not weights:
         return context, None

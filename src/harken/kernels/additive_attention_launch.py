@@ -174,13 +174,18 @@ def forward(
     keep: bool,
     drop: float = 0.0,
     seed: Tensor | None = None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Contexts (G, T, V), log-sum-exp (G, T), the scores (G, Tp, Sp) where kept, else (0,), and the two maxima (2,)."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Contexts (G, T, V); for the way back the same in float32, log-sum-exp (G, T), scores (G, Tp, Sp), maxima (2,).
+
+    Scores, and contexts in float32, are empty where they are not kept, or where the contexts are in float32 already.
+    """
     shape = measure(queries, keys, vector, values)
     context = torch.empty(shape.groups, shape.targets, shape.width, device=values.device, dtype=values.dtype)
     spread = torch.empty(shape.groups, shape.targets, device=values.device, dtype=torch.float32)
     limits, weights = largest(queries, keys), padded_vector(vector, shape.padded)
     scores = spread.new_empty(0)
+    keeps = keep and values.dtype != torch.float32
+    exact = spread.new_empty(context.shape if keeps else (0,))
     for groups, targets in shape.pieces():
         everyone = groups.stop - groups.start == shape.groups
         their_keys = exponentials(keys[groups], limits, shape.columns, shape.padded, TILE, transposed=True)
@@ -191,13 +196,14 @@ def forward(
         count, rows, columns = made.shape
         part = min(WIDTH, max(16, 1 << (shape.width - 1).bit_length()))
         forward_kernels.context_kernel[(count * (rows // shape.tile) * -(-shape.width // part),)](
-            made, values[groups], context[groups], spread[groups], random_of(seed, groups, spread), drop,
-            targets.stop - targets.start, shape.sources, shape.width, targets.start, shape.targets, rows, columns,
-            DROPS=seed is not None, PRECISION=precision(values), ROWS=shape.tile, COLUMNS=TILE, WIDTH=part, num_warps=4,
+            made, values[groups], context[groups], exact[groups] if keeps else exact, spread[groups],
+            random_of(seed, groups, spread), drop, targets.stop - targets.start, shape.sources, shape.width,
+            targets.start, shape.targets, rows, columns, KEEPS=keeps, DROPS=seed is not None,
+            PRECISION=precision(values), ROWS=shape.tile, COLUMNS=TILE, WIDTH=part, num_warps=4,
         )  # fmt: skip
         if keep and shape.fits():
             scores = made
-    return context, spread, scores, limits
+    return context, exact, spread, scores, limits
 
 
 def weights(

@@ -19,13 +19,17 @@ from typing import Any
 try:
     import triton
     import triton.language as tl
-
-    jit = triton.jit
 except ImportError:  # on a machine without a GPU; nobody calls these there
+    triton = None
 
-    def jit(function: Any) -> Any:
-        """The function as it stands."""
-        return function
+# Sizes that change from batch to batch: a kernel is not compiled again where one of them is 1 or a multiple of 16.
+FREE = ["targets", "sources", "first", "all_targets", "length", "all_rows", "count", "vectors", "inner"]
+FREE += ["mask_outer", "mask_inner", "mask_row"]
+
+
+def jit(function: Any) -> Any:
+    """Triton's; the function as it stands where there is no Triton."""
+    return function if triton is None else triton.jit(function, do_not_specialize=FREE)
 
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
@@ -176,6 +180,7 @@ def context_kernel(
     scores: tl.tensor,
     values: tl.tensor,
     context: tl.tensor,
+    exact: tl.tensor,
     spread: tl.tensor,
     seed: tl.tensor,
     drop: tl.tensor,
@@ -186,13 +191,17 @@ def context_kernel(
     all_targets: tl.tensor,
     rows: tl.tensor,
     columns: tl.tensor,
+    KEEPS: tl.constexpr,
     DROPS: tl.constexpr,
     PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     WIDTH: tl.constexpr,
 ) -> None:
-    """softmax(scores) V by an online softmax, for one tile (ROWS, WIDTH) of the contexts; `spread` is log-sum-exp."""
+    """softmax(scores) V by an online softmax, for one tile (ROWS, WIDTH) of the contexts; `spread` is log-sum-exp.
+
+    With KEEPS, the contexts also go to `exact` in float32, for the backward pass.
+    """
     across = tl.cdiv(width, WIDTH)
     tiles = rows // ROWS * across
     group = (tl.program_id(0) // tiles).to(tl.int64)
@@ -225,9 +234,11 @@ def context_kernel(
     whole = tl.where(empty, 1.0, sum_)
     at = group * all_targets + first + row
     inside = (row < targets)[:, None] & (place < width)[None, :]
-    tl.store(
-        context + at[:, None] * width + place[None, :], (mixed / whole[:, None]).to(context.dtype.element_ty), inside
-    )
+    mixed = mixed / whole[:, None]
+    here = at[:, None] * width + place[None, :]
+    tl.store(context + here, mixed.to(context.dtype.element_ty), inside)
+    if KEEPS:
+        tl.store(exact + here, mixed, inside)
     if tile % across == 0:  # +inf makes every weight of an empty row 0
         tl.store(spread + at, tl.where(empty, float("inf"), peak + tl.log(whole)), row < targets)
 
