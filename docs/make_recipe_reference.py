@@ -20,9 +20,11 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from harken.data.config import DataConfig, SplitFiles, TokenizerConfig
-from harken.models.config import RecurrentConfig, TransformerConfig
-from harken.recipe import Recipe, describe, recipe_names
+from harken.models.config import ConvolutionalConfig, DecoderOnlyConfig, RecurrentConfig, TransformerConfig
+from harken.models.config_table import ModelTable
+from harken.recipe import describe, recipe_names
 from harken.search.config import SearchConfig
+from harken.tasks.translate.recipe import TranslateRecipe
 from harken.training.config import TrainConfig
 
 PAGE = Path(__file__).parent / "recipes.md"
@@ -52,12 +54,30 @@ harken train my.toml --out runs/mine --set train.max_minutes=30
 - The model folder holds the recipe with every key filled in, what harken chose for this machine included.
 """
 
+MIXED = """Any encoder goes with any decoder. A table of its own, with the keys below that concern a decoder, puts
+another one on the encoder that `[model]` describes; where widths differ, a linear map joins them:
+
+```toml
+[model]
+architecture = "transformer"
+tied = "output"
+
+[model.decoder]
+architecture = "recurrent"
+cell = "gru"
+```"""
+
+DEEP = """A deep stack as in Wu et al. (2016): `layers = 8`, `bidirectional = "first"`, `connections = "residual"`,
+`connections_from = 3`, `attend = "before"`, `look_from = "bottom"`, `context_to = "all"`."""
+
 SECTIONS: list[tuple[str, type[BaseModel], str]] = [
     ("[data]", DataConfig, "`source` comes with `target`, unless one file (TSV, JSONL) holds both sides."),
     ("[data.valid] and [data.test]", SplitFiles, "Several tests have names: `[data.test.news]`, `[data.test.web]`."),
     ("[tokenizer]", TokenizerConfig, ""),
-    ('[model] with architecture = "transformer"', TransformerConfig, ""),
-    ('[model] with architecture = "recurrent"', RecurrentConfig, ""),
+    ('[model] with architecture = "transformer"', TransformerConfig, MIXED),
+    ('[model] with architecture = "recurrent"', RecurrentConfig, DEEP),
+    ('[model] with architecture = "convolutional"', ConvolutionalConfig, ""),
+    ('[model] with architecture = "decoder-only"', DecoderOnlyConfig, ""),
     ("[train]", TrainConfig, ""),
     ("[search]", SearchConfig, ""),
 ]
@@ -73,7 +93,7 @@ def reference() -> str:
 
 def top_level() -> str:
     """Keys that stand before the first section."""
-    return fields_table({name: field for name, field in Recipe.model_fields.items() if name == "task"})
+    return fields_table({name: field for name, field in TranslateRecipe.model_fields.items() if name == "task"})
 
 
 def section(title: str, model: type[BaseModel], note: str) -> str:
@@ -124,6 +144,8 @@ def words_for(annotation: Any) -> str:
         return f"list of {len(arguments)} {words_for(arguments[0])}s"
     if origin is dict:
         return f"{words_for(arguments[1])}, or several by name"
+    if isinstance(annotation, type) and issubclass(annotation, ModelTable):
+        return "table"
     return WORDS[annotation]
 
 

@@ -151,7 +151,9 @@ def test_every_python_example_runs(
     page: str, number: int, code: str, workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(workplace)
-    monkeypatch.setattr("harken.translator.cores", lambda: 1, raising=False)  # or every model tries threads out first
+    monkeypatch.setattr(
+        "harken.tasks.translate.translator.cores", lambda: 1, raising=False
+    )  # or every model tries threads out first
     code = code.replace("train=60000", "train=600")
     example = workplace / f"{page}-{number}.py"
     example.write_text(code, encoding="utf-8")

@@ -19,7 +19,7 @@ ALLOWED = {
     "search": {"data", "errors"},
     "metrics": {"data", "errors"},
     "inspection": {"errors"},
-    "tasks": {"data", "models", "nn", "search", "metrics", "training", "recipe", "errors"},
+    "tasks": {"data", "models", "nn", "search", "metrics", "inspection", "training", "recipe", "errors"},
 }
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from harken.errors import UserError
 from harken.recipe import Recipe, describe, load_recipe, recipe_names, recipe_text
+from harken.tasks.translate.recipe import TranslateRecipe
 
 MULTI30K = ["data.dir=../x", "data.pair=en-de"]
 SMALL = """
@@ -41,13 +42,15 @@ def test_the_recipes_that_ship_load_and_say_what_they_are() -> None:
         "multi30k-attention",
         "multi30k-transformer",
         "phrasebook-attention",
+        "phrasebook-convolutional",
         "phrasebook-rnn",
         "phrasebook-transformer",
     ]
     for name in recipe_names():
         recipe = load_recipe(name, MULTI30K if name.startswith("multi30k") else [])
         assert recipe.source == name
-        assert recipe.model.architecture == ("transformer" if name.endswith("transformer") else "recurrent")
+        kind = name.partition("-")[2]
+        assert recipe.model.architecture == (kind if kind in ("transformer", "convolutional") else "recurrent")
         assert recipe_text(name).startswith(f"# {describe(name)}\n")
         assert 20 < len(describe(name)) < 120
     assert load_recipe("phrasebook-rnn").model.attention == "none"
@@ -119,6 +122,16 @@ def test_the_last_override_wins_and_cannot_smuggle_in_a_second_key() -> None:
         ("model={layers=2}", ["model.architecture is missing", '"transformer" or "recurrent"']),
         ("data.source=3", ["data.source is 3", "a string or a list"]),
         ("data.source=[1]", ["data.source[0] is 1", "a string"]),
+        ("model.decoder={architecture='recurrent', wdith=3}", ["[model.decoder]", "did you mean model.decoder.width?"]),
+        ("model.decoder.architecture=recurent", ['model.decoder.architecture is "recurent"', 'mean "recurrent"?']),
+        ("model.decoder.width=64", ["model.decoder.architecture is missing", "to [model.decoder]"]),
+        ("model.decoder={architecture='recurrent', heads=3}", ["model.decoder.heads", "another architecture"]),
+        ("model.decoder={architecture='transformer', heads=3}", ["model.decoder.width 256 is not a multiple"]),
+        ("model.decoder={architecture='recurrent', bidirectional=true}", ["see the words it has to predict"]),
+        ("model.decoder={architecture='recurrent', cell='rn'}", ['model.decoder.cell is "rn"', 'mean "rnn"?']),
+        ("model.decoder={architecture='recurrent', layers='many'}", ['decoder.layers is "many"', "a whole number"]),
+        ("model.decodr={architecture='recurrent'}", ["did you mean model.decoder?"]),
+        ("model.experts=-1", ["model.experts is -1", "at least 0"]),
         ("model.heads=3", ["model.width 128 is not a multiple of model.heads 3", "recipe phrasebook-transformer"]),
         ("model.tied=all", ["tokenizer.joint = true"]),
         ("train.max_minutes=none", ["train.max_steps"]),
@@ -196,14 +209,14 @@ text = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20).filter(lam
 @settings(max_examples=50, deadline=None)
 @given(source=st.lists(text, min_size=1, max_size=3), name=text, rate=st.floats(1e-12, 1e6), seed=st.integers(0, 2**62))
 def test_any_value_survives_writing_and_reading(source: list[str], name: str, rate: float, seed: int) -> None:
-    recipe = Recipe.model_validate(
+    recipe = TranslateRecipe.model_validate(
         {
             "data": {"source": source, "target": source, "test": {name: {"source": source}}},
             "model": {"architecture": "recurrent"},
             "train": {"max_steps": 1, "learning_rate": rate, "seed": seed},
         }
     )
-    assert Recipe.model_validate(tomllib.loads(recipe.to_toml())) == recipe
+    assert TranslateRecipe.model_validate(tomllib.loads(recipe.to_toml())) == recipe
 
 
 @settings(max_examples=100, deadline=None)

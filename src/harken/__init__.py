@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from harken.api import load, train
     from harken.checking import check
     from harken.errors import UserError
-    from harken.translation import Translation
-    from harken.translator import Translator
+    from harken.tasks.translate.translation import Translation
+    from harken.tasks.translate.translator import Translator
 
     __version__: str
 
 __all__ = ["Translation", "Translator", "UserError", "__version__", "check", "load", "nn", "train"]
 
 _HOME = {  # name -> the module that defines it
-    "Translation": "harken.translation",
-    "Translator": "harken.translator",
+    "Translation": "harken.tasks.translate.translation",
+    "Translator": "harken.tasks.translate.translator",
     "UserError": "harken.errors",
     "check": "harken.checking",
     "load": "harken.api",

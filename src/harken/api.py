@@ -4,24 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harken.checking import check
 from harken.errors import UserError
 
 if TYPE_CHECKING:
     from harken.recipe import Recipe
-    from harken.translator import Translator
-
 
 __all__ = ["check", "load", "train"]
 
 
-def load(folder: str | Path, device: str = "auto") -> Translator:
-    """The model in a folder that `train` made."""
-    from harken.translator import Translator
+def load(folder: str | Path, device: str = "auto") -> Any:
+    """The model in a folder that `train` made, as the object of its job: a `Translator` for translation.
 
-    return Translator.load(folder, device)
+    Nothing in the folder can run code.
+
+    Raises:
+        UserError: the folder is none of harken's, or does not hold together.
+    """
+    from harken.recipe import load_recipe
+    from harken.tasks.registry import job_of
+
+    folder = Path(folder)
+    for name in ("recipe.toml", "model.safetensors"):
+        if not (folder / name).is_file():
+            raise UserError(f"{folder} has no {name}, so it is no finished model folder; train one with harken train")
+    recipe = load_recipe(folder / "recipe.toml")
+    return job_of(recipe.task).load(folder, recipe, device)
 
 
 def train(
@@ -31,8 +41,8 @@ def train(
     overrides: Sequence[str] = (),
     resume: bool = False,
     progress: bool = True,
-) -> Translator:
-    """Train as a recipe says, and give the best model back.
+) -> Any:
+    """Train as a recipe says, and give the best model back, as `load` does.
 
     Args:
         recipe: a name that ships, a TOML file, or a `Recipe`.
@@ -43,15 +53,12 @@ def train(
     Raises:
         UserError: the recipe or the data is wrong, or the folder holds another model.
     """
-    from harken.recipe import Recipe, load_recipe
+    from harken.recipe import as_recipe
     from harken.training.machine import prepare_environment
 
-    if not isinstance(recipe, Recipe):
-        recipe = load_recipe(recipe, overrides)
-    elif overrides:
-        raise UserError("overrides go with a recipe's name or file; a Recipe object can be changed itself")
-    if recipe.train.precision != "float32" and recipe.train.device in ("auto", "cpu"):
+    chosen = as_recipe(recipe, overrides)
+    if chosen.train.precision != "float32" and chosen.train.device in ("auto", "cpu"):
         prepare_environment()
     from harken.run import run_recipe
 
-    return run_recipe(recipe, Path(out), resume, progress)
+    return run_recipe(chosen, Path(out), resume, progress)

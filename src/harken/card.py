@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import platform
 from pathlib import Path
@@ -10,9 +9,8 @@ from typing import Any
 
 import torch
 
-from harken.data.pairs import Corpus
-from harken.metrics import corpus_bleu
 from harken.recipe import Recipe
+from harken.tasks.job import Job, Prepared
 from harken.training.checkpoints import Progress
 from harken.training.log import read_metrics
 
@@ -21,40 +19,25 @@ NOTE = """Scores on test sets: `harken evaluate`. The recipe is in `recipe.toml`
 can run no code from it."""
 
 
-def write_card(
-    folder: Path, recipe: Recipe, corpus: Corpus, model: torch.nn.Module, state: Progress, source: int, target: int
-) -> None:
+def write_card(folder: Path, recipe: Recipe, job: Job, prepared: Prepared, state: Progress) -> None:
     """Write the card; the last thing a run does."""
-    parameters = sum(parameter.numel() for parameter in model.parameters())
+    parameters = sum(parameter.numel() for parameter in prepared.task.model.parameters())
     best: dict[str, Any] = next((entry for entry in reversed(read_metrics(folder)) if entry.get("best")), {})
-    operations = 6 * multiplied(model) * state.tokens
+    operations = prepared.flops_per_term * state.tokens
     train = recipe.train
-    signature = corpus_bleu(["one"], ["one"]).signature.replace("|", r"\|")  # a bar would end the table's cell
-    skipped = ", ".join(f"{count:,} {reason}" for reason, count in sorted(corpus.skipped.items()) if count) or "none"
     rows = {
-        "data": f"{corpus.name}: {len(corpus.train):,} training pairs, {len(corpus.valid):,} for validation",
-        "lines skipped": skipped,
-        "vocabulary": f"{recipe.tokenizer.kind}, {source:,} source and {target:,} target pieces"
-        + (", joint" if recipe.tokenizer.joint else ""),
+        **prepared.facts,
         "parameters": f"{parameters:,}",
         "updates": f"{state.step:,}, best at {state.best_step:,}",
         "target tokens seen": f"{state.tokens:,}",
         "training time": f"{state.seconds:,.0f} s, validation included",
-        "training cost": f"about {operations:.2g} FLOPs (6 x multiplied weights x target tokens)",
+        "training cost": f"about {operations:.2g} FLOPs (6 for every weight that a token meets in a product)",
         "computed with": f"torch {torch.__version__}, {train.device}, {train.precision}, "
         f"{train.workers} x {train.threads} threads, Python {platform.python_version()}",
-        "validation": f"BLEU {best.get('bleu', math.nan):.2f} by greedy search ({signature}), "
-        f"perplexity {best.get('perplexity', math.nan):.3f}",
+        "validation": job.validation(best),
     }
-    title = f"# {corpus.name} {corpus.source_language}-{corpus.target_language}, {recipe.model.architecture}"
     table = "\n".join(["| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows.items())])
-    text = f"{title}\n\n{table}\n\n{NOTE}\n"
-    write_aside(folder / CARD, text)
-
-
-def multiplied(model: torch.nn.Module) -> int:
-    """Weights that take part in a matrix product for each token: all matrices, the output layer included once."""
-    return sum(parameter.numel() for parameter in model.parameters() if parameter.dim() >= 2)
+    write_aside(folder / CARD, f"# {prepared.title}\n\n{table}\n\n{NOTE}\n")
 
 
 def write_aside(path: Path, text: str) -> None:

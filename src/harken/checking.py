@@ -10,19 +10,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from harken.data.files import read_lines
-from harken.data.parallel import check_files
-from harken.models.size import Size, size_of
-from harken.recipe import Recipe, load_recipe
+from harken.models.size import Size
+from harken.recipe import Recipe, as_recipe
+from harken.tasks.registry import estimate
 
-PIECES_PER_WORD = {"bpe": 1.4, "unigram": 1.4, "word": 1.0, "character": 6.0}
 EFFICIENCY = 0.25  # share of a plain matrix product's speed that training reaches (dropout, norms, optimizer ...)
-LINES_TO_READ = 1000  # for the length of a sentence
-WORDS_IN_A_PHRASE = 8.0  # of the built-in corpus
 
 
 @dataclass(frozen=True)
@@ -62,15 +57,10 @@ def check(recipe: str | Path | Recipe, overrides: Sequence[str] = ()) -> Check:
     Raises:
         UserError: what is wrong, as `harken train` would say it, before anything is trained.
     """
-    if not isinstance(recipe, Recipe):
-        recipe = load_recipe(recipe, overrides)
-    paths = check_files(recipe.data)
-    size = size_of(recipe.model, recipe.tokenizer.size, recipe.tokenizer.size)
-    corpus, tokens = _corpus(recipe, paths)
-    train = recipe.train
-    seconds, notes = _seconds(recipe, size, tokens), []
-    if recipe.tokenizer.kind in ("word", "character"):
-        notes.append(f"the vocabulary may end before tokenizer.size {recipe.tokenizer.size:,}: sizes are upper bounds")
+    chosen = as_recipe(recipe, overrides)
+    found = estimate(chosen)
+    train, size, notes = chosen.train, found.size, list(found.notes)
+    seconds = _seconds(chosen, size, found.terms_per_epoch)
     if train.device.startswith("cuda") and not _has_gpu():
         notes.append(f"train.device is {train.device}, but this machine shows no NVIDIA GPU")
     elif train.device == "auto" and _has_gpu():
@@ -78,32 +68,7 @@ def check(recipe: str | Path | Recipe, overrides: Sequence[str] = ()) -> Check:
     if train.max_minutes is not None and seconds is not None and seconds >= 60 * train.max_minutes:
         notes.append(f"the run ends after train.max_minutes {train.max_minutes:g}")
     memory = size.training_bytes(train.batch_tokens, averaged=train.average > 0)
-    return Check(recipe, corpus, size, memory, tokens, seconds, notes)
-
-
-def _corpus(recipe: Recipe, paths: Sequence[Path]) -> tuple[str, int | None]:
-    """The training text in words, and its target pieces."""
-    data = recipe.data
-    pieces = PIECES_PER_WORD[recipe.tokenizer.kind]
-    if data.corpus:
-        if data.size is None:
-            return f"{data.corpus} ({data.direction}), made by harken", None
-        return f"{data.corpus} ({data.direction}), {data.size:,} pairs made by harken", int(
-            data.size * WORDS_IN_A_PHRASE * pieces
-        )
-    first = paths[0]
-    lines, words = _lines_and_words(first)
-    return f"{first} and {len(paths) - 1} more files; about {lines:,} lines in the first", int(lines * words * pieces)
-
-
-def _lines_and_words(path: Path) -> tuple[int, float]:
-    """Lines of a file (by its size where it is large) and the mean words of its first lines."""
-    sample = list(islice(read_lines(path), LINES_TO_READ))
-    words = sum(len(line.split()) for line in sample) / max(1, len(sample))
-    if len(sample) < LINES_TO_READ:
-        return len(sample), words
-    plain_size = path.stat().st_size * (3 if path.suffix in (".gz", ".xz") else 1)  # text packs to about a third
-    return int(plain_size / max(1.0, sum(len(line.encode()) + 1 for line in sample) / len(sample))), words
+    return Check(chosen, found.corpus, size, memory, found.terms_per_epoch, seconds, notes)
 
 
 def _seconds(recipe: Recipe, size: Size, tokens_per_epoch: int | None) -> float | None:

@@ -77,10 +77,13 @@ def _sentence(key: str, problems: Sequence[Any], recipe: type[BaseModel], values
     if kind == "missing":
         return _missing_key(key, location, recipe, values, place)
     if kind == "union_tag_not_found":
-        tags = [_architecture(cls) for cls in _tables(recipe, location)]
-        return f"{key} is missing{place}; add architecture = {' or '.join(map(written, tags))} to [{location[0]}]"
+        tags, table = [_architecture(cls) for cls in _tables(recipe, location)], key.removesuffix(".architecture")
+        return f"{key} is missing{place}; add architecture = {' or '.join(map(written, tags))} to [{table}]"
     if kind in ("value_error", "assertion_error"):
-        return f"{context.get('error', first['msg'])} ({place.strip(' ()')})"
+        told = str(context.get("error", first["msg"]))
+        if key.startswith("model.decoder"):  # the same checks as for [model]
+            told = re.sub(r"model\.(?!decoder\.)", "model.decoder.", told)
+        return f"{told} ({place.strip(' ()')})"
     found = context["tag"] if kind == "union_tag_invalid" else first["input"]
     allowed = dict.fromkeys(_allowed(problem) for problem in problems)
     sentence = f"{key} is {written(found)}{place}, but must be {' or '.join(allowed)}"
@@ -103,7 +106,7 @@ def _unknown_key(key: str, location: Location, recipe: type[BaseModel], values: 
     section, _, name = key.rpartition(".")
     tables = _tables(recipe, location[:-1])
     names = sorted({field for table in tables for field in table.model_fields})
-    chosen = values.get("model", {}).get("architecture") if section == "model" else None
+    chosen = _at(values, section).get("architecture") if section.split(".")[0] == "model" else None
     where = (f"[{section}]" if section else "a recipe") + (f" with architecture = {written(chosen)}" if chosen else "")
     sentence = f"{key}{place} is not a key of {where}"
     near = get_close_matches(name, names, n=1, cutoff=0.7)
@@ -112,7 +115,7 @@ def _unknown_key(key: str, location: Location, recipe: type[BaseModel], values: 
     if chosen and any(name in table.model_fields for table in _tables(recipe, ["model"])):
         return (
             f"{sentence}; it belongs to another architecture: remove it, or give the whole table with "
-            f"--set 'model={{architecture = {written(chosen)}}}'"
+            f"--set '{section}={{architecture = {written(chosen)}}}'"
         )
     for other in recipe.model_fields:
         if any(name in table.model_fields for table in _tables(recipe, [other])):
@@ -121,6 +124,15 @@ def _unknown_key(key: str, location: Location, recipe: type[BaseModel], values: 
     if near:
         return f"{sentence}; did you mean {section + '.' * bool(section)}{near[0]}?"
     return f"{sentence}; choose from {', '.join(names)}"
+
+
+def _at(values: Mapping[str, Any], section: str) -> Mapping[str, Any]:
+    """The table that a dotted name stands for; empty where there is none."""
+    for part in section.split("."):
+        values = values.get(part, {})
+        if not isinstance(values, Mapping):
+            return {}
+    return values
 
 
 def _missing_key(key: str, location: Location, recipe: type[BaseModel], values: Mapping[str, Any], place: str) -> str:

@@ -4,7 +4,7 @@ import pytest
 
 from harken.errors import UserError
 from harken.models.build import build_model
-from harken.models.config import RecurrentConfig, TransformerConfig
+from harken.models.config import ConvolutionalConfig, RecurrentConfig, TransformerConfig
 from harken.models.seq2seq import Seq2Seq
 from harken.models.transformer import Transformer
 
@@ -46,6 +46,11 @@ def test_widths_that_only_sinusoids_forbid() -> None:
         (TransformerConfig, {"width": 12, "heads": 4, "positions": "rotary"}, "heads of odd width 3; .* e.g. width 24"),
         (TransformerConfig, {"positions": "rotery"}, "sinusoidal"),
         (TransformerConfig, {"positions": "rotary", "attention": "additive"}, 'attention "additive" adds them; choose'),
+        (ConvolutionalConfig, {"kernel": 4}, "kernel 4 is even; .* so choose 5"),
+        (ConvolutionalConfig, {"attention": "none"}, 'attention is "none", but the convs2s style .* "bytenet"'),
+        (ConvolutionalConfig, {"embedding": 9, "positions": "sinusoidal"}, "embedding 9 is odd"),
+        (ConvolutionalConfig, {"alignment_layer": 4}, "alignment_layer 4 is outside the 4 decoder layers"),
+        (ConvolutionalConfig, {"style": "bytenets"}, "convs2s"),
         (RecurrentConfig, {"width": 9}, "width 9 is odd"),
         (RecurrentConfig, {"attention": "dot", "coverage": True}, 'additive score, but model.attention is "dot"'),
         (RecurrentConfig, {"attention": "none", "attend": "before"}, 'model.attend says .* model.attention is "none"'),

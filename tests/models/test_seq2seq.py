@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from harken.models.first_names import current_names
 from harken.models.seq2seq import Seq2Seq
@@ -41,40 +41,64 @@ def score(model: Seq2Seq, kind: str, s: Tensor, h: Tensor, covered: Tensor | Non
     return parts.energy.weight[0] @ torch.tanh(inner if covered is None else inner + parts.coverage(covered[None]))
 
 
+def joined(connections: nn.Module, below: list[Tensor], made: Tensor) -> Tensor:
+    """S7: what goes on from the layer above `below` (the input and the layers so far) that made `made`."""
+    depth = len(below) - 1
+    if depth < connections.first or connections.kind in (None, "dense"):
+        return made
+    if connections.kind == "residual":
+        return below[-1] + made
+    gate = torch.sigmoid(connections.gates[depth - connections.first](below[-1]))
+    return gate * made + (1 - gate) * below[-1]
+
+
+def seen(connections: nn.Module, below: list[Tensor]) -> Tensor:
+    """S7: what the next layer reads."""
+    return torch.cat(below, -1) if connections.kind == "dense" and len(below) > connections.first else below[-1]
+
+
 def definition(model: Seq2Seq, kind: str, source: Tensor, target: Tensor) -> Tensor:
     """Hidden states (T, E) of one unpadded sentence: the module's text, line by line."""
+    encoder, decoder = model.encoder, model.decoder
     scale = math.sqrt(4)  # of the embedding's width, as in the Transformer
-    values, bridge, states = scale * model.source_embedding(source)[None], iter(model.decoder.bridge), []
-    for layer in model.encoder.layers:
-        values, last = layer.definition(values)
+    values, bridge, states = [scale * model.source_embedding(source)[None]], iter(decoder.bridge), []
+    for layer in encoder.layers:
+        made, last = layer.definition(seen(encoder.connections, values))
+        values.append(joined(encoder.connections, values, made))
         parts = last if isinstance(last, tuple) else (last,)
-        states.append([torch.tanh(next(bridge)(part.flatten())) for part in parts])  # both directions beside each other
-    memory, fed, hidden = values[0], torch.zeros(model.decoder.width, dtype=torch.float64), []
+        if layer is encoder.layers[-1]:
+            summary = parts[0].flatten()  # both directions beside each other
+        states.append([torch.tanh(next(bridge)(part.flatten())) for part in parts])
+    memory, fed, hidden = values[-1][0], torch.zeros(decoder.width, dtype=torch.float64), []
+    fed = summary if decoder.constant_context else fed
     coverage = torch.zeros(len(memory), dtype=torch.float64)
+    stays = decoder.options.zoneout
 
     def look(s: Tensor) -> Tensor:
-        covered = coverage if model.decoder.covers else [None] * len(memory)
+        covered = coverage if decoder.covers else [None] * len(memory)
         scores = [score(model, kind, s, h, past) for h, past in zip(memory, covered, strict=True)]
         return torch.stack(scores).softmax(0)
 
     for token in target:
-        below = scale * model.target_embedding(token)
-        if model.decoder.looks_first:
-            weights = look(states[-1][0])
+        below = [scale * model.target_embedding(token)]
+        if decoder.looks_first:
+            weights = look(states[decoder.looking][0])
             fed = weights @ memory
-        if model.decoder.reads[0]:
-            below = torch.cat((below, fed))
-        for depth, cell in enumerate(model.decoder.layers):
+        for depth, cell in enumerate(decoder.layers):
+            read = seen(decoder.connections, below)
             before = tuple(part[None] for part in states[depth])
-            after = cell(below[None], before if len(before) == 2 else before[0])
-            states[depth] = [part[0] for part in (after if isinstance(after, tuple) else (after,))]
-            below = states[depth][0]
-        fed = below
-        if model.decoder.attends:
-            weights = weights if model.decoder.looks_first else look(below)
+            read = torch.cat((read, fed)) if decoder.reads[depth] else read
+            after = cell(read[None], before if len(before) == 2 else before[0])
+            after = after if isinstance(after, tuple) else (after,)
+            states[depth] = [stays * old[0] + (1 - stays) * new[0] for old, new in zip(before, after, strict=True)]
+            below.append(joined(decoder.connections, below, states[depth][0]))
+        out = below[-1]
+        if decoder.attends:
+            weights = weights if decoder.looks_first else look(states[decoder.looking][0])
             coverage = coverage + weights
-            fed = torch.tanh(model.decoder.combine.weight @ torch.cat((weights @ memory, below)))
-        hidden.append(model.narrow(fed))
+            out = torch.tanh(decoder.combine.weight @ torch.cat((weights @ memory, out)))
+        fed = fed if decoder.constant_context else out
+        hidden.append(model.narrow(out))
     return torch.stack(hidden)
 
 
@@ -101,6 +125,60 @@ def test_both_orders_and_coverage_are_the_equations(
 ) -> None:
     model = build(cell=cell, attention=attention, layers=layers, attend=attend, coverage=coverage)
     agrees(model, attention)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"cell": "rnn"},
+        {"cell": "rnn", "nonlinearity": "relu", "layers": 2},
+        {"cell": "rnn", "nonlinearity": "sigmoid", "layer_norm": True},
+        {"peephole": "diagonal"},
+        {"peephole": "full", "coupled": True, "layers": 2},
+        {"coupled": True, "layer_norm": True},
+        {"zoneout": 0.25, "layers": 2},
+        {"cell": "gru", "reset": "before", "zoneout": 0.25},
+        {"cell": "gru", "reset": "before", "layer_norm": True},
+        {"attention": "none", "context": "constant"},
+        {"cell": "gru", "attention": "none", "context": "constant", "context_to": "all", "layers": 2},
+        {"layers": 3, "connections": "residual"},
+        {"layers": 4, "connections": "residual", "connections_from": 3, "bidirectional": "first"},
+        {"layers": 3, "connections": "highway", "cell": "gru", "context_to": "all"},
+        {"layers": 3, "connections": "dense", "attend": "before", "look_from": "bottom", "context_to": "all"},
+        {"layers": 3, "connections": "dense", "connections_from": 3, "attention": "none", "cell": "rnn"},
+        {"layers": 2, "look_from": "bottom", "coverage": True},
+    ],
+    ids=lambda words: "-".join(map(str, words.values())),
+)
+def test_other_words_are_the_equations(words: dict[str, Any]) -> None:
+    model = build(**words)
+    assert len(model.encoder.layers) == words.get("layers", 1)
+    agrees(model, words.get("attention", "additive"))
+
+
+def test_a_deep_stack_reads_both_ways_in_its_first_layer_alone() -> None:
+    layers = build(layers=3, bidirectional="first").encoder.layers
+    assert [layer.bidirectional for layer in layers] == [True, False, False]
+
+
+@pytest.mark.parametrize("cell", ["rnn", "lstm", "gru"])
+def test_a_trace_holds_the_very_numbers(cell: str) -> None:
+    """Every gate of every step, and what the decoder hands on is made of the traced states."""
+    model = build(cell=cell, layers=2, attention="none")
+    memory, embedded = model.encode(SOURCE, LENGTHS), model.target_embedding(TARGET)
+    hidden, trace = model.decoder(embedded, memory, trace=True)
+    assert torch.allclose(hidden, model.decoder(embedded, memory), rtol=0, atol=1e-12)
+    assert torch.equal(trace[1].hidden, hidden)
+    words = {"rnn": ("hidden",), "gru": ("reset", "update", "candidate", "hidden")}
+    assert trace.words == words.get(cell, ("input", "forget", "candidate", "output", "hidden", "cell"))
+    if cell == "lstm":
+        before = torch.cat((model.decoder.start(memory).layers[0][1][:, None], trace[0].cell[:, :-1]), 1)
+        cells = trace[0].forget * before + trace[0].input * trace[0].candidate
+        assert torch.allclose(cells, trace[0].cell, rtol=0, atol=1e-12)
+        assert torch.allclose(trace[0].output * torch.tanh(cells), trace[0].hidden, rtol=0, atol=1e-12)
+    trace.retain_grad()
+    hidden.square().sum().backward()
+    assert (trace[0].gradient("hidden") != 0).any(-1).all()
 
 
 def agrees(model: Seq2Seq, attention: str) -> None:

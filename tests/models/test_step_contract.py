@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from harken.models.convolutional import Convolutional
 from harken.models.encoder_decoder import EncoderDecoder
 from harken.models.seq2seq import Seq2Seq
 from harken.models.transformer import Transformer
@@ -60,6 +61,22 @@ OPTIONS += [
         ("gru", "cosine", 1, {"bidirectional": False}),
     ]
 ]
+CONVOLUTIONAL: list[dict[str, Any]] = [
+    {"style": "convs2s", "tied": "all", "layers": 2, "embedding": 6},
+    {
+        "style": "convs2s",
+        "tied": "output",
+        "encoder_layers": 1,
+        "decoder_layers": 3,
+        "kernel": 5,
+        "alignment_layer": -2,
+    },
+    {"style": "convs2s", "tied": "none", "layers": 2, "positions": "sinusoidal"},
+    {"style": "bytenet", "tied": "output", "layers": 3, "embedding": 6, "attention": "none", "positions": "none"},
+    {"style": "bytenet", "tied": "all", "layers": 2, "attention": "none", "max_length": 7},
+    {"style": "bytenet", "tied": "none", "layers": 3, "attention": "dot", "positions": "sinusoidal"},
+]
+OPTIONS += [{"embedding": 8, **options} for options in CONVOLUTIONAL]
 
 
 def build(options: dict[str, Any], dropout: float = 0.3) -> EncoderDecoder:
@@ -68,6 +85,8 @@ def build(options: dict[str, Any], dropout: float = 0.3) -> EncoderDecoder:
     target_size = VOCABULARY if options["tied"] == "all" else VOCABULARY + 2
     if "cell" in options:
         model: EncoderDecoder = Seq2Seq(VOCABULARY, target_size, width=6, dropout=dropout, **options)
+    elif "style" in options:
+        model = Convolutional(VOCABULARY, target_size, width=8, dropout=dropout, **options)
     else:
         model = Transformer(VOCABULARY, target_size, width=8, heads=2, feedforward=10, dropout=dropout, **options)
     for parameter in model.parameters():
@@ -194,6 +213,7 @@ SHORT = [
     OPTIONS[0],
     next(o for o in OPTIONS if "norm" in o and o["tied"] == "none"),
     next(o for o in OPTIONS if o.get("attention") == "additive" and o["layers"] == 2),
+    next(o for o in OPTIONS if o.get("style") == "convs2s" and "layers" in o),
 ]
 
 

@@ -18,6 +18,7 @@ from harken.nn import (
     dilations,
     unfold,
 )
+from harken.nn.conv_attention import keys_values
 
 WIDTH, EMBEDDING = 6, 4
 HALF = math.sqrt(0.5)
@@ -54,7 +55,7 @@ class Case:
         self.values, self.embedded = draw(2, 5, WIDTH), draw(2, 5, EMBEDDING)
         self.memory, self.source = draw(2, 4, EMBEDDING), draw(2, 4, EMBEDDING)
         self.mask = torch.tensor([[True] * 4, [True, True, False, False]])
-        self.pairs = SourceAttention(WIDTH, EMBEDDING).keys_values(self.memory, self.source)
+        self.pairs = keys_values(self.memory, self.source)
 
 
 def near(found: Tensor, right: Tensor, dtype: torch.dtype = torch.float64) -> bool:
@@ -109,7 +110,7 @@ def test_source_attention_is_its_equation() -> None:
     assert near(shares.sum(-1), torch.ones(2, 5).double())
     open_found = layer(case.values[:1], case.embedded[:1], tuple(part[:1] for part in case.pairs))
     assert near(open_found, contexts[:1])
-    keys, values = layer.keys_values(case.memory)  # encoders of other kinds hand over no embeddings
+    keys, values = keys_values(case.memory)  # encoders of other kinds hand over no embeddings
     assert keys is values is case.memory
 
 
@@ -166,8 +167,7 @@ def test_gradcheck(kind: str) -> None:
     leaves = (case.values, case.embedded, case.memory, case.source)
 
     def run(*_: Tensor) -> Tensor:
-        pairs = SourceAttention(WIDTH, EMBEDDING).keys_values(case.memory, case.source)
-        return block(case.values, case.embedded, pairs, case.mask)
+        return block(case.values, case.embedded, keys_values(case.memory, case.source), case.mask)
 
     assert torch.autograd.gradcheck(run, leaves, fast_mode=True)
     assert torch.autograd.gradcheck(run, (case.values, *block.parameters()), fast_mode=True)

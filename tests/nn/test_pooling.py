@@ -1,9 +1,12 @@
 """Pooling a set into one vector: its formula, and what must not matter."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
 from harken.nn import AttentionPooling
 from harken.nn.scores import SCORES
@@ -34,6 +37,35 @@ def test_each_set_is_as_if_alone_and_unpadded(score: str, lengths: list[int]) ->
             assert (found[row] == 0).all()
     gradients = torch.autograd.grad(found.square().sum(), [values, *pooling.parameters()])
     assert not any(gradient.isnan().any() for gradient in gradients)
+
+
+@each_score
+@given(st.integers(1, 5), st.sampled_from([torch.float64, torch.float32]))
+@torch.no_grad()
+def test_weights_are_the_softmax_of_e9(score: str, members: int, dtype: torch.dtype) -> None:
+    pooling = build(score).to(dtype)
+    values, query, rule = torch.randn(1, members, 4, dtype=dtype), pooling.query, pooling.attention.score
+    formulas: dict[str, Callable[[Tensor], Tensor]] = {
+        "dot": lambda member: query @ member,
+        "scaled": lambda member: query @ member / 2,
+        "cosine": lambda member: query @ member / (query.norm() * member.norm() * rule.log_temperature.exp()),
+        "multiplicative": lambda member: query @ rule.weight.weight @ member,
+        "additive": lambda member: rule.energy(torch.tanh(rule.memory(member) + rule.query(query)))[0],
+    }
+    right = torch.stack([formulas[score](member) for member in values[0]]).softmax(0)
+    vector, weights = pooling(values)
+    within = 1e-9 if dtype == torch.float64 else 1e-5
+    assert torch.allclose(weights[0], right, rtol=0, atol=within)
+    assert torch.allclose(vector[0], right @ values[0], rtol=0, atol=within)
+
+
+@each_score
+def test_gradcheck(score: str) -> None:
+    pooling, values = build(score), torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
+    lengths = torch.tensor([3, 2])
+    assert torch.autograd.gradcheck(
+        lambda *_: pooling(values, lengths), (values, *pooling.parameters()), fast_mode=True
+    )
 
 
 @each_score

@@ -12,6 +12,7 @@ from harken.cli.check import check
 from harken.cli.demo import demo
 from harken.cli.evaluate import evaluate
 from harken.cli.exits import guarded
+from harken.cli.ladder import ladder
 from harken.cli.recipes import recipes
 from harken.cli.train import train
 from harken.cli.translate import translate
@@ -39,6 +40,8 @@ EXAMPLES: dict[Callable[..., None], str] = {
     attention: "harken attention runs/demo 'the black cat sleeps'\n\n"
     "harken attention runs/demo 'the black cat sleeps' --out map.html\n\n"
     "harken attention runs/demo 'the black cat sleeps' --target 'le chat noir dort'",
+    ladder: "harken ladder phrasebook-transformer --out runs/ladder      (all rungs, each with the recipe's budget)\n\n"
+    "harken ladder my.toml --out runs/ladder --rungs lstm,attention,transformer --set train.max_minutes=3",
     demo: "harken demo\n\nharken demo --out runs/another",
 }
 

@@ -14,7 +14,7 @@ from harken.cli.train import require_free
 from harken.errors import UserError
 
 if TYPE_CHECKING:
-    from harken.translator import Translator
+    from harken.tasks.translate.translator import Translator
 
 DEFAULT_OUT = Path("runs/demo")
 RECIPE = "phrasebook-transformer"

@@ -15,7 +15,7 @@ from harken.errors import UserError
 
 if TYPE_CHECKING:
     from harken.data.pairs import Pair
-    from harken.recipe import Recipe
+    from harken.tasks.translate.recipe import TranslateRecipe
 
 
 def evaluate(
@@ -91,7 +91,7 @@ def read_pairs(source: Path, reference: Path) -> Sequence[Pair]:
     return [Pair(one, other) for one, other in zip(sources, references, strict=True)]
 
 
-def split_of(recipe: Recipe, split: str) -> Sequence[Pair]:
+def split_of(recipe: TranslateRecipe, split: str) -> Sequence[Pair]:
     """A split of the corpus that a model was trained on.
 
     Raises:

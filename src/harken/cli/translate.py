@@ -25,8 +25,8 @@ from harken.cli.printing import counting
 from harken.errors import UserError
 
 if TYPE_CHECKING:
-    from harken.translation import Translation
-    from harken.translator import Translator
+    from harken.tasks.translate.translation import Translation
+    from harken.tasks.translate.translator import Translator
 
 BATCH = 256  # lines read before they are translated; the search sorts them by length
 

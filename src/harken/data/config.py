@@ -61,6 +61,10 @@ class DataConfig(BaseModel):
         default=None, description="TSV: number from 0, or a name where header is set (default 1). JSONL: key (target)."
     )
     header: bool = Field(default=False, description="Whether the first line of every TSV file names the columns.")
+    source_heads: bool = Field(
+        default=False,
+        description="Whether source words carry the number of their head in a dependency tree: the|2 cat|3 sleeps|0.",
+    )
     valid: SplitFiles | None = Field(
         default=None, description="Files to validate on; split off from training if absent."
     )

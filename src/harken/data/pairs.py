@@ -50,6 +50,7 @@ class Pair:
     source: str
     target: str
     alignment: Alignment | None = None
+    heads: tuple[int, ...] | None = None  # of the source's words, from 1; 0 is a root (`harken.data.heads`)
 
 
 @dataclass

@@ -20,6 +20,7 @@ from typing import Any
 from harken.data.files import require_file
 from harken.data.folders import Split
 from harken.data.formats import Layout, read_pairs
+from harken.data.heads import read_heads
 from harken.data.locations import as_list, file_pairs, layout_of, origin, splits_of
 from harken.data.pairs import Corpus, Pair
 from harken.data.splits import held_out_count, split_off
@@ -67,8 +68,8 @@ def check_files(config: Any) -> list[Path]:
             found.append(require_file(source))
             if target is not None and target != source:
                 found.append(require_file(target))
-            for _ in islice(read_pairs(source, target, layout), 1):
-                pass
+            for texts in islice(read_pairs(source, target, layout), 1):
+                _pair(*texts, config.source_heads, f"{source}, line {2 if layout.header else 1}")
     return found
 
 
@@ -88,32 +89,31 @@ def _read_built_in(config: Any) -> Corpus:
 
 
 def _lowercase(pairs: Iterable[Pair]) -> list[Pair]:
-    return [Pair(pair.source.lower(), pair.target.lower(), pair.alignment) for pair in pairs]
+    return [Pair(pair.source.lower(), pair.target.lower(), pair.alignment, pair.heads) for pair in pairs]
 
 
 def _read_split(
     name: str, split: Split, layout: Layout, config: Any, skipped: Counter[str], limited: bool = False
 ) -> list[Pair]:
-    def raw() -> Iterator[tuple[str, str]]:
+    def raw() -> Iterator[Pair]:
         for source, target in file_pairs(name, split, layout):
-            yield from read_pairs(source, target, layout)
+            for line, texts in enumerate(read_pairs(source, target, layout), start=2 if layout.header else 1):
+                yield _pair(*texts, config.source_heads, f"{source}, line {line}")
 
     max_words = config.max_words if limited else None
     max_characters = config.max_characters if limited else None
     reasons: Counter[str] = Counter()
     pairs: list[Pair] = []
-    for source, target in raw():
-        source, target = source.strip(), target.strip()
+    for pair in raw():
+        source, target = pair.source, pair.target
         if config.skip_empty and not (source and target):
             reasons["empty side"] += 1
         elif max_characters is not None and max(len(source), len(target)) > max_characters:
             reasons[f"more than {max_characters} characters"] += 1
         elif max_words is not None and max(len(source.split()), len(target.split())) > max_words:
             reasons[f"more than {max_words} words"] += 1
-        elif config.lowercase:
-            pairs.append(Pair(source.lower(), target.lower()))
         else:
-            pairs.append(Pair(source, target))
+            pairs.append(pair)
     skipped.update({f"{name}: {reason}": count for reason, count in reasons.items()})
     if not pairs:
         left_out = ", ".join(f"{count:,} with {reason}" for reason, count in reasons.items()) or "the files are empty"
@@ -121,7 +121,13 @@ def _read_split(
             f"No sentence pair is left in the {name} split of {', '.join(split.sources)} ({left_out}): "
             "check the files and the limits in [data]."
         )
-    return pairs
+    return _lowercase(pairs) if config.lowercase else pairs
+
+
+def _pair(source: str, target: str, headed: bool, where: str) -> Pair:
+    """A pair as it stands on a line, without the space around it."""
+    source, heads = read_heads(source, where) if headed else (source.strip(), None)
+    return Pair(source, target.strip(), heads=heads)
 
 
 def _hold_out(name: str, train: list[Pair], count: int, seed: int) -> tuple[list[Pair], list[Pair]]:

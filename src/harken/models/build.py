@@ -2,23 +2,99 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from harken.errors import UserError
+from harken.models.convolutional import Convolutional
+from harken.models.convolutional_decoder import ConvolutionalDecoder
+from harken.models.convolutional_encoder import ConvolutionalEncoder
+from harken.models.decoder import Decoder
+from harken.models.decoder_only import DecoderOnly
+from harken.models.encoder import Encoder
 from harken.models.encoder_decoder import EncoderDecoder
+from harken.models.recurrent_decoder import RecurrentDecoder
+from harken.models.recurrent_encoder import RecurrentEncoder
 from harken.models.seq2seq import Seq2Seq
 from harken.models.transformer import Transformer
+from harken.models.transformer_decoder import TransformerDecoder
+from harken.models.transformer_encoder import TransformerEncoder
+from harken.models.translation_model import TranslationModel
 
 if TYPE_CHECKING:
-    from harken.models.config import RecurrentConfig, TransformerConfig
+    from harken.models.config import Architecture
 
-ARCHITECTURES: dict[str, type[EncoderDecoder]] = {"transformer": Transformer, "recurrent": Seq2Seq}
+ARCHITECTURES: dict[str, type[TranslationModel]] = {
+    "transformer": Transformer,
+    "recurrent": Seq2Seq,
+    "convolutional": Convolutional,
+    "decoder-only": DecoderOnly,
+}
 
 
-def build_model(config: TransformerConfig | RecurrentConfig, source_size: int, target_size: int) -> EncoderDecoder:
-    """A new network, with weights drawn from torch's current random state."""
-    options = config.model_dump(exclude={"architecture"})
+def build_model(config: Architecture, source_size: int, target_size: int) -> TranslationModel:
+    """A new network, with weights drawn from torch's current random state.
+
+    Raises:
+        UserError: words that do not go together.
+    """
     try:
-        return ARCHITECTURES[config.architecture](source_size, target_size, **options)
+        table = getattr(config, "decoder", None)
+        if table is None:
+            options = config.model_dump(exclude={"architecture", "decoder"})
+            return ARCHITECTURES[config.architecture](source_size, target_size, **options)
+        encoder, decoder = ENCODERS[config.architecture](config), DECODERS[table.architecture](table)
+        return EncoderDecoder(source_size, target_size, encoder, decoder, config.tied)
     except ValueError as problem:
         raise UserError(f"model: {problem}") from problem
+
+
+def _recurrent_encoder(config: Any) -> Encoder:
+    return RecurrentEncoder(**_picked(config, "bidirectional", *RECURRENT), cell=config.cell_options)
+
+
+def _recurrent_decoder(config: Any) -> Decoder:
+    looking = ("attention", "attend", "look_from", "context", "context_to", "coverage", "hard_attention")
+    return RecurrentDecoder(**_picked(config, "input_feeding", *looking, *RECURRENT), cell=config.cell_options)
+
+
+def _transformer_encoder(config: Any) -> Encoder:
+    layers = config.encoder_layers or config.layers
+    return TransformerEncoder(**_picked(config, *TRANSFORMER), layers=layers, score=config.attention)
+
+
+def _transformer_decoder(config: Any) -> Decoder:
+    aligning = ("alignment_layer", "alignment_heads", "alignment_shift")
+    return TransformerDecoder(**_picked(config, "layers", *aligning, *TRANSFORMER), score=config.attention)
+
+
+def _convolutional_encoder(config: Any) -> Encoder:
+    return ConvolutionalEncoder(**_picked(config, *CONVOLUTIONAL), layers=config.encoder_layers or config.layers)
+
+
+def _convolutional_decoder(config: Any) -> Decoder:
+    aligning = ("alignment_layer", "alignment_shift")
+    return ConvolutionalDecoder(**_picked(config, "layers", "attention", *aligning, *CONVOLUTIONAL))
+
+
+def _picked(config: Any, *keys: str) -> dict[str, Any]:
+    return {key: getattr(config, key) for key in keys}
+
+
+RECURRENT = ("embedding", "width", "layers", "connections", "connections_from", "dropout", "variational")
+TRANSFORMER = (
+    *("width", "heads", "feedforward", "dropout", "attention_dropout", "feedforward_dropout", "norm", "activation"),
+    *("positions", "max_length", "max_distance", "experts", "experts_active", "balance"),
+)
+CONVOLUTIONAL = ("style", "width", "embedding", "kernel", "dropout", "positions", "max_length")
+
+ENCODERS: dict[str, Callable[[Any], Encoder]] = {
+    "recurrent": _recurrent_encoder,
+    "transformer": _transformer_encoder,
+    "convolutional": _convolutional_encoder,
+}
+DECODERS: dict[str, Callable[[Any], Decoder]] = {
+    "recurrent": _recurrent_decoder,
+    "transformer": _transformer_decoder,
+    "convolutional": _convolutional_decoder,
+}

@@ -2,7 +2,8 @@
 
 >>> CellOptions("gru", peephole="diagonal")
 Traceback (most recent call last):
-ValueError: peephole = "diagonal" lets gates see a cell state, which only cell = "lstm" has, not "gru"
+ValueError: peephole = "diagonal" lets gates see a cell state, which only cell = "lstm" has, not "gru"; choose that \
+cell, or leave peephole out
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ class CellOptions:
             value = getattr(self, key)
             if value != default and self.cell != cell:
                 found = f'"{value}"' if isinstance(value, str) else str(value).lower()
-                raise ValueError(f'{key} = {found} {meaning}, which only cell = "{cell}" has, not "{self.cell}"')
+                raise ValueError(
+                    f'{key} = {found} {meaning}, which only cell = "{cell}" has, not "{self.cell}"; choose that cell, '
+                    f"or leave {key} out"
+                )
 
     @property
     def parts(self) -> int:

@@ -1,127 +1,68 @@
-"""What the `[model]` section of a recipe may say, one class for each architecture."""
+"""What the `[model]` section of a recipe may say, one class for each architecture.
+
+Any encoder goes with any decoder: `[model]` names one architecture for both, and a table `[model.decoder]` another for
+the decoder.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from harken.models.config_convolutional import ConvolutionalDecoderConfig, ConvolutionalStackConfig
+from harken.models.config_recurrent import RecurrentDecoderConfig, RecurrentStackConfig
+from harken.models.config_table import DECODER, TiedTable
+from harken.models.config_transformer import TransformerDecoderConfig, TransformerStackConfig
+
+DecoderConfig = Annotated[
+    TransformerDecoderConfig | RecurrentDecoderConfig | ConvolutionalDecoderConfig, Field(discriminator="architecture")
+]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class EncoderDecoderTable(TiedTable):
+    """`[model]` of two sides, of which `[model.decoder]` may change the second."""
 
+    decoder: DecoderConfig | None = Field(None, description=DECODER)
 
-class TransformerConfig(_Model):
-    """The encoder-decoder of "Attention Is All You Need" (S27)."""
-
-    architecture: Literal["transformer"] = "transformer"
-    layers: int = Field(3, ge=1, description="blocks in the encoder and in the decoder")
-    encoder_layers: int | None = Field(None, ge=1, description="blocks in the encoder, where it differs from `layers`")
-    decoder_layers: int | None = Field(None, ge=1, description="blocks in the decoder, where it differs from `layers`")
-    width: int = Field(256, ge=2, description="D, the width of embeddings and states")
-    heads: int = Field(4, ge=1, description="N, attention heads; must divide `width`")
-    feedforward: int = Field(1024, ge=1, description="width inside the feed-forward layer (E13)")
-    dropout: float = Field(0.1, ge=0, lt=1, description="share of values zeroed after each sub-layer and embedding")
-    attention_dropout: float = Field(0.0, ge=0, lt=1, description="share of attention weights zeroed in training")
-    feedforward_dropout: float = Field(0.0, ge=0, lt=1, description="share zeroed inside the feed-forward layer")
-    norm: Literal["pre", "post"] = Field(
-        "pre", description="layer norm before each sub-layer, or after it as in the paper"
-    )
-    activation: Literal["relu", "gelu", "swiglu"] = Field(
-        "relu", description="inside the feed-forward layer; swiglu has a gate there, and half as many weights again"
-    )
-    attention: Literal["scaled", "dot", "cosine", "multiplicative", "additive"] = Field(
-        "scaled",
-        description="score of every head (E9, E12); cosine learns a temperature for each, multiplicative a matrix, "
-        "additive two matrices and a vector, at several times the cost",
-    )
-    positions: Literal["sinusoidal", "learned", "relative", "rotary", "alibi", "none"] = Field(
-        "sinusoidal",
-        description="how order is known (S24): added to the embeddings (sinusoidal, learned), or in self-attention",
-    )
-    max_length: int = Field(
-        512, ge=16, description="with learned positions: the most pieces a sentence may have, its end counted"
-    )
-    max_distance: int = Field(
-        16, ge=1, description="with relative positions: words further apart than this count as this far"
-    )
-    tied: Literal["all", "output", "none"] = Field(
-        "all",
-        description="all: source, target and output share one matrix (joint vocabulary); output: target and output",
-    )
-    alignment_layer: int | None = Field(
-        None, description="decoder layer whose attention is read as alignment, from 0; negative counts from the top"
-    )
-    alignment_heads: list[int] | None = Field(None, description="heads of that layer to average; all where not given")
-    alignment_shift: bool = Field(
-        False, description="read a word's alignment where the decoder reads the word, not where it predicts it"
-    )
+    @property
+    def title(self) -> str:
+        return f"{self.architecture} with {self.decoder.architecture} decoder" if self.decoder else self.architecture
 
     @model_validator(mode="after")
-    def _heads_divide_width(self) -> TransformerConfig:
-        if self.width % self.heads:
+    def _widths_can_be_tied(self) -> EncoderDecoderTable:
+        if self.tied == "all" and self.decoder is not None and _reads(self) != _reads(self.decoder):
             raise ValueError(
-                f"model.width {self.width} is not a multiple of model.heads {self.heads}; choose e.g. "
-                f"width {self.width // self.heads * self.heads or self.heads}"
+                f'model.tied is "all", but the encoder reads embeddings of width {_reads(self)} and the decoder of '
+                f'{_reads(self.decoder)}: make them equal, or set model.tied = "output"'
             )
-        if self.width % 2 and self.positions == "sinusoidal":
-            raise ValueError(f"model.width {self.width} is odd; sinusoidal positions need an even width")
-        if self.width // self.heads % 2 and self.positions == "rotary":
-            raise ValueError(
-                f"model.width {self.width} over model.heads {self.heads} makes heads of odd width "
-                f"{self.width // self.heads}; rotary positions turn pairs, so choose e.g. width {2 * self.width}"
-            )
-        if self.attention == "additive" and self.positions == "rotary":
-            raise ValueError(
-                'model.positions "rotary" turns queries and keys that are multiplied with each other, but '
-                'model.attention "additive" adds them; choose relative or alibi positions, or another score'
-            )
-        decoder_layers = self.decoder_layers or self.layers
-        if self.alignment_layer is not None and not -decoder_layers <= self.alignment_layer < decoder_layers:
-            raise ValueError(
-                f"model.alignment_layer {self.alignment_layer} is outside the {decoder_layers} decoder layers"
-            )
-        if self.alignment_heads is not None and any(not 0 <= head < self.heads for head in self.alignment_heads):
-            raise ValueError(f"model.alignment_heads {self.alignment_heads} names a head outside 0 to {self.heads - 1}")
         return self
 
 
-class RecurrentConfig(_Model):
-    """Recurrent encoder-decoder (S17), with attention (S19) or without."""
+def _reads(table: Any) -> int:
+    """The width of the embeddings a side reads."""
+    width: int = getattr(table, "embedding", table.width)
+    return width
+
+
+class TransformerConfig(EncoderDecoderTable, TransformerStackConfig):
+    """The encoder-decoder of "Attention Is All You Need" (S27)."""
+
+    architecture: Literal["transformer"] = "transformer"
+    encoder_layers: int | None = Field(None, ge=1, description="blocks in the encoder, where it differs from `layers`")
+    decoder_layers: int | None = Field(None, ge=1, description="blocks in the decoder, where it differs from `layers`")
+
+    @property
+    def decoder_depth(self) -> int:
+        return self.decoder_layers or self.layers
+
+
+class RecurrentConfig(EncoderDecoderTable, RecurrentStackConfig):
+    """Recurrent encoder-decoder (S17), with attention (S19) or without; deep ones as in Wu et al. (2016) (S35)."""
 
     architecture: Literal["recurrent"] = "recurrent"
-    cell: Literal["lstm", "gru"] = Field("lstm", description="recurrent cell of encoder and decoder (E2, E6)")
-    attention: Literal["none", "dot", "scaled", "multiplicative", "additive", "cosine"] = Field(
-        "additive", description="score of the decoder's attention (E9); none: the last state is all the decoder gets"
-    )
-    attend: Literal["after", "before"] = Field(
-        "after",
-        description="look with the new state (Luong et al., 2015), or with the last one before the step, which then "
-        "gets the context in place of input feeding (Bahdanau et al., 2015)",
-    )
-    coverage: bool = Field(
-        False, description="let the additive score see where it has looked so far (Tu et al., 2016; See et al., 2017)"
-    )
-    hard_attention: bool = Field(
-        False, description="trained soft, but outside training look at the best source position alone"
-    )
-    layers: int = Field(1, ge=1, description="stacked layers in the encoder and in the decoder")
-    embedding: int = Field(256, ge=1, description="width of word embeddings")
-    width: int = Field(
-        512, ge=2, description="H, state of the decoder; a bidirectional encoder has half of it each way"
-    )
-    bidirectional: bool = Field(True, description="read the source in both directions")
-    input_feeding: bool = Field(
-        True, description="feed the last attentional state to the next step (Luong et al., 2015)"
-    )
-    dropout: float = Field(
-        0.2, ge=0, lt=1, description="share zeroed on embeddings, between layers and before the output"
-    )
-    variational: bool = Field(
-        True, description="one dropout mask for all steps of a sentence (Gal and Ghahramani, 2016)"
-    )
-    tied: Literal["all", "output", "none"] = Field(
-        "all", description="all: one embedding for source, target and output; output: target and output; none"
+    bidirectional: bool | Literal["first"] = Field(
+        True, description="read the source in both directions, in every layer or in the first alone"
     )
 
     @model_validator(mode="after")
@@ -130,15 +71,56 @@ class RecurrentConfig(_Model):
             raise ValueError(
                 f"model.width {self.width} is odd; a bidirectional encoder gives each direction half of it"
             )
-        if self.coverage and self.attention != "additive":
-            raise ValueError(
-                f'model.coverage is an input of the additive score, but model.attention is "{self.attention}"; '
-                'set model.attention = "additive", or coverage = false'
-            )
-        if self.attention == "none" and (self.attend == "before" or self.hard_attention):
-            key = "attend" if self.attend == "before" else "hard_attention"
-            raise ValueError(f'model.{key} says how to look at the source, but model.attention is "none"; name a score')
         return self
 
 
-ModelConfig = Annotated[TransformerConfig | RecurrentConfig, Field(discriminator="architecture")]
+class ConvolutionalConfig(EncoderDecoderTable, ConvolutionalStackConfig):
+    """Convolutional encoder-decoder: ConvS2S or ByteNet (S35)."""
+
+    architecture: Literal["convolutional"] = "convolutional"
+    encoder_layers: int | None = Field(None, ge=1, description="blocks in the encoder, where it differs from `layers`")
+    decoder_layers: int | None = Field(None, ge=1, description="blocks in the decoder, where it differs from `layers`")
+
+    @property
+    def decoder_depth(self) -> int:
+        return self.decoder_layers or self.layers
+
+    @model_validator(mode="after")
+    def _kernel_has_a_centre(self) -> ConvolutionalConfig:
+        if self.kernel % 2 == 0:
+            raise ValueError(
+                f"model.kernel {self.kernel} is even; the encoder's is centred on a word, so choose {self.kernel + 1}"
+            )
+        return self
+
+
+class DecoderOnlyConfig(TiedTable, TransformerStackConfig):
+    """One stack over source and target, in which the source is a prefix that is seen in both directions."""
+
+    architecture: Literal["decoder-only"] = "decoder-only"
+    layers: int = Field(6, ge=1, description="blocks in the stack")
+    max_length: int = Field(
+        512, ge=32, description="with learned positions: pieces of source and target together, ends counted"
+    )
+
+    @model_validator(mode="after")
+    def _no_trees_here(self) -> DecoderOnlyConfig:
+        if self.positions == "dependency":
+            raise ValueError('model.positions is "dependency", which needs an encoder: take architecture "transformer"')
+        return self
+
+    @property
+    def longest(self) -> int | None:
+        limit = super().longest
+        return None if limit is None else limit // 2
+
+
+Architecture = TransformerConfig | RecurrentConfig | ConvolutionalConfig | DecoderOnlyConfig
+ModelConfig = Annotated[Architecture, Field(discriminator="architecture")]
+
+
+def longest_of(config: Architecture) -> int | None:
+    """The most pieces a sentence may have on either side, its end counted; None where there is no limit."""
+    sides = [config] if isinstance(config, DecoderOnlyConfig) or config.decoder is None else [config, config.decoder]
+    known = [side.longest for side in sides if side.longest is not None]
+    return min(known) if known else None

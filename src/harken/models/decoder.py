@@ -26,7 +26,7 @@ class Decoder(nn.Module, ABC):
     embedding: int  # E, the width of the embeddings it reads
     memory_width: int  # W, the width of the memory it looks into
     width: int  # O, the width of what it hands to the output layer
-    experts: bool = False  # whether its forward takes `balance=` (harken.nn.balance) for a mixture of experts
+    balance: float = 0.0  # weight in the loss of its experts' balance; above 0, forward takes `balance=` (nn.balance)
     output_bias: bool = False  # whether the output layer above it has a bias
     alignment_shift: bool = False  # alignment of a word stands where the decoder reads it, one step after predicting it
 

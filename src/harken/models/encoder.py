@@ -13,7 +13,7 @@ class Encoder(nn.Module, ABC):
     """Reads sources."""
 
     embedding: int  # E, the width of the embeddings it reads
-    experts: bool = False  # whether its forward takes `balance=` (harken.nn.balance) for a mixture of experts
+    balance: float = 0.0  # weight in the loss of its experts' balance; above 0, forward takes `balance=` (nn.balance)
     width: int  # W, the width of the memory it makes
 
     @abstractmethod

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from harken.models.decoder import Decoder, State
 from harken.models.encoder import Encoder
 from harken.models.memory import Memory
-from harken.models.translation_model import PAD, TranslationModel
+from harken.models.translation_model import TranslationModel
 from harken.nn.balance import Balance
 
 
@@ -35,10 +35,8 @@ class EncoderDecoder(TranslationModel):
         encoder: Encoder,
         decoder: Decoder,
         tied: str = "all",
-        balance: float = 0.01,
     ) -> None:
         super().__init__()
-        self.balance = balance  # the weight of the experts' balance in the loss, where there are any
         self.build_vocabulary(
             (source_size, target_size),
             (encoder.embedding, decoder.embedding),
@@ -46,46 +44,49 @@ class EncoderDecoder(TranslationModel):
             tied,
             decoder.output_bias,
         )
-        self.encoder, self.decoder = encoder, decoder
+        self.encoder: Encoder = encoder
+        self.decoder: Decoder = decoder
         same = encoder.width == decoder.memory_width
         self.join = None if same else nn.Linear(encoder.width, decoder.memory_width)
         self.alignment_shift = decoder.alignment_shift
+        self.balances = encoder.balance > 0 or decoder.balance > 0
 
     def encode(self, source: Tensor, lengths: Tensor | None, distances: Tensor | None = None) -> Memory:
         """(B, S) -> what the decoder looks into."""
         return self._joined(self.encoder(self.source_embedding(source), lengths, distances))
 
-    def forward(self, source: Tensor, lengths: Tensor | None, target: Tensor) -> Tensor:
+    def forward(
+        self, source: Tensor, lengths: Tensor | None, target: Tensor, distances: Tensor | None = None
+    ) -> Tensor:
         """Hidden states (B, T, D) under teacher forcing."""
-        return self.narrow(self.decoder(self.target_embedding(target), self.encode(source, lengths)))
+        return self.narrow(self.decoder(self.target_embedding(target), self.encode(source, lengths, distances)))
 
-    def start(self, source: Tensor, lengths: Tensor | None) -> State:
+    def start(self, source: Tensor, lengths: Tensor | None, distances: Tensor | None = None) -> State:
         """Read the sources once."""
-        return self.decoder.start(self.encode(source, lengths))
+        return self.decoder.start(self.encode(source, lengths, distances))
 
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any, Tensor | None]:
         """One token a row."""
         hidden, state, attention = self.decoder.step(self.target_embedding(tokens), state)
         return self.logits(self.narrow(hidden)), state, attention
 
-    def attention(self, source: Tensor, lengths: Tensor | None, target: Tensor) -> Tensor | None:
+    def attention(
+        self, source: Tensor, lengths: Tensor | None, target: Tensor, distances: Tensor | None = None
+    ) -> Tensor | None:
         """Weights (B, L, N, T, S)."""
-        return self.decoder.attention(self.target_embedding(target), self.encode(source, lengths))
+        return self.decoder.attention(self.target_embedding(target), self.encode(source, lengths, distances))
 
-    def loss(
-        self, source: Tensor, lengths: Tensor | None, target: Tensor, wanted: Tensor, smoothing: float = 0.0
-    ) -> Tensor:
-        """Summed loss over the real tokens of `wanted` (B, T); in training each also bears the experts' balance."""
-        if not (self.training and (self.encoder.experts or self.decoder.experts)):
-            return super().loss(source, lengths, target, wanted, smoothing)
-        reading, writing = Balance(), Balance(wanted != PAD)
-        more = {"balance": reading} if self.encoder.experts else {}
-        memory = self._joined(self.encoder(self.source_embedding(source), lengths, **more))
-        more = {"balance": writing} if self.decoder.experts else {}
-        hidden = self.narrow(self.decoder(self.target_embedding(target), memory, **more))
-        tokens = (wanted != PAD).sum()
-        uneven = reading.total().to(hidden.device) + writing.total().to(hidden.device)
-        return self.loss_of_hidden(hidden, wanted, smoothing) + self.balance * tokens * uneven
+    def forward_with_balance(
+        self, source: Tensor, lengths: Tensor | None, target: Tensor, real: Tensor, distances: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """The same, and how unevenly experts were used on both sides, each by its weight."""
+        reading, writing = Balance(), Balance(real)
+        to_encoder = {"balance": reading} if self.encoder.balance else {}
+        to_decoder = {"balance": writing} if self.decoder.balance else {}
+        memory = self._joined(self.encoder(self.source_embedding(source), lengths, distances, **to_encoder))
+        hidden = self.narrow(self.decoder(self.target_embedding(target), memory, **to_decoder))
+        uneven = self.encoder.balance * reading.total() + self.decoder.balance * writing.total()
+        return hidden, uneven.to(hidden.device)
 
     def alignment(self, weights: Tensor) -> Tensor:
         """(B, L, N, T, S) -> (B, T, S), as the decoder reads it."""

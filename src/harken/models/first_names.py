@@ -2,6 +2,8 @@
 
 >>> sorted(current_names({"decoder_norm.bias": 1, "encoder.0.cells.1.bias_hh": 2, "source_embedding.weight": 3}))
 ['decoder.stack.norm.bias', 'encoder.layers.0.cells.1.bias_hh', 'source_embedding.weight']
+>>> list(current_names({"encoder.0.inner.bias_hh_l0_reverse": 1}))  # of the very first
+['encoder.layers.0.cells.1.bias_hh']
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from typing import TypeVar
 Value = TypeVar("Value")
 
 RULES = [
+    (r"encoder\.(\d+)\.inner\.(\w+)_l0_reverse$", r"encoder.layers.\1.cells.1.\2"),
+    (r"encoder\.(\d+)\.inner\.(\w+)_l0$", r"encoder.layers.\1.cells.0.\2"),
     (r"encoder\.(\d+)\.(?=cells\.)", r"encoder.layers.\1."),
     (r"decoder\.(\d+)\.(?=weight_|bias_)", r"decoder.layers.\1."),
     (r"(encoder|decoder)\.(\d+)\.", r"\1.stack.blocks.\2."),

@@ -13,14 +13,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from harken.models.size_convolutional import convolutional_decoder, convolutional_encoder
+from harken.models.size_recurrent import recurrent_decoder, recurrent_encoder
+from harken.models.size_side import Side
+from harken.models.size_transformer import stack, transformer_decoder, transformer_encoder
 
 if TYPE_CHECKING:
-    from harken.models.config import RecurrentConfig, TransformerConfig
+    from harken.models.config import Architecture, DecoderOnlyConfig
 
 FLOAT = 4  # bytes
-TYPICAL_SOURCE = 24  # pieces of a source sentence, where the cost of attention depends on it
+
+ENCODERS: dict[str, Callable[[Any], Side]] = {
+    "transformer": transformer_encoder,
+    "recurrent": recurrent_encoder,
+    "convolutional": convolutional_encoder,
+}
+DECODERS: dict[str, Callable[[Any], Side]] = {
+    "transformer": transformer_decoder,
+    "recurrent": recurrent_decoder,
+    "convolutional": convolutional_decoder,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,76 +64,49 @@ class Size:
         return FLOAT * (copies * self.total + batch_tokens * self.activations)
 
 
-def size_of(config: TransformerConfig | RecurrentConfig, source_size: int, target_size: int) -> Size:
+def size_of(config: Architecture, source_size: int, target_size: int) -> Size:
     """Count what `build_model(config, source_size, target_size)` would build."""
-    if config.architecture == "transformer":
-        return _transformer(config, source_size, target_size)
-    return _recurrent(config, source_size, target_size)
+    if config.architecture == "decoder-only":
+        return _decoder_only(config, source_size, target_size)
+    encoder, table = ENCODERS[config.architecture](config), config.decoder or config
+    decoder = DECODERS[table.architecture](table)
+    join = 0 if encoder.width == decoder.memory else encoder.width * decoder.memory
+    parameters = {
+        "encoder": encoder.parameters,
+        "decoder": decoder.parameters + join + (decoder.memory if join else 0),
+    }
+    source = encoder.matrices + decoder.source_matrices + join
+    kept = encoder.activations + decoder.activations
+    return _with_vocabulary(config.tied, source_size, target_size, encoder, decoder, parameters, source, kept)
 
 
-def _embeddings(tied: str, source_size: int, target_size: int, width: int, output_width: int) -> dict[str, int]:
-    embeddings = source_size * width + (0 if tied == "all" else target_size * width)
-    return {"embeddings": embeddings, "output": target_size * output_width if tied == "none" else 0}
-
-
-def _transformer(config: TransformerConfig, source_size: int, target_size: int) -> Size:
-    width, inner = config.width, config.feedforward
-    encoder_layers, decoder_layers = config.encoder_layers or config.layers, config.decoder_layers or config.layers
-    square = width * width // config.heads  # a matrix (K, K) for each head
-    of_score = {"cosine": config.heads, "multiplicative": square, "additive": 2 * square + width}
-    attention, norm = 4 * width * width + 4 * width + of_score.get(config.attention, 0), 2 * width
-    maps = 3 if config.activation == "swiglu" else 2  # between D and F
-    feedforward = maps * width * inner + (maps - 1) * inner + width
-    by_distance = 2 * (2 * config.max_distance + 1) * (width // config.heads) if config.positions == "relative" else 0
-    by_place = 2 * config.max_length * width if config.positions == "learned" else 0
-    last_norm = norm if config.norm == "pre" else 0
-    vocabulary = _embeddings(config.tied, source_size, target_size, width, width)
-    return Size(
-        parameters={
-            "embeddings": vocabulary["embeddings"] + by_place,
-            "encoder": encoder_layers * (attention + by_distance + feedforward + 2 * norm) + last_norm,
-            "decoder": decoder_layers * (2 * attention + by_distance + feedforward + 3 * norm) + last_norm,
-            "output": vocabulary["output"],
-        },
-        source_matrices=encoder_layers * (4 * width**2 + maps * width * inner) + decoder_layers * 2 * width**2,
-        target_matrices=decoder_layers * (6 * width**2 + maps * width * inner) + target_size * width,
-        activations=encoder_layers * (10 * width + 2 * (maps - 1) * inner)
-        + decoder_layers * (16 * width + 2 * (maps - 1) * inner)
-        + 2 * target_size,
+def _decoder_only(config: DecoderOnlyConfig, source_size: int, target_size: int) -> Size:
+    side = stack(config, config.layers)
+    parts = {"encoder": 0, "decoder": side.parameters}
+    return _with_vocabulary(
+        config.tied, source_size, target_size, side, side, parts, side.matrices, 2 * side.activations
     )
 
 
-def _recurrent(config: RecurrentConfig, source_size: int, target_size: int) -> Size:
-    width, embedding, layers = config.width, config.embedding, config.layers
-    gates, states = (4, 2) if config.cell == "lstm" else (3, 1)
-    directions = 2 if config.bidirectional else 1
-    attends = config.attention != "none"
-    output_width = width if config.tied == "none" else embedding
-    vocabulary = _embeddings(config.tied, source_size, target_size, embedding, output_width)
-
-    inputs = [embedding, *[width] * (layers - 1)]
-    each_way = width // directions
-    encoder = sum(directions * gates * (wide * each_way + each_way**2) for wide in inputs)
-    encoder_biases = layers * directions * gates * 2 * each_way
-    inputs[0] += width if attends and (config.input_feeding or config.attend == "before") else 0
-    decoder = sum(gates * (wide * width + width**2) for wide in inputs)
-    decoder_biases = layers * gates * 2 * width
-
-    bridge = layers * states * (width * width + width)
-    keys = width**2 if config.attention in ("multiplicative", "additive") else 0
-    queries = (2 * width**2 if attends else 0) + (width**2 if config.attention == "additive" else 0)
-    vectors = {"additive": (3 if config.coverage else 2) * width, "cosine": 1}.get(config.attention, 0)
-    narrow = width * embedding if config.tied != "none" and embedding != width else 0
-    narrow_bias = embedding if narrow else 0
-    compared = TYPICAL_SOURCE * width * (2 if config.attention == "additive" else 0)
+def _with_vocabulary(
+    tied: str,
+    source_size: int,
+    target_size: int,
+    encoder: Side,
+    decoder: Side,
+    parts: dict[str, int],
+    source_matrices: int,
+    activations: int,
+) -> Size:
+    """Add embeddings and output layer: shared matrices once, and a map where a shared one has another width."""
+    embeddings = source_size * encoder.embedding + (0 if tied == "all" else target_size * decoder.embedding)
+    narrow = decoder.width * decoder.embedding if tied != "none" and decoder.embedding != decoder.width else 0
+    output = target_size * decoder.width if tied == "none" else 0
+    biases = (target_size if decoder.output_bias else 0) + (decoder.embedding if narrow else 0)
+    seen = decoder.width if tied == "none" else decoder.embedding
     return Size(
-        parameters={
-            "embeddings": vocabulary["embeddings"],
-            "encoder": encoder + encoder_biases,
-            "decoder": decoder + decoder_biases + bridge + keys + queries + vectors,
-            "output": vocabulary["output"] + target_size + narrow + narrow_bias,
-        },
-        source_matrices=encoder + keys,
-        target_matrices=decoder + queries + narrow + target_size * output_width,
-        activations=layers * (gates + 3) * width * 2 + 4 * width + compared + 2 * embedding + 2 * target_size,
+        parameters={"embeddings": embeddings, **parts, "output": output + narrow + biases},
+        source_matrices=source_matrices,
+        target_matrices=decoder.matrices + narrow + target_size * seen,
+        activations=activations + 2 * target_size,
     )

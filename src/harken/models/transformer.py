@@ -61,6 +61,7 @@ class Transformer(EncoderDecoder):
             "max_distance": max_distance,
             "experts": experts,
             "experts_active": experts_active,
+            "balance": balance,
         }
         encoder = TransformerEncoder(layers=encoder_layers or layers, **both)
         decoder = TransformerDecoder(
@@ -70,4 +71,4 @@ class Transformer(EncoderDecoder):
             alignment_shift=alignment_shift,
             **both,
         )
-        super().__init__(source_size, target_size, encoder, decoder, tied, balance)
+        super().__init__(source_size, target_size, encoder, decoder, tied)

@@ -58,6 +58,7 @@ class TransformerDecoder(Decoder):
         width: int = 256,
         heads: int = 4,
         feedforward: int = 1024,
+        balance: float = 0.01,
         alignment_layer: int | None = None,
         alignment_heads: list[int] | None = None,
         alignment_shift: bool = False,
@@ -66,7 +67,7 @@ class TransformerDecoder(Decoder):
         super().__init__()
         self.embedding = self.memory_width = self.width = width
         self.stack = transformer_stack.TransformerDecoder(layers, width, heads, feedforward, **options)
-        self.experts = bool(options.get("experts"))
+        self.balance = balance if options.get("experts") else 0.0
         self.alignment_layer = max(0, layers - 2) if alignment_layer is None else alignment_layer % layers
         self.alignment_heads, self.alignment_shift = alignment_heads, alignment_shift
 

@@ -25,12 +25,19 @@ class TransformerEncoder(Encoder):
     """Further arguments are those of `harken.nn.TransformerEncoder`."""
 
     def __init__(
-        self, *, layers: int = 3, width: int = 256, heads: int = 4, feedforward: int = 1024, **options: Any
+        self,
+        *,
+        layers: int = 3,
+        width: int = 256,
+        heads: int = 4,
+        feedforward: int = 1024,
+        balance: float = 0.01,
+        **options: Any,
     ) -> None:
         super().__init__()
         self.embedding = self.width = width
         self.stack = transformer_stack.TransformerEncoder(layers, width, heads, feedforward, **options)
-        self.experts = bool(options.get("experts"))
+        self.balance = balance if options.get("experts") else 0.0
 
     def forward(
         self,

@@ -29,6 +29,7 @@ class TranslationModel(nn.Module, ABC):
     output_weight: Tensor  # (V, D), perhaps the target embedding's own
     narrow: nn.Module  # from the decoder's width to that of a tied output matrix
     alignment_shift: bool = False  # see Decoder
+    balances: bool = False  # whether experts want to be used evenly
 
     def build_vocabulary(
         self, sizes: tuple[int, int], widths: tuple[int, int], hidden_width: int, tied: str, bias: bool
@@ -65,14 +66,23 @@ class TranslationModel(nn.Module, ABC):
         self.narrow = nn.Linear(hidden_width, target_width) if differ else nn.Identity()
 
     @abstractmethod
-    def forward(self, source: Tensor, lengths: Tensor | None, target: Tensor) -> Tensor:
+    def forward(
+        self, source: Tensor, lengths: Tensor | None, target: Tensor, distances: Tensor | None = None
+    ) -> Tensor:
         """Source (B, S), target so far (B, T), BOS first -> hidden states (B, T, D) before the output layer.
 
-        Lengths (B,) say where padding begins in each source; None says that there is none.
+        Lengths (B,) say where padding begins in each source; None says that there is none. Distances (B, S, S) are for
+        positions that come with the data.
         """
 
     @abstractmethod
-    def start(self, source: Tensor, lengths: Tensor | None) -> State:
+    def forward_with_balance(
+        self, source: Tensor, lengths: Tensor | None, target: Tensor, real: Tensor, distances: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """The same, and the weighted sum of the experts' balances; real (B, T) says which target tokens count."""
+
+    @abstractmethod
+    def start(self, source: Tensor, lengths: Tensor | None, distances: Tensor | None = None) -> State:
         """Read the sources; the state before the first token."""
 
     @abstractmethod
@@ -80,7 +90,9 @@ class TranslationModel(nn.Module, ABC):
         """Tokens (B,) -> logits (B, V), the next state, attention (B, S) where there is any."""
 
     @abstractmethod
-    def attention(self, source: Tensor, lengths: Tensor | None, target: Tensor) -> Tensor | None:
+    def attention(
+        self, source: Tensor, lengths: Tensor | None, target: Tensor, distances: Tensor | None = None
+    ) -> Tensor | None:
         """All weights (B, L, N, T, S) of reading `target` under teacher forcing; None without attention."""
 
     @abstractmethod
@@ -92,13 +104,25 @@ class TranslationModel(nn.Module, ABC):
         return F.linear(hidden, self.output_weight, self.output_bias)
 
     def loss(
-        self, source: Tensor, lengths: Tensor | None, target: Tensor, wanted: Tensor, smoothing: float = 0.0
+        self,
+        source: Tensor,
+        lengths: Tensor | None,
+        target: Tensor,
+        wanted: Tensor,
+        smoothing: float = 0.0,
+        distances: Tensor | None = None,
     ) -> Tensor:
-        """Summed loss over the real tokens of `wanted` (B, T), which is `target` one step ahead with EOS."""
-        return self.loss_of_hidden(self(source, lengths, target), wanted, smoothing)
+        """Summed loss over the real tokens of `wanted` (B, T), which is `target` one step ahead with EOS.
 
-    def loss_of_hidden(self, hidden: Tensor, wanted: Tensor, smoothing: float) -> Tensor:
-        """The same from hidden states (B, T, D) on."""
+        In training, each of them also bears the weighted balance of experts, where there are any.
+        """
+        if not (self.training and self.balances):
+            return self._loss_of_hidden(self(source, lengths, target, distances), wanted, smoothing)
+        real = wanted != PAD
+        hidden, uneven = self.forward_with_balance(source, lengths, target, real, distances)
+        return self._loss_of_hidden(hidden, wanted, smoothing) + real.sum() * uneven
+
+    def _loss_of_hidden(self, hidden: Tensor, wanted: Tensor, smoothing: float) -> Tensor:
         flat, wanted = hidden.reshape(-1, hidden.shape[-1]), wanted.reshape(-1)
         if flat.is_cuda:  # fixed shapes there, so that nothing waits for the count of real tokens
             logits = F.linear(flat, self.output_weight, self.output_bias).float()

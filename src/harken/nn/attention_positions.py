@@ -27,6 +27,7 @@ def distances(targets: int, sources: int, device: torch.device | str | None = No
 class AttentionPositions(nn.Module):
     """Attention that knows of no positions: E12 as it stands."""
 
+    measures = False  # whether given distances are used
     turns = False  # whether `turn` does anything, which only scores that multiply queries with keys can stand
 
     def turn(self, query: Tensor, key: Tensor, start: int) -> tuple[Tensor, Tensor]:

@@ -25,4 +25,4 @@ class Balance:
 
     def total(self) -> Tensor:
         """The sum over the layers; 0 where there were none."""
-        return torch.stack(self.parts).sum() if self.parts else torch.zeros(())
+        return torch.stack(self.parts).sum() if self.parts else torch.tensor(0.0)

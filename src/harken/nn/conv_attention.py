@@ -30,6 +30,11 @@ KeyValue = tuple[Tensor, Tensor]  # each (B, S, E)
 HALF = math.sqrt(0.5)
 
 
+def keys_values(memory: Tensor, embedded: Tensor | None = None) -> KeyValue:
+    """What all layers look into: z (B, S, E), and (z + e) sqrt(1/2) if the embeddings e (B, S, E) are there too."""
+    return memory, memory if embedded is None else (memory + embedded) * HALF
+
+
 class SourceAttention(nn.Module):
     """States (B, T, D) look with embeddings (B, T, E) into a memory (B, S, E); what they find has width D."""
 
@@ -37,10 +42,6 @@ class SourceAttention(nn.Module):
         super().__init__()
         self.query = nn.Linear(width, embedding)
         self.output = nn.Linear(embedding, width)
-
-    def keys_values(self, memory: Tensor, embedded: Tensor | None = None) -> KeyValue:
-        """Memory (B, S, E), with the source's embeddings (B, S, E) if those are to be read too."""
-        return memory, memory if embedded is None else (memory + embedded) * HALF
 
     def forward(self, values: Tensor, embedded: Tensor, memory: KeyValue, mask: Tensor | None = None) -> Tensor:
         """(B, T, D), (B, T, E) -> (B, T, D); mask (B, S), True where there is a word."""

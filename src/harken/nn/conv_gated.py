@@ -47,7 +47,7 @@ class GatedDecoderBlock(GatedBlock):
     def forward(  # type: ignore[override]
         self, values: Tensor, embedded: Tensor, memory: KeyValue, mask: Tensor | None = None
     ) -> Tensor:
-        """(B, T, D) with the target's embeddings (B, T, E) -> (B, T, D); memory from `attention.keys_values`."""
+        """(B, T, D) with the target's embeddings (B, T, E) -> (B, T, D); memory from `conv_attention.keys_values`."""
         states = F.glu(self.convolution(self.dropout(values)))
         return self._finish(values, states, self.attention(states, embedded, memory, mask))
 

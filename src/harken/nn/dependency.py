@@ -58,3 +58,17 @@ def dependency_distances(heads: Tensor) -> Tensor:
     order = torch.sign(place[:, None] - place)  # of i - j
     apart = order * (depth[:, :, None] + depth[:, None, :])
     return torch.where(over | over.transpose(1, 2), depth[:, :, None] - depth[:, None, :], apart)
+
+
+def piece_distances(heads: Tensor, words: Tensor) -> Tensor:
+    """Heads (B, W) of words and the word (B, S) of every piece -> distances (B, S, S) between pieces.
+
+    Pieces of one word are 0 apart, as a word is from itself.
+
+    >>> piece_distances(torch.tensor([[1, -1]]), torch.tensor([[0, 0, 1]]))[0].tolist()
+    [[0, 0, 1], [0, 0, 1], [-1, -1, 0]]
+    """
+    between = dependency_distances(heads)  # (B, W, W)
+    count, pieces = words.shape
+    rows = between.gather(1, words[:, :, None].expand(count, pieces, between.shape[2]))  # (B, S, W)
+    return rows.gather(2, words[:, None, :].expand(count, pieces, pieces))

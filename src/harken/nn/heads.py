@@ -77,6 +77,7 @@ class SelfAttention(nn.Module):
         self, values: Tensor, mask: Tensor | None = None, causal: bool = False, distances: Tensor | None = None
     ) -> Tensor:
         """(B, T, D) -> (B, T, D); mask (B, 1, 1, T), True = visible; distances (B, T, T) in place of j - i."""
+        self._check(distances)
         dropout = self.dropout if self.training else 0.0
         context = self.positions.attend(*self.project(values), mask, causal, dropout, distances, self.score)
         return self.output(join_heads(context))
@@ -85,6 +86,7 @@ class SelfAttention(nn.Module):
         self, values: Tensor, mask: Tensor | None, causal: bool, distances: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """The same by the definition, and the weights (B, N, T, T)."""
+        self._check(distances)
         parts = self.project(values)
         context, weights = self.positions.attend_with_weights(*parts, mask, causal, distances, self.score)
         return self.output(join_heads(context)), weights
@@ -108,6 +110,11 @@ class SelfAttention(nn.Module):
         query, key, value = self._append(values, past)
         context, weights = self.positions.attend_with_weights(query, key, value, mask, False, distances, self.score)
         return self.output(join_heads(context)), (key, value), weights
+
+    def _check(self, distances: Tensor | None) -> None:
+        if distances is not None and not self.positions.measures:
+            kind = type(self.positions).__name__
+            raise ValueError(f"distances were given, but {kind} does not use them; build with RelativePositions")
 
     def _append(self, values: Tensor, past: KeyValue | None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (B, N, T, K) of the new positions, keys and values (B, N, P + T, K) of all."""

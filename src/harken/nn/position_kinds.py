@@ -13,13 +13,13 @@ from harken.nn.positions import LearnedPositions, SinusoidalPositions
 from harken.nn.relative import RelativePositions
 from harken.nn.rotary import RotaryPositions
 
-POSITIONS = ("sinusoidal", "learned", "relative", "rotary", "alibi", "none")
+POSITIONS = ("sinusoidal", "learned", "relative", "dependency", "rotary", "alibi", "none")
 
 
 def added_positions(kind: str, width: int, max_length: int) -> SinusoidalPositions | LearnedPositions | None:
     """What is added to the input; None where nothing is."""
     one_of("positions", kind, POSITIONS)
-    if kind == "sinusoidal":
+    if kind in ("sinusoidal", "dependency"):  # a tree says who governs whom, and not all about order
         return SinusoidalPositions(width)
     if kind == "learned":
         return LearnedPositions(width, max_length)
@@ -32,6 +32,6 @@ def attention_positions(kind: str, head_width: int, heads: int, max_distance: in
         return RotaryPositions(head_width)
     if kind == "alibi":
         return AlibiPositions(heads)
-    if kind == "relative":
+    if kind in ("relative", "dependency"):  # in a tree where distances are given with the data, else in order
         return RelativePositions(head_width, max_distance)
     return AttentionPositions()

@@ -28,6 +28,8 @@ from harken.nn.masks import visible
 class RelativePositions(AttentionPositions):
     """Two tables (2C + 1, K)."""
 
+    measures = True
+
     def __init__(self, head_width: int, clip: int = 16) -> None:
         super().__init__()
         self.clip = clip

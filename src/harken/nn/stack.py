@@ -22,6 +22,7 @@ from harken.nn.lengths import Layout, check_lengths
 from harken.nn.masks import length_mask
 from harken.nn.noise import Noise, draw_noise
 from harken.nn.options import StackOptions, check_values
+from harken.nn.quick import run_quick
 from harken.nn.torch_names import accept_torch_names, torch_weights
 from harken.nn.trace import DirectionTrace, Trace
 from harken.nn.unroll import unroll, unroll_by_definition
@@ -73,7 +74,8 @@ class Stack(nn.Module):
         batch, time, _ = values.shape
         layout = Layout.of(lengths, batch, time, values.device)
         first = [layout.sort(parts) for parts in self._first(state, values)]
-        packed, last, traces = self._wire(layout.pack(values), self._quick_layer(layout, first, trace))
+        run = self._layer_runner(self.choose_path(values, layout, trace), layout, first, trace)
+        packed, last, traces = self._wire(layout.pack(values), run)
         output, after = layout.unpack(packed), self._join([layout.unsort(parts) for parts in last])
         if single:
             output, after = output[0], _map(after, lambda part: part[:, 0])
@@ -115,31 +117,42 @@ class Stack(nn.Module):
             traces.append(trace)
         return below[-1], states, traces
 
-    def _quick_layer(self, layout: Layout, first: list[State], trace: bool) -> Callable[[int, Tensor], Layer]:
+    def choose_path(self, values: Tensor, layout: Layout, trace: bool) -> str:
+        """Which way a call goes: "torch" (`kernels.torch_rnn`) or "loop" (`nn.unroll`); values (B, T, I)."""
         projected = self._cells(0)[0].output_size < self.hidden_size
-        if first[0][0].is_cuda:
+        if values.is_cuda:
             quick = layout.sizes[0] == layout.batch  # cuDNN knows no empty rows
         else:
             quick = layout.full and not projected  # on a CPU, torch's loops for the others are no quicker than ours
         # compiled, our own loop is taken: torch's fused ones cannot be traced
-        fused = self.fused if quick and not trace and not torch.compiler.is_compiling() else None
+        return "torch" if self.fused and quick and not trace and not torch.compiler.is_compiling() else "loop"
+
+    def _layer_runner(
+        self, path: str, layout: Layout, first: list[State], trace: bool
+    ) -> Callable[[int, Tensor], Layer]:
+        """`run(depth, below)` of the path chosen; packed values (N, I)."""
 
         def run(depth: int, below: Tensor) -> Layer:
             begin = first[depth * self.directions : (depth + 1) * self.directions]
-            if fused:
-                joined = tuple(torch.stack(parts) for parts in zip(*begin, strict=True))
-                weights, biased = torch_weights(self._cells(depth)), self._cells(depth)[0].bias_ih is not None
-                output, last = run_layer(fused, below, layout.sizes, joined, weights, biased, self.training)
-                return output, list(zip(*(part.unbind(0) for part in last), strict=True)), []
-            noise = [self._noise(depth, layout.time, layout.batch, below) for _ in begin]
+            if path == "torch":
+                return self._run_torch(depth, below, layout, begin)
+            noise = [self._noise(depth, layout.time, layout.batch, below).sorted(layout.order) for _ in begin]
+            if path == "cpu":
+                return *run_quick(self._cells(depth), below, layout, begin, noise), []
             made = [
-                unroll(cell, below, layout, begin[way], noise[way].sorted(layout.order), way == 1, trace)
+                unroll(cell, below, layout, begin[way], noise[way], way == 1, trace)
                 for way, cell in enumerate(self._cells(depth))
             ]
             output = torch.cat([output for output, _, _ in made], -1) if len(made) > 1 else made[0][0]
             return output, [last for _, last, _ in made], [seen for _, _, seen in made if seen is not None]
 
         return run
+
+    def _run_torch(self, depth: int, below: Tensor, layout: Layout, begin: list[State]) -> Layer:
+        joined = tuple(torch.stack(parts) for parts in zip(*begin, strict=True))
+        weights, biased = torch_weights(self._cells(depth)), self._cells(depth)[0].bias_ih is not None
+        output, last = run_layer(str(self.fused), below, layout.sizes, joined, weights, biased, self.training)
+        return output, list(zip(*(part.unbind(0) for part in last), strict=True)), []
 
     def _cells(self, depth: int) -> list[Cell]:
         """The cells of one layer, forward first."""

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from harken.errors import UserError
 
@@ -73,3 +75,31 @@ def load_checkpoint(folder: Path) -> tuple[dict[str, Tensor], Progress, dict[str
         raise UserError(
             f"{path} is no checkpoint of this version of harken ({problem}); remove it to train from the start"
         ) from problem
+
+
+def load_weights(
+    model: nn.Module, path: Path, renamed: Callable[[dict[str, Tensor]], dict[str, Tensor]] = dict
+) -> None:
+    """Put the tensors of a safetensors file into a model, every one or none; `renamed` knows names of old files.
+
+    Raises:
+        UserError: the file is damaged or belongs to another recipe.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        tensors = renamed(load_file(path))
+    except SafetensorError as problem:
+        raise UserError(f"{path} is damaged ({problem}); train the model again or copy it anew") from problem
+    parameters = dict(model.named_parameters())
+    wrong = sorted(set(tensors) ^ set(parameters)) or [
+        name for name, value in tensors.items() if value.shape != parameters[name].shape
+    ]
+    if wrong:
+        raise UserError(
+            f"{path} does not fit the recipe.toml beside it (first difference: {wrong[0]}); was one replaced?"
+        )
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(tensors[name])

@@ -16,7 +16,7 @@ from harken.metrics import corpus_bleu
 from harken.models.build import build_model
 from harken.recipe import load_recipe
 from harken.search import greedy_search
-from harken.tasks.translate import TranslationTask, max_lengths
+from harken.tasks.translate.task import TranslationTask, max_lengths
 
 WORDS = ["the", "cat", "dog", "sees", "old", "black", "house", "and", "a", "bird"]
 

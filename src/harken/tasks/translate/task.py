@@ -10,15 +10,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from harken.data.heads import Trees
 from harken.data.pairs import Corpus, Pair
-from harken.data.rows import ParallelBatch, ParallelIds
+from harken.data.rows import ParallelIds
 from harken.data.tokenizers import Tokenizer
 from harken.data.tokens import PAD
 from harken.errors import UserError
+from harken.models.config import longest_of
 from harken.models.translation_model import TranslationModel
 from harken.nn.loss import smoothed_cross_entropy
-from harken.recipe import Recipe
 from harken.search import greedy_search
+from harken.tasks.translate.recipe import TranslateRecipe
+from harken.tasks.translate.sources import distances_of, trees_of
 from harken.training.task import Examples
 
 
@@ -29,12 +32,14 @@ class TranslationTask:
     higher_is_better = True
 
     def __init__(
-        self, recipe: Recipe, corpus: Corpus, model: TranslationModel, source: Tokenizer, target: Tokenizer
+        self, recipe: TranslateRecipe, corpus: Corpus, model: TranslationModel, source: Tokenizer, target: Tokenizer
     ) -> None:
         self.recipe, self.model = recipe, model
         self.source, self.target = source, target
         self.train = encode_pairs(corpus.train, source, target)
         self.valid = encode_pairs(corpus.valid, source, target)
+        self.train_trees = trees_of_pairs(corpus.train, self.train, source, recipe)
+        self.valid_trees = trees_of_pairs(corpus.valid, self.valid, source, recipe)
         refuse_too_long(recipe, self.train, self.valid)
         self.references = [pair.target for pair in corpus.valid]
         self.lengths = self.train.target.lengths
@@ -58,15 +63,16 @@ class TranslationTask:
 
     def loss(self, examples: Examples) -> Tensor:
         """Summed over the target's real tokens."""
-        return self._loss(self.train.batch(examples), self.recipe.train.label_smoothing)
+        batch = self.train.batch(examples)
+        padded = int(batch.source_lengths.min()) < batch.source.shape[1]  # asked before a GPU has to be waited for
+        device = next(self.model.parameters()).device
+        batch, distances = batch.to(device), self._distances(self.train_trees, examples)
+        lengths, smoothing = batch.source_lengths if padded else None, self.recipe.train.label_smoothing
+        return self.loss_of(batch.source, lengths, batch.target_input, batch.target_output, smoothing, distances)
 
-    def _loss(self, batch: ParallelBatch, smoothing: float) -> Tensor:
-        padded = (
-            int(batch.source_lengths.min()) < batch.source.shape[1]
-        )  # asked here, before a GPU has to be waited for
-        batch = batch.to(next(self.model.parameters()).device)
-        lengths = batch.source_lengths if padded else None
-        return self.loss_of(batch.source, lengths, batch.target_input, batch.target_output, smoothing)
+    def _distances(self, trees: Trees | None, examples: Examples) -> Tensor | None:
+        """Between source pieces (B, S, S), where the model reads trees."""
+        return None if trees is None else distances_of(trees, examples).to(next(self.model.parameters()).device)
 
     def validate(self, part: int, parts: int) -> Any:
         """Loss on every pair of the part; translations of those that are to be scored by BLEU."""
@@ -78,14 +84,17 @@ class TranslationTask:
             if not len(examples):
                 continue
             batch = self.valid.batch(examples).to(next(self.model.parameters()).device)
-            hidden = self.model(batch.source, batch.source_lengths, batch.target_input)
+            distances = self._distances(self.valid_trees, examples)
+            hidden = self.model(batch.source, batch.source_lengths, batch.target_input, distances)
             logits = self.model.logits(hidden)
             loss += float(smoothed_cross_entropy(logits.flatten(0, 1), batch.target_output.flatten(), 0.0, PAD))
             tokens += int(batch.target_lengths.sum())
             chosen = torch.from_numpy(np.flatnonzero(examples < scored)).to(batch.source.device)
             if len(chosen):
                 lengths = batch.source_lengths[chosen]
-                state = self.model.start(batch.source[chosen], lengths)
+                state = self.model.start(
+                    batch.source[chosen], lengths, None if distances is None else distances[chosen]
+                )
                 limits = max_lengths(self.recipe, lengths)
                 hypotheses = greedy_search(self.model, state, len(chosen), max_lengths=limits)
                 kept = examples[examples < scored]
@@ -109,13 +118,22 @@ def encode_pairs(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer) ->
     return ParallelIds.encode([pair.source for pair in pairs], [pair.target for pair in pairs], source, target)
 
 
-def longest(recipe: Recipe) -> int | None:
+def trees_of_pairs(
+    pairs: Sequence[Pair], ids: ParallelIds, tokenizer: Tokenizer, recipe: TranslateRecipe
+) -> Trees | None:
+    """The trees of the sources, where the model reads them."""
+    if not recipe.reads_trees:
+        return None
+    rows = [ids.source[row][:-1].tolist() for row in range(len(ids))]  # without EOS
+    return trees_of([pair.source for pair in pairs], rows, [pair.heads or () for pair in pairs], tokenizer)
+
+
+def longest(recipe: TranslateRecipe) -> int | None:
     """The most pieces a sentence may have, its end counted, where positions are learned; None for no limit."""
-    model = recipe.model
-    return model.max_length if model.architecture == "transformer" and model.positions == "learned" else None
+    return longest_of(recipe.model)
 
 
-def refuse_too_long(recipe: Recipe, *parts: ParallelIds) -> None:
+def refuse_too_long(recipe: TranslateRecipe, *parts: ParallelIds) -> None:
     """Say before training, not in the midst of it, that sentences are longer than positions are learned.
 
     Raises:
@@ -131,7 +149,7 @@ def refuse_too_long(recipe: Recipe, *parts: ParallelIds) -> None:
         )
 
 
-def max_lengths(recipe: Recipe, source_lengths: Tensor) -> Tensor:
+def max_lengths(recipe: TranslateRecipe, source_lengths: Tensor) -> Tensor:
     """The most tokens each output may have, from the recipe's `[search]`, and no more than have positions."""
     search, limit = recipe.search, longest(recipe)
     lengths = (source_lengths * search.max_length_factor).long() + search.max_length_extra

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 import torch
 
+from harken.data.heads import write_heads
 from harken.data.pairs import Pair
 from harken.data.rows import pad
 from harken.data.tokenizers import Tokenizer, load_tokenizers
@@ -24,22 +25,29 @@ from harken.metrics.links import merge_subwords
 from harken.models.build import build_model
 from harken.models.first_names import current_names
 from harken.models.translation_model import TranslationModel
-from harken.recipe import Recipe, load_recipe
 from harken.search import Hypothesis, beam_search, greedy_search
-from harken.tasks.translate import max_lengths
+from harken.tasks.translate.recipe import TranslateRecipe
+from harken.tasks.translate.sources import SourceBatch, Sources
+from harken.tasks.translate.task import max_lengths
+from harken.tasks.translate.translation import Translation
+from harken.training.checkpoints import load_weights
 from harken.training.loop import MODEL
 from harken.training.machine import choose_device, cores
-from harken.translation import Translation
 
 if TYPE_CHECKING:
-    from harken.evaluation import Evaluation
+    from harken.tasks.translate.evaluation import Evaluation
 
 
 class Translator:
     """Model, tokenizers and recipe of one folder; load it with `harken.load`."""
 
     def __init__(
-        self, recipe: Recipe, model: TranslationModel, source: Tokenizer, target: Tokenizer, folder: Path | None = None
+        self,
+        recipe: TranslateRecipe,
+        model: TranslationModel,
+        source: Tokenizer,
+        target: Tokenizer,
+        folder: Path | None = None,
     ) -> None:
         self.recipe, self.folder = recipe, folder
         self.model = model.eval()
@@ -47,22 +55,11 @@ class Translator:
         self.threads: int | None = None  # CPU threads to search with; measured when first needed
 
     @classmethod
-    def load(cls, folder: str | Path, device: str = "auto") -> Translator:
-        """Read a model folder; nothing in it can run code.
-
-        Raises:
-            UserError: the folder is none of harken's, or does not hold together.
-        """
-        folder = Path(folder)
-        for name in ("recipe.toml", MODEL):
-            if not (folder / name).is_file():
-                raise UserError(
-                    f"{folder} has no {name}, so it is no finished model folder; train one with harken train"
-                )
-        recipe = load_recipe(folder / "recipe.toml")
+    def load(cls, folder: Path, recipe: TranslateRecipe, device: str = "auto") -> Translator:
+        """The model of a folder whose recipe was read."""
         source, target = load_tokenizers(folder)
         model = build_model(recipe.model, source.size, target.size)
-        load_weights(model, folder / MODEL)
+        load_weights(model, folder / MODEL, current_names)
         return cls(recipe, model.to(choose_device(device)), source, target, folder)
 
     @overload
@@ -124,19 +121,26 @@ class Translator:
         """The `count` best translations of each text, best first."""
         beam = max(beam or self.recipe.search.beam, count)
         penalty = self.recipe.search.length_penalty if length_penalty is None else length_penalty
-        ids = self.source.encode_all(list(texts))
-        filled = [number for number, row in enumerate(ids) if row]
-        found = [[Translation(text, "", 0.0, np.zeros((0, len(text.split()))))] for text in texts]
-        order = sorted(filled, key=lambda number: len(ids[number]))
+        sources = self.read(texts)
+        filled = [number for number, row in enumerate(sources.ids) if row]
+        found = [[Translation(text, "", 0.0, np.zeros((0, len(text.split()))))] for text in sources.texts]
+        order = sorted(filled, key=lambda number: len(sources.ids[number]))
         with self._quickest_threads(len(order)):
-            self._fill(found, texts, ids, order, count, beam, penalty, attention, layers, progress)
+            self._fill(found, sources, order, count, beam, penalty, attention, layers, progress)
         return found
+
+    def read(self, texts: Sequence[str]) -> Sources:
+        """Sentences as the model takes them.
+
+        Raises:
+            UserError: the model was trained on words with heads (`the|2 cat|3 sleeps|0`), and one has none.
+        """
+        return Sources.read(texts, self.source, self.recipe.data.source_heads, self.recipe.reads_trees)
 
     def _fill(
         self,
         found: list[list[Translation]],
-        texts: Sequence[str],
-        ids: list[list[int]],
+        sources: Sources,
         order: list[int],
         count: int,
         beam: int,
@@ -149,11 +153,11 @@ class Translator:
         size = self.recipe.search.batch_sentences
         for start in range(0, len(order), size):
             chosen = order[start : start + size]
-            hypotheses = self._search([ids[number] for number in chosen], beam, count, penalty)
+            hypotheses = self._search(sources.batch(chosen, self.device), beam, count, penalty)
             rows = [
                 (number, hypothesis) for number, best in zip(chosen, hypotheses, strict=True) for hypothesis in best
             ]
-            results = self._describe(texts, ids, rows, attention, layers)
+            results = self._describe(sources, rows, attention, layers)
             for number in chosen:
                 found[number] = []
             for (number, _), result in zip(rows, results, strict=True):
@@ -167,12 +171,12 @@ class Translator:
 
     def align_all(self, sources: Sequence[str], targets: Sequence[str], layers: bool = False) -> list[Translation]:
         """`align` for many pairs in one batch."""
-        ids, wanted = self.source.encode_all(list(sources)), self.target.encode_all(list(targets))
-        if not all(ids) or not all(wanted):
+        read, wanted = self.read(sources), self.target.encode_all(list(targets))
+        if not all(read.ids) or not all(wanted):
             raise UserError("both the sentence and its translation need at least one word")
-        with self._quickest_threads(len(ids)):
-            rows = list(enumerate(self._forced(ids, wanted)))
-            return self._describe(sources, ids, rows, True, layers, texts_out=targets)
+        with self._quickest_threads(len(wanted)):
+            rows = list(enumerate(self._forced(read, wanted)))
+            return self._describe(read, rows, True, layers, texts_out=targets)
 
     def evaluate(
         self,
@@ -183,11 +187,12 @@ class Translator:
         progress: Callable[[int], None] | None = None,
     ) -> Evaluation:
         """BLEU, chrF and, where gold alignments are there, the alignment error rate."""
-        from harken.evaluation import evaluate
+        from harken.tasks.translate.evaluation import evaluate
 
         started = time.perf_counter()
         pairs = as_pairs(sources, references)
-        found = self.translate([pair.source for pair in pairs], beam=beam, attention=False, progress=progress)
+        lines = [write_heads(pair.source, pair.heads) for pair in pairs]
+        found = self.translate(lines, beam=beam, attention=False, progress=progress)
         seconds = time.perf_counter() - started
         return evaluate(self, pairs, found, seconds)
 
@@ -229,19 +234,18 @@ class Translator:
         return next(self.model.parameters()).device
 
     @torch.no_grad()
-    def _search(self, rows: list[list[int]], beam: int, count: int, penalty: float) -> list[list[Hypothesis]]:
-        source, lengths = (tensor.to(self.device) for tensor in pad(rows, eos=True))
-        state = self.model.start(source, lengths)
+    def _search(self, batch: SourceBatch, beam: int, count: int, penalty: float) -> list[list[Hypothesis]]:
+        state, rows = self.model.start(*batch), len(batch.ids)
         if hasattr(state, "weights"):
             state.weights = False  # attention is read afterwards, in one pass
-        limits = max_lengths(self.recipe, lengths)
+        limits = max_lengths(self.recipe, batch.lengths)
         if beam == 1:
-            greedy = greedy_search(self.model, state, len(rows), max_lengths=limits, length_penalty=penalty)
+            greedy = greedy_search(self.model, state, rows, max_lengths=limits, length_penalty=penalty)
             return [[hypothesis] for hypothesis in greedy]
         return beam_search(
             self.model,
             state,
-            len(rows),
+            rows,
             beam=beam,
             nbest=count,
             length_penalty=penalty,
@@ -252,8 +256,7 @@ class Translator:
     @torch.no_grad()
     def _describe(
         self,
-        texts: Sequence[str],
-        ids: Sequence[list[int]],
+        sources: Sources,
         rows: Sequence[tuple[int, Hypothesis]],
         attention: bool,
         layers: bool,
@@ -262,20 +265,20 @@ class Translator:
         """Hypotheses as translations; their attention by reading them once under teacher forcing."""
         outputs = texts_out or [self.target.decode(hypothesis.tokens) for _, hypothesis in rows]
         results = [
-            Translation(texts[number], text, hypothesis.normalised)
+            Translation(sources.texts[number], text, hypothesis.normalised)
             for (number, hypothesis), text in zip(rows, outputs, strict=True)
         ]
         if not (attention or layers) or not rows:
             return results
-        source, lengths = (tensor.to(self.device) for tensor in pad([ids[number] for number, _ in rows], eos=True))
+        source, lengths, distances = sources.batch([number for number, _ in rows], self.device)
         target, _ = pad([[BOS, *hypothesis.tokens] for _, hypothesis in rows], eos=False)
-        weights = self.model.attention(source, lengths, target.to(self.device))  # (B, L, N, T, S)
+        weights = self.model.attention(source, lengths, target.to(self.device), distances)  # (B, L, N, T, S)
         if weights is None:
             return results
         aligned = self.model.alignment(weights).float().cpu().numpy()  # (B, T, S)
         first = 1 if self.model.alignment_shift else 0
         for row, ((number, hypothesis), result) in enumerate(zip(rows, results, strict=True)):
-            pieces, words = hypothesis.tokens, ids[number]
+            pieces, words = hypothesis.tokens, sources.ids[number]
             rectangle = aligned[row, first : first + len(pieces), : len(words)]
             result.attention = merge_subwords(
                 rectangle,
@@ -290,12 +293,12 @@ class Translator:
         return results
 
     @torch.no_grad()
-    def _forced(self, ids: list[list[int]], wanted: list[list[int]]) -> list[Hypothesis]:
+    def _forced(self, sources: Sources, wanted: list[list[int]]) -> list[Hypothesis]:
         """Given outputs with the score the model has for them."""
-        source, lengths = (tensor.to(self.device) for tensor in pad(ids, eos=True))
+        source, lengths, distances = sources.batch(range(len(wanted)), self.device)
         target, _ = pad([[BOS, *row] for row in wanted], eos=False)
         output, _ = (tensor.to(self.device) for tensor in pad(wanted, eos=True))
-        hidden = self.model(source, lengths, target.to(self.device))
+        hidden = self.model(source, lengths, target.to(self.device), distances)
         chances = torch.log_softmax(self.model.logits(hidden).float(), -1)  # (B, T, V)
         chosen = chances.gather(-1, output[:, :, None])[:, :, 0]  # (B, T)
         scores = (chosen * (output != PAD)).sum(1).tolist()
@@ -313,29 +316,3 @@ def as_pairs(sources: Sequence[Pair] | Sequence[str], references: Sequence[str] 
             f"{len(sources)} sources do not match {len(references)} references; give one reference a source"
         )
     return [Pair(str(source), reference) for source, reference in zip(sources, references, strict=True)]
-
-
-def load_weights(model: TranslationModel, path: Path) -> None:
-    """Put the tensors of a safetensors file into a model, every one or none.
-
-    Raises:
-        UserError: the file is damaged or belongs to another recipe.
-    """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        tensors = current_names(load_file(path))
-    except SafetensorError as problem:
-        raise UserError(f"{path} is damaged ({problem}); train the model again or copy it anew") from problem
-    parameters = dict(model.named_parameters())
-    wrong = sorted(set(tensors) ^ set(parameters)) or [
-        name for name, value in tensors.items() if value.shape != parameters[name].shape
-    ]
-    if wrong:
-        raise UserError(
-            f"{path} does not fit the recipe.toml beside it (first difference: {wrong[0]}); was one replaced?"
-        )
-    with torch.no_grad():
-        for name, parameter in parameters.items():
-            parameter.copy_(tensors[name])

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from harken.data.heads import write_heads
 from harken.data.pairs import Pair
 from harken.metrics import Score, alignment_error_rate, corpus_bleu, corpus_chrf
-from harken.translation import Translation
+from harken.tasks.translate.translation import Translation
 
 if TYPE_CHECKING:
-    from harken.translator import Translator
+    from harken.tasks.translate.translator import Translator
 
 
 @dataclass
@@ -63,7 +64,8 @@ def alignment_error(translator: Translator, pairs: Sequence[Pair], batch: int = 
     found = []
     for start in range(0, len(gold), batch):
         part = gold[start : start + batch]
-        aligned = translator.align_all([pair.source for pair in part], [pair.target for pair in part])
+        lines = [write_heads(pair.source, pair.heads) for pair in part]
+        aligned = translator.align_all(lines, [pair.target for pair in part])
         if aligned[0].attention is None:
             return None
         found += [translation.alignment() for translation in aligned]

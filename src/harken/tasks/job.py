@@ -1,0 +1,50 @@
+"""A job: what one kind of task needs around the one trainer (`harken.tasks.registry` knows where)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harken.training.task import Task
+
+
+@dataclass
+class Prepared:
+    """A run that can start: the task to train, and what to say of it."""
+
+    task: Task
+    title: str  # of the card
+    facts: dict[str, str]  # for the card: data, vocabulary ...
+    lines: list[str]  # for the person who waits
+    flops_per_term: float  # of training on one term of the loss
+
+
+class Job(ABC):
+    """One kind of task."""
+
+    @abstractmethod
+    def prepare(self, recipe: Any, folder: Path, going_on: bool) -> Prepared:
+        """Read the data, make or (going on) load what belongs in the folder beside the weights, and build the model.
+
+        Raises:
+            UserError: bad data.
+        """
+
+    @abstractmethod
+    def load(self, folder: Path, recipe: Any, device: str) -> Any:
+        """The model of a finished folder, as an object to use.
+
+        Raises:
+            UserError: the folder does not hold together.
+        """
+
+    def may_lie_in_the_folder(self, name: str) -> bool:
+        """Whether `prepare` may have written this file before a run was killed."""
+        return False
+
+    def validation(self, best: dict[str, Any]) -> str:
+        """The best validation, for the card; `best` is its line of metrics.jsonl."""
+        left_out = ("kind", "step", "best", "seconds")
+        return ", ".join(f"{name} {value:.4g}" for name, value in best.items() if name not in left_out)

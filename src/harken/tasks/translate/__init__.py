@@ -1,0 +1,1 @@
+"""Translation: sentence pairs to a translator (S17, S19, S27)."""

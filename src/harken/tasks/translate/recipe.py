@@ -1,0 +1,64 @@
+"""What a recipe for translation may say."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from harken.data.config import DataConfig, TokenizerConfig
+from harken.errors import UserError
+from harken.models.config import ModelConfig
+from harken.recipe import Recipe
+from harken.search.config import SearchConfig
+from harken.training.config import TrainConfig
+
+
+class TranslateRecipe(Recipe):
+    """All the sections of a recipe for translation."""
+
+    task: Literal["translate"] = Field("translate", description="the job the model learns")
+    data: DataConfig = Field(description="where the sentence pairs come from")
+    tokenizer: TokenizerConfig = Field(TokenizerConfig.model_validate({}), description="how text becomes ids")
+    model: ModelConfig = Field(description="the network; begin with architecture")
+    train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")
+    search: SearchConfig = Field(SearchConfig.model_validate({}), description="how an output is looked for")
+
+    @model_validator(mode="after")
+    def _tied_needs_joint(self) -> TranslateRecipe:
+        if self.model.tied == "all" and not self.tokenizer.joint:
+            raise ValueError(
+                'model.tied is "all", which needs one vocabulary for both sides: set tokenizer.joint = true, '
+                'or model.tied = "output"'
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _trees_are_there(self) -> TranslateRecipe:
+        if self.reads_trees and not self.data.source_heads:
+            raise ValueError(
+                'model.positions is "dependency", which reads trees: write the head of every source word into the '
+                "data (the|2 cat|3 sleeps|0) and set data.source_heads = true"
+            )
+        return self
+
+    @property
+    def reads_trees(self) -> bool:
+        """Whether the model is given the trees of the source, and not its words alone."""
+        return getattr(self.model, "positions", None) == "dependency"
+
+    def require_data(self, origin: str) -> None:
+        """Multi30k's recipes leave the folder and the languages to the user."""
+        data = self.data
+        if data.corpus or data.source or data.target:
+            return
+        wanted = (("--set data.dir=DIR", data.dir), ("--set data.pair=en-de", data.pair))
+        missing = [what for what, value in wanted if not value]
+        if missing:
+            raise UserError(
+                f"{origin} does not say where its data is: add {' '.join(missing)} (DIR is a folder with train.en.gz, "
+                "train.de.gz, val.en.gz, val.de.gz and test files), or set data.source and data.target to your files"
+            )
+
+
+RECIPE = TranslateRecipe

@@ -1,0 +1,71 @@
+"""Sentences on their way into a model: their words, their ids, and their trees where the model reads those.
+
+`translator.py` and `task.py` make batches through it, so that one place knows what a model is given
+beside ids and lengths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from harken.data.heads import Trees, read_heads
+from harken.data.rows import TokenRows
+from harken.data.tokenizers import Tokenizer
+from harken.nn.dependency import piece_distances
+
+
+class SourceBatch(NamedTuple):
+    """What an encoder reads."""
+
+    ids: Tensor  # (B, S), each row ended by EOS
+    lengths: Tensor  # (B,)
+    distances: Tensor | None  # (B, S, S) in the tree of each sentence
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Some sentences, encoded."""
+
+    texts: list[str]  # without heads
+    ids: list[list[int]]  # without EOS
+    trees: Trees | None = None
+
+    @classmethod
+    def read(cls, lines: Sequence[str], tokenizer: Tokenizer, headed: bool, with_trees: bool) -> Sources:
+        """Encode lines; `headed` ones carry heads (`harken.data.heads`), which are kept for models that read trees.
+
+        Raises:
+            UserError: heads are missing, or make no tree.
+        """
+        if not headed:
+            return cls(list(lines), tokenizer.encode_all(list(lines)))
+        read = [read_heads(line, f"sentence {number}") for number, line in enumerate(lines, start=1)]
+        texts, heads = [text for text, _ in read], [tree for _, tree in read]
+        ids = tokenizer.encode_all(texts)
+        return cls(texts, ids, trees_of(texts, ids, heads, tokenizer) if with_trees else None)
+
+    def batch(self, numbers: Sequence[int], device: torch.device | str) -> SourceBatch:
+        """The sentences of these numbers, padded."""
+        rows = TokenRows.from_lists([self.ids[number] for number in numbers], eos=True)
+        ids, lengths = rows.gather(np.arange(len(rows)))
+        distances = None if self.trees is None else distances_of(self.trees, numbers).to(device)
+        return SourceBatch(ids.to(device), lengths.to(device), distances)
+
+
+def trees_of(
+    texts: Sequence[str], ids: Sequence[Sequence[int]], heads: Sequence[Sequence[int]], tokenizer: Tokenizer
+) -> Trees:
+    """Trees over words, with the word of every piece."""
+    return Trees.of(heads, (tokenizer.word_of(row, text) for row, text in zip(ids, texts, strict=True)))
+
+
+def distances_of(trees: Trees, numbers: Sequence[int] | np.ndarray) -> Tensor:
+    """Distances (B, S, S) between the pieces of the chosen sentences."""
+    heads, words = trees.gather(numbers)
+    return piece_distances(torch.from_numpy(heads), torch.from_numpy(words))

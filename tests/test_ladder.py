@@ -1,0 +1,85 @@
+"""The same recipe up the ladder: fitted sizes, one table, and going on after a stop."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harken.errors import UserError
+from harken.ladder import RESULTS, RUNGS, climb, on_rung, rungs_named
+from harken.models.size import size_of
+from harken.recipe import Recipe, load_recipe
+
+TINY = [
+    "data.size=300",
+    "model.width=32",
+    "model.feedforward=64",
+    "model.layers=1",
+    "train.max_steps=4",
+    "train.validate_every=2",
+    "train.validate_sentences=4",
+    "train.batch_tokens=256",
+    "train.workers=1",
+    "train.precision=float32",
+    "search.beam=1",
+]
+
+
+def total(recipe: Recipe) -> int:
+    return size_of(recipe.model, recipe.tokenizer.size, recipe.tokenizer.size).total
+
+
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+@pytest.mark.parametrize("name", ["phrasebook-transformer", "phrasebook-attention"])
+def test_every_rung_is_about_as_large_as_the_recipes_own_model(rung, name: str) -> None:
+    recipe = load_recipe(name)
+    made = on_rung(recipe, rung)
+    assert total(made) == pytest.approx(total(recipe), rel=0.12)
+    assert {key: getattr(made.model, key) for key in rung.words} == rung.words
+    for section in ("data", "tokenizer", "train", "search"):
+        assert getattr(made, section) == getattr(recipe, section)
+
+
+def test_the_rung_that_the_recipe_stands_on_is_the_recipe_itself() -> None:
+    recipe = load_recipe("phrasebook-transformer")
+    assert on_rung(recipe, rungs_named(["transformer"])[0]) == recipe
+
+
+def test_rungs_come_in_the_order_of_the_ladder_and_typos_are_mended() -> None:
+    assert [rung.name for rung in rungs_named(["transformer", "rnn"])] == ["rnn", "transformer"]
+    with pytest.raises(UserError, match="did you mean transformer"):
+        rungs_named(["transfomer"])
+
+
+def test_a_ladder_trains_scores_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    first = climb("phrasebook-transformer", tmp_path, rungs=["gru"], overrides=TINY, progress=False, tell=said.append)
+    both = climb(
+        "phrasebook-transformer",
+        tmp_path,
+        rungs=["gru", "transformer"],
+        overrides=TINY,
+        progress=False,
+        tell=said.append,
+    )
+    assert both[0] == first[0]
+    assert any("gru is finished" in line for line in said)
+    assert [result.rung for result in both] == ["gru", "transformer"]
+    assert [result.alignment_error is None for result in both] == [True, False]
+    for result in both:
+        assert result.updates == 4
+        assert result.split == "test"
+        assert result.flops > 0 and result.tokens_per_second > 0
+        assert (tmp_path / result.folder / "model.safetensors").is_file()
+    stored = json.loads((tmp_path / RESULTS).read_text())
+    assert [entry["rung"] for entry in stored["results"]] == ["gru", "transformer"]
+    with pytest.raises(UserError, match="another recipe"):
+        climb("phrasebook-transformer", tmp_path, rungs=["gru"], overrides=[*TINY, "train.seed=2"], progress=False)
+
+
+def test_a_broken_table_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / RESULTS).write_text("{")
+    with pytest.raises(UserError, match="delete it"):
+        climb("phrasebook-transformer", tmp_path, rungs=["gru"], overrides=TINY, progress=False)
