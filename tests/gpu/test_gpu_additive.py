@@ -30,6 +30,11 @@ CASES: list[Case] = [  # leading sizes, T, S, D, V
 
 
 @pytest.fixture(autouse=True)
+def kernels_for_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "SMALLEST", 0)
+
+
+@pytest.fixture(autouse=True)
 def full_float32() -> Any:
     before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = False
@@ -71,7 +76,7 @@ def answers(function: Any, parts: list[Tensor], mask: Tensor | None, causal: boo
 
 def error(found: Tensor, right: Tensor) -> float:
     assert found.isfinite().all()
-    return float((found.double() - right).norm() / (right.norm() + 1e-12))
+    return ((found.double() - right).norm() / (right.norm() + 1e-12)).item()
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -137,6 +142,9 @@ def test_switch_autocast_and_strides(monkeypatch: pytest.MonkeyPatch) -> None:
     assert error(context, right) < 1e-2
     turned = [part if part.dim() == 1 else part.transpose(0, 1).contiguous().transpose(0, 1) for part in parts]
     assert error(additive_attend(*turned), right) < 2e-5
+    monkeypatch.setattr(kernels, "SMALLEST", 10**9)
+    assert not kernels.serves(parts[0], parts[1], parts[3])
+    monkeypatch.setattr(kernels, "SMALLEST", 0)
     monkeypatch.setenv("HARKEN_KERNELS", "off")
     assert not kernels.serves(parts[0], parts[1], parts[3])
     assert torch.equal(additive_attend(*parts), additive_attend_with_weights(*parts)[0])

@@ -17,6 +17,7 @@ from torch import Tensor
 
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
+SMALLEST = 2**28  # B T S D below which the definition is done before our kernels are launched
 FEWEST_TARGETS = 8  # a tile holds 16 queries at least: for fewer, the definition has less to do
 
 
@@ -27,6 +28,7 @@ def serves(queries: Tensor, keys: Tensor, values: Tensor) -> bool:
         and queries.is_cuda
         and os.environ.get("HARKEN_KERNELS") != "off"
         and queries.shape[-2] >= FEWEST_TARGETS
+        and queries.numel() * keys.shape[-2] >= SMALLEST
         and all(part.dtype in DTYPES for part in (queries, keys, values))
     )
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from harken.kernels import additive_attention_backward as backward_kernels
 from harken.kernels import additive_attention_triton as forward_kernels
 
-WORKSPACE = 2**26  # bytes of scores held at once
+WORKSPACE = 2**27  # bytes of scores held at once
 WIDE = 17.0  # e^{2 * 17} squared, times the like of a neighbour, is still a float32
 TILE = 64  # keys in a tile; queries too where there are that many
 DEPTH = 32  # features in a tile of the backward pass
@@ -290,8 +290,9 @@ def backward(
     query_gradient = torch.empty_like(queries, memory_format=torch.contiguous_format)
     vector_gradient = torch.zeros(shape.groups, shape.padded, device=vector.device, dtype=torch.float32)
     whole_rows = shape.fits()
-    key_gradient = torch.zeros_like(keys, dtype=keys.dtype if whole_rows else torch.float32)
-    value_gradient = torch.zeros_like(values, dtype=values.dtype if whole_rows else torch.float32)
+    first = torch.empty_like if whole_rows else torch.zeros_like
+    key_gradient = first(keys, dtype=keys.dtype if whole_rows else torch.float32)
+    value_gradient = first(values, dtype=values.dtype if whole_rows else torch.float32)
     part = min(WIDTH, max(16, 1 << (shape.width - 1).bit_length()))
     for groups, targets in shape.pieces():
         everyone = groups.stop - groups.start == shape.groups
@@ -343,7 +344,7 @@ def backward(
         if not whole_rows:  # one piece of the queries after the other
             value_gradient[groups] += values_here
             key_gradient[groups] += keys_here
-    by_vector = vector_gradient.view(-1, *amounts.shape).sum(0)[:, : shape.depth]
+    by_vector = vector_gradient.view(-1, *amounts.shape).sum(0)[:, : shape.depth].contiguous()
     return query_gradient, key_gradient.to(keys.dtype), by_vector.to(vector.dtype), value_gradient.to(values.dtype)
 
 
