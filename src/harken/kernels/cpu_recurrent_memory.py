@@ -14,7 +14,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 
-import torch
 from torch import Tensor
 
 MOST = 2**28  # bytes kept for later, 256 MiB

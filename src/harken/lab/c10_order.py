@@ -28,8 +28,8 @@ from harken.lab.experiment import Experiment, Findings, Progress, Settings
 from harken.lab.figure import Bars, Figure, Group, Lines, Mark, Panel, Series
 from harken.lab.learning import learn
 from harken.lab.pool import spread
-from harken.models.positions import added_positions, attention_positions
 from harken.nn import EncoderBlock
+from harken.nn.position_kinds import added_positions, attention_positions
 
 WORDS, WIDTH, HEADS, BLOCKS, CLIP = 12, 64, 4, 2, 8
 SHORTEST, LONGEST = 8, 24  # trained

@@ -15,7 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from harken.kernels import decoder_loop_gates
 from harken.kernels.deferred import DeferredLinear
+from harken.models.recurrent_look import quick_kernels
 from harken.nn.cell import Cell, State, Step
 from harken.nn.lstm import LSTMCell, lstm_gates
 from harken.nn.noise import Noise
@@ -38,7 +40,7 @@ class LayerPass:
     """The cell of one layer, ready to step; the first `tokens` of its inputs are the token's."""
 
     def __init__(self, cell: Cell, tokens: int, noise: Noise, deferred: bool, joined: bool) -> None:
-        self.cell, self.noise = cell, noise
+        self.cell, self.noise, self.deferred = cell, noise, deferred
         self.inputs: list[Tensor] = []  # what each step made of its input, and the state it began from
         self.before: list[State] = []
         self.constant = cell.constant()
@@ -59,6 +61,10 @@ class LayerPass:
         """What `read_tokens` made (B, gates x H), the other inputs (B, R), the last state -> the new one."""
         if self.joined is not None:
             gates = self.joined(state[0] if rest is None else torch.cat((rest, state[0]), -1))
+            if self.deferred and quick_kernels(gates):
+                known = self.constant if token is None else token
+                known = None if known is None else known.expand(gates.shape[0], -1)
+                return Step(decoder_loop_gates.lstm_gates(gates, known, state[1]), {})
             return Step(lstm_gates(self._with_biases(gates, token), state[1]), {})
         self.inputs.append(self._from_input(token, rest))
         self.before.append(state)

@@ -20,7 +20,6 @@ from harken.nn.lstm import LSTMCell
 from harken.nn.noise import Noise
 from harken.nn.rnn import RNNCell
 
-
 STEPS, ROWS = 8, 64  # fewer steps, or rows in all of them, do not pay for packing the weights
 
 
