@@ -9,6 +9,7 @@ results       outputs and gradients are copied out, so the next replay does not 
 two at once   a second forward pass of the same shape before the first one's backward runs the plain loop
 parameters    are read where they lie; where one has moved (or learns no more), the loop is recorded again
 dropout       draws from torch's generator anew at each replay, the numbers the plain loop would have drawn
+settings      modes and dropout rates of all parts belong to the shape; parts with hooks run the plain loop
 
 Anything else (no GPU, `HARKEN_KERNELS=off`, under `torch.compile`, inside another recording, a function that cannot be
 recorded) runs the plain loop. Second derivatives are refused.
@@ -212,17 +213,30 @@ def recordings_of(owner: nn.Module) -> int:
     return 0 if kept is None else sum(one is not None for one in kept.made.values())
 
 
+def settings_of(owner: nn.Module) -> Hashable:
+    """What a recording takes for granted beside shapes: modes and rates of all parts, and how numbers are cast."""
+    low = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else None
+    modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+    return low, modes, tuple((part.training, getattr(part, "p", None)) for part in owner.modules())
+
+
+def has_hooks(owner: nn.Module) -> bool:
+    """Whether anybody listens to a part inside, whom a replay would not call."""
+    inside = (part for part in owner.modules() if part is not owner)
+    return any(part._forward_hooks or part._forward_pre_hooks or part._backward_hooks for part in inside)
+
+
 def replay(owner: nn.Module, function: Callable[..., Tensor], tensors: Sequence[Tensor | None]) -> Tensor:
     """`function(*tensors)`, whose parameters are all of `owner`'s, from a recording where there is one."""
     first = next(part for part in tensors if part is not None)
-    if not serves(first.device):
+    if not serves(first.device) or has_hooks(owner):
         return function(*tensors)
     parameters = [part for part in owner.parameters() if part.requires_grad]
-    low = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else None
     shapes = tuple(None if part is None else (part.shape, part.dtype, part.requires_grad) for part in tensors)
     places = tuple(part.data_ptr() for part in parameters)
-    key = (shapes, places, low, torch.is_grad_enabled(), owner.training)
-    recording = _RECORDINGS.setdefault(owner, _Recordings()).find(key, function, tensors, owner)
+    key = (first.device, shapes, places, settings_of(owner))
+    with torch.cuda.device(first.device):
+        recording = _RECORDINGS.setdefault(owner, _Recordings()).find(key, function, tensors, owner)
     if recording is None or recording.is_busy():
         return function(*tensors)
     if not recording.wanted:
