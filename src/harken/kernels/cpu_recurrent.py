@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from harken.kernels.cpu_recurrent_plan import Plan
 from harken.kernels.cpu_recurrent_products import has_packed_products
@@ -82,8 +81,12 @@ class _Layer(torch.autograd.Function):
         return output, *last
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> Any:
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "second derivatives (create_graph=True) of a recurrent layer are not in its CPU kernel: "
+                "call the layer's definition(...) in the place of the layer"
+            )
         _ = ctx.saved_tensors  # raises where the graph was freed, or the output changed
         passes: list[Pass] = ctx.passes
         keep_graph = torch._C._autograd._get_current_graph_task_keep_graph()
