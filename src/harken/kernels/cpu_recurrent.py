@@ -71,7 +71,8 @@ class _Layer(torch.autograd.Function):
         run_all([partial(each.forward, *some) for some in lanes for each in passes])
         ctx.passes, ctx.lanes, ctx.parts = passes, lanes, parts
         outputs = [each.hidden.after for each in passes]
-        output = torch.cat(outputs, 1) if len(outputs) > 1 else outputs[0].view_as(outputs[0])
+        # the same memory, but no view: autograd is strict with views that a Function returns
+        output = torch.cat(outputs, 1) if len(outputs) > 1 else torch.from_numpy(outputs[0].numpy())
         last = [timeline.last.clone() for each in passes for timeline in each.timelines]
         if not any(ctx.needs_input_grad):
             for each in passes:
