@@ -19,7 +19,19 @@ ALLOWED = {
     "search": {"data", "errors"},
     "metrics": {"data", "errors"},
     "inspection": {"errors"},
-    "lab": {"nn", "kernels", "models", "data", "training", "search", "metrics", "inspection", "errors"},
+    "lab": {
+        "nn",
+        "kernels",
+        "models",
+        "data",
+        "training",
+        "search",
+        "metrics",
+        "inspection",
+        "api",
+        "recipe",
+        "errors",
+    },
     "tasks": {"data", "models", "nn", "search", "metrics", "training", "recipe", "errors"},
 }
 
