@@ -27,14 +27,25 @@ def test_a_head_can_learn_to_look_up() -> None:
     assert lab.train_head("scaled", 64, 120, seed=1)["right"] > 0.8  # an eighth is guessing
 
 
+def test_the_mean_head_is_the_mean_of_its_runs() -> None:
+    runs = [{"start": s, "end": s, "right": s, "halved": 10 * s, "losses": [s, 2 * s]} for s in (1.0, 3.0)]
+    assert lab.mean_head(runs) == {"start": 2.0, "end": 2.0, "right": 2.0, "halved": 20.0, "losses": [2.0, 4.0]}
+
+
 def found(largest: float, gradient: float) -> dict[str, float]:
     return {"largest": largest, "entropy": 0.5, "gradient": gradient}
 
 
 GROWING = {4: found(0.3, 0.2), 4096: found(0.97, 0.02)}
 STEADY = {4: found(0.1, 0.2), 4096: found(0.1, 0.2)}
-SHARP = {"dot": {64: {"start": 0.8, "right": 0.9}}, "scaled": {64: {"start": 0.1, "right": 1.0}}}
-SOFT = {"dot": {64: {"start": 0.1, "right": 0.9}}, "scaled": {64: {"start": 0.1, "right": 1.0}}}
+SHARP = {
+    "dot": {64: {"start": 0.8, "right": 0.9, "halved": 80}},
+    "scaled": {64: {"start": 0.1, "right": 1.0, "halved": 20}},
+}
+SOFT = {
+    "dot": {64: {"start": 0.1, "right": 0.9, "halved": 80}},
+    "scaled": {64: {"start": 0.1, "right": 1.0, "halved": 20}},
+}
 
 
 @pytest.mark.parametrize(

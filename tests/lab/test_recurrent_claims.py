@@ -56,17 +56,18 @@ def test_a_run_that_broke_off_ends_nowhere() -> None:
 @pytest.mark.parametrize(
     ("alone", "mixed", "holds"),
     [
-        ((7, 10, 100), (5, 7, 200), True),
-        ((7, 100, 100), (5, 7, 200), None),
-        ((7, 10, 100), (5, 200, 200), None),
-        ((45, 10, 100), (5, 7, 200), False),
-        ((7, 10, 20), (5, 7, 200), False),
+        ((7, 10, 100, 140), (5, 7, 200, 200), True),
+        ((7, 100, 100, 140), (5, 7, 200, 200), None),  # an RNN that remembers
+        ((7, 10, 30, 140), (5, 7, 200, 200), None),  # an LSTM that does not
+        ((7, 10, 100, 140), (5, 500, 200, 200), None),
+        ((50, 50, 100, 140), (5, 7, 200, 200), False),
+        ((7, 10, 30, 30), (5, 7, 200, 200), False),
     ],
 )
 def test_long_memory_rule(alone: tuple[int, ...], mixed: tuple[int, ...], holds: bool | None) -> None:
     kinds = c03_long_memory.KINDS
     named = (dict(zip(kinds, reaches, strict=True)) for reaches in (alone, mixed))
-    assert c03_long_memory.judge(*named, longest=200)[0] is holds
+    assert c03_long_memory.judge(*named, longest=140, far=1000)[0] is holds
 
 
 def test_a_cell_behind_shut_gates_keeps_its_bits_and_behind_others_does_not() -> None:

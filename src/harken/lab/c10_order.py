@@ -169,6 +169,7 @@ def run(settings: Settings, progress: Progress) -> Findings:
     columns = ["positions", "change by reordering", *(f"{n} words" for n in LENGTHS)]
     series = [Series(kind, LENGTHS, list(by.values()), dashed=kind in HIDDEN) for kind, by in right.items()]
     series.append(Series("blind guess", LENGTHS, list(blind.values()), dashed=True, colour=7))
+    untrained = [kind for kind in KINDS if "," not in kind]  # before training both tables are one
     panels: list[Panel] = [
         Lines(
             "Saying the word before",
@@ -183,8 +184,8 @@ def run(settings: Settings, progress: Progress) -> Findings:
             "Before training: reordering the words",
             "",
             "change of outputs",
-            [kind.replace(", ", ",\n") for kind in KINDS],
-            [Group("", [max(moved[kind], 1e-17) for kind in KINDS])],
+            untrained,
+            [Group("", [max(moved[kind], 1e-17) for kind in untrained])],
             log_y=True,
             marks=[Mark(BLIND, "rounding")],
             form="{:.1g}",

@@ -75,7 +75,7 @@ class Finder(nn.Module):
 
 
 def train_head(kind: str, width: int, steps: int, seed: int) -> dict[str, Any]:
-    """Largest weight before and after training, losses, and the share of right answers."""
+    """Largest weight before and after training, losses, updates until they are halved, share of right answers."""
     torch.manual_seed(seed)
     slots, names, contents = 16, 32, 8
     model = Finder(kind, width, names, contents)
@@ -98,7 +98,16 @@ def train_head(kind: str, width: int, steps: int, seed: int) -> dict[str, Any]:
     start, _ = look()
     losses = learn(model, loss, steps, 2e-3)
     end, right = look()
-    return {"start": start, "end": end, "right": right, "losses": losses[:: max(1, steps // 50)]}
+    smooth = [sum(losses[step : step + 10]) / 10 for step in range(max(steps - 10, 0))]
+    halved = next((step for step, value in enumerate(smooth) if value < math.log(contents) / 2), steps)
+    return {"start": start, "end": end, "right": right, "halved": halved, "losses": losses[:: max(1, steps // 50)]}
+
+
+def mean_head(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """The mean over seeds of everything `train_head` gives."""
+    found = {key: sum(run[key] for run in runs) / len(runs) for key in ("start", "end", "right", "halved")}
+    columns = zip(*(run["losses"] for run in runs), strict=True)
+    return {**found, "losses": [sum(column) / len(runs) for column in columns]}
 
 
 def judge(
@@ -119,8 +128,9 @@ def judge(
         f"undivided, the largest of {KEYS} weights goes from {bare[few]['largest']:.2f} at d_k = {few} to "
         f"{bare[many]['largest']:.2f} at {many}, where the gradient is {left:.0%} of that of divided scores; divided, "
         f"both stay within a factor of {max(changes):.2f}; a head of width {widest} starts with a largest weight of "
-        f"{head['dot'][widest]['start']:.2f} undivided and {head['scaled'][widest]['start']:.2f} divided, and after "
-        f"training answers {head['dot'][widest]['right']:.0%} and {head['scaled'][widest]['right']:.0%} right"
+        f"{head['dot'][widest]['start']:.2f} undivided and {head['scaled'][widest]['start']:.2f} divided, halves its "
+        f"loss in {head['dot'][widest]['halved']:.0f} and {head['scaled'][widest]['halved']:.0f} updates, and in the end "
+        f"answers {head['dot'][widest]['right']:.0%} and {head['scaled'][widest]['right']:.0%} right"
     )
     if saturates and max(changes) < STEADY:
         return (True if sharper > SHARPER else None), verdict
@@ -129,34 +139,38 @@ def judge(
 
 def run(settings: Settings, progress: Progress) -> Findings:
     """Random vectors of every width, then the head."""
-    queries, steps = (64, 6) if settings.quick else (1024, 500)
+    queries, steps, seeds = (64, 6, 1) if settings.quick else (1024, 500, 3)
     widths, head_widths = (WIDTHS[::2], HEAD_WIDTHS[:2]) if settings.quick else (WIDTHS, HEAD_WIDTHS)
-    jobs = [(kind, width, True) for width in reversed(head_widths) for kind in SCORES]  # the longest first
-    jobs += [(kind, width, False) for width in reversed(widths) for kind in SCORES]
+    numbers = range(settings.seed, settings.seed + seeds)
+    jobs = [(kind, width, seed, True) for width in reversed(head_widths) for kind in SCORES for seed in numbers]
+    jobs += [(kind, width, settings.seed, False) for width in reversed(widths) for kind in SCORES]  # the quickest last
 
-    def work(job: tuple[str, int, bool]) -> dict[str, Any]:
-        kind, width, trained = job
-        if trained:
-            return train_head(kind, width, steps, settings.seed)
-        return random_weights(kind, width, queries, settings.seed)
+    def work(job: tuple[str, int, int, bool]) -> dict[str, Any]:
+        kind, width, seed, trained = job
+        return train_head(kind, width, steps, seed) if trained else random_weights(kind, width, queries, seed)
 
     results = spread(work, jobs, progress, lambda job: f"{job[0]}, width {job[1]}", 1 if settings.quick else None)
     found = dict(zip(jobs, results, strict=True))
-    random = {kind: {width: found[kind, width, False] for width in widths} for kind in SCORES}
-    head = {kind: {width: found[kind, width, True] for width in head_widths} for kind in SCORES}
+    random = {kind: {width: found[kind, width, settings.seed, False] for width in widths} for kind in SCORES}
+    head = {
+        kind: {width: mean_head([found[kind, width, seed, True] for seed in numbers]) for width in head_widths}
+        for kind in SCORES
+    }
     holds, verdict = judge(random, head)
     columns = ["vectors", "d_k", *(f"{what}, {WORDS[kind]}" for what in ("largest", "gradient") for kind in SCORES)]
-    columns += [f"right after training, {WORDS[kind]}" for kind in SCORES]
+    columns += [f"right after training (updates to half the loss), {WORDS[kind]}" for kind in SCORES]
     rows: list[list[Any]] = [
         ["random", width, *(random[kind][width][key] for key in ("largest", "gradient") for kind in SCORES), "", ""]
         for width in widths
     ]
     rows += [
         ["head at its start", width, *(head[kind][width]["start"] for kind in SCORES), "", ""]
-        + [f"{head[kind][width]['right']:.1%}" for kind in SCORES]
+        + [f"{head[kind][width]['right']:.1%} ({head[kind][width]['halved']:.0f})" for kind in SCORES]
         for width in head_widths
     ]
-    return Findings(columns, rows, holds, verdict, _figure(random, head, queries), {"random": random, "head": head})
+    return Findings(
+        columns, rows, holds, verdict, _figure(random, head, queries), {"random": random, "head": head, "runs": results}
+    )
 
 
 def _figure(
@@ -184,7 +198,9 @@ def _figure(
         lines("… and the gradient that is left", "|gradient| by the scores", "gradient", [], log_y=True),
         Lines(f"A head of width {widest} learns to look up", "update", "cross-entropy", learning, dots=False),
     ]
-    note = f"{queries} queries, {KEYS} keys each, features of variance 1. The head finds one of 16 slots by its name."
+    note = (
+        f"{queries} queries, {KEYS} keys each, features of variance 1. The head finds one of 16 slots; mean of seeds."
+    )
     return Figure("Softmax saturates where scores are not divided by √d_k", panels, note)
 
 

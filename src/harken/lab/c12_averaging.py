@@ -159,7 +159,7 @@ def judge(error: float, left: dict[str, float], right: dict[str, dict[str, float
         f"for its own weights a stack is one average to {error:.0e}; of the tokens' differences "
         f"{left['attention alone']:.1e} is left by attention alone ({left['and feed-forward']:.1e} with feed-forward, "
         f"{left['and residual']:.2f} with residuals), {left['whole block']:.2f} by whole blocks; the sign "
-        f"of x1 x2: with feed-forward at least {min(right['with'].values()):.0%} right, without: {shares}"
+        f"of x1 x2: with feed-forward at least {min(right['with'].values()):.1%} right, without: {shares}"
     )
     if average and collapses and able and needed:
         return True, verdict

@@ -10,9 +10,9 @@ parameters, so the unidirectional one is wider. Schuster and Paliwal (1997).
 "Wherever" has two halves, and the rule asks both: the decision lies ahead (there the one way can only guess) or behind
 (there it sees all there is, with the wider layer).
 
->>> words, place, sense, offset = sentences(1, torch.Generator().manual_seed(3))
->>> VOCABULARY[words[0, place[0]]], VOCABULARY[words[0, place[0] + offset[0]]], int(sense[0])
-('bank', 'flooded', 1)
+>>> words, place, sense, offset = sentences(1, torch.Generator().manual_seed(51))
+>>> VOCABULARY[words[0, place[0]]], VOCABULARY[words[0, place[0] + offset[0]]], int(offset[0])
+('bank', 'robbed', 2)
 """
 
 from __future__ import annotations

@@ -6,6 +6,9 @@ Stacks of 2 to 16 recurrent layers learn to echo the symbol of four steps before
 looks at what depth does: the claim holds where the deepest plain stack ends with a higher loss than the shallowest, and
 with each of the connections the deepest ends no higher than the shallowest. He et al. (2016), Srivastava et al. (2015),
 Huang et al. (2017); in recurrent translators Wu et al. (2016).
+
+The table also has what is left of the signal at the top of the deepest stack before training: how much the output
+differs from one sequence to the next, over how much the first layer does.
 """
 
 from __future__ import annotations
@@ -33,29 +36,40 @@ KINDS = ("plain", "residual", "highway", "dense")
 CELLS: dict[str, type[LSTM] | type[RNN]] = {"LSTM": LSTM, "vanilla RNN": RNN}
 
 
+def make_stack(cell: str, kind: str, depth: int) -> LSTM | RNN:
+    """A stack that reads symbols."""
+    return CELLS[cell](SYMBOLS, HIDDEN, depth, connections=None if kind == "plain" else kind)
+
+
 def train(cell: str, kind: str, depth: int, updates: int, seed: int) -> dict[str, Any]:
-    """The loss at the end, the number of parameters, and the first gradient of the lowest layer over the highest's."""
+    """The loss at the end and the number of parameters."""
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
-    stack = CELLS[cell](SYMBOLS, HIDDEN, depth, connections=None if kind == "plain" else kind)
-    readout = nn.Linear(HIDDEN, SYMBOLS)
+    stack, readout = make_stack(cell, kind, depth), nn.Linear(HIDDEN, SYMBOLS)
     parameters = [*stack.parameters(), *readout.parameters()]
     optimizer = torch.optim.Adam(parameters, RATE)
-    losses, ratio = [], math.nan
-    for update in range(updates):
+    losses = []
+    for _ in range(updates):
         values, answers = echo(32, TIME, DELAY, SYMBOLS, generator)
         output, _ = stack(values)
         loss = cross_entropy(readout(output[:, DELAY:]).flatten(0, 1), answers.flatten())
         optimizer.zero_grad()
         loss.backward()
-        if update == 0:
-            low, high = (stack.get_parameter(f"cells.{at}.weight_hh").grad for at in (0, depth - 1))
-            ratio = float(low.norm() / high.norm()) if low is not None and high is not None else math.nan
         nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
         losses.append(float(loss.detach()))
     size = sum(parameter.numel() for parameter in stack.parameters())
-    return {"loss": sum(losses[-LAST:]) / len(losses[-LAST:]), "parameters": size, "first_gradient_ratio": ratio}
+    return {"loss": sum(losses[-LAST:]) / len(losses[-LAST:]), "parameters": size}
+
+
+def signal_at_the_top(cell: str, kind: str, depth: int, seed: int) -> float:
+    """Before training: how much the output differs between sequences, over how much the first layer does."""
+    torch.manual_seed(seed)
+    stack = make_stack(cell, kind, depth)
+    values, _ = echo(64, TIME, DELAY, SYMBOLS, torch.Generator().manual_seed(seed))
+    with torch.no_grad():
+        output, _, trace = stack(values, trace=True)
+    return float(output[:, -1].std(0).mean() / trace[0].hidden[:, -1].std(0).mean())
 
 
 def judge(losses: dict[str, dict[str, dict[int, float]]]) -> tuple[bool | None, str]:
@@ -100,13 +114,18 @@ def run(settings: Settings, progress: Progress) -> Findings:
         cell: {kind: {d: median(losses) for d, losses in by_depth.items()} for kind, by_depth in by_kind.items()}
         for cell, by_kind in ends.items()
     }
+    seeds_used = range(settings.seed, settings.seed + seeds)
+    signal = {
+        cell: {kind: median(signal_at_the_top(cell, kind, depths[-1], seed) for seed in seeds_used) for kind in KINDS}
+        for cell in CELLS
+    }
     holds, verdict = judge(middle)
     table: list[list[Any]] = [
         [
             cell,
             kind,
             *(middle[cell][kind][depth] for depth in depths),
-            median(of(cell, kind, depths[-1], "first_gradient_ratio")),
+            signal[cell][kind],
             int(of(cell, kind, depths[-1], "parameters")[0]),
         ]
         for cell in CELLS
@@ -139,9 +158,10 @@ def run(settings: Settings, progress: Progress) -> Findings:
     )
     deepest = depths[-1]
     columns = ["cell", "connections", *(f"loss, {depth} layers" for depth in depths)]
-    columns += [f"first gradient, lowest / highest of {deepest}", f"parameters, {deepest} layers"]
+    columns += [f"signal at the top of {deepest}", f"parameters, {deepest} layers"]
     figure = Figure("What depth does to a stack, by how its layers are joined", panels, note)
-    return Findings(columns, table, holds, verdict, figure, {"losses": ends, "chance": CHANCE, "updates": updates})
+    measured = {"losses": ends, "signal_at_the_top": signal, "chance": CHANCE, "updates": updates}
+    return Findings(columns, table, holds, verdict, figure, measured)
 
 
 EXPERIMENT = Experiment(

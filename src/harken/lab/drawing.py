@@ -26,6 +26,7 @@ from harken.lab.figure import Bars, Figure, Group, Heat, Lines, Mark
 COLOURS = ("#1c4280", "#e07b28", "#2a9d6f", "#b8336a", "#7a5cc0", "#3fa7d6", "#8a6d3b", "#626b76")
 PALE_TO_DARK = ("#f2b34b", "#e4743a", "#c2395a", "#7f2a84", "#2f2470")  # for steps of one quantity; pale is still seen
 DASHES = ((5.0, 3.0), (1.5, 2.0), (7.0, 2.0, 1.5, 2.0))  # of the marks, so that the legend can tell them
+FEW = 7  # up to this many places on a logarithmic axis, each has its tick
 TEXT, MUTED, GRID = css(LIGHT.text), css(LIGHT.muted), "#e3e6ea"
 STYLE: Any = {
     "font.family": "DejaVu Sans",  # ships with matplotlib
@@ -110,6 +111,10 @@ def _frame(axes: Axes, panel: Lines | Bars) -> None:
         _log_ticks(axes.yaxis, *axes.get_ylim())
     if isinstance(panel, Lines) and panel.log_x:
         _log_ticks(axes.xaxis, *axes.get_xlim())
+        measured = sorted({float(x) for series in panel.series for x in series.x})
+        if len(measured) <= FEW:
+            axes.set_xticks(measured, [f"{x:,g}" for x in measured])
+            axes.set_xticks([], minor=True)
     for number, mark in enumerate(panel.marks):
         _mark(axes, mark, DASHES[number % len(DASHES)])
 

@@ -37,11 +37,13 @@ def crossing(x: Sequence[float], one: Sequence[float], other: Sequence[float]) -
 
 
 def seconds(work: Callable[[], object], budget: float, least: int = 3) -> float:
-    """CPU time of the quickest of several calls on one thread: what other processes do is not counted, or hardly."""
-    began, best, count = time.perf_counter(), math.inf, 0
-    while count < least or time.perf_counter() - began < budget:
+    """CPU time of the quickest of several calls on one thread, `budget` seconds of it in all.
+
+    Time in which other processes had the core does not count, though what they did to its caches may.
+    """
+    spent: list[float] = []
+    while len(spent) < least or sum(spent) < budget:
         before = time.thread_time()
         work()
-        best = min(best, time.thread_time() - before)
-        count += 1
-    return best
+        spent.append(time.thread_time() - before)
+    return min(spent)
