@@ -1,0 +1,218 @@
+"""All steps of a recurrent layer in one launch on a GPU, both directions at once.
+
+A program has BH units of one direction and BB rows of the batch, and holds its slice of U on the chip for the whole
+sequence. Programs of the same direction and rows meet in `harken.kernels.gpu_recurrent_product`, once a step (a GRU
+with its reset before the product: twice). Step s of a row is time s, read backwards it is time length - 1 - s: every row
+starts at its own first step and ends at its own last one; after that it keeps its state.
+
+Shapes: W x + b (T, B, D, gates, H), U (D, gates, H, H), y (T, B, D, H), states (D, B, H), where D is directions. What is
+exchanged (y, or h * keep, and reset * h) was filled beforehand: the pattern where a row runs, 0 where it does not.
+Definition: `harken.nn.unroll.unroll_by_definition`.
+"""
+
+from __future__ import annotations
+
+from harken.kernels.gpu_recurrent_gates import lstm_forward, rnn_forward, sigmoid, tanh
+from harken.kernels.gpu_recurrent_product import awaited_product, exchanged, held_weights, product
+from harken.kernels.gpu_triton import tl, triton
+
+
+@triton.jit
+def zoned(old, new, stay, zone, place, mask, ZONE: tl.constexpr):
+    """Zoneout: 0 none, 1 by its mean, 2 by the masks that were drawn."""
+    if ZONE == 0:
+        return new
+    elif ZONE == 1:
+        return new + zone * (old - new)
+    else:
+        return tl.where(tl.load(stay + place, mask=mask, other=0) != 0, old, new)
+
+
+@triton.jit
+def places(step, row, length, direction, B, H, unit, D: tl.constexpr, REVERSED: tl.constexpr):
+    """Where (BH, BB) a step of each row lies in (T, B, D, H), and where (BB,) the row begins."""
+    time = tl.where(direction == 1, length - 1 - step, step) if REVERSED else step + tl.zeros_like(length)
+    time = tl.maximum(time, 0).to(tl.int64)
+    start = ((time * B + row) * D + direction) * H
+    return start[None, :] + unit[:, None], start
+
+
+@triton.jit
+def peepholes(extra, direction, unit, H, KIND: tl.constexpr, EXTRA: tl.constexpr):
+    """The weights (BH, 1) through which i, f and o see the cell; 0 where they do not. GRU: the bias comes first."""
+    zero = (unit * 0).to(tl.float32)[:, None]
+    first, second, third = zero, zero, zero
+    if EXTRA:
+        if KIND == "gru":
+            first = tl.load(extra + direction * H + unit, mask=unit < H, other=0.0).to(tl.float32)[:, None]
+        elif KIND == "coupled":
+            own = extra + direction * 2 * H + unit
+            second = tl.load(own, mask=unit < H, other=0.0).to(tl.float32)[:, None]
+            third = tl.load(own + H, mask=unit < H, other=0.0).to(tl.float32)[:, None]
+        else:
+            own = extra + direction * 3 * H + unit
+            first = tl.load(own, mask=unit < H, other=0.0).to(tl.float32)[:, None]
+            second = tl.load(own + H, mask=unit < H, other=0.0).to(tl.float32)[:, None]
+            third = tl.load(own + 2 * H, mask=unit < H, other=0.0).to(tl.float32)[:, None]
+    return first, second, third
+
+
+@triton.jit
+def gates_of(source, start, unit, mask, H, GATES: tl.constexpr):
+    """Up to four gates (BH, BB) of (T, B, D, gates, H), as they lie there."""
+    place = source + (start * GATES)[None, :] + unit[:, None]
+    first = tl.load(place, mask=mask, other=0.0)
+    second, third, fourth = first, first, first
+    if GATES >= 2:
+        second = tl.load(place + H, mask=mask, other=0.0)
+    if GATES >= 3:
+        third = tl.load(place + 2 * H, mask=mask, other=0.0)
+    if GATES >= 4:
+        fourth = tl.load(place + 3 * H, mask=mask, other=0.0)
+    return first, second, third, fourth
+
+
+@triton.jit
+def keep_gates(target, start, unit, mask, H, first, second, third, fourth, GATES: tl.constexpr):
+    """The other way."""
+    place = target + (start * GATES)[None, :] + unit[:, None]
+    tl.store(place, first.to(target.dtype.element_ty), mask=mask)
+    if GATES >= 2:
+        tl.store(place + H, second.to(target.dtype.element_ty), mask=mask)
+    if GATES >= 3:
+        tl.store(place + 2 * H, third.to(target.dtype.element_ty), mask=mask)
+    if GATES >= 4:
+        tl.store(place + 3 * H, fourth.to(target.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def forward_kernel(
+    from_input,
+    weight,
+    first_seen,  # (D, B, H): what the products of the first step see
+    hidden_first,
+    cell_first,
+    extra,  # peepholes (D, 2 or 3, H), or the second bias of a GRU's candidate (D, H)
+    keep,  # recurrent dropout (D, B, H)
+    stay_hidden,  # zoneout (T, B, D, H)
+    stay_cell,
+    lengths,
+    y,
+    seen,  # y, or h * keep
+    reset_seen,
+    hidden_last,
+    cell_last,
+    saved,  # (T, B, D, saved gates, H)
+    previous,  # (T, B, D, H): the C, or the h of a GRU, that a step began with
+    fine,
+    B,
+    H,
+    zone,
+    limit,
+    KIND: tl.constexpr,
+    GATES: tl.constexpr,
+    SAVED: tl.constexpr,
+    D: tl.constexpr,
+    EXTRA: tl.constexpr,
+    KEEP: tl.constexpr,
+    ZONE: tl.constexpr,
+    STATE: tl.constexpr,
+    SAVE: tl.constexpr,
+    R: tl.constexpr,
+    PLAN: tl.constexpr,
+):
+    BH: tl.constexpr = PLAN[0]
+    BB: tl.constexpr = PLAN[1]
+    LSTM: tl.constexpr = KIND == "lstm" or KIND == "coupled"
+    blocks = tl.cdiv(H, BH)
+    first_unit = tl.program_id(0) % blocks * BH
+    direction = tl.program_id(0) // blocks % D
+    row = tl.program_id(0) // blocks // D * BB + tl.arange(0, BB)
+    unit = first_unit + tl.arange(0, BH)
+    inside = (unit < H)[:, None] & (row < B)[None, :]
+    length = tl.load(lengths + row, mask=row < B, other=0)
+    steps = tl.max(length, 0)
+    of_state = ((direction * B + row) * H)[None, :] + unit[:, None]  # (BH, BB)
+
+    weight += direction.to(tl.int64) * GATES * H * H
+    EXCHANGED: tl.constexpr = 2 if KIND == "gru_before" else GATES
+    held = held_weights(weight, first_unit, H * H, H, 1, H, EXCHANGED, R, PLAN)
+    if KIND == "gru_before":
+        candidate_held = held_weights(weight + 2 * H * H, first_unit, H * H, H, 1, H, 1, 1, PLAN)
+
+    hidden = tl.zeros((BH, BB), tl.float32)
+    cell = tl.zeros((BH, BB), tl.float32)
+    a, b, c, d = hidden, hidden, hidden, hidden  # U h, gate by gate
+    if STATE:
+        hidden = tl.load(hidden_first + of_state, mask=inside, other=0.0).to(tl.float32)
+        if LSTM:
+            cell = tl.load(cell_first + of_state, mask=inside, other=0.0).to(tl.float32)
+        start = (direction * B + row).to(tl.int64) * H
+        a, b, c, d = product(held, first_seen, first_seen, start, row < B, 0, H, 1, False, R, PLAN)
+    kept = tl.zeros((BH, BB), tl.float32)
+    if KEEP:
+        kept = tl.load(keep + of_state, mask=inside, other=0.0).to(tl.float32)
+    first_peep, second_peep, third_peep = peepholes(extra, direction, unit, H, KIND, EXTRA)
+
+    place, start = places(0, row, length, direction, B, H, unit, D, D == 2)
+    now = inside & (length > 0)[None, :]
+    i, j, k, o = gates_of(from_input, start, unit, now, H, GATES)
+    step = 0
+    while step < steps:
+        runs_on = step + 1 < length
+        next_place, next_start = places(step + 1, row, length, direction, B, H, unit, D, D == 2)
+        next_now = inside & runs_on[None, :]
+        next_i, next_j, next_k, next_o = gates_of(from_input, next_start, unit, next_now, H, GATES)
+        old_hidden, old_cell = hidden, cell
+        first, second, third, fourth = hidden, hidden, hidden, hidden
+        if LSTM:
+            if KIND == "lstm":
+                first, second, third, fourth, cell, hidden = lstm_forward(
+                    a + i, b + j, c + k, d + o, cell, first_peep, second_peep, third_peep, KIND
+                )
+            else:
+                fourth, first, second, third, cell, hidden = lstm_forward(
+                    a, a + i, b + j, c + k, cell, first_peep, second_peep, third_peep, KIND
+                )
+            cell = zoned(old_cell, cell, stay_cell, zone, place, now, ZONE)
+        elif KIND == "gru":
+            first = sigmoid(a + i)
+            second = sigmoid(b + j)
+            fourth = c + first_peep
+            third = tanh(k + first * fourth)
+            hidden = third + second * (hidden - third)
+        elif KIND == "gru_before":
+            first = sigmoid(a + i)
+            second = sigmoid(b + j)
+            shown = first * hidden * kept if KEEP else first * hidden
+            tl.store(reset_seen + place, exchanged(shown, reset_seen), mask=now)
+            e, f, g, h, limit = awaited_product(
+                candidate_held, reset_seen, reset_seen, start, step < length, 0, H, limit, 1, False, 1, PLAN
+            )
+            third = tanh(k + e)
+            hidden = hidden + second * (third - hidden)
+        else:
+            hidden = rnn_forward(a + i, KIND)
+            first = hidden
+        hidden = zoned(old_hidden, hidden, stay_hidden, zone, place, now, ZONE)
+        hidden = tl.where(now, hidden, old_hidden)
+        cell = tl.where(now, cell, old_cell)
+        if KEEP:
+            tl.store(seen + place, exchanged(hidden * kept, seen), mask=now)
+        tl.store(y + place, exchanged(hidden, y), mask=now)
+        if SAVE:
+            keep_gates(saved, start, unit, now, H, first, second, third, fourth, SAVED)
+            if LSTM:
+                tl.store(previous + place, old_cell, mask=now)
+            elif KIND == "gru" or KIND == "gru_before":
+                tl.store(previous + place, old_hidden, mask=now)
+        a, b, c, d, limit = awaited_product(held, seen, seen, start, runs_on, 0, H, limit, 1, False, R, PLAN)
+        i, j, k, o = next_i, next_j, next_k, next_o
+        place, start, now = next_place, next_start, next_now
+        step += 1
+
+    tl.store(hidden_last + of_state, hidden.to(hidden_last.dtype.element_ty), mask=inside)
+    if LSTM:
+        tl.store(cell_last + of_state, cell, mask=inside)
+    if limit == 1:
+        tl.store(fine, 0)
