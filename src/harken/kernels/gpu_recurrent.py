@@ -56,6 +56,10 @@ def _running(lengths: Tensor, time: int) -> Tensor:
     return torch.arange(time, device=lengths.device)[:, None] < lengths  # (T, B)
 
 
+def _zoning(zone: float, stay: Tensor | None) -> int:
+    return 2 if stay is not None else int(zone > 0)
+
+
 def _launch(kernel: Any, programs: int, plan: Plan, device: torch.device, arguments: tuple, options: dict) -> None:
     """Start, all programs at once; a launch that cannot be is refused by the driver, one that failed is told."""
     if device not in _fine:
@@ -125,17 +129,11 @@ def recurrent(
         "H": units,
         "zone": zone,
         "limit": LIMIT,
-        "KIND": kind,
-        "GATES": gates,
-        "SAVED": SAVED[kind],
-        "D": directions,
         "EXTRA": extra is not None,
-        "KEEP": keep is not None,
-        "ZONE": 2 if stay_hidden is not None else int(zone > 0),
         "STATE": hidden is not None,
-        "SAVE": save,
-        "R": gate_rows(kind),
-    }
+        "OPTIONS": (kind, gates, SAVED[kind], directions, keep is not None, _zoning(zone, stay_hidden), save,
+                    gate_rows(kind)),
+    }  # fmt: skip
     _launch(forward_kernel, plan.programs(rows, units, directions), plan, y.device, arguments, options)
     return y, hidden_last, cell_last, y.new_empty(0) if seen is y else seen, reset_seen, saved, previous
 
@@ -222,13 +220,8 @@ def recurrent_backward(
         "H": units,
         "zone": zone,
         "limit": LIMIT,
-        "KIND": kind,
-        "GATES": gates,
-        "SAVED": SAVED[kind],
-        "D": directions,
         "EXTRA": extra is not None,
-        "KEEP": keep is not None,
-        "ZONE": 2 if stay_hidden is not None else int(zone > 0),
+        "OPTIONS": (kind, gates, SAVED[kind], directions, keep is not None, _zoning(zone, stay_hidden), peeps),
     }
     _launch(backward_kernel, plan.programs(rows, units, directions), plan, saved.device, arguments, options)
     return d_input, d_product, d_hidden, d_cell, d_extra.sum(0) if peeps else d_extra

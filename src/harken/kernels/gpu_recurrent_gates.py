@@ -1,4 +1,4 @@
-"""The pointwise half of a step in a kernel: each cell's equations, forward and backward, on tiles (BH, BB) in float32.
+"""The pointwise half of a step in a kernel: each cell's equations, forward and backward, on tiles (BB, BH) in float32.
 
 KIND names the cell: "rnn_tanh", "rnn_relu", "rnn_sigmoid", "lstm", "coupled", "gru" (reset after), "gru_before".
 Definitions: `harken.nn.rnn`, `harken.nn.lstm`, `harken.nn.gru` (E1, E2, E4, E5, E6).

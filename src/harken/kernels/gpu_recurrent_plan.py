@@ -28,10 +28,12 @@ class Plan:
 
     units: int
     rows: int
-    warps: int
-    columns: int  # of a warp in a chunk
+    parts: int  # that a product is cut into along K, each with warps of its own
+    columns: int  # of a part in a chunk
     chunks: int
     group: int  # chunks loaded at once
+    in_registers: bool = True  # the weights; else in shared memory
+    warps: int = 8
 
     def programs(self, rows: int, hidden: int, directions: int) -> int:
         """How many programs are launched."""
@@ -39,7 +41,7 @@ class Plan:
 
     def tiles(self, precision: str) -> tuple[int | str, ...]:
         """What the kernels take."""
-        return self.units, self.rows, self.warps, self.columns, self.chunks, self.group, precision
+        return self.units, self.rows, self.parts, self.columns, self.chunks, self.group, precision, self.in_registers
 
 
 def gate_rows(kind: str) -> int:
@@ -49,11 +51,11 @@ def gate_rows(kind: str) -> int:
 
 def shared_bytes(plan: Plan, kind: str, backward: bool, width: int) -> int:
     """What a program keeps in shared memory: its weights, and beside them data of a step or sums of its warps."""
-    columns = plan.warps * plan.columns * plan.chunks
+    columns = plan.parts * plan.columns * plan.chunks
     per_unit = GATES[kind] if backward else gate_rows(kind) + (kind == "gru_before")
     weights = per_unit * plan.units * columns * width
-    data = plan.group * plan.warps * plan.columns * plan.rows * width
-    sums = plan.warps * plan.units * (1 if backward else gate_rows(kind)) * plan.rows * 4
+    data = plan.group * plan.parts * plan.columns * plan.rows * width
+    sums = plan.parts * plan.units * (1 if backward else gate_rows(kind)) * plan.rows * 4
     return weights + max(data, sums) + 2048
 
 

@@ -51,15 +51,15 @@ def held_weights(
 
 @triton.jit
 def _halved(values):
-    """(BH, BB, n) -> (BH, BB, n / 2): neighbours added."""
+    """(BB, BH, n) -> (BB, BH, n / 2): neighbours added."""
     left, right = tl.split(values.reshape(values.shape[0], values.shape[1], values.shape[2] // 2, 2))
     return left + right
 
 
 @triton.jit
 def _added(sums, R: tl.constexpr, BH: tl.constexpr, BB: tl.constexpr, KS: tl.constexpr):
-    """The sums of all warps (KS, BH x R, BB) -> for each of up to four gates (BH, BB), spread over all threads."""
-    total = sums.reshape(KS, BH, R, BB).permute(1, 3, 2, 0).reshape(BH, BB, R * KS)
+    """The sums of all warps (KS, BH x R, BB) -> for each of up to four gates (BB, BH), spread over all threads."""
+    total = sums.reshape(KS, BH, R, BB).permute(3, 1, 2, 0).reshape(BB, BH, R * KS)
     if KS >= 2:
         total = _halved(total)
     if KS >= 4:
@@ -69,14 +69,14 @@ def _added(sums, R: tl.constexpr, BH: tl.constexpr, BB: tl.constexpr, KS: tl.con
     if KS >= 16:
         total = _halved(total)
     if R == 4:
-        even, odd = tl.split(total.reshape(BH, BB, 2, 2))
+        even, odd = tl.split(total.reshape(BB, BH, 2, 2))
         first, third = tl.split(even)
         second, fourth = tl.split(odd)
     elif R == 2:
         first, second = tl.split(total)
         third, fourth = first, second
     else:
-        first = total.reshape(BH, BB)
+        first = total.reshape(BB, BH)
         second, third, fourth = first, first, first
     return first, second, third, fourth
 
@@ -95,7 +95,7 @@ def product(
     R: tl.constexpr,
     PLAN: tl.constexpr,
 ):
-    """Up to four gates (BH, BB) of what the rows hold now: element v of segment g of row b is source[offset[b] + g x
+    """Up to four gates (BB, BH) of what the rows hold now: element v of segment g of row b is source[offset[b] + g x
     segment_stride + v]; `APART`: the last segment is other[offset[b] / SEGMENTS + v] instead."""
     BH: tl.constexpr = PLAN[0]
     BB: tl.constexpr = PLAN[1]
@@ -103,6 +103,7 @@ def product(
     KC: tl.constexpr = PLAN[3]
     NK: tl.constexpr = PLAN[4]
     GROUP: tl.constexpr = PLAN[5]
+    PRECISION: tl.constexpr = PLAN[6]
     part = tl.arange(0, KS)[:, None, None]
     inner = tl.arange(0, KC)[None, :, None]
     sums = tl.zeros((KS, BH * R, BB), tl.float32)
@@ -116,7 +117,7 @@ def product(
                 place = source + (offset + tile // NK * segment_stride)[None, None, :] + column
             found = found + (tl.load(place, mask=(column < H) & running[None, None, :], other=0.0, volatile=True),)
         for tile in tl.static_range(start, min(start + GROUP, SEGMENTS * NK)):
-            sums = tl.dot(held[tile], found[tile - start], sums, input_precision=PLAN[6])
+            sums = tl.dot(held[tile], found[tile - start], sums, input_precision=PRECISION)
     return _added(sums, R, BH, BB, KS)
 
 
@@ -171,7 +172,9 @@ def awaited_product(
     PLAN: tl.constexpr,
 ):
     """The product once every element is there, and the limit for the next: 1 where this one was reached."""
-    first = tl.zeros((PLAN[0], PLAN[1]), tl.float32)
+    BH: tl.constexpr = PLAN[0]
+    BB: tl.constexpr = PLAN[1]
+    first = tl.zeros((BB, BH), tl.float32)
     second, third, fourth = first, first, first
     tries = 0
     waiting = 1
