@@ -28,7 +28,7 @@ def shared_out(gradient, stay, zone, place, mask, ZONE: tl.constexpr):
 
 
 @triton.jit
-def held_columns(weight, first_unit, H, FIRST: tl.constexpr, LAST: tl.constexpr, PLAN: tl.constexpr):
+def held_columns(weight, first_unit, H: tl.constexpr, FIRST: tl.constexpr, LAST: tl.constexpr, PLAN: tl.constexpr):
     """The columns of gates FIRST to LAST of U that lead to this program's units, a chunk after the other."""
     held = ()
     for gate in tl.static_range(FIRST, LAST):
@@ -64,7 +64,7 @@ def backward_step(
     d_input,
     d_product,
     B,
-    H,
+    H: tl.constexpr,
     zone,
     OPTIONS: tl.constexpr,
     PLAN: tl.constexpr,
@@ -175,7 +175,7 @@ def backward_kernel(
     d_extra,  # (row blocks, D, 3, H)
     fine,
     B,
-    H,
+    H: tl.constexpr,
     zone,
     limit,
     EXTRA: tl.constexpr,

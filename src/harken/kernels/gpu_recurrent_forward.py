@@ -29,7 +29,7 @@ def zoned(old, new, stay, zone, place, mask, ZONE: tl.constexpr):
 
 
 @triton.jit
-def places(step, row, length, direction, B, H, unit, D: tl.constexpr):
+def places(step, row, length, direction, B, H: tl.constexpr, unit, D: tl.constexpr):
     """Where (BB, BH) a step of each row lies in (T, B, D, H), and where (BB,) the row begins."""
     time = tl.where(direction == 1, length - 1 - step, step) if D == 2 else step + tl.zeros_like(length)
     time = tl.maximum(time, 0).to(tl.int64)
@@ -38,7 +38,7 @@ def places(step, row, length, direction, B, H, unit, D: tl.constexpr):
 
 
 @triton.jit
-def peepholes(extra, direction, unit, H, KIND: tl.constexpr, EXTRA: tl.constexpr):
+def peepholes(extra, direction, unit, H: tl.constexpr, KIND: tl.constexpr, EXTRA: tl.constexpr):
     """The weights (1, BH) through which i, f and o see the cell; 0 where they do not. GRU: the bias comes first."""
     zero = (unit * 0).to(tl.float32)[None, :]
     first, second, third = zero, zero, zero
@@ -58,7 +58,7 @@ def peepholes(extra, direction, unit, H, KIND: tl.constexpr, EXTRA: tl.constexpr
 
 
 @triton.jit
-def gates_of(source, start, unit, mask, H, GATES: tl.constexpr):
+def gates_of(source, start, unit, mask, H: tl.constexpr, GATES: tl.constexpr):
     """Up to four gates (BB, BH) of (T, B, D, gates, H), as they lie there."""
     place = source + (start * GATES)[:, None] + unit[None, :]
     first = tl.load(place, mask=mask, other=0.0)
@@ -73,7 +73,7 @@ def gates_of(source, start, unit, mask, H, GATES: tl.constexpr):
 
 
 @triton.jit
-def keep_gates(target, start, unit, mask, H, first, second, third, fourth, GATES: tl.constexpr):
+def keep_gates(target, start, unit, mask, H: tl.constexpr, first, second, third, fourth, GATES: tl.constexpr):
     """The other way."""
     place = target + (start * GATES)[:, None] + unit[None, :]
     tl.store(place, first.to(target.dtype.element_ty), mask=mask)
@@ -113,7 +113,7 @@ def forward_step(
     saved,
     previous,
     B,
-    H,
+    H: tl.constexpr,
     zone,
     OPTIONS: tl.constexpr,
     PLAN: tl.constexpr,
@@ -203,7 +203,7 @@ def forward_kernel(
     previous,  # (T, B, D, H): the C, or the h of a GRU, that a step began with
     fine,
     B,
-    H,
+    H: tl.constexpr,
     zone,
     limit,
     EXTRA: tl.constexpr,

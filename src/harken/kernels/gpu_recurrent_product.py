@@ -26,7 +26,7 @@ def held_weights(
     gate_stride,
     unit_stride,
     column_stride,
-    H,
+    H: tl.constexpr,
     GATES: tl.constexpr,
     R: tl.constexpr,
     PLAN: tl.constexpr,
@@ -88,8 +88,8 @@ def product(
     other,
     offset,  # (BB,)
     running,  # (BB,)
-    segment_stride,
-    H,
+    segment_stride: tl.constexpr,
+    H: tl.constexpr,
     SEGMENTS: tl.constexpr,
     APART: tl.constexpr,
     R: tl.constexpr,
@@ -104,18 +104,21 @@ def product(
     NK: tl.constexpr = PLAN[4]
     GROUP: tl.constexpr = PLAN[5]
     PRECISION: tl.constexpr = PLAN[6]
-    part = tl.arange(0, KS)[:, None, None]
-    inner = tl.arange(0, KC)[None, :, None]
+    column = tl.arange(0, KS)[:, None, None] * KC + tl.arange(0, KC)[None, :, None]  # (KS, KC, 1) of the first chunk
+    base = source + offset[None, None, :] + column
+    base_apart = other + (offset // SEGMENTS)[None, None, :] + column if APART else base
     sums = tl.zeros((KS, BH * R, BB), tl.float32)
     for start in tl.static_range(0, SEGMENTS * NK, GROUP):
         found = ()  # all loads of a group are under way before the first of them is used
         for tile in tl.static_range(start, min(start + GROUP, SEGMENTS * NK)):
-            column = (tile % NK * KS + part) * KC + inner  # (KS, KC, 1)
+            mask = running[None, None, :]
+            if H % (KS * KC):
+                mask = mask & (column + tile % NK * KS * KC < H)
             if APART and tile // NK == SEGMENTS - 1:
-                place = other + (offset // SEGMENTS)[None, None, :] + column
+                place = base_apart + tile % NK * KS * KC
             else:
-                place = source + (offset + tile // NK * segment_stride)[None, None, :] + column
-            found = found + (tl.load(place, mask=(column < H) & running[None, None, :], other=0.0, volatile=True),)
+                place = base + (tile // NK * segment_stride + tile % NK * KS * KC)
+            found = found + (tl.load(place, mask=mask, other=0.0, volatile=True),)
         for tile in tl.static_range(start, min(start + GROUP, SEGMENTS * NK)):
             sums = tl.dot(held[tile], found[tile - start], sums, input_precision=PRECISION)
     return _added(sums, R, BH, BB, KS)
@@ -127,8 +130,8 @@ def _missing(
     other,
     offset,
     running,
-    segment_stride,
-    H,
+    segment_stride: tl.constexpr,
+    H: tl.constexpr,
     SEGMENTS: tl.constexpr,
     APART: tl.constexpr,
     PLAN: tl.constexpr,
@@ -163,8 +166,8 @@ def awaited_product(
     other,
     offset,
     running,
-    segment_stride,
-    H,
+    segment_stride: tl.constexpr,
+    H: tl.constexpr,
     limit,
     SEGMENTS: tl.constexpr,
     APART: tl.constexpr,
