@@ -29,10 +29,10 @@ def shared_out(gradient, stay, zone, place, mask, ZONE: tl.constexpr):
 
 @triton.jit
 def held_columns(weight, first_unit, H: tl.constexpr, FIRST: tl.constexpr, LAST: tl.constexpr, PLAN: tl.constexpr):
-    """The columns of gates FIRST to LAST of U that lead to this program's units, a chunk after the other."""
+    """The columns of gates FIRST to LAST of U that lead to this program's units, last gate first."""
     held = ()
     for gate in tl.static_range(FIRST, LAST):
-        held = held + held_weights(weight + gate * H * H, first_unit, 0, 1, H, H, 1, 1, PLAN)
+        held = held + held_weights(weight + (FIRST + LAST - 1 - gate) * H * H, first_unit, 0, 1, H, H, 1, 1, PLAN)
     return held
 
 

@@ -245,7 +245,7 @@ def forward_kernel(
         if LSTM:
             cell = tl.load(cell_first + of_state, mask=inside, other=0.0).to(tl.float32)
         start = (direction * B + row).to(tl.int64) * H
-        a, b, c, d = product(held, first_seen, first_seen, start, row < B, 0, H, 1, False, R, PLAN)
+        a, b, c, d = product(held, first_seen, start, row < B, H, R, PLAN)
     kept = tl.zeros((BB, BH), tl.float32)
     if KEEP:
         kept = tl.load(keep + of_state, mask=inside, other=0.0).to(tl.float32)

@@ -2,10 +2,10 @@
 
 U h for all units needs the h that all programs made in the step before. There is no barrier: what a program waits for is
 the data itself. The buffer that a step is written to was filled beforehand with a bit pattern that no result has (all
-ones: one of the NaNs), so an element is there when it is something else. A program multiplies what it finds: while one
-element is missing, the NaN shows in every sum it enters, and the product is made again. So the usual step costs one
-trip to the L2 cache and one look at the sums. Where a NaN stays, because the numbers themselves have one, the elements
-are compared with the pattern, and the sums are taken as they are.
+ones: one of the NaNs), so an element is there when it is something else. A program reads the group of tiles that is
+written last until it finds no pattern in it, reads the rest and multiplies. An element of the rest that was still
+missing shows as a NaN in every sum it enters: then the elements are looked at, and where one is missing, all is read
+again. So the usual step costs a trip or two to the L2 cache and no barrier between programs.
 
 Every spin is bounded: after `limit` tries a program notes that it failed and waits no more for the rest of the launch.
 
@@ -82,12 +82,62 @@ def _added(sums, R: tl.constexpr, BH: tl.constexpr, BB: tl.constexpr, KS: tl.con
 
 
 @triton.jit
-def product(
-    held,
+def _found(
     source,
     other,
-    offset,  # (BB,)
-    running,  # (BB,)
+    offset,
+    running,
+    segment_stride: tl.constexpr,
+    H: tl.constexpr,
+    SEGMENTS: tl.constexpr,
+    APART: tl.constexpr,
+    START: tl.constexpr,
+    PLAN: tl.constexpr,
+):
+    """What the tiles (KS, KC, BB) of the group at START hold now; all loads are under way before the first is used."""
+    KS: tl.constexpr = PLAN[2]
+    KC: tl.constexpr = PLAN[3]
+    NK: tl.constexpr = PLAN[4]
+    GROUP: tl.constexpr = PLAN[5]
+    column = tl.arange(0, KS)[:, None, None] * KC + tl.arange(0, KC)[None, :, None]  # (KS, KC, 1) of the first chunk
+    base = source + offset[None, None, :] + column
+    base_apart = other + (offset // SEGMENTS)[None, None, :] + column if APART else base
+    found = ()
+    for tile in tl.static_range(START, min(START + GROUP, SEGMENTS * NK)):
+        mask = running[None, None, :]
+        if H % (KS * KC):
+            mask = mask & (column + tile % NK * KS * KC < H)
+        if APART and tile // NK == 0:
+            place = base_apart + tile % NK * KS * KC
+        else:
+            place = base + ((SEGMENTS - 1 - tile // NK) * segment_stride + tile % NK * KS * KC)
+        found = found + (tl.load(place, mask=mask, other=0.0, volatile=True),)
+    return found
+
+
+@triton.jit
+def _pattern_in(tiles, COUNT: tl.constexpr):
+    """1 where an element of the tiles is the pattern, else 0: seen as a whole number, it is the largest of all."""
+    if tiles[0].dtype == tl.float32:
+        most = tiles[0].to(tl.uint32, bitcast=True)
+        for tile in tl.static_range(1, COUNT):
+            most = tl.maximum(most, tiles[tile].to(tl.uint32, bitcast=True))
+        return (tl.max(most, None) == 0xFFFFFFFF).to(tl.int32)
+    else:
+        most = tiles[0].to(tl.uint16, bitcast=True)
+        for tile in tl.static_range(1, COUNT):
+            most = tl.maximum(most, tiles[tile].to(tl.uint16, bitcast=True))
+        return (tl.max(most, None).to(tl.int32) == 0xFFFF).to(tl.int32)
+
+
+@triton.jit
+def _rest(
+    held,
+    found,
+    source,
+    other,
+    offset,
+    running,
     segment_stride: tl.constexpr,
     H: tl.constexpr,
     SEGMENTS: tl.constexpr,
@@ -95,68 +145,29 @@ def product(
     R: tl.constexpr,
     PLAN: tl.constexpr,
 ):
-    """Up to four gates (BB, BH) of what the rows hold now: element v of segment g of row b is source[offset[b] + g x
-    segment_stride + v]; `APART`: the last segment is other[offset[b] / SEGMENTS + v] instead."""
+    """Up to four gates (BB, BH): the product with the first group, which was `found`, and with all others."""
     BH: tl.constexpr = PLAN[0]
     BB: tl.constexpr = PLAN[1]
     KS: tl.constexpr = PLAN[2]
-    KC: tl.constexpr = PLAN[3]
-    NK: tl.constexpr = PLAN[4]
+    TILES: tl.constexpr = SEGMENTS * PLAN[4]
     GROUP: tl.constexpr = PLAN[5]
     PRECISION: tl.constexpr = PLAN[6]
-    column = tl.arange(0, KS)[:, None, None] * KC + tl.arange(0, KC)[None, :, None]  # (KS, KC, 1) of the first chunk
-    base = source + offset[None, None, :] + column
-    base_apart = other + (offset // SEGMENTS)[None, None, :] + column if APART else base
     sums = tl.zeros((KS, BH * R, BB), tl.float32)
-    for start in tl.static_range(0, SEGMENTS * NK, GROUP):
-        found = ()  # all loads of a group are under way before the first of them is used
-        for tile in tl.static_range(start, min(start + GROUP, SEGMENTS * NK)):
-            mask = running[None, None, :]
-            if H % (KS * KC):
-                mask = mask & (column + tile % NK * KS * KC < H)
-            if APART and tile // NK == SEGMENTS - 1:
-                place = base_apart + tile % NK * KS * KC
-            else:
-                place = base + (tile // NK * segment_stride + tile % NK * KS * KC)
-            found = found + (tl.load(place, mask=mask, other=0.0, volatile=True),)
-        for tile in tl.static_range(start, min(start + GROUP, SEGMENTS * NK)):
-            sums = tl.dot(held[tile], found[tile - start], sums, input_precision=PRECISION)
+    for start in tl.static_range(0, TILES, GROUP):
+        if start > 0:
+            now = _found(source, other, offset, running, segment_stride, H, SEGMENTS, APART, start, PLAN)
+        else:
+            now = found
+        for tile in tl.static_range(start, min(start + GROUP, TILES)):
+            sums = tl.dot(held[tile], now[tile - start], sums, input_precision=PRECISION)
     return _added(sums, R, BH, BB, KS)
 
 
 @triton.jit
-def _missing(
-    source,
-    other,
-    offset,
-    running,
-    segment_stride: tl.constexpr,
-    H: tl.constexpr,
-    SEGMENTS: tl.constexpr,
-    APART: tl.constexpr,
-    PLAN: tl.constexpr,
-):
-    """1 while an element of the running rows still has the pattern, else 0."""
-    BB: tl.constexpr = PLAN[1]
-    KS: tl.constexpr = PLAN[2]
-    KC: tl.constexpr = PLAN[3]
-    NK: tl.constexpr = PLAN[4]
-    part = tl.arange(0, KS)[:, None, None]
-    inner = tl.arange(0, KC)[None, :, None]
-    found = tl.zeros((KS, KC, BB), tl.int32)
-    for tile in tl.static_range(SEGMENTS * NK):
-        column = (tile % NK * KS + part) * KC + inner
-        if APART and tile // NK == SEGMENTS - 1:
-            place = other + (offset // SEGMENTS)[None, None, :] + column
-        else:
-            place = source + (offset + tile // NK * segment_stride)[None, None, :] + column
-        data = tl.load(place, mask=(column < H) & running[None, None, :], other=0.0, volatile=True)
-        if source.dtype.element_ty == tl.float32:
-            bits = data.to(tl.int32, bitcast=True)
-        else:
-            bits = data.to(tl.int16, bitcast=True).to(tl.int32)
-        found = tl.maximum(found, (bits == -1).to(tl.int32))
-    return tl.max(found, None)
+def product(held, source, offset, running, H: tl.constexpr, R: tl.constexpr, PLAN: tl.constexpr):
+    """Up to four gates (BB, BH) of rows that are there: element v of row b is source[offset[b] + v]."""
+    found = _found(source, source, offset, running, 0, H, 1, False, 0, PLAN)
+    return _rest(held, found, source, source, offset, running, 0, H, 1, False, R, PLAN)
 
 
 @triton.jit
@@ -164,8 +175,8 @@ def awaited_product(
     held,
     source,
     other,
-    offset,
-    running,
+    offset,  # (BB,)
+    running,  # (BB,)
     segment_stride: tl.constexpr,
     H: tl.constexpr,
     limit,
@@ -174,24 +185,45 @@ def awaited_product(
     R: tl.constexpr,
     PLAN: tl.constexpr,
 ):
-    """The product once every element is there, and the limit for the next: 1 where this one was reached."""
+    """The product once every element is there, and the limit for the next wait: 1 where this one's was reached.
+
+    Element v of segment g of row b is source[offset[b] + g x segment_stride + v]; `APART`: of the last segment it is
+    other[offset[b] / SEGMENTS + v]. Tiles are in the order last segment first: it was written last.
+    """
     BH: tl.constexpr = PLAN[0]
     BB: tl.constexpr = PLAN[1]
+    TILES: tl.constexpr = SEGMENTS * PLAN[4]
+    GROUP: tl.constexpr = PLAN[5]
+    WATCHED: tl.constexpr = min(GROUP, TILES)
     first = tl.zeros((BB, BH), tl.float32)
     second, third, fourth = first, first, first
     tries = 0
-    waiting = 1
-    while waiting > 0:
-        first, second, third, fourth = product(
-            held, source, other, offset, running, segment_stride, H, SEGMENTS, APART, R, PLAN
+    incomplete = 1
+    while incomplete > 0:
+        found = _found(source, other, offset, running, segment_stride, H, SEGMENTS, APART, 0, PLAN)
+        waiting = _pattern_in(found, WATCHED)
+        while waiting > 0:
+            found = _found(source, other, offset, running, segment_stride, H, SEGMENTS, APART, 0, PLAN)
+            waiting = _pattern_in(found, WATCHED)
+            tries += 1
+            if tries >= limit:
+                waiting = 0
+        first, second, third, fourth = _rest(
+            held, found, source, other, offset, running, segment_stride, H, SEGMENTS, APART, R, PLAN
         )
-        tries += 1
-        waiting = tl.max((first != first).to(tl.int32), None)
-        if (waiting > 0) & (tries % 8 == 0):  # a NaN that stays may be one that was computed
-            waiting = _missing(source, other, offset, running, segment_stride, H, SEGMENTS, APART, PLAN)
-        if (waiting > 0) & (tries >= limit):
-            waiting = 0
-            limit = 1
+        incomplete = 0
+        if TILES > GROUP:  # a NaN may come from an element that was not there, or may have been computed
+            incomplete = tl.max((first != first).to(tl.int32), None)
+            if incomplete > 0:
+                tries += 1
+                incomplete = 0
+                for start in tl.static_range(GROUP, TILES, GROUP):
+                    now = _found(source, other, offset, running, segment_stride, H, SEGMENTS, APART, start, PLAN)
+                    incomplete = tl.maximum(incomplete, _pattern_in(now, min(GROUP, TILES - start)))
+        if tries >= limit:
+            incomplete = 0
+    if tries >= limit:
+        limit = 1
     return first, second, third, fourth, limit
 
 
