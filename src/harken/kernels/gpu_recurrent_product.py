@@ -4,8 +4,8 @@ U h for all units needs the h that all programs made in the step before. There i
 the data itself. The buffer that a step is written to was filled beforehand with a bit pattern that no result has (all
 ones: one of the NaNs), so an element is there when it is something else. A program reads the group of tiles that is
 written last until it finds no pattern in it, reads the rest and multiplies. An element of the rest that was still
-missing shows as a NaN in every sum it enters: then the elements are looked at, and where one is missing, all is read
-again. So the usual step costs a trip or two to the L2 cache and no barrier between programs.
+missing shows as a NaN in every sum it enters: then all is read again, until the sums have no NaN, or until the elements
+were all seen before they were read and the NaN is thus one that was computed. So the usual step costs a trip or two to the L2 cache and no barrier between programs.
 
 Every spin is bounded: after `limit` tries a program notes that it failed and waits no more for the rest of the launch.
 
@@ -198,8 +198,9 @@ def awaited_product(
     first = tl.zeros((BB, BH), tl.float32)
     second, third, fourth = first, first, first
     tries = 0
-    incomplete = 1
-    while incomplete > 0:
+    complete = 0  # 1: every element was seen before the last reading began, so that a NaN is one that was computed
+    again = 1
+    while again > 0:
         found = _found(source, other, offset, running, segment_stride, H, SEGMENTS, APART, 0, PLAN)
         waiting = _pattern_in(found, WATCHED)
         while waiting > 0:
@@ -211,17 +212,17 @@ def awaited_product(
         first, second, third, fourth = _rest(
             held, found, source, other, offset, running, segment_stride, H, SEGMENTS, APART, R, PLAN
         )
-        incomplete = 0
-        if TILES > GROUP:  # a NaN may come from an element that was not there, or may have been computed
-            incomplete = tl.max((first != first).to(tl.int32), None)
-            if incomplete > 0:
-                tries += 1
-                incomplete = 0
+        again = 0
+        if TILES > GROUP:
+            again = tl.max((first != first).to(tl.int32), None) * (1 - complete)
+            if again > 0:
+                complete = 1
                 for start in tl.static_range(GROUP, TILES, GROUP):
                     now = _found(source, other, offset, running, segment_stride, H, SEGMENTS, APART, start, PLAN)
-                    incomplete = tl.maximum(incomplete, _pattern_in(now, min(GROUP, TILES - start)))
-        if tries >= limit:
-            incomplete = 0
+                    complete = tl.minimum(complete, 1 - _pattern_in(now, min(GROUP, TILES - start)))
+                tries += 1
+                if tries >= limit:
+                    again = 0
     if tries >= limit:
         limit = 1
     return first, second, third, fourth, limit
