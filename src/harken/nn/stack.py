@@ -22,6 +22,7 @@ from harken.nn.lengths import Layout, check_lengths
 from harken.nn.masks import length_mask
 from harken.nn.noise import Noise, draw_noise
 from harken.nn.options import StackOptions, check_values
+from harken.nn.quick import run_quick
 from harken.nn.torch_names import accept_torch_names, torch_weights
 from harken.nn.trace import DirectionTrace, Trace
 from harken.nn.unroll import unroll, unroll_by_definition
@@ -136,6 +137,8 @@ class Stack(nn.Module):
             if path == "torch":
                 return self._run_torch(depth, below, layout, begin)
             noise = [self._noise(depth, layout.time, layout.batch, below).sorted(layout.order) for _ in begin]
+            if path == "cpu":
+                return *run_quick(self._cells(depth), below, layout, begin, noise), []
             made = [
                 unroll(cell, below, layout, begin[way], noise[way], way == 1, trace)
                 for way, cell in enumerate(self._cells(depth))

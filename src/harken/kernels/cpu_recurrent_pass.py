@@ -1,0 +1,174 @@
+"""One direction of one layer through all steps for `cpu_recurrent`: what every cell shares.
+
+Forward     W x + b for all steps, then for each step the cell's own products and gates (`step`), then the noise
+Backward    for each step from the last to the first the same by hand (`step_back`), then all weights' gradients,
+            one product over all steps for each weight
+
+A cell's class says the rest: `cpu_recurrent_cells`. The definition is `harken.nn.unroll.unroll_by_definition`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from harken.kernels.cpu_recurrent_norm import StepNorm
+from harken.kernels.cpu_recurrent_plan import Place, Plan, Timeline, unzone
+from harken.kernels.cpu_recurrent_products import Packed, column_sums, linear_tasks
+
+Tensors = dict[str, Tensor]
+Task = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a direction is, beside its tensors."""
+
+    cell: str  # "rnn", "lstm", "gru after" or "gru before"
+    reverse: bool
+    keep: Tensor | None  # (B, R): recurrent dropout
+    stay: tuple[Tensor | float, ...]  # zoneout: for each part of the state (T, B, W), or a mean
+    nonlinearity: str = "tanh"
+    coupled: bool = False
+    peephole: str | None = None
+
+
+class Pass:
+    """`tensors` has values (N, I), hidden (B, R), weight_hh and what else the cell has; without weight_ih the values
+    are W x + b already. Nothing in it may require gradients."""
+
+    def __init__(self, setting: Setting, tensors: Tensors, plan: Plan) -> None:
+        self.setting, self.tensors, self.plan = setting, tensors, plan
+        self.keep = setting.keep
+        self.hidden = Timeline(tensors["hidden"], plan, setting.reverse)
+        self.timelines = [self.hidden]
+        rows = tensors["weight_hh"].shape[0]
+        self.gates = tensors["values"].new_empty(plan.total, rows)
+        self.gates_array = self.gates.numpy()
+        self.seen = self.hidden.before if self.keep is None else torch.empty_like(self.hidden.before)
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Pack weights, make room."""
+        self.recurrent = Packed(self.tensors["weight_hh"])
+        gain = self.tensors.get("norm_hidden")
+        width = self.tensors["weight_hh"].shape[0]
+        count = width // self.gate_width
+        self.norm = None if gain is None else StepNorm(gain, None, count, self.plan.total)
+
+    @property
+    def gate_width(self) -> int:
+        """H."""
+        return self.tensors["hidden"].shape[1]
+
+    def input_tasks(self, parts: int) -> list[Task]:
+        """W x + b of all steps."""
+        values, weight = self.tensors["values"], self.tensors.get("weight_ih")
+        if weight is None:
+            return [lambda: self.gates.copy_(values)]
+        return linear_tasks(values, weight.t(), self.tensors.get("constant"), self.gates, parts)
+
+    def forward(self, low: int, high: int) -> None:
+        """All steps of lanes `low` to `high`."""
+        for place in self.plan.places(low, high, self.setting.reverse):
+            for timeline in self.timelines:
+                timeline.begin(place)
+            if self.keep is not None:
+                torch.mul(self.hidden.before[place.packed], self.keep[place.lanes], out=self.seen[place.packed])
+            self.step(place)
+            for timeline, stay in zip(self.timelines, self.setting.stay, strict=False):
+                timeline.zone(place, stay)
+            for timeline in self.timelines:
+                timeline.end(place)
+
+    def step(self, place: Place) -> None:
+        """The new state from the old."""
+        raise TypeError("a cell's own class has the step")
+
+    def product(self, place: Place) -> Tensor:
+        """U h, normalised where the cell does so: (rows, gates x H)."""
+        made = self.recurrent(self.seen[place.packed])
+        if self.norm is not None:
+            self.norm.forward(made, made, place)
+        return made
+
+    def begin_backward(self, output: Tensor, last: list[Tensor], keep_graph: bool) -> None:
+        """Gradients of the outputs (N, R) and of the parts of the last state (B, W); the gates are used up unless
+        the graph is to be walked again."""
+        self.output_gradient = output
+        self.slopes = self.gates.clone() if keep_graph else self.gates
+        self.slopes_array = self.slopes.numpy()
+        self.state_gradients = [part.clone(memory_format=torch.contiguous_format) for part in last]
+        self.product_slopes = self.slopes if self.norm is None else torch.empty_like(self.slopes)
+        self.gradients: Tensors = {}
+        self.prepare_backward()
+
+    def prepare_backward(self) -> None:
+        """Pack weights, make room."""
+        self.recurrent_back = Packed(self.tensors["weight_hh"].t())
+
+    def backward(self, low: int, high: int) -> None:
+        """All steps of lanes `low` to `high`, the last first."""
+        for place in self.plan.places(low, high, not self.setting.reverse):
+            parts = [gradient[place.lanes] for gradient in self.state_gradients]
+            pulled = parts[0] + self.output_gradient[place.packed]
+            carried = [
+                unzone(gradient, place, stay)
+                for gradient, stay in zip([pulled, *parts[1:]], self.setting.stay, strict=False)
+            ]
+            through, direct = self.step_back(place, pulled)
+            if self.keep is not None:
+                through.mul_(self.keep[place.lanes])
+            if direct is None:
+                parts[0].copy_(through)
+            else:
+                torch.add(through, direct, out=parts[0])
+            for gradient, more in zip(parts, carried, strict=False):
+                gradient.add_(more)
+
+    def step_back(self, place: Place, pulled: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The gradient of the new h, (rows, R), free to be changed -> of h as products see it, and directly of h."""
+        raise TypeError("a cell's own class has the step")
+
+    def through_norm(self, place: Place, gradient: Tensor) -> Tensor:
+        """The gradient (rows, gates x H) of U h, from that of its normalised form."""
+        if self.norm is None:
+            return gradient
+        inner = self.product_slopes[place.packed]
+        inner.copy_(gradient)
+        self.norm.backward(inner, place)
+        return inner
+
+    def gradient_tasks(self, wanted: set[str], parts: int) -> list[Task]:
+        """After the last step: tasks that fill `gradients`, the longest first."""
+        made, tensors, slopes = self.gradients, self.tensors, self.slopes
+        tasks = self.weight_tasks(wanted)
+        if "weight_ih" in wanted:
+            tasks.append(lambda: made.update(weight_ih=slopes.t() @ tensors["values"]))
+        if "values" in wanted and "weight_ih" in tensors:
+            made["values"] = torch.empty_like(tensors["values"])
+            tasks += linear_tasks(slopes, tensors["weight_ih"], None, made["values"], parts)
+        elif "values" in wanted:
+            made["values"] = slopes
+        if "constant" in wanted:
+            tasks.append(lambda: made.update(constant=column_sums(slopes)))
+        if self.norm is not None and "norm_hidden" in wanted:
+            made["norm_hidden"] = self.norm.gradients()[0]
+        for name, gradient in zip(("hidden", "cell"), self.state_gradients, strict=False):
+            made[name] = gradient
+        return tasks
+
+    def weight_tasks(self, wanted: set[str]) -> list[Task]:
+        """Those of the recurrent weights."""
+        if "weight_hh" not in wanted:
+            return []
+        return [lambda: self.gradients.update(weight_hh=self.product_slopes.t() @ self.seen)]
+
+
+def empty_like_rows(tensor: Tensor, rows: int = 0) -> Any:
+    """An array (rows, W) of no meaning, for an argument that is not in use."""
+    return tensor.new_empty(rows, tensor.shape[-1]).numpy()
