@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs
 """The gradients of all steps of a recurrent layer in one launch on a GPU, last step first.
 
 A program has the units and rows it has in `harken.kernels.gpu_recurrent_forward`, and holds the columns of U that lead
@@ -131,7 +132,7 @@ def backward_step(
         tl.store(into + 2 * H, exchanged(d_candidate, d_input), mask=now)
         d_update = d_new * (y - before) * x * (1.0 - x)
         tl.store(into + H, exchanged(d_update, d_input), mask=now)
-        d_shown, e, f, g, limit = awaited_product(
+        d_shown, _, _, _, limit = awaited_product(
             candidate_held, d_input + 2 * H, d_input, start * GATES, runs, 0, H, limit, 1, False, 1, PLAN
         )
         if KEEP:
@@ -142,7 +143,7 @@ def backward_step(
         tl.store(into, exchanged(rnn_backward(d_new, w, KIND), d_input), mask=now)
 
     SEGMENTS: tl.constexpr = 2 if KIND == "gru_before" else GATES
-    reached, e, f, g, limit = awaited_product(
+    reached, _, _, _, limit = awaited_product(
         held, d_input, d_product, start * GATES, runs, H, H, limit, SEGMENTS, KIND == "gru", 1, PLAN
     )
     if KEEP:

@@ -1,12 +1,13 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs
 """All steps of a recurrent layer in one launch on a GPU, both directions at once.
 
 A program has BH units of one direction and BB rows of the batch, and holds its slice of U on the chip for the whole
 sequence. Programs of the same direction and rows meet in `harken.kernels.gpu_recurrent_product`, once a step (a GRU
-with its reset before the product: twice). Step s of a row is time s, read backwards it is time length - 1 - s: every row
-starts at its own first step and ends at its own last one; after that it keeps its state.
+with its reset before the product: twice). Step s of a row is time s, read backwards it is time length - 1 - s: every
+row starts at its own first step and ends at its own last one; after that it keeps its state.
 
-Shapes: W x + b (T, B, D, gates, H), U (D, gates, H, H), y (T, B, D, H), states (D, B, H), where D is directions. What is
-exchanged (y, or h * keep, and reset * h) was filled beforehand: the pattern where a row runs, 0 where it does not.
+Shapes: W x + b (T, B, D, gates, H), U (D, gates, H, H), y (T, B, D, H), states (D, B, H), where D is directions. What
+is exchanged (y, or h * keep, and reset * h) was filled beforehand: the pattern where a row runs, 0 where it does not.
 Definition: `harken.nn.unroll.unroll_by_definition`.
 """
 
@@ -158,7 +159,7 @@ def forward_step(
         second = sigmoid(b + j)
         shown = first * hidden * kept if KEEP else first * hidden
         tl.store(reset_seen + place, exchanged(shown, reset_seen), mask=now)
-        e, f, g, h, limit = awaited_product(
+        e, _, _, _, limit = awaited_product(
             candidate_held, reset_seen, reset_seen, start, step < length, 0, H, limit, 1, False, 1, PLAN
         )
         third = tanh(k + e)

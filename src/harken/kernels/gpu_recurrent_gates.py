@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs
 """The pointwise half of a step in a kernel: each cell's equations, forward and backward, on tiles (BB, BH) in float32.
 
 KIND names the cell: "rnn_tanh", "rnn_relu", "rnn_sigmoid", "lstm", "coupled", "gru" (reset after), "gru_before".

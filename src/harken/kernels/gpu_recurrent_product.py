@@ -1,17 +1,20 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, disable-error-code="assignment"
 """The recurrent product of one step on a GPU, between programs that each hold a slice of the weights.
 
-U h for all units needs the h that all programs made in the step before. There is no barrier: what a program waits for is
-the data itself. The buffer that a step is written to was filled beforehand with a bit pattern that no result has (all
-ones: one of the NaNs), so an element is there when it is something else. A program reads the group of tiles that is
-written last until it finds no pattern in it, reads the rest and multiplies. An element of the rest that was still
+U h for all units needs the h that all programs made in the step before. There is no barrier: what a program waits for
+is the data itself. The buffer that a step is written to was filled beforehand with a bit pattern that no result has
+(all ones: one of the NaNs), so an element is there when it is something else. A program reads the group of tiles that
+is written last until it finds no pattern in it, reads the rest and multiplies. An element of the rest that was still
 missing shows as a NaN in every sum it enters: then all is read again, until the sums have no NaN, or until the elements
-were all seen before they were read and the NaN is thus one that was computed. So the usual step costs a trip or two to the L2 cache and no barrier between programs.
+were all seen before they were read and the NaN is thus one that was computed. So the usual step costs a trip or two to
+the L2 cache and no barrier between programs.
 
 Every spin is bounded: after `limit` tries a program notes that it failed and waits no more for the rest of the launch.
 
-The warps of a program share the work along K: warp s multiplies columns (j x KS + s) x KC ... of chunk j, and the sums
-of all warps are added in a fixed order. PLAN is (BH, BB, KS, KC, NK, GROUP, precision): units and rows of a program,
-warps, columns of a warp in a chunk, chunks, chunks loaded at once. Definition: `torch.nn.functional.linear` in `harken.nn.cell.Cell.from_hidden`.
+The warps of a program share the work along K: part s multiplies columns (j x KS + s) x KC ... of chunk j, and the sums
+of all parts are added in a fixed order. PLAN is (BH, BB, KS, KC, NK, GROUP, precision, in registers): units and rows of
+a program, parts, columns of a part in a chunk, chunks, chunks loaded at once (`harken.kernels.gpu_recurrent_plan`).
+Definition: `torch.nn.functional.linear` in `harken.nn.cell.Cell.from_hidden`.
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ def held_weights(
     for chunk in tl.static_range(NK):
         column = (chunk * KS + part) * KC + inner
         place = weight + gate * gate_stride + unit * unit_stride + column * column_stride
-        held = held + (tl.load(place, mask=(unit < H) & (column < H) & (gate < GATES), other=0.0),)
+        held = held + (tl.load(place, mask=(unit < H) & (column < H) & (gate < GATES), other=0.0),)  # noqa: RUF005
     return held
 
 
@@ -111,7 +114,7 @@ def _found(
             place = base_apart + tile % NK * KS * KC
         else:
             place = base + ((SEGMENTS - 1 - tile // NK) * segment_stride + tile % NK * KS * KC)
-        found = found + (tl.load(place, mask=mask, other=0.0, volatile=True),)
+        found = found + (tl.load(place, mask=mask, other=0.0, volatile=True),)  # noqa: RUF005
     return found
 
 
