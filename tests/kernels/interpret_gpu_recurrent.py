@@ -1,7 +1,7 @@
 """Run the recurrent GPU kernels in Triton's interpreter, on a CPU, and print how far they are from the definition.
 
-Started by test_gpu_interpreter.py with TRITON_INTERPRET=1, which has to be set before a kernel is imported. Programs run
-one after the other there, so each has all the units and waits for nobody.
+Started by test_gpu_interpreter.py with TRITON_INTERPRET=1, which has to be set before a kernel is imported. Programs
+run one after the other there, so each has all the units and waits for nobody.
 """
 
 import json
