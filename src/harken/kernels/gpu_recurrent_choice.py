@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import os
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import torch
 
 from harken.kernels.gpu_recurrent_plan import Chip, plan_of
-from harken.kernels.gpu_triton import triton_is_here
 
 MOST_ROWS = 64  # of a program: beyond, cuDNN is quicker
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
@@ -32,20 +32,33 @@ def chip_of(device: int) -> Chip | None:
 
 
 @cache
-def _fits(kind: str, dtype: torch.dtype, rows: int, hidden: int, directions: int, device: int) -> bool:
+def _fitting_rows(kind: str, dtype: torch.dtype, hidden: int, directions: int, device: int) -> int:
     chip = chip_of(device)
-    if chip is None:
-        return False
-    plans = [plan_of(kind, dtype, rows, hidden, directions, chip, backward) for backward in (False, True)]
-    return all(plan is not None and plan.rows <= MOST_ROWS for plan in plans)
+    if chip is None or dtype not in DTYPES or find_spec("triton") is None:
+        return 0
+    rows = 0
+    while rows < 1 << 16:
+        plans = [plan_of(kind, dtype, rows + 8, hidden, directions, chip, backward) for backward in (False, True)]
+        if not all(plan is not None and plan.rows <= MOST_ROWS for plan in plans):
+            break
+        rows += 8
+    return rows
+
+
+def most_rows(kind: str, dtype: torch.dtype, hidden: int, directions: int, device: int) -> int:
+    """The largest batch that our launch is taken for, 0 for none."""
+    off = os.environ.get("HARKEN_KERNELS", "") == "off"
+    return 0 if off else _fitting_rows(kind, dtype, hidden, directions, device)
+
+
+# torch.compile is to ask once and not to look inside; its own decorator for that would import the compiler
+most_rows._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def is_chosen(
     kind: str, dtype: torch.dtype, rows: int, hidden: int, directions: int, equal: bool, device: torch.device
 ) -> bool:
     """Whether a layer of this kind goes our way; `equal`: no row is shorter than the others."""
-    if os.environ.get("HARKEN_KERNELS", "") == "off" or device.type != "cuda" or not triton_is_here():
+    if device.type != "cuda" or (kind == "lstm" and dtype == torch.float16 and equal and directions == 1):
         return False
-    if dtype not in DTYPES or not _fits(kind, dtype, rows, hidden, directions, device.index or 0):
-        return False
-    return not (kind == "lstm" and dtype == torch.float16 and equal and directions == 1)
+    return rows <= most_rows(kind, dtype, hidden, directions, device.index or 0)

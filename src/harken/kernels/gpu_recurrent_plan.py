@@ -21,7 +21,7 @@ import torch
 GATES = {"rnn_tanh": 1, "rnn_relu": 1, "rnn_sigmoid": 1, "lstm": 4, "coupled": 3, "gru": 3, "gru_before": 3}
 SAVED = {**GATES, "gru": 4}  # gates kept for the way back
 HELD_BYTES = 512  # of weights in the registers of a thread, at most
-LOADED_BYTES = 128  # of a thread, under way at once
+LOADED_BYTES = 192  # of a thread, under way at once
 
 
 class Chip(NamedTuple):
@@ -77,14 +77,15 @@ def _cut(kind: str, width: int, hidden: int, block: int, backward: bool) -> Plan
     warps = 4 if block <= 16 and (not backward or (block == 8 and hidden <= 256)) else 8
     parts = warps if backward or block <= 16 else 4
     columns = min((64, 32, 16), key=lambda size: (-(-hidden // (size * parts)) * size, -size))  # least padding
-    if block * columns * width > 4096:
+    if not backward and block * columns * width > 4096:
         columns = max(16, columns // 2)
     chunks = -(-hidden // (columns * parts))
-    segments = GATES[kind] if backward else 1
     loaded = parts * columns * block * width // (32 * warps)  # bytes of a thread in a chunk
-    group = max(1, min(segments * chunks, 2 * chunks, LOADED_BYTES // loaded))
+    watched = chunks if chunks > 1 or not backward else min(2, GATES[kind])
+    group = watched if watched * loaded <= LOADED_BYTES else max(1, LOADED_BYTES * 2 // 3 // loaded)
+    few = block <= 8 or (backward and block == 16 and chunks > 2)
     plan = Plan(16, block, parts, columns, chunks, group, True, warps)
-    in_registers = block <= 8 and weight_bytes(plan, kind, backward, width) <= HELD_BYTES * 32 * warps
+    in_registers = few and weight_bytes(plan, kind, backward, width) <= HELD_BYTES * 32 * warps
     return Plan(16, block, parts, columns, chunks, group, in_registers, warps)
 
 
