@@ -128,9 +128,9 @@ def judge(
         f"undivided, the largest of {KEYS} weights goes from {bare[few]['largest']:.2f} at d_k = {few} to "
         f"{bare[many]['largest']:.2f} at {many}, where the gradient is {left:.0%} of that of divided scores; divided, "
         f"both stay within a factor of {max(changes):.2f}; a head of width {widest} starts with a largest weight of "
-        f"{head['dot'][widest]['start']:.2f} undivided and {head['scaled'][widest]['start']:.2f} divided, halves its "
-        f"loss in {head['dot'][widest]['halved']:.0f} and {head['scaled'][widest]['halved']:.0f} updates, and in the end "
-        f"answers {head['dot'][widest]['right']:.0%} and {head['scaled'][widest]['right']:.0%} right"
+        f"{head['dot'][widest]['start']:.2f} undivided and {head['scaled'][widest]['start']:.2f} divided, halves "
+        f"its loss in {head['dot'][widest]['halved']:.0f} and {head['scaled'][widest]['halved']:.0f} updates, and in the "
+        f"end answers {head['dot'][widest]['right']:.0%} and {head['scaled'][widest]['right']:.0%} right"
     )
     if saturates and max(changes) < STEADY:
         return (True if sharper > SHARPER else None), verdict
