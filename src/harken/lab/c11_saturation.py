@@ -124,13 +124,13 @@ def judge(
     ]
     widest = max(head["dot"])
     sharper = head["dot"][widest]["start"] / head["scaled"][widest]["start"]
+    bad, good = head["dot"][widest], head["scaled"][widest]
     verdict = (
         f"undivided, the largest of {KEYS} weights goes from {bare[few]['largest']:.2f} at d_k = {few} to "
         f"{bare[many]['largest']:.2f} at {many}, where the gradient is {left:.0%} of that of divided scores; divided, "
         f"both stay within a factor of {max(changes):.2f}; a head of width {widest} starts with a largest weight of "
-        f"{head['dot'][widest]['start']:.2f} undivided and {head['scaled'][widest]['start']:.2f} divided, halves its "
-        f"loss in {head['dot'][widest]['halved']:.0f} and {head['scaled'][widest]['halved']:.0f} updates, and in the end "
-        f"answers {head['dot'][widest]['right']:.0%} and {head['scaled'][widest]['right']:.0%} right"
+        f"{bad['start']:.2f} undivided and {good['start']:.2f} divided, halves its loss in {bad['halved']:.0f} and "
+        f"{good['halved']:.0f} updates, and in the end answers {bad['right']:.0%} and {good['right']:.0%} right"
     )
     if saturates and max(changes) < STEADY:
         return (True if sharper > SHARPER else None), verdict
