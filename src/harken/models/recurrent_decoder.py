@@ -32,16 +32,15 @@ from harken.models.cells import make_cell
 from harken.models.decoder import Decoder
 from harken.models.memory import Memory
 from harken.models.recurrent_state import RecurrentState
-from harken.models.recurrent_step import LayerPass, Product, product_with
+from harken.models.recurrent_step import LayerPass, Product, product_with, trace_of
 from harken.nn.attention import Attention
 from harken.nn.causality import refuse_bidirectional
 from harken.nn.cell import Cell, Step
 from harken.nn.connections import Connections
 from harken.nn.dropout import Dropout, VariationalDropout
-from harken.nn.lengths import Layout
 from harken.nn.noise import draw_noise
 from harken.nn.scores import SCORES, AdditiveScore
-from harken.nn.trace import DirectionTrace, Trace
+from harken.nn.trace import Trace
 
 
 @dataclass
@@ -148,7 +147,7 @@ class RecurrentDecoder(Decoder):
         self, embedded: Tensor, state: RecurrentState, trace: bool = False
     ) -> tuple[Tensor, list[Tensor | None], Trace | None]:
         embedded = self.dropout(embedded * self.scale)
-        batch, time, _ = embedded.shape
+        time = embedded.shape[1]
         deferred = torch.is_grad_enabled() and not torch.compiler.is_compiling()
         run = self._pass(state, time, deferred, joined=not trace)
         tokens, steps = run.layers[0].read_tokens(embedded).unbind(1), embedded.unbind(1)  # T x (B, gates), T x (B, E)
@@ -158,7 +157,7 @@ class RecurrentDecoder(Decoder):
             hidden.append(now)
             attention.append(weights)
             made.append(seen)
-        traced = _trace(made, Layout.of(None, batch, time)) if trace else None
+        traced = trace_of(made) if trace else None
         return torch.stack(hidden, 1), attention, traced
 
     def _pass(self, state: RecurrentState, time: int, deferred: bool, joined: bool) -> Pass:
@@ -215,12 +214,3 @@ class RecurrentDecoder(Decoder):
         if isinstance(self.dropout, VariationalDropout):
             return values if mask is None else values * mask
         return self.dropout(values)
-
-
-def _trace(made: list[list[Step]], layout: Layout) -> Trace:
-    """Of T times L steps."""
-    layers = []
-    for depth in range(len(made[0])):
-        steps = [{**one[depth].gates, **dict(zip(("hidden", "cell"), one[depth].state, strict=False))} for one in made]
-        layers.append([DirectionTrace({word: [step[word] for step in steps] for word in steps[0]}, layout)])
-    return Trace(layers)

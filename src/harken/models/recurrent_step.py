@@ -17,8 +17,10 @@ from torch import Tensor
 
 from harken.kernels.deferred import DeferredLinear
 from harken.nn.cell import Cell, State, Step
+from harken.nn.lengths import Layout
 from harken.nn.lstm import LSTMCell, lstm_gates
 from harken.nn.noise import Noise
+from harken.nn.trace import DirectionTrace, Trace
 
 Product = Callable[[Tensor], Tensor]
 
@@ -58,7 +60,9 @@ class LayerPass:
         if self.joined is not None:
             gates = self.joined(state[0] if rest is None else torch.cat((rest, state[0]), -1))
             return Step(lstm_gates(self._with_biases(gates, token), state[1]), {})
-        made = self.cell.step(self._from_input(token, rest), state, self.products, self.noise.mask(state[0].shape[0]))
+        made = self.cell.step(self._from_input(token, rest), state, self.products, self.noise.keep)
+        if not self.noise.stay:
+            return made
         pairs = enumerate(zip(state, made.state, strict=True))
         return Step(tuple(self.noise.zone(part, time, *pair) for part, pair in pairs), made.gates)
 
@@ -77,3 +81,12 @@ class LayerPass:
             assert found is not None, "a layer has some input"
             return found
         return product + known
+
+
+def trace_of(made: list[list[Step]]) -> Trace:
+    """Of T times L steps, what `harken.nn.trace` shows."""
+    layout, layers = Layout.of(None, made[0][0].state[0].shape[0], len(made)), []
+    for depth in range(len(made[0])):
+        steps = [{**one[depth].gates, **dict(zip(("hidden", "cell"), one[depth].state, strict=False))} for one in made]
+        layers.append([DirectionTrace({word: [step[word] for step in steps] for word in steps[0]}, layout)])
+    return Trace(layers)
