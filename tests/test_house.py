@@ -18,8 +18,9 @@ ALLOWED = {
     "data": {"errors"},
     "search": {"data", "errors"},
     "metrics": {"data", "errors"},
-    "inspection": {"errors"},
+    "inspection": {"nn", "errors"},
     "tasks": {"data", "models", "nn", "search", "metrics", "inspection", "training", "recipe", "errors"},
+    "lab": {"nn", "kernels", "models", "data", "training", "search", "metrics", "inspection", "tasks", "api", "errors"},
 }
 
 

@@ -13,7 +13,7 @@ import typer
 from harken.cli.exits import guarded
 from harken.errors import UserError
 
-VERBS = ("train", "check", "recipes", "translate", "evaluate", "attention", "demo")
+VERBS = ("train", "check", "recipes", "translate", "evaluate", "attention", "lab", "demo")
 
 
 def harken(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:

@@ -12,6 +12,8 @@ from harken.cli.check import check
 from harken.cli.demo import demo
 from harken.cli.evaluate import evaluate
 from harken.cli.exits import guarded
+from harken.cli.inspect import inspect
+from harken.cli.lab import lab
 from harken.cli.ladder import ladder
 from harken.cli.recipes import recipes
 from harken.cli.train import train
@@ -42,6 +44,10 @@ EXAMPLES: dict[Callable[..., None], str] = {
     "harken attention runs/demo 'the black cat sleeps' --target 'le chat noir dort'",
     ladder: "harken ladder phrasebook-transformer --out runs/ladder      (all rungs, each with the recipe's budget)\n\n"
     "harken ladder my.toml --out runs/ladder --rungs lstm,attention,transformer --set train.max_minutes=3",
+    lab: "harken lab list\n\nharken lab vanishing      (or: harken lab C1)\n\nharken lab all --out runs/lab --html",
+    inspect: "harken inspect runs/rnn      (parts, and the largest singular value of the recurrent weights)\n\n"
+    "harken inspect runs/rnn --gates 'the black cat sleeps' --out gates.html\n\n"
+    "harken inspect runs/rnn --gradients --compare runs/attention --out gradients.svg",
     demo: "harken demo\n\nharken demo --out runs/another",
 }
 

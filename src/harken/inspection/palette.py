@@ -26,11 +26,14 @@ class Palette:
     muted: Colour
     faint: Colour  # numbers that hardly count
     empty: Colour  # a cell of weight 0, so that the grid can be seen
+    warm: Colour  # the ink of values below 0
+    line: Colour  # axes and rules
+    series: tuple[Colour, ...]  # lines that are to be told apart
 
     def shade(self, weight: float) -> Colour:
-        """The colour of a cell."""
-        pairs = zip(self.ink, self.empty, strict=True)
-        red, green, blue = (round(weight * full + (1 - weight) * none) for full, none in pairs)
+        """The colour of a cell; a weight below 0 is laid on in the warm ink."""
+        pairs = zip(self.ink if weight >= 0 else self.warm, self.empty, strict=True)
+        red, green, blue = (round(abs(weight) * full + (1 - abs(weight)) * none) for full, none in pairs)
         return red, green, blue
 
 
@@ -41,6 +44,9 @@ LIGHT = Palette(
     muted=(98, 107, 118),
     faint=(168, 175, 184),
     empty=(243, 245, 248),
+    warm=(176, 78, 24),
+    line=(222, 226, 232),
+    series=((28, 66, 128), (208, 108, 24), (31, 138, 96), (176, 48, 102), (112, 84, 188), (46, 146, 190)),
 )
 DARK = Palette(
     paper=(21, 24, 29),
@@ -49,6 +55,9 @@ DARK = Palette(
     muted=(150, 160, 172),
     faint=(98, 106, 117),
     empty=(30, 34, 41),
+    warm=(255, 164, 110),
+    line=(52, 58, 68),
+    series=((143, 189, 255), (255, 178, 108), (110, 214, 170), (255, 138, 184), (190, 168, 255), (110, 208, 240)),
 )
 
 

@@ -30,11 +30,16 @@ Cell = Callable[[float, int], tuple[str, Style]]  # weight, columns -> what to w
 
 def render(picture: AlignmentMap, width: int | None, color: bool | None) -> str:
     """The map as one string, with ANSI colours if `color`."""
+    return as_text(lambda columns, coloured: lines(picture, columns, coloured), width, color)
+
+
+def as_text(draw: Callable[[int, bool], list[Text]], width: int | None, color: bool | None) -> str:
+    """What `draw(columns, coloured)` gives as one string; both are the terminal's where they are not said."""
     terminal = Console()
     if color is None:
         color = terminal.is_terminal and terminal.color_system is not None and not terminal.no_color
     system = (terminal.color_system or "truecolor") if color else None
-    drawn = lines(picture, width or terminal.width, color)
+    drawn = draw(width or terminal.width, color)
     if system is None:
         return "\n".join(line.plain.rstrip() for line in drawn)
     file = io.StringIO()

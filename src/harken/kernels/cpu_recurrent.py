@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from harken.kernels.cpu_recurrent_plan import Plan
 from harken.kernels.cpu_recurrent_products import has_packed_products
@@ -72,14 +71,23 @@ class _Layer(torch.autograd.Function):
         run_all([partial(each.forward, *some) for some in lanes for each in passes])
         ctx.passes, ctx.lanes, ctx.parts = passes, lanes, parts
         outputs = [each.hidden.after for each in passes]
-        output = torch.cat(outputs, 1) if len(outputs) > 1 else outputs[0].view_as(outputs[0])
-        ctx.save_for_backward(output)  # a change in place would be seen: its version is checked
+        # the same memory, but no view: autograd is strict with views that a Function returns
+        output = torch.cat(outputs, 1) if len(outputs) > 1 else torch.from_numpy(outputs[0].numpy())
         last = [timeline.last.clone() for each in passes for timeline in each.timelines]
+        if not any(ctx.needs_input_grad):
+            for each in passes:
+                each.leave()
+            ctx.passes = None
+        ctx.save_for_backward(output)  # a change in place would be seen: its version is checked
         return output, *last
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> Any:
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "second derivatives (create_graph=True) of a recurrent layer are not in its CPU kernel: "
+                "call the layer's definition(...) in the place of the layer"
+            )
         _ = ctx.saved_tensors  # raises where the graph was freed, or the output changed
         passes: list[Pass] = ctx.passes
         keep_graph = torch._C._autograd._get_current_graph_task_keep_graph()
@@ -100,6 +108,8 @@ class _Layer(torch.autograd.Function):
             for name in NAMES
         ]
         if not keep_graph:
+            for each in passes:
+                each.leave()
             ctx.passes = None
         return None, None, *found
 

@@ -9,7 +9,7 @@ of the batch; threads take neighbouring lanes, as many as make the work even.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
@@ -72,19 +72,20 @@ class Timeline:
     """One part of the state before and after each step, (N, W) each.
 
     Where all rows run at all steps, after one step is before the next, and both are views of one piece of memory.
+    `room(rows, W)` makes that.
     """
 
-    def __init__(self, first: Tensor, plan: Plan, reverse: bool) -> None:
+    def __init__(self, first: Tensor, plan: Plan, reverse: bool, room: Callable[[int, int], Tensor]) -> None:
         self.shared = plan.full
-        batch, total = plan.batch, plan.total
+        batch, total, width = plan.batch, plan.total, first.shape[1]
         if self.shared:
-            whole = first.new_empty(total + batch, first.shape[1])
+            whole = room(total + batch, width)
             early, late = whole[:total], whole[batch:]
             self.before, self.after = (late, early) if reverse else (early, late)
             (whole[total:] if reverse else whole[:batch]).copy_(first)
             self.last = whole[:batch] if reverse else whole[total:]
         else:
-            self.before, self.after = first.new_empty(2, total, first.shape[1])
+            self.before, self.after = room(2 * total, width).view(2, total, width)
             self.last = first.clone()
 
     def begin(self, place: Place) -> None:

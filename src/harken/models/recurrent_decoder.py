@@ -21,18 +21,21 @@ the last step (the input half of the first layer's gates, the keys, the output l
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from harken.kernels import decoder_loop
 from harken.models.cell_options import CellOptions
 from harken.models.cells import make_cell
 from harken.models.decoder import Decoder
 from harken.models.memory import Memory
+from harken.models.recurrent_look import quick_look
+from harken.models.recurrent_replay import replayed
 from harken.models.recurrent_state import RecurrentState
-from harken.models.recurrent_step import LayerPass, Product, product_with, trace_of
+from harken.models.recurrent_step import LayerPass, Pass, product_with, trace_of
 from harken.nn.attention import Attention
 from harken.nn.causality import refuse_bidirectional
 from harken.nn.cell import Cell, Step
@@ -41,15 +44,6 @@ from harken.nn.dropout import Dropout, VariationalDropout
 from harken.nn.noise import draw_noise
 from harken.nn.scores import SCORES, AdditiveScore
 from harken.nn.trace import Trace
-
-
-@dataclass
-class Pass:
-    """What stays the same at all steps of one reading."""
-
-    layers: list[LayerPass]
-    combine: Product | None
-    masks: list[Tensor | None]  # what variational dropout keeps of the feed, then of each higher layer's input
 
 
 class RecurrentDecoder(Decoder):
@@ -114,20 +108,27 @@ class RecurrentDecoder(Decoder):
     def step(self, embedded: Tensor, state: Any) -> tuple[Tensor, RecurrentState, Tensor | None]:
         """One token a row."""
         embedded = embedded * self.scale
-        run = self._pass(state, 1, deferred=False, joined=False)
+        run = self._pass(state, 1, deferred=False, joined=False, weights=True)
         hidden, state, weights, _ = self._advance(embedded, run.layers[0].read_tokens(embedded), state, run, 0)
         return hidden, state, weights
 
     def forward(self, embedded: Tensor, memory: Memory, trace: bool = False) -> Any:
         """(B, T, E) -> (B, T, H), the loop over T inside; with `trace` also every gate and state of every step."""
-        hidden, _, seen = self._unroll(embedded, self.start(memory), trace)
-        return (self.dropout(hidden), seen) if trace else self.dropout(hidden)
+        if trace:
+            hidden, _, seen = self._unroll(embedded, self.start(memory), trace=True)
+            return self.dropout(hidden), seen
+        if decoder_loop.serves(embedded.device):
+            return self.dropout(replayed(self, self._read, embedded, memory))
+        return self.dropout(self._read(embedded, memory))
+
+    def _read(self, embedded: Tensor, memory: Memory) -> Tensor:
+        return self._unroll(embedded, self.start(memory))[0]
 
     def attention(self, embedded: Tensor, memory: Memory) -> Tensor | None:
         """Weights (B, 1, 1, T, S): one layer, one head."""
         if not self.attends:
             return None
-        weights = self._unroll(embedded, self.start(memory))[1]
+        weights = self._unroll(embedded, self.start(memory), weights=True)[1]
         return torch.stack(weights, 1)[:, None, None]  # type: ignore[arg-type]
 
     def alignment(self, weights: Tensor) -> Tensor:
@@ -144,23 +145,23 @@ class RecurrentDecoder(Decoder):
         return first
 
     def _unroll(
-        self, embedded: Tensor, state: RecurrentState, trace: bool = False
+        self, embedded: Tensor, state: RecurrentState, trace: bool = False, weights: bool = False
     ) -> tuple[Tensor, list[Tensor | None], Trace | None]:
         embedded = self.dropout(embedded * self.scale)
         time = embedded.shape[1]
         deferred = torch.is_grad_enabled() and not torch.compiler.is_compiling()
-        run = self._pass(state, time, deferred, joined=not trace)
+        run = self._pass(state, time, deferred, joined=not trace, weights=weights)
         tokens, steps = run.layers[0].read_tokens(embedded).unbind(1), embedded.unbind(1)  # T x (B, gates), T x (B, E)
         hidden, attention, made = [], [], []
         for place in range(time):
-            now, state, weights, seen = self._advance(steps[place], tokens[place], state, run, place)
+            now, state, looked, seen = self._advance(steps[place], tokens[place], state, run, place)
             hidden.append(now)
-            attention.append(weights)
+            attention.append(looked)
             made.append(seen)
-        traced = trace_of(made) if trace else None
+        traced = trace_of(made, run.layers) if trace else None
         return torch.stack(hidden, 1), attention, traced
 
-    def _pass(self, state: RecurrentState, time: int, deferred: bool, joined: bool) -> Pass:
+    def _pass(self, state: RecurrentState, time: int, deferred: bool, joined: bool, weights: bool) -> Pass:
         like, options = state.layers[0][0], self.options
         layers = []
         for depth, cell in enumerate(self.layers):
@@ -174,7 +175,11 @@ class RecurrentDecoder(Decoder):
         if isinstance(self.dropout, VariationalDropout):
             sizes = [self.width if any(self.reads) else 0, *self.connections.input_sizes[1:]]
             masks = [self.dropout.mask(len(like), size, like) if size else None for size in sizes]
-        return Pass(layers, combine, masks)
+        look, keys, memory = None, state.keys, state.memory
+        plain = not weights and not self.covers and (self.training or not (self.attends and self.attend.hard))
+        if deferred and plain and keys is not None and memory is not None:
+            look = quick_look(self.attend.score, keys, memory, state.mask)
+        return Pass(layers, combine, look, masks)
 
     def _advance(
         self, embedded: Tensor, token: Tensor, state: RecurrentState, run: Pass, time: int
@@ -182,7 +187,7 @@ class RecurrentDecoder(Decoder):
         """One step from the token (B, E) and its gates to the hidden state (B, H) that the output layer sees."""
         feed, context, weights = state.feed, None, None
         if self.looks_first and state.keys is not None:
-            context, weights = self._look(state.layers, state)
+            context, weights = self._look(state.layers, state, run)
             feed = context
         if feed is not None and run.masks[0] is not None:
             feed = feed * run.masks[0]
@@ -200,14 +205,16 @@ class RecurrentDecoder(Decoder):
         if run.combine is None:
             return hidden, replace(state, layers=layers), None, steps
         if context is None:
-            context, weights = self._look(layers, state)
+            context, weights = self._look(layers, state, run)
         hidden = torch.tanh(run.combine(torch.cat((context, hidden), -1)))
         coverage = None if state.coverage is None or weights is None else state.coverage + weights
         feed = hidden if self.feeds_back else None
         return hidden, replace(state, layers=layers, feed=feed, coverage=coverage), weights, steps
 
-    def _look(self, layers: list[tuple[Tensor, ...]], state: RecurrentState) -> tuple[Tensor, Tensor]:
-        """The context (B, H) of one state, and its weights (B, S)."""
+    def _look(self, layers: list[tuple[Tensor, ...]], state: RecurrentState, run: Pass) -> tuple[Tensor, Tensor | None]:
+        """The context (B, H) of one state, and its weights (B, S) unless it was made the quick way."""
+        if run.look is not None:
+            return run.look(layers[self.looking][0]), None
         return self.attend(layers[self.looking][0], state.keys, state.memory, state.mask, state.coverage)
 
     def _dropped(self, values: Tensor, mask: Tensor | None) -> Tensor:

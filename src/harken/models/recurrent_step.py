@@ -9,18 +9,21 @@ every other cell, and every layer that is traced, goes through its own `step`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from harken.kernels import decoder_loop_gates
 from harken.kernels.deferred import DeferredLinear
+from harken.models.recurrent_look import quick_kernels
 from harken.nn.cell import Cell, State, Step
 from harken.nn.lengths import Layout
 from harken.nn.lstm import LSTMCell, lstm_gates
 from harken.nn.noise import Noise
-from harken.nn.trace import DirectionTrace, Trace
+from harken.nn.trace import DirectionTrace, Recurrence, Trace
 
 Product = Callable[[Tensor], Tensor]
 
@@ -40,7 +43,9 @@ class LayerPass:
     """The cell of one layer, ready to step; the first `tokens` of its inputs are the token's."""
 
     def __init__(self, cell: Cell, tokens: int, noise: Noise, deferred: bool, joined: bool) -> None:
-        self.cell, self.noise = cell, noise
+        self.cell, self.noise, self.deferred = cell, noise, deferred
+        self.inputs: list[Tensor] = []  # what each step made of its input, and the state it began from
+        self.before: list[State] = []
         self.constant = cell.constant()
         self.token_weight, rest = cell.weight_ih[:, :tokens], cell.weight_ih[:, tokens:]
         self.joined: Product | None = None
@@ -59,8 +64,14 @@ class LayerPass:
         """What `read_tokens` made (B, gates x H), the other inputs (B, R), the last state -> the new one."""
         if self.joined is not None:
             gates = self.joined(state[0] if rest is None else torch.cat((rest, state[0]), -1))
+            if self.deferred and quick_kernels(gates):
+                known = self.constant if token is None else token
+                known = None if known is None else known.expand(gates.shape[0], -1)
+                return Step(decoder_loop_gates.lstm_gates(gates, known, state[1]), {})
             return Step(lstm_gates(self._with_biases(gates, token), state[1]), {})
-        made = self.cell.step(self._from_input(token, rest), state, self.products, self.noise.keep)
+        self.inputs.append(self._from_input(token, rest))
+        self.before.append(state)
+        made = self.cell.step(self.inputs[-1], state, self.products, self.noise.keep)
         if not self.noise.stay:
             return made
         pairs = enumerate(zip(state, made.state, strict=True))
@@ -83,10 +94,21 @@ class LayerPass:
         return product + known
 
 
-def trace_of(made: list[list[Step]]) -> Trace:
+@dataclass
+class Pass:
+    """What stays the same at all steps of one reading."""
+
+    layers: list[LayerPass]
+    combine: Product | None
+    look: Product | None  # a query (B, H) -> its context, the quick way, where nobody wants the weights
+    masks: list[Tensor | None]  # what variational dropout keeps of the feed, then of each higher layer's input
+
+
+def trace_of(made: list[list[Step]], passes: list[LayerPass]) -> Trace:
     """Of T times L steps, what `harken.nn.trace` shows."""
     layout, layers = Layout.of(None, made[0][0].state[0].shape[0], len(made)), []
-    for depth in range(len(made[0])):
+    for depth, run in enumerate(passes):
         steps = [{**one[depth].gates, **dict(zip(("hidden", "cell"), one[depth].state, strict=False))} for one in made]
-        layers.append([DirectionTrace({word: [step[word] for step in steps] for word in steps[0]}, layout)])
+        words = {word: [step[word] for step in steps] for word in steps[0]}
+        layers.append([DirectionTrace(words, layout, Recurrence(run.cell, run.inputs, run.before, run.noise))])
     return Trace(layers)

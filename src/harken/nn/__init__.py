@@ -1,5 +1,6 @@
 """The boxes a lecture draws: cells, attention, positions and blocks, each a plain `torch.nn.Module`."""
 
+from harken.nn.additive import additive_attend, additive_attend_with_weights
 from harken.nn.alibi import AlibiPositions
 from harken.nn.attention import Attention, attend, attend_with_weights, lookup
 from harken.nn.attention_positions import AttentionPositions
@@ -67,6 +68,8 @@ __all__ = [
     "TransformerDecoder",
     "TransformerEncoder",
     "VariationalDropout",
+    "additive_attend",
+    "additive_attend_with_weights",
     "attend",
     "attend_with_weights",
     "causal_mask",

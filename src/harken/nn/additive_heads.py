@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from harken.kernels.additive_attention import additive_attention, serves
 from harken.nn.attention import lookup
 from harken.nn.head_scores import ScaledHeads
 from harken.nn.masks import visible
@@ -90,7 +91,9 @@ class AdditiveHeads(ScaledHeads):
         dropout: float = 0.0,
         bias: Tensor | None = None,
     ) -> Tensor:
-        """Contexts (B, N, T, K)."""
+        """Contexts (B, N, T, K); on a GPU by a kernel that holds no more than the scores."""
+        if bias is None and serves(query, key, value):
+            return additive_attention(query, key, self.energy, value, mask, causal, dropout=dropout)[0]
         weights = self._weights(query, key, mask, causal, bias).to(value.dtype)
         return (F.dropout(weights, dropout) if dropout else weights) @ value
 

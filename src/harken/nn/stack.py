@@ -1,8 +1,7 @@
 """Cells over time, in both directions, one layer above the other (S6, S7): what RNN, LSTM and GRU share.
 
-`definition` says what is computed: every cell, step by step. `forward` computes the same the quick way: torch's own
-fused loop for plain cells, `harken.nn.unroll` for all others, for rows of unequal length on a CPU, and wherever a trace
-is wanted. Both share the wiring.
+`definition` says what is computed: every cell, step by step. `forward` computes the same the quickest way there is for
+a call (`Stack.choose_path`): a kernel of ours, torch's own fused loop, or `harken.nn.unroll`. Both share the wiring.
 """
 
 from __future__ import annotations
@@ -14,15 +13,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from harken.kernels.gpu_recurrent_choice import is_chosen
 from harken.kernels.torch_rnn import flatten_for_cudnn, run_layer
 from harken.nn.cell import Cell, State
 from harken.nn.connections import Connections
 from harken.nn.dropout import Dropout
+from harken.nn.gpu_layer import compute_dtype, kind_of, run_on_gpu
 from harken.nn.lengths import Layout, check_lengths
 from harken.nn.masks import length_mask
 from harken.nn.noise import Noise, draw_noise
 from harken.nn.options import StackOptions, check_values
-from harken.nn.quick import run_quick
+from harken.nn.quick import pays, run_quick
 from harken.nn.torch_names import accept_torch_names, torch_weights
 from harken.nn.trace import DirectionTrace, Trace
 from harken.nn.unroll import unroll, unroll_by_definition
@@ -72,11 +73,15 @@ class Stack(nn.Module):
             values = values.transpose(0, 1)
         check_values(values, self.input_size)
         batch, time, _ = values.shape
-        layout = Layout.of(lengths, batch, time, values.device)
-        first = [layout.sort(parts) for parts in self._first(state, values)]
-        run = self._layer_runner(self.choose_path(values, layout, trace), layout, first, trace)
-        packed, last, traces = self._wire(layout.pack(values), run)
-        output, after = layout.unpack(packed), self._join([layout.unsort(parts) for parts in last])
+        traces: list[list[DirectionTrace]] = []
+        if self._fits_gpu(values, lengths is None, trace):  # rows stay as they are: neither sorted nor packed
+            output, after = self._padded(values, state, lengths)
+        else:
+            layout = Layout.of(lengths, batch, time, values.device)
+            first = [layout.sort(parts) for parts in self._first(state, values)]
+            run = self._layer_runner(self.choose_path(values, layout, trace), layout, first, trace)
+            packed, last, traces = self._wire(layout.pack(values), run)
+            output, after = layout.unpack(packed), self._join([layout.unsort(parts) for parts in last])
         if single:
             output, after = output[0], _map(after, lambda part: part[:, 0])
         elif not self.batch_first:
@@ -118,14 +123,56 @@ class Stack(nn.Module):
         return below[-1], states, traces
 
     def choose_path(self, values: Tensor, layout: Layout, trace: bool) -> str:
-        """Which way a call goes: "torch" (`kernels.torch_rnn`) or "loop" (`nn.unroll`); values (B, T, I)."""
-        projected = self._cells(0)[0].output_size < self.hidden_size
-        if values.is_cuda:
-            quick = layout.sizes[0] == layout.batch  # cuDNN knows no empty rows
-        else:
-            quick = layout.full and not projected  # on a CPU, torch's loops for the others are no quicker than ours
+        """Which way a call goes, for values (B, T, I): the quickest that was measured for its shape.
+
+        "triton": `kernels.gpu_recurrent`; "torch": `kernels.torch_rnn`; "cpu": `kernels.cpu_recurrent`; "loop":
+        `nn.unroll`, and where a trace is wanted.
+        """
+        if trace:
+            return "loop"
+        if self._fits_gpu(values, layout.full, trace):
+            return "triton"
+        cell = self._cells(0)[0]
         # compiled, our own loop is taken: torch's fused ones cannot be traced
-        return "torch" if self.fused and quick and not trace and not torch.compiler.is_compiling() else "loop"
+        has_torch = self.fused is not None and not torch.compiler.is_compiling()
+        has_torch = has_torch and layout.sizes[0] == layout.batch  # neither cuDNN nor torch knows empty rows
+        if values.is_cuda:
+            return "torch" if has_torch else "loop"
+        has_torch = has_torch and cell.output_size == self.hidden_size  # torch's projected loop is no quicker than ours
+        if pays(cell, values, layout, has_torch):
+            return "cpu"
+        return "torch" if has_torch and (layout.full or not torch.is_grad_enabled()) else "loop"
+
+    def _fits_gpu(self, values: Tensor, equal: bool, trace: bool) -> bool:
+        """Whether our own launch on a GPU is to be taken; `equal`: no row is shorter than the others."""
+        cell = self._cells(0)[0]
+        kind = None if trace or not values.is_cuda else kind_of(cell)
+        if kind is None:
+            return False
+        dtype = compute_dtype(values, cell)
+        return is_chosen(kind, dtype, values.shape[0], self.hidden_size, self.directions, equal, values.device)
+
+    def _padded(self, values: Tensor, state: Any, lengths: Tensor | None) -> tuple[Tensor, Any]:
+        """All layers by our own launches, (B, T, I) -> (B, T, H x directions) and the last state."""
+        batch, time, _ = values.shape
+        first = None if state is None else self._first(state, values)
+        steps = values.transpose(0, 1)  # (T, B, I)
+        if lengths is None:
+            lengths = torch.full((batch,), time, dtype=torch.int32, device=values.device)
+        else:
+            if not torch.compiler.is_compiling():
+                check_lengths(lengths, batch, time)
+            lengths = lengths.to(values.device, torch.int32)
+            steps = steps.masked_fill(~length_mask(lengths, time).t()[:, :, None], 0.0)
+
+        def run(depth: int, below: Tensor) -> Layer:
+            ways = slice(depth * self.directions, (depth + 1) * self.directions)
+            noises = [self._noise(depth, time, batch, below) for _ in range(self.directions)]
+            begin = None if first is None else first[ways]
+            return *run_on_gpu(self._cells(depth), below, lengths, begin, noises), []
+
+        output, last, _ = self._wire(steps, run)
+        return output.transpose(0, 1), self._join(last)
 
     def _layer_runner(
         self, path: str, layout: Layout, first: list[State], trace: bool

@@ -14,13 +14,32 @@ part of the path from inputs to loss; the steps are.)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from harken.nn.cell import Cell, State
 from harken.nn.lengths import Layout
+from harken.nn.noise import Noise
+
+
+@dataclass(frozen=True)
+class Recurrence:
+    """How a direction went from step to step, to be gone through again: dh_t/dh_{t-1} (E14) is made from it."""
+
+    cell: Cell
+    inputs: Sequence[Tensor]  # for each step W x + b (rows that run, gates x H), held fast
+    before: list[State]  # for each step the state it began from, parts (rows that run, H)
+    noise: Noise
+    reverse: bool = False
+
+    def step(self, time: int, state: State) -> State:
+        """Step t by the definition, of the first rows: a state before it -> the state after it."""
+        rows = state[0].shape[0]
+        new = self.cell.step(self.inputs[time][:rows], state, self.cell.products(), self.noise.mask(rows)).state
+        return tuple(self.noise.zone(part, time, *pair) for part, pair in enumerate(zip(state, new, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -29,6 +48,7 @@ class DirectionTrace:
 
     steps: dict[str, list[Tensor]]  # word -> T tensors (rows that run, H), in the layout's order
     layout: Layout
+    recurrence: Recurrence | None = None
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from torch import Tensor
 from harken.nn.cell import Cell, State
 from harken.nn.lengths import Layout
 from harken.nn.noise import Noise
-from harken.nn.trace import DirectionTrace
+from harken.nn.trace import DirectionTrace, Recurrence
 
 
 def unroll_by_definition(
@@ -41,10 +41,13 @@ def unroll(
     products = cell.products(deferred=torch.is_grad_enabled() and not torch.compiler.is_compiling())
     outputs: list[Tensor] = []
     made: list[dict[str, Tensor]] = []
+    before: list[State] = []
     finished: list[State] = []
     state = tuple(part[:0] for part in first) if reverse else first
     for time in range(count - 1, -1, -1) if reverse else range(count):
         state = _resize(state, first, layout.sizes[time], finished)
+        if traced:
+            before.append(state)
         step = cell.step(inputs[time], state, products, noise.mask(layout.sizes[time]))
         state = tuple(noise.zone(part, time, *pair) for part, pair in enumerate(zip(state, step.state, strict=True)))
         outputs.append(state[0])
@@ -54,7 +57,11 @@ def unroll(
     if reverse:
         outputs.reverse()
         made.reverse()
-    trace = DirectionTrace({word: [step[word] for step in made] for word in made[0]}, layout) if traced else None
+        before.reverse()
+    if not traced:
+        return torch.cat(outputs), _last(state, finished, first), None
+    steps = {word: [step[word] for step in made] for word in made[0]}
+    trace = DirectionTrace(steps, layout, Recurrence(cell, inputs, before, noise, reverse))
     return torch.cat(outputs), _last(state, finished, first), trace
 
 

@@ -17,7 +17,7 @@ import torch
 
 from harken.data.heads import write_heads
 from harken.data.pairs import Pair
-from harken.data.rows import pad
+from harken.data.rows import ParallelBatch, pad
 from harken.data.tokenizers import Tokenizer, load_tokenizers
 from harken.data.tokens import BOS, EOS, PAD
 from harken.errors import UserError
@@ -28,7 +28,7 @@ from harken.models.translation_model import TranslationModel
 from harken.search import Hypothesis, beam_search, greedy_search
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.tasks.translate.sources import SourceBatch, Sources
-from harken.tasks.translate.task import max_lengths
+from harken.tasks.translate.task import encode_pairs, max_lengths
 from harken.tasks.translate.translation import Translation
 from harken.training.checkpoints import load_weights
 from harken.training.loop import MODEL
@@ -227,6 +227,18 @@ class Translator:
                 _, state, _ = self.model.step(tokens[:, 0], state)
             best = min(best, time.perf_counter() - start)
         return best
+
+    def batch(self, pairs: Sequence[Pair | tuple[str, str]]) -> ParallelBatch:
+        """Sentences and their translations as the network reads them in training.
+
+        Raises:
+            UserError: there is no pair.
+        """
+        if not pairs:
+            raise UserError("there are no sentence pairs; give at least one")
+        known = [pair if isinstance(pair, Pair) else Pair(*pair) for pair in pairs]
+        ids = encode_pairs(known, self.source, self.target)
+        return ids.batch(np.arange(len(ids))).to(self.device)
 
     @property
     def device(self) -> torch.device:

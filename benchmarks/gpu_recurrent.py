@@ -1,0 +1,247 @@
+"""Recurrent layers on a GPU: harken beside torch (cuDNN), step by step beside what the chip allows, in one run.
+
+    python -m benchmarks.gpu_recurrent [--out record.json] [--sections table cells choice]
+
+table     the shapes of issue 6: bf16 with lengths (torch: packed), two layers in both directions, and cuDNN's best
+          path, float16 without lengths
+cells     every cell beside the plain LSTM
+choice    where the picker says "triton": the ratio over a grid of batches and widths
+
+Rows are random sentences of T/2 to T steps, inputs as wide as the layer, gradients wanted for inputs and weights.
+torch is given its input packed already. Milliseconds are medians by CUDA events; kernels are compiled beforehand, many
+at once. The limit of a case is the larger of its operations over the measured rate of products and its bytes, each
+tensor once, over the measured rate of copies: a recurrent layer stays above it, because each step waits for the last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence
+
+from harken.nn import GRU, LSTM, RNN
+from harken.nn.lengths import Layout
+
+SHAPES = [(1024, 16, 768), (512, 16, 512), (128, 64, 512), (1024, 8, 256), (256, 128, 1024)]  # T, B, H
+PEERS: dict[Any, Any] = {LSTM: nn.LSTM, GRU: nn.GRU, RNN: nn.RNN}
+VARIANTS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "LSTM": (LSTM, {}),
+    "LSTM peephole": (LSTM, {"peephole": "diagonal"}),
+    "LSTM coupled": (LSTM, {"coupled": True}),
+    "GRU": (GRU, {}),
+    "GRU before": (GRU, {"reset": "before"}),
+    "RNN": (RNN, {}),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One layer on one shape."""
+
+    section: str
+    cell: str
+    time: int
+    rows: int
+    width: int
+    dtype: str = "bfloat16"
+    layers: int = 1
+    both: bool = False
+    lengths: bool = True
+
+    def options(self) -> dict[str, Any]:
+        return {"num_layers": self.layers, "bidirectional": self.both, "batch_first": True}
+
+
+def cases(sections: list[str]) -> Iterator[Case]:
+    """What is measured, in order."""
+    if "table" in sections:
+        for shape in SHAPES:
+            yield Case("table", "LSTM", *shape)
+            yield Case("table", "LSTM", *shape, layers=2, both=True)
+            yield Case("table", "LSTM", *shape, dtype="float16", lengths=False)
+        yield Case("table", "GRU", *SHAPES[0])
+        yield Case("table", "GRU", *SHAPES[0], layers=2, both=True)
+    if "cells" in sections:
+        for shape in ((1024, 16, 768), (128, 64, 512)):
+            for cell in VARIANTS:
+                yield Case("cells", cell, *shape)
+    if "choice" in sections:
+        for width in (64, 256, 1024):
+            for rows in (1, 32, 128, 256):
+                yield Case("choice", "LSTM", 64, rows, width)
+        for width, rows in ((128, 16), (512, 64)):
+            yield Case("choice", "LSTM", 64, rows, width, dtype="float32")
+            yield Case("choice", "GRU", 64, rows, width, both=True)
+            yield Case("choice", "RNN", 64, rows, width, lengths=False)
+
+
+def milliseconds(work: Callable[[], Any], seconds: float = 0.25) -> float:
+    """Median time of `work` by CUDA events."""
+    for _ in range(2):
+        work()
+    torch.cuda.synchronize()
+    times: list[float] = []
+    start = time.perf_counter()
+    while len(times) < 5 or (time.perf_counter() - start < seconds and len(times) < 30):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        work()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(begin.elapsed_time(end))
+    return statistics.median(times)
+
+
+def both_ways(call: Callable[[], Tensor], inputs: list[Tensor], backward: bool) -> Callable[[], Any]:
+    """Forward alone without gradients, or forward and backward."""
+    if not backward:
+        return torch.no_grad()(call)
+
+    def work() -> None:
+        output = call()
+        torch.autograd.grad(output, inputs, torch.ones_like(output))
+
+    return work
+
+
+def ours(case: Case, values: Tensor, lengths: Tensor | None) -> tuple[Callable[[], Tensor], list[Tensor], str]:
+    """Our layer on the case, and the path it takes."""
+    kind, options = VARIANTS[case.cell]
+    layer = kind(case.width, case.width, **options, **case.options()).cuda().to(values.dtype)
+    layout = Layout.of(lengths, case.rows, case.time, "cuda")
+    path = layer.choose_path(values, layout, False)
+    return lambda: layer(values, lengths=lengths)[0], [values, *layer.parameters()], path
+
+
+def theirs(case: Case, values: Tensor, lengths: Tensor | None) -> tuple[Callable[[], Tensor], list[Tensor]] | None:
+    """Torch's layer; None for cells it lacks."""
+    kind, options = VARIANTS[case.cell]
+    if options:
+        return None
+    layer = PEERS[kind](case.width, case.width, **case.options()).cuda().to(values.dtype)
+    if lengths is None:
+        return lambda: layer(values)[0], [values, *layer.parameters()]
+    packed = pack_padded_sequence(values.detach(), lengths, batch_first=True, enforce_sorted=False)
+    data = packed.data.detach().requires_grad_()
+    again = type(packed)(data, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices)
+    return lambda: layer(again)[0].data, [data, *layer.parameters()]
+
+
+def limit(case: Case, values: Tensor, rate: float, bandwidth: float, backward: bool) -> float:
+    """Milliseconds that the arithmetic, or the bytes, would take at the measured rates."""
+    gates = {"LSTM": 4, "LSTM peephole": 4, "LSTM coupled": 3, "RNN": 1}.get(case.cell, 3)
+    ways, size = 1 + case.both, values.element_size()
+    operations = number = 0.0
+    for depth in range(case.layers):
+        wide = case.width * (ways if depth else 1)
+        operations += 2 * values.shape[0] * values.shape[1] * ways * gates * case.width * (wide + case.width)
+        number += values.shape[0] * values.shape[1] * (wide + ways * case.width * (2 * gates + 1))
+        number += ways * gates * case.width * (wide + case.width)
+    factor = 3 if backward else 1
+    return max(factor * operations / rate / 1e9, factor * number * size / bandwidth / 1e9)
+
+
+def inputs_of(case: Case) -> tuple[Tensor, Tensor | None]:
+    torch.manual_seed(0)
+    shape = (case.rows, case.time, case.width)
+    values = torch.randn(shape, device="cuda", dtype=getattr(torch, case.dtype), requires_grad=True)
+    if not case.lengths:
+        return values, None
+    lengths = torch.randint(case.time // 2, case.time + 1, (case.rows,)).clamp(min=1)
+    lengths[0] = case.time
+    return values, lengths
+
+
+def measure(case: Case, rate: float, bandwidth: float) -> dict[str, Any]:
+    """Milliseconds of both, forward and forward + backward, and what lies between them and the limit."""
+    values, lengths = inputs_of(case)
+    call, parts, path = ours(case, values, lengths)
+    peer = theirs(case, values, lengths)
+    row: dict[str, Any] = {**vars(case), "path": path}
+    for backward, name in ((False, "forward"), (True, "both")):
+        mine = milliseconds(both_ways(call, parts, backward))
+        row[f"{name}_ms"] = round(mine, 3)
+        row[f"{name}_us_a_step"] = round(mine / case.time / case.layers * 1e3, 2)
+        row[f"{name}_limit_ms"] = round(limit(case, values, rate, bandwidth, backward), 3)
+        if peer:
+            other = milliseconds(both_ways(*peer, backward))
+            row[f"{name}_torch_ms"] = round(other, 3)
+            row[f"{name}_ratio"] = round(other / mine, 2)
+    return row
+
+
+def compile_all(wanted: list[Case], at_once: int) -> None:
+    """Compile the kernels of all cases in as many processes; Triton keeps them on disk."""
+    waiting = {(case.cell, case.rows, case.width, case.dtype, case.both, case.layers): case for case in wanted}
+    running: list[subprocess.Popen] = []
+    for case in waiting.values():
+        while sum(process.poll() is None for process in running) >= at_once:
+            time.sleep(0.05)
+        short = json.dumps({**vars(case), "time": 4})
+        running.append(subprocess.Popen([sys.executable, "-m", "benchmarks.gpu_recurrent", "--compile", short]))
+    for process in running:
+        process.wait()
+
+
+def ceilings() -> tuple[float, float]:
+    """TFLOP/s of a large bf16 product and TB/s of a large copy, as measured now."""
+    matrix = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
+    rate = 2 * 8192**3 / milliseconds(lambda: matrix @ matrix) / 1e9
+    source = torch.randn(2**28, device="cuda")
+    target = torch.empty_like(source)
+    return rate, 2 * 4 * 2**28 / milliseconds(lambda: target.copy_(source)) / 1e9
+
+
+def main() -> None:
+    """Measure and print a line a case; --out keeps them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--sections", nargs="*", default=["table", "cells", "choice"])
+    parser.add_argument("--compile", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.compile:
+        case = Case(**json.loads(options.compile))
+        call, parts, _ = ours(case, *inputs_of(case))
+        both_ways(call, parts, False)()
+        both_ways(call, parts, True)()
+        return
+    wanted = list(cases(options.sections))
+    start = time.time()
+    compile_all(wanted, max(1, (os.cpu_count() or 2) - 2))
+    print(f"compiled in {time.time() - start:.0f} s", flush=True)
+    rate, bandwidth = ceilings()
+    record: dict[str, Any] = {
+        "name": "gpu-recurrent",
+        "date": f"{datetime.now():%Y-%m-%d %H:%M}",
+        "command": "python -m benchmarks.gpu_recurrent " + shlex.join(sys.argv[1:]),
+        "gpu": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "cudnn": torch.backends.cudnn.version(),
+        "product_tflops": round(rate),
+        "copy_tb_a_second": round(bandwidth, 2),
+        "rows": [],
+    }
+    for case in wanted:
+        row = measure(case, rate, bandwidth)
+        record["rows"].append(row)
+        print(json.dumps(row), flush=True)
+        if options.out:
+            options.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

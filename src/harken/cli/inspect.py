@@ -1,0 +1,168 @@
+"""`harken inspect`: a model's parts, what its gates do with a sentence, and how far its gradients reach."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from harken.cli.evaluate import read_pairs, split_of
+from harken.cli.options import AsJson, ModelFolder
+from harken.cli.printing import print_table, tell
+from harken.errors import UserError
+
+if TYPE_CHECKING:
+    from harken.inspection.picture import Picture
+
+ENDINGS = (".html", ".svg", ".png")
+
+
+def inspect(
+    model: ModelFolder,
+    gates: Annotated[
+        str | None, typer.Option(metavar="SENTENCE", help="Show every gate while the model reads this sentence.")
+    ] = None,
+    gradients: Annotated[
+        bool, typer.Option("--gradients", help="Show the gradient at every step against its distance to the loss.")
+    ] = False,
+    layer: Annotated[int | None, typer.Option(min=1, help="With --gates: this layer alone, counted from 1.")] = None,
+    source: Annotated[Path | None, typer.Option(help="With --gradients: sentences to read, one a line.")] = None,
+    target: Annotated[Path | None, typer.Option(help="Their translations, line by line.")] = None,
+    split: Annotated[str | None, typer.Option(help="Instead of files: a split of the model's corpus (valid).")] = None,
+    sentences: Annotated[int, typer.Option(min=1, help="With --gradients: how many pairs to read.")] = 64,
+    compare: Annotated[
+        list[Path] | None, typer.Option(help="With --gradients: another model folder; may be given many times.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Also write the picture: .html, .svg or .png.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Look inside a model: its parts, or with --gates or --gradients what its recurrent layers do."""
+    _check(gates, gradients, layer, (source, target, split), compare, out)
+    from harken.api import load
+
+    translator = load(model)
+    if gates is not None:
+        _refuse_without_recurrence(model, translator.model, "gates", gates)
+        _show_gates(translator, gates, layer, out, as_json)
+    elif gradients:
+        _refuse_without_recurrence(model, translator.model, "gradients through time", "a sentence")
+        if source is not None and target is not None:
+            pairs = read_pairs(source, target)
+        else:
+            pairs = split_of(translator.recipe, split or "valid")
+        others = {}
+        for folder in compare or []:
+            others[str(folder)] = load(folder)
+            _refuse_without_recurrence(folder, others[str(folder)].model, "gradients through time", "a sentence")
+        _show_gradients(_short_names({str(model): translator, **others}), pairs[:sentences], out, as_json)
+    else:
+        _show_summary(model, translator.model, as_json)
+
+
+def _check(
+    gates: str | None,
+    gradients: bool,
+    layer: int | None,
+    texts: tuple[Path | None, Path | None, str | None],
+    compare: list[Path] | None,
+    out: Path | None,
+) -> None:
+    """Say before anything is loaded which options do not go together."""
+    source, target, split = texts
+    if gates is not None and gradients:
+        raise UserError("--gates and --gradients are two pictures; ask for one at a time")
+    if gates is not None and not gates.strip():
+        raise UserError("the sentence after --gates is empty; give some words in quotes")
+    if (source is None) != (target is None):
+        raise UserError("--source and --target go together; give both, or neither for the corpus of the model")
+    if source is not None and split is not None:
+        raise UserError("--split and --source were both given; keep one of them")
+    if (source or split or compare) and not gradients:
+        raise UserError("--source, --target, --split and --compare are for --gradients; add it, or leave them out")
+    if layer is not None and gates is None:
+        raise UserError("--layer is for --gates; add a sentence, as in --gates 'the black cat sleeps'")
+    if out is not None and gates is None and not gradients:
+        raise UserError("--out writes a picture; say which with --gates SENTENCE or --gradients")
+    if out is not None and out.suffix.lower() not in ENDINGS:
+        raise UserError(f"--out {out} has the ending {out.suffix!r}; name it .html, .svg or .png")
+
+
+def _refuse_without_recurrence(folder: Path, network: Any, what: str, sentence: str) -> None:
+    from harken.inspection.tracing import is_traceable
+
+    if not any(is_traceable(module) for module in network.modules()):
+        raise UserError(
+            f"{folder} has no recurrent layers, so it has no {what}; to look inside it, use: "
+            f"harken attention {folder} {sentence!r} --layers"
+        )
+
+
+def _show_gates(translator: Any, sentence: str, layer: int | None, out: Path | None, as_json: bool) -> None:
+    from harken.inspection import gates
+
+    trace = gates(translator, sentence)
+    if layer is not None and layer > len(trace):
+        names = ", ".join(f"{number} {one.name}" for number, one in enumerate(trace, 1))
+        raise UserError(f"--layer {layer} is not there; choose one of: {names}")
+    chosen = None if layer is None else layer - 1
+    shown = trace.to_dict() if chosen is None else {"title": trace.title, "layers": [trace[chosen].to_dict()]}
+    _show(trace.picture(chosen), shown, out, as_json)
+
+
+def _show_gradients(translators: dict[str, Any], pairs: Any, out: Path | None, as_json: bool) -> None:
+    from harken.inspection import gradient_flow
+    from harken.inspection.flow_picture import FlowPicture
+
+    tell(f"Reading {len(pairs):,} sentences ...")
+    flows = {name: gradient_flow(translator, list(pairs)) for name, translator in translators.items()}
+    shown: dict[str, Any] = {"sentences": len(pairs), "models": {name: flow.to_dict() for name, flow in flows.items()}}
+    _show(FlowPicture(flows), shown, out, as_json)
+    if not as_json:
+        print()
+        for name, flow in flows.items():
+            print(f"{name}: {flow.verdict}")
+
+
+def _short_names(folders: dict[str, Any]) -> dict[str, Any]:
+    """By the last part of the path where that tells them apart."""
+    short = {Path(name).resolve().name: value for name, value in folders.items()}
+    return short if len(short) == len(folders) else folders
+
+
+def _show(picture: Picture, shown: dict[str, Any], out: Path | None, as_json: bool) -> None:
+    print(json.dumps(shown, ensure_ascii=False) if as_json else picture.to_terminal())
+    if out is not None:
+        picture.save(out)
+        tell(f"Wrote {out}")
+
+
+def _show_summary(folder: Path, network: Any, as_json: bool) -> None:
+    from harken.inspection.summary import summarise
+
+    found = summarise(network)
+    if as_json:
+        print(json.dumps({"model": str(folder), **found.to_dict()}, ensure_ascii=False))
+        return
+    rows = [(name, f"{count:,}", f"{100 * count / found.total:.1f} %") for name, count in found.parts.items()]
+    print_table(("part", "parameters", "share"), [*rows, ("all", f"{found.total:,}", "")])
+    if not found.cells:
+        tell(f"No recurrent layers. To look inside: harken attention {folder} 'a sentence' --layers")
+        return
+    headings = ("recurrent layer", "cell", "input", "units", "largest singular value of U", "gate by gate")
+    print_table(
+        headings,
+        [
+            (
+                cell.name,
+                cell.cell,
+                str(cell.input_size),
+                str(cell.hidden_size),
+                f"{cell.largest:.3f}",
+                ", ".join(f"{name} {value:.2f}" for name, value in list(cell.weights.items())[1:]),
+            )
+            for cell in found.cells
+        ],
+    )
+    tell(f"Next: harken inspect {folder} --gradients, or harken inspect {folder} --gates 'a sentence'")

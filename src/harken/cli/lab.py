@@ -1,0 +1,137 @@
+"""`harken lab`: claims about sequence models, measured here and now."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harken.cli.options import AsJson
+from harken.cli.printing import print_table, tell
+
+if TYPE_CHECKING:
+    from harken.lab.experiment import Progress
+    from harken.lab.report import Report
+
+EVERY = 15.0  # seconds between lines of progress where stderr is no terminal
+
+
+def lab(
+    name: Annotated[str, typer.Argument(help="An experiment or its claim (C1), `list`, or `all`.")] = "list",
+    out: Annotated[Path, typer.Option(help="Folder for NAME.json and NAME.svg.")] = Path("runs/lab"),
+    seed: Annotated[int, typer.Option(min=0, help="Another seed, another sample.")] = 1,
+    png: Annotated[bool, typer.Option("--png", help="Also write NAME.png.")] = False,
+    html: Annotated[bool, typer.Option("--html", help="Also write NAME.html; of all: lab.html.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: shows the way, proves nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a claim about sequence models on data made here: a table, a verdict and a picture, in minutes."""
+    if name == "list":
+        _list(as_json)
+        return
+    from harken.lab.experiment import Settings
+    from harken.lab.registry import experiment_names, find_experiment
+    from harken.lab.report import run_experiment
+
+    names = experiment_names() if name == "all" else [find_experiment(name).name]
+    reports: list[Report] = []
+    failed: list[str] = []
+    try:
+        for one in names:
+            experiment = find_experiment(one)
+            with _progress(f"{experiment.claim} {one}") as progress:
+                try:
+                    report = run_experiment(experiment, Settings(seed, quick), progress)
+                except Exception:
+                    if name != "all":
+                        raise
+                    traceback.print_exc()  # the others still have their say
+                    failed.append(one)
+                    continue
+            written = report.write(out, png, html)
+            reports.append(report)
+            if not as_json:
+                _show(report)
+            tell(f"Wrote {', '.join(map(str, written))}")
+    except KeyboardInterrupt:
+        done = ", ".join(report.experiment.name for report in reports)
+        raise KeyboardInterrupt(f"finished before and kept in {out}: {done}" if done else "nothing was kept") from None
+    if html and name == "all" and reports:
+        from harken.inspection.checks import write_aside
+        from harken.lab.page import draw_page
+
+        write_aside(out / "lab.html", draw_page(reports).encode())
+        tell(f"Wrote {out / 'lab.html'}")
+    if as_json:
+        found = [report.to_dict() for report in reports]
+        print(json.dumps(found if name == "all" else found[0], ensure_ascii=False))
+    elif name == "all":
+        _summarise(reports, failed)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _list(as_json: bool) -> None:
+    from harken.lab.registry import experiment_names, find_experiment
+
+    experiments = [find_experiment(name) for name in experiment_names()]
+    if as_json:
+        keys = ("name", "claim", "statement", "shows")
+        print(json.dumps([{key: getattr(one, key) for key in keys} for one in experiments], ensure_ascii=False))
+        return
+    print_table(("name", "claim", "what it shows"), [(one.name, one.claim, one.shows) for one in experiments])
+
+
+def _show(report: Report) -> None:
+    from harken.lab.plot import plot
+    from harken.lab.report import cell_text
+
+    found = report.findings
+    print(f"{report.experiment.claim}: {report.experiment.statement}\n")
+    rows = [[cell_text(cell) for cell in row] for row in found.rows]
+    print_table(found.columns, rows if sys.stdout.isatty() else [found.columns, *rows])
+    if sys.stdout.isatty():
+        print(plot(found.figure, shutil.get_terminal_size().columns))
+    mark = "  (quick: too small to prove anything)" if report.settings.quick else ""
+    print(f"\n{report.verdict}{mark}\n")
+
+
+def _summarise(reports: list[Report], failed: list[str]) -> None:
+    rows = [
+        (one.experiment.claim, one.experiment.name, one.findings.answer, f"{one.seconds:.0f} s", one.findings.verdict)
+        for one in reports
+    ]
+    rows += [("", name, "failed", "", "see the traceback above") for name in failed]
+    print_table(("claim", "name", "", "time", "because"), rows)
+
+
+@contextmanager
+def _progress(what: str) -> Iterator[Progress]:
+    """A bar on stderr where a person looks, a line now and then where not."""
+    if not sys.stderr.isatty():
+        last = time.monotonic()
+
+        def line(done: float, say: str) -> None:
+            nonlocal last
+            if time.monotonic() - last >= EVERY:
+                last = time.monotonic()
+                tell(f"{what}  {done:4.0%}  {say}")
+
+        yield line
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    parts = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (*parts, TextColumn("{task.fields[say]}", markup=False))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=1.0, say="")
+        yield lambda done, say: bar.update(task, completed=done, say=say)

@@ -1,0 +1,228 @@
+"""How far gradients travel: |dL/dh_t|, |dL/dC_t| and the gradient at every gate, for every step of every layer.
+
+E14: the gradient at step t is the loss's, times one factor dh/dh for each step in between. `gradient_flow` shows the
+result step by step, the factors (`harken.inspection.jacobian`), the weights behind them (`harken.inspection.spectra`),
+and says what it makes of it (`harken.inspection.verdict`). The model is left as it was: no `.grad` is touched.
+
+distance      steps between t and the last step, in its direction, that the loss depends on
+|dL/dh_t|     Euclidean norm over the units, one number for each row and step; curves are the mean over rows
+
+>>> import harken.nn
+>>> layer = harken.nn.RNN(2, 16)  # an orthogonal matrix: nothing is lost but by tanh
+>>> flow = gradient_flow(layer, 0.01 * torch.randn(3, 40, 2))
+>>> flow.kind, [round(value, 3) for value in flow[0].weights.values()]
+('healthy', [1.0])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from harken.errors import UserError
+from harken.inspection.jacobian import Jacobians, jacobians
+from harken.inspection.running import Loss, looks_everywhere, opened, run
+from harken.inspection.spectra import recurrent_norms
+from harken.inspection.tracing import Seen, still, tracing, with_harken_layers
+from harken.inspection.verdict import KINDS, Verdict, judge
+
+if TYPE_CHECKING:
+    from harken.inspection.flow_picture import FlowPicture
+
+
+@dataclass(frozen=True)
+class LayerFlow:
+    """The gradients of one layer in one direction."""
+
+    name: str  # `encoder.0 layer 1 →`
+    cell: str  # LSTM, GRU or RNN
+    gradients: dict[str, np.ndarray]  # hidden, cell, forget ... -> (B, T) norms, NaN where the loss does not reach
+    reverse: bool
+    weights: dict[str, float]  # largest singular value of each recurrent matrix, as a whole and gate by gate
+    jacobians: Jacobians | None
+    direct: bool = False  # an encoder whose every step the decoder attends to
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What there are gradients of: states first, then gates."""
+        states = ("hidden", "cell")
+        return tuple(
+            sorted(self.gradients, key=lambda word: (word not in states, states.index(word) if word in states else 0))
+        )
+
+    @property
+    def carrier(self) -> str:
+        """The part of the state that is there to carry things over many steps: C of an LSTM, else h."""
+        return "cell" if "cell" in self.gradients else "hidden"
+
+    def curve(self, word: str = "hidden") -> np.ndarray:
+        """(distances,): the mean norm over the rows that are that long, nearest to the loss first.
+
+        Raises:
+            UserError: a cell that has no such gate or state.
+        """
+        if word not in self.gradients:
+            raise UserError(f"{self.name} ({self.cell}) has no {word!r}; it has {', '.join(self.words)}")
+        norms = self.gradients[word]  # (B, T)
+        there = ~np.isnan(norms)
+        met = np.full(norms.shape, np.nan)  # rows end at different steps: moved so that all ends meet at distance 0
+        for row, (values, known) in enumerate(zip(norms, there, strict=True)):
+            met[row, : known.sum()] = values[known] if self.reverse else values[known][::-1]
+        return np.nanmean(met[:, : there.sum(1).max(initial=0)], axis=0)
+
+    def judge(self, word: str | None = None) -> Verdict:
+        """What becomes of the gradient at h, C or a gate on its way back."""
+        return judge(self.curve(word or self.carrier), self.direct)
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on the carrier."""
+        return self.judge()
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        found = self.jacobians
+        return {
+            "name": self.name,
+            "cell": self.cell,
+            "verdict": {"of": self.carrier, **self.verdict.to_dict()},
+            "weights": self.weights,
+            "jacobian": None
+            if found is None
+            else {
+                "steps": found.steps.tolist(),
+                "largest": {word: values.tolist() for word, values in found.largest.items()},
+                "growth": found.growth,
+                "span": found.span,
+            },
+            "gradient_by_distance": {word: self.curve(word).tolist() for word in self.words},
+        }
+
+
+@dataclass(frozen=True)
+class GradientFlow:
+    """All recurrent layers of a model; `flow[0]`, `flow["decoder"]`, or one after the other."""
+
+    layers: list[LayerFlow]
+    loss: float
+    looked_from: str  # "last", "all", or the name of the function
+
+    def __getitem__(self, which: int | str) -> LayerFlow:
+        if isinstance(which, int):
+            return self.layers[which]
+        named = {layer.name: layer for layer in self.layers}
+        if which not in named:
+            raise KeyError(f"there is no layer {which!r}; there are {', '.join(named)}")
+        return named[which]
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __iter__(self) -> Iterator[LayerFlow]:
+        return iter(self.layers)
+
+    @property
+    def worst(self) -> LayerFlow:
+        """The layer with most to worry about; the lowest of several."""
+        return max(self.layers, key=lambda layer: KINDS.index(layer.verdict.kind))
+
+    @property
+    def kind(self) -> str:
+        """vanishing, exploding, healthy or unclear, of the worst layer."""
+        return self.worst.verdict.kind
+
+    @property
+    def verdict(self) -> str:
+        """One sentence with the numbers behind it."""
+        return f"{self.worst.name}: {self.worst.verdict.sentence}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        layers = [layer.to_dict() for layer in self.layers]
+        return {
+            "kind": self.kind,
+            "verdict": self.verdict,
+            "loss": self.loss,
+            "from": self.looked_from,
+            "layers": layers,
+        }
+
+    def picture(self, name: str = "", compare: Mapping[str, GradientFlow] | None = None) -> FlowPicture:
+        """Gradient against distance, other models side by side with this one."""
+        from harken.inspection.flow_picture import FlowPicture
+
+        return FlowPicture({name: self, **(compare or {})})
+
+    def __str__(self) -> str:
+        return str(self.picture())
+
+    def _repr_html_(self) -> str:
+        return self.picture()._repr_html_()
+
+
+def gradient_flow(
+    model: Any, batch: Any, *, loss: Loss | None = None, lengths: Tensor | None = None, sampled: int = 8
+) -> GradientFlow:
+    """Run a model on a batch, go back from its loss, and keep what every recurrent step receives.
+
+    Args:
+        model: a recurrent layer, a module that contains some (harken's or torch's), or a translator.
+        batch: what the model is called with: values (B, T, I), a tuple, a dict; pairs of sentences for a translator.
+        loss: "last" (where nothing is said), "all", or a function of what the model returns: see
+            `harken.inspection.running`.
+        lengths: (B,) steps of each row, handed on to the model.
+        sampled: steps at which Jacobians are made; 0 for none.
+
+    Raises:
+        UserError: a model without recurrent layers, or a loss that does not depend on them.
+    """
+    network, batch = opened(model, batch)
+    network = with_harken_layers(network)
+    with still(network), tracing(network) as seen:
+        found = run(network, batch, loss, lengths)
+    if not seen:
+        raise UserError(
+            f"{type(network).__name__} has no recurrent layer (harken.nn.RNN, LSTM or GRU, or torch's), so there is no "
+            "gradient through time to look at; to see what attention looks at, use harken attention"
+        )
+    tensors = [tensor for one in seen for steps in one.trace.steps.values() for tensor in steps]
+    if not found.requires_grad:
+        raise UserError("the loss does not depend on any weight, so there are no gradients; give another loss=")
+    gradients = iter(torch.autograd.grad(found, tensors, allow_unused=True))
+    attended = looks_everywhere(network, batch)
+    layers = [_layer(one, gradients, sampled, attended and one.module.startswith("encoder")) for one in seen]
+    name = loss if isinstance(loss, str) else getattr(loss, "__name__", "a function") if loss else "last"
+    return GradientFlow(layers, found.item(), name)
+
+
+def _layer(seen: Seen, gradients: Iterator[Tensor | None], sampled: int, direct: bool) -> LayerFlow:
+    trace, norms = seen.trace, {}
+    reverse = bool(trace.recurrence and trace.recurrence.reverse)
+    for word, steps in trace.steps.items():
+        made = [torch.zeros_like(step) if (back := next(gradients)) is None else back for step in steps]
+        packed = torch.cat(made).double().norm(dim=-1, keepdim=True).nan_to_num(torch.inf, torch.inf)  # (N, 1)
+        norms[word] = trace.layout.unpack(packed)[..., 0].cpu().numpy()  # (B, T)
+    there = trace.layout.unpack(torch.ones_like(packed))[..., 0].cpu().numpy() > 0
+    there &= _up_to_the_last(np.any([values != 0 for values in norms.values()], axis=0), reverse)
+    cell = None if trace.recurrence is None else trace.recurrence.cell
+    return LayerFlow(
+        seen.name,
+        type(cell).__name__.removesuffix("Cell") if cell is not None else "recurrent",
+        {word: np.where(there, values, np.nan) for word, values in norms.items()},
+        reverse,
+        {} if cell is None else recurrent_norms(cell),
+        jacobians(trace, sampled) if sampled else None,
+        direct,
+    )
+
+
+def _up_to_the_last(reached: np.ndarray, reverse: bool) -> np.ndarray:
+    """(B, T): whether this step or one that is read later is reached."""
+    if reverse:
+        return np.maximum.accumulate(reached, axis=1)
+    return np.maximum.accumulate(reached[:, ::-1], axis=1)[:, ::-1]

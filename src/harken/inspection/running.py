@@ -1,0 +1,113 @@
+"""How any model is run on any batch, down to one number: the loss whose gradients are looked at.
+
+a recurrent layer      batch: values (B, T, I), or a tuple of what it is called with, or a dict of names to values
+any other module       the same
+a translation network  batch: `harken.data.rows.ParallelBatch`
+a `Translator`         batch: pairs of sentences
+
+loss="last"    of a layer: |h|^2 of its last state, each direction's own last; of a module that gives (B, T, D): |y|^2
+               of the last step; of a translator: the cross-entropy of each row's last token. Every step then is a
+               clear distance away from the loss.
+loss="all"     of a translator: the cross-entropy of all tokens, as in training; of others: |y|^2 of all outputs.
+loss=f         f(what the model returned) -> one number.
+
+Losses are summed over rows, so that a row's gradients do not depend on its neighbours.
+
+>>> from harken.nn import RNN
+>>> layer = RNN(2, 3)
+>>> output, state = layer(torch.ones(1, 4, 2))
+>>> bool(run(layer, torch.ones(1, 4, 2)) == (state**2).sum())
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from harken.errors import UserError
+from harken.nn.stack import Stack
+
+Loss = str | Callable[[Any], Tensor]
+
+
+def opened(model: Any, batch: Any) -> tuple[nn.Module, Any]:
+    """A translator's network and its batch of ids; anything else as it is.
+
+    Raises:
+        UserError: what was given is no model.
+    """
+    if isinstance(model, nn.Module):
+        return model, batch
+    if isinstance(getattr(model, "model", None), nn.Module) and hasattr(model, "batch"):
+        return model.model, model.batch(batch) if isinstance(batch, list | tuple) else batch
+    raise UserError(f"a {type(model).__name__} cannot be looked into; give a torch module or a harken translator")
+
+
+def run(model: nn.Module, batch: Any, loss: Loss | None = None, lengths: Tensor | None = None) -> Tensor:
+    """The loss of a batch, a tensor without dimensions.
+
+    Raises:
+        UserError: a loss that does not fit what the model returned.
+    """
+    if isinstance(loss, str) and loss not in ("last", "all"):
+        raise UserError(f'loss is {loss!r}; it may be "last", "all", or a function of what the model returns')
+    if hasattr(batch, "target_input") and hasattr(model, "logits"):
+        return _translation_loss(model, batch, loss or "last")
+    result = model(*_arguments(batch), **_options(batch, lengths))
+    if callable(loss):
+        found = loss(result)
+    else:
+        found = _squares(model, result, loss or "last", lengths)
+    if not isinstance(found, Tensor) or found.numel() != 1:
+        shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        raise UserError(f"the loss has shape {shape}, but gradients need one number: sum it")
+    return found.reshape(())
+
+
+def looks_everywhere(model: Any, batch: Any) -> bool:
+    """Whether a translator's decoder attends, so that the loss reaches every step of the encoder directly."""
+    if not (hasattr(batch, "target_input") and hasattr(model, "attention")):
+        return False
+    with torch.no_grad():
+        batch = batch.to(next(model.parameters()).device)
+        return model.attention(batch.source, batch.source_lengths, batch.target_input) is not None
+
+
+def _arguments(batch: Any) -> tuple[Any, ...]:
+    return () if isinstance(batch, dict) else tuple(batch) if isinstance(batch, list | tuple) else (batch,)
+
+
+def _options(batch: Any, lengths: Tensor | None) -> dict[str, Any]:
+    named = dict(batch) if isinstance(batch, dict) else {}
+    return named if lengths is None else {**named, "lengths": lengths}
+
+
+def _squares(model: nn.Module, result: Any, loss: str, lengths: Tensor | None) -> Tensor:
+    if isinstance(model, Stack) and loss == "last":
+        state = result[1][0] if isinstance(result[1], tuple) else result[1]  # h (layers x directions, B, H)
+        return state[-model.directions :].square().sum()
+    output = result[0] if isinstance(result, tuple) else result
+    if not isinstance(output, Tensor) or not output.is_floating_point():
+        raise UserError(f"the model returned a {type(output).__name__}; say with loss= which number to look back from")
+    if loss == "last" and output.dim() == 3:  # (B, T, D)
+        rows = torch.arange(output.shape[0], device=output.device)
+        output = output[:, -1] if lengths is None else output[rows, lengths.to(output.device) - 1]
+    return output if output.dim() == 0 else output.square().sum()
+
+
+def _translation_loss(model: Any, batch: Any, loss: Loss) -> Tensor:
+    device = next(model.parameters()).device
+    batch = batch.to(device)
+    hidden = model(batch.source, batch.source_lengths, batch.target_input)  # (B, T, D)
+    if callable(loss):
+        return loss(hidden).reshape(())
+    wanted, last = batch.target_output, batch.target_lengths - 1
+    if loss == "last":
+        rows = torch.arange(len(last), device=device)
+        return F.cross_entropy(model.logits(hidden[rows, last]), wanted[rows, last], reduction="sum")
+    return F.cross_entropy(model.logits(hidden).flatten(0, 1), wanted.flatten(), ignore_index=0, reduction="sum")

@@ -1,0 +1,73 @@
+"""A model in a few numbers: its parts, its recurrent layers, and the largest singular value of what they multiply with.
+
+>>> import harken.nn
+>>> model = nn.Sequential(nn.Embedding(9, 3), harken.nn.GRU(3, 4))
+>>> found = summarise(model)
+>>> found.parts, found.total, [cell.name for cell in found.cells]
+({'0': 27, '1': 108}, 135, ['1.cells.0'])
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from torch import nn
+
+from harken.inspection.spectra import recurrent_norms
+from harken.nn.cell import Cell
+
+
+@dataclass(frozen=True)
+class CellSummary:
+    """One recurrent cell."""
+
+    name: str  # its path in the model
+    cell: str  # LSTM, GRU or RNN
+    input_size: int
+    hidden_size: int
+    parameters: int
+    weights: dict[str, float]  # largest singular values: the recurrent weights as a whole, and gate by gate
+
+    @property
+    def largest(self) -> float:
+        """Of the recurrent weights as a whole."""
+        return next(iter(self.weights.values()))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What `harken inspect MODEL` shows."""
+
+    parts: dict[str, int]  # parameters by part; shared ones are counted where they come first
+    cells: list[CellSummary]
+
+    @property
+    def total(self) -> int:
+        """All parameters."""
+        return sum(self.parts.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"parameters": self.total, "parts": self.parts, "recurrent": [asdict(cell) for cell in self.cells]}
+
+
+def summarise(model: nn.Module) -> Summary:
+    """Count a model's parameters and measure its recurrent weights."""
+    parts: dict[str, int] = {}
+    for name, parameter in model.named_parameters():  # names each shared one once
+        part = name.split(".")[0]
+        parts[part] = parts.get(part, 0) + parameter.numel()
+    cells = [
+        CellSummary(
+            name,
+            type(cell).__name__.removesuffix("Cell"),
+            cell.input_size,
+            cell.hidden_size,
+            sum(parameter.numel() for parameter in cell.parameters()),
+            recurrent_norms(cell),
+        )
+        for name, cell in model.named_modules()
+        if isinstance(cell, Cell)
+    ]
+    return Summary(parts, cells)

@@ -1,0 +1,96 @@
+"""Vanishing, exploding or healthy: a straight line through log |dL/dh_t| against the distance to the loss.
+
+The line's slope s gives what one step back does to the gradient, factor = exp(s), and what is left of it at the far end
+of the batch, share = exp(s x the longest distance).
+
+vanishing     share < 1/20      less than a twentieth arrives at the far end
+exploding     share > 20, or a gradient that is no number
+healthy       in between
+unclear       fewer than 4 distances: too short to say
+direct        the loss looks at every step past the recurrence, as attention does: distance says nothing about E14
+
+Half-life is the number of steps in which the gradient halves (or, exploding, doubles): log 2 / |s|.
+After Pascanu et al. (2013), "On the difficulty of training recurrent neural networks".
+
+>>> judge(0.9 ** np.arange(50)).sentence
+'vanishing: × 0.900 a step, halved every 6.58 steps; 0.57 % arrives after 49 steps'
+>>> judge(1.1 ** np.arange(50)).kind, judge(np.ones(50)).kind
+('exploding', 'healthy')
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+VANISHED = 1 / 20  # share of the gradient at the far end below which it has vanished
+EXPLODED = 20.0  # and above which it has exploded
+FEWEST = 4  # distances to fit a line through
+KINDS = ("unclear", "direct", "healthy", "vanishing", "exploding")  # ever more to worry about
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a gradient does on its way back, with the numbers behind it."""
+
+    kind: str  # one of KINDS
+    factor: float  # what one step back multiplies the gradient with
+    share: float  # what is left at the longest distance, by the line
+    ratio: float  # the same as measured: far end / near end
+    half_life: float  # steps until it is halved or doubled; inf where it stays
+    distance: int  # the longest there was
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in words."""
+        if self.kind == "unclear":
+            return f"unclear: {self.distance + 1} steps are too few to see a trend"
+        if not math.isfinite(self.factor):
+            return "exploding: the gradient is no number any more"
+        if self.kind == "direct":
+            return (
+                f"direct: attention takes the loss to every step, so distance says little (× {self.factor:.3f} a step)"
+            )
+        turn = "doubled" if self.factor > 1 else "halved"
+        pace = f", {turn} every {self.half_life:.3g} steps" if self.half_life < 10_000 else ""
+        return (
+            f"{self.kind}: × {self.factor:.3f} a step{pace}; {_share(self.share)} arrives after {self.distance} steps"
+        )
+
+    @property
+    def short(self) -> str:
+        """The same in few words, for legends."""
+        return f"{self.kind}, × {self.factor:.3f} a step" if math.isfinite(self.factor) else self.kind
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON; what is no finite number becomes None."""
+        return {key: _plain(value) for key, value in asdict(self).items()} | {"sentence": self.sentence}
+
+
+def judge(curve: np.ndarray, direct: bool = False) -> Verdict:
+    """The verdict on norms (distances,), nearest to the loss first; `direct` where the loss looks at every step."""
+    curve = np.asarray(curve, dtype=np.float64)
+    far = len(curve) - 1
+    if not np.isfinite(curve).all():
+        return Verdict("exploding", math.nan, math.inf, math.inf, 0.0, far)
+    if len(curve) < FEWEST or curve.max() == 0:
+        return Verdict("unclear", math.nan, math.nan, math.nan, math.nan, far)
+    smallest = np.nextafter(0, 1)  # a gradient that underflowed to 0 is as small as numbers get
+    slope = float(np.polyfit(np.arange(len(curve)), np.log(np.maximum(curve, smallest)), 1)[0])
+    share = math.exp(min(slope * far, 700.0))
+    kind = "vanishing" if share < VANISHED else "exploding" if share > EXPLODED else "healthy"
+    kind = "direct" if direct else kind
+    ratio = float(curve[-1] / curve[0]) if curve[0] else math.inf
+    half_life = math.log(2) / abs(slope) if slope else math.inf
+    return Verdict(kind, math.exp(min(slope, 700.0)), share, ratio, half_life, far)
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.2g} %" if share < 1 else f"{share:.3g} times as much"
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

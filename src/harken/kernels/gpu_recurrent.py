@@ -1,0 +1,144 @@
+"""A recurrent layer on a GPU as one operator, with its gradient: `torch.ops.harken.recurrent`.
+
+W x + b of all steps and directions goes in as one tensor (one product, made by torch); the launches are in
+`harken.kernels.gpu_recurrent_forward` and `..._backward`. They work in the dtype of W x + b, sums and C in float32;
+under autocast W x + b has autocast's dtype, and U is cast to it by `harken.nn.gpu_layer`. Under `torch.compile` the
+operator stays one node of the graph. Definition: `harken.nn.unroll.unroll_by_definition`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from harken.kernels.gpu_recurrent_gradient import weight_gradient
+from harken.kernels.gpu_recurrent_launch import CELLS, awaited, launch, plan_for, running_mask, wide, zoning
+from harken.kernels.gpu_recurrent_plan import SAVED, gate_rows
+
+
+@torch.library.custom_op("harken::recurrent", mutates_args=())
+def recurrent(
+    from_input: Tensor,
+    weight: Tensor,
+    hidden: Tensor | None,
+    cell: Tensor | None,
+    extra: Tensor | None,
+    keep: Tensor | None,
+    stay_hidden: Tensor | None,
+    stay_cell: Tensor | None,
+    lengths: Tensor,
+    kind: str,
+    zone: float,
+    save: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """y (T, B, D, H), last h and C (D, B, H); for the way back: what products saw, gates, and states before each step.
+
+    Args:
+        from_input: W x + b, (T, B, D, gates, H).
+        weight: U, (D, gates x H, H), of the same dtype.
+        hidden: the first h (D, B, H) and
+        cell: the first C, in float32; zeros where they are not given.
+        extra: diagonal peepholes (D, 2 or 3 x H), or the bias inside a GRU's reset (D, H).
+        keep: the mask of recurrent dropout (D, B, H).
+        stay_hidden: zoneout's masks of h and
+        stay_cell: of C, (T, B, D, H), 1 where a unit stays as it was; else `zone` is what stays of it.
+        lengths: (B,), int32.
+        kind: a key of `harken.kernels.gpu_recurrent_plan.GATES`.
+        zone: see above.
+        save: whether a gradient may be wanted.
+    """
+    from harken.kernels.gpu_recurrent_forward import forward_kernel
+
+    time, rows, directions, gates, units = from_input.shape
+    plan = plan_for(kind, from_input, backward=False)
+    running = running_mask(lengths, time)
+    shape = (time, rows, directions, units)
+    y = awaited(running, shape, from_input)
+    seen = y if keep is None else awaited(running, shape, from_input)
+    reset_seen = awaited(running, shape, from_input) if kind == "gru_before" else y.new_empty(0)
+    saved = y.new_empty((*shape[:3], SAVED[kind], units) if save else 0)
+    previous = wide(y, *shape) if save and gates > 1 else wide(y, 0)
+    hidden_last = y.new_empty(directions, rows, units)
+    cell_last = wide(y, directions, rows, units) if kind in CELLS else wide(y, 0)
+    first_seen = hidden if hidden is None or keep is None else hidden * keep
+    given = [from_input, weight, first_seen, hidden, cell, extra, keep, stay_hidden, stay_cell, lengths]
+    arguments = *(None if part is None else part.contiguous() for part in given), y, seen, reset_seen
+    zones = zoning(zone, stay_hidden)
+    options = {
+        "B": rows,
+        "H": units,
+        "zone": zone,
+        "EXTRA": extra is not None,
+        "STATE": hidden is not None,
+        "OPTIONS": (kind, gates, SAVED[kind], directions, keep is not None, zones, save, gate_rows(kind)),
+    }
+    made = (hidden_last, cell_last, saved, previous)
+    launch(forward_kernel, plan.programs(rows, units, directions), plan, (*arguments, *made), options)
+    return y, hidden_last, cell_last, y.new_empty(0) if keep is None else seen, reset_seen, saved, previous
+
+
+@recurrent.register_fake
+def _(
+    from_input: Tensor,
+    weight: Tensor,
+    hidden: Tensor | None,
+    cell: Tensor | None,
+    extra: Tensor | None,
+    keep: Tensor | None,
+    stay_hidden: Tensor | None,
+    stay_cell: Tensor | None,
+    lengths: Tensor,
+    kind: str,
+    zone: float,
+    save: bool,
+) -> tuple[Tensor, ...]:
+    time, rows, directions, gates, units = from_input.shape
+    shape = (time, rows, directions, units)
+    return (
+        from_input.new_empty(shape),
+        from_input.new_empty(directions, rows, units),
+        wide(from_input, directions, rows, units) if kind in CELLS else wide(from_input, 0),
+        from_input.new_empty(0 if keep is None else shape),
+        from_input.new_empty(shape if kind == "gru_before" else 0),
+        from_input.new_empty((*shape[:3], SAVED[kind], units) if save else 0),
+        wide(from_input, *shape) if save and gates > 1 else wide(from_input, 0),
+    )
+
+
+def _keep_for_backward(ctx: Any, inputs: tuple, output: tuple) -> None:
+    _, weight, hidden, _, extra, keep, stay_hidden, stay_cell, lengths, ctx.kind, ctx.zone, _ = inputs
+    y, _, cell_last, seen, reset_seen, saved, previous = output
+    masks = (keep, stay_hidden, stay_cell, lengths)
+    ctx.save_for_backward(weight, hidden, extra, *masks, y, seen, reset_seen, saved, previous, cell_last)
+    ctx.mark_non_differentiable(seen, reset_seen, saved, previous)
+
+
+def _backward(ctx: Any, d_y: Tensor, d_hidden_last: Tensor, d_cell_last: Tensor, *unused: Any) -> tuple[Any, ...]:
+    weight, hidden, extra, *masks, y, seen, reset_seen, saved, previous, cell_last = ctx.saved_tensors
+    (keep, *_, lengths), kind = masks, ctx.kind
+    _, need_weight, need_hidden, need_cell, need_extra, *_ = ctx.needs_input_grad
+    d_y = torch.zeros_like(y) if d_y is None else d_y
+    if d_hidden_last is None:
+        d_hidden_last = y.new_zeros(y.shape[2], y.shape[1], y.shape[3])
+    d_cell_last = torch.zeros_like(cell_last) if d_cell_last is None else d_cell_last
+    d_input, d_product, d_hidden, d_cell, d_extra = torch.ops.harken.recurrent_backward(
+        d_y, d_hidden_last, d_cell_last, weight, extra, *masks, saved, previous, kind, ctx.zone
+    )
+    d_weight = None
+    if need_weight:
+        first = hidden if hidden is None or keep is None else hidden * keep
+        states = y if keep is None else seen
+        d_weight = weight_gradient(kind, d_input, d_product, states, reset_seen, first, lengths).view_as(weight)
+    if not need_extra:
+        d_extra = None
+    elif kind == "gru":
+        d_extra = d_product.sum((0, 1), dtype=torch.float32).to(extra.dtype).view_as(extra)
+    else:
+        d_extra = (d_extra[:, 1:] if kind == "coupled" else d_extra).to(extra.dtype).reshape(extra.shape)
+    of_states = d_hidden if need_hidden else None, d_cell if need_cell else None
+    return d_input, d_weight, *of_states, d_extra, *(None for _ in range(7))
+
+
+recurrent.register_autograd(_backward, setup_context=_keep_for_backward)

@@ -1,0 +1,278 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs
+"""All steps of a recurrent layer in one launch on a GPU, both directions at once.
+
+A program has BH units of one direction and BB rows of the batch, and holds its slice of U on the chip for the whole
+sequence. Programs of the same direction and rows meet in `harken.kernels.gpu_recurrent_product`, once a step (a GRU
+with its reset before the product: twice). Step s of a row is time s, read backwards it is time length - 1 - s: every
+row starts at its own first step and ends at its own last one; after that it keeps its state.
+
+Shapes: W x + b (T, B, D, gates, H), U (D, gates, H, H), y (T, B, D, H), states (D, B, H), where D is directions. What
+is exchanged (y, or h * keep, and reset * h) was filled beforehand: the pattern where a row runs, 0 where it does not.
+Definition: `harken.nn.unroll.unroll_by_definition`.
+"""
+
+from __future__ import annotations
+
+from harken.kernels.gpu_recurrent_gates import lstm_forward, rnn_forward, sigmoid, tanh
+from harken.kernels.gpu_recurrent_product import awaited_product, exchanged, held_weights, product
+from harken.kernels.gpu_triton import tl, triton
+
+
+@triton.jit
+def zoned(old, new, stay, zone, place, mask, ZONE: tl.constexpr):
+    """Zoneout: 0 none, 1 by its mean, 2 by the masks that were drawn."""
+    if ZONE == 0:
+        return new
+    elif ZONE == 1:
+        return new + zone * (old - new)
+    else:
+        return tl.where(tl.load(stay + place, mask=mask, other=0) != 0, old, new)
+
+
+@triton.jit
+def places(step, row, length, direction, B, H: tl.constexpr, unit, D: tl.constexpr):
+    """Where (BB, BH) a step of each row lies in (T, B, D, H), and where (BB,) the row begins."""
+    time = tl.where(direction == 1, length - 1 - step, step) if D == 2 else step + tl.zeros_like(length)
+    time = tl.maximum(time, 0).to(tl.int64)
+    start = ((time * B + row) * D + direction) * H
+    return start[:, None] + unit[None, :], start
+
+
+@triton.jit
+def peepholes(extra, direction, unit, H: tl.constexpr, KIND: tl.constexpr, EXTRA: tl.constexpr):
+    """The weights (1, BH) through which i, f and o see the cell; 0 where they do not. GRU: the bias comes first."""
+    zero = (unit * 0).to(tl.float32)[None, :]
+    first, second, third = zero, zero, zero
+    if EXTRA:
+        if KIND == "gru":
+            first = tl.load(extra + direction * H + unit, mask=unit < H, other=0.0).to(tl.float32)[None, :]
+        elif KIND == "coupled":
+            own = extra + direction * 2 * H + unit
+            second = tl.load(own, mask=unit < H, other=0.0).to(tl.float32)[None, :]
+            third = tl.load(own + H, mask=unit < H, other=0.0).to(tl.float32)[None, :]
+        else:
+            own = extra + direction * 3 * H + unit
+            first = tl.load(own, mask=unit < H, other=0.0).to(tl.float32)[None, :]
+            second = tl.load(own + H, mask=unit < H, other=0.0).to(tl.float32)[None, :]
+            third = tl.load(own + 2 * H, mask=unit < H, other=0.0).to(tl.float32)[None, :]
+    return first, second, third
+
+
+@triton.jit
+def gates_of(source, start, unit, mask, H: tl.constexpr, GATES: tl.constexpr):
+    """Up to four gates (BB, BH) of (T, B, D, gates, H), as they lie there."""
+    place = source + (start * GATES)[:, None] + unit[None, :]
+    first = tl.load(place, mask=mask, other=0.0)
+    second, third, fourth = first, first, first
+    if GATES >= 2:
+        second = tl.load(place + H, mask=mask, other=0.0)
+    if GATES >= 3:
+        third = tl.load(place + 2 * H, mask=mask, other=0.0)
+    if GATES >= 4:
+        fourth = tl.load(place + 3 * H, mask=mask, other=0.0)
+    return first, second, third, fourth
+
+
+@triton.jit
+def keep_gates(target, start, unit, mask, H: tl.constexpr, first, second, third, fourth, GATES: tl.constexpr):
+    """The other way."""
+    place = target + (start * GATES)[:, None] + unit[None, :]
+    tl.store(place, first.to(target.dtype.element_ty), mask=mask)
+    if GATES >= 2:
+        tl.store(place + H, second.to(target.dtype.element_ty), mask=mask)
+    if GATES >= 3:
+        tl.store(place + 2 * H, third.to(target.dtype.element_ty), mask=mask)
+    if GATES >= 4:
+        tl.store(place + 3 * H, fourth.to(target.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def forward_step(
+    step,
+    hidden,
+    cell,
+    a,  # U h, gate by gate
+    b,
+    c,
+    d,
+    i,  # W x + b, gate by gate
+    j,
+    k,
+    o,
+    limit,
+    here,  # row, length, direction, unit, inside
+    held,
+    candidate_held,
+    kept,
+    peeps,
+    from_input,
+    stay_hidden,
+    stay_cell,
+    y,
+    seen,
+    reset_seen,
+    saved,
+    previous,
+    B,
+    H: tl.constexpr,
+    zone,
+    OPTIONS: tl.constexpr,
+    PLAN: tl.constexpr,
+):
+    """One step of this program's units and rows; W x + b of the next is on its way meanwhile."""
+    KIND: tl.constexpr = OPTIONS[0]
+    GATES: tl.constexpr = OPTIONS[1]
+    SAVED: tl.constexpr = OPTIONS[2]
+    D: tl.constexpr = OPTIONS[3]
+    KEEP: tl.constexpr = OPTIONS[4]
+    ZONE: tl.constexpr = OPTIONS[5]
+    SAVE: tl.constexpr = OPTIONS[6]
+    R: tl.constexpr = OPTIONS[7]
+    LSTM: tl.constexpr = KIND == "lstm" or KIND == "coupled"
+    row, length, direction, unit, inside = here
+    place, start = places(step, row, length, direction, B, H, unit, D)
+    now = inside & (step < length)[:, None]
+    runs_on = step + 1 < length
+    _, next_start = places(step + 1, row, length, direction, B, H, unit, D)
+    next_i, next_j, next_k, next_o = gates_of(from_input, next_start, unit, inside & runs_on[:, None], H, GATES)
+
+    old_hidden, old_cell = hidden, cell
+    first, second, third, fourth = hidden, hidden, hidden, hidden
+    if LSTM:
+        if KIND == "lstm":
+            first, second, third, fourth, cell, hidden = lstm_forward(
+                a + i, b + j, c + k, d + o, cell, peeps[0], peeps[1], peeps[2], KIND
+            )
+        else:
+            fourth, first, second, third, cell, hidden = lstm_forward(
+                a, a + i, b + j, c + k, cell, peeps[0], peeps[1], peeps[2], KIND
+            )
+        cell = zoned(old_cell, cell, stay_cell, zone, place, now, ZONE)
+    elif KIND == "gru":
+        first = sigmoid(a + i)
+        second = sigmoid(b + j)
+        fourth = c + peeps[0]
+        third = tanh(k + first * fourth)
+        hidden = third + second * (hidden - third)
+    elif KIND == "gru_before":
+        first = sigmoid(a + i)
+        second = sigmoid(b + j)
+        shown = first * hidden * kept if KEEP else first * hidden
+        tl.store(reset_seen + place, exchanged(shown, reset_seen), mask=now)
+        e, _, _, _, limit = awaited_product(
+            candidate_held, reset_seen, reset_seen, start, step < length, 0, H, limit, 1, False, 1, PLAN
+        )
+        third = tanh(k + e)
+        hidden = hidden + second * (third - hidden)
+    else:
+        hidden = rnn_forward(a + i, KIND)
+        first = hidden
+    hidden = zoned(old_hidden, hidden, stay_hidden, zone, place, now, ZONE)
+    hidden = tl.where(now, hidden, old_hidden)
+    cell = tl.where(now, cell, old_cell)
+    if KEEP:
+        tl.store(seen + place, exchanged(hidden * kept, seen), mask=now)
+    tl.store(y + place, exchanged(hidden, y), mask=now)
+    if SAVE:
+        keep_gates(saved, start, unit, now, H, first, second, third, fourth, SAVED)
+        if LSTM:
+            tl.store(previous + place, old_cell, mask=now)
+        elif GATES == 3:
+            tl.store(previous + place, old_hidden, mask=now)
+    a, b, c, d, limit = awaited_product(held, seen, seen, start, runs_on, 0, H, limit, 1, False, R, PLAN)
+    return hidden, cell, a, b, c, d, next_i, next_j, next_k, next_o, limit
+
+
+@triton.jit
+def forward_kernel(
+    from_input,
+    weight,
+    first_seen,  # (D, B, H): what the products of the first step see
+    hidden_first,
+    cell_first,
+    extra,  # peepholes (D, 2 or 3, H), or the second bias of a GRU's candidate (D, H)
+    keep,  # recurrent dropout (D, B, H)
+    stay_hidden,  # zoneout (T, B, D, H)
+    stay_cell,
+    lengths,
+    y,
+    seen,  # y, or h * keep
+    reset_seen,
+    hidden_last,
+    cell_last,
+    saved,  # (T, B, D, saved gates, H)
+    previous,  # (T, B, D, H): the C, or the h of a GRU, that a step began with
+    fine,
+    B,
+    H: tl.constexpr,
+    zone,
+    limit,
+    EXTRA: tl.constexpr,
+    STATE: tl.constexpr,
+    OPTIONS: tl.constexpr,  # kind, gates, saved gates, D, keep, zone, save, gate rows
+    PLAN: tl.constexpr,
+):
+    KIND: tl.constexpr = OPTIONS[0]
+    GATES: tl.constexpr = OPTIONS[1]
+    D: tl.constexpr = OPTIONS[3]
+    KEEP: tl.constexpr = OPTIONS[4]
+    R: tl.constexpr = OPTIONS[7]
+    BH: tl.constexpr = PLAN[0]
+    BB: tl.constexpr = PLAN[1]
+    IN_REGISTERS: tl.constexpr = PLAN[7]
+    LSTM: tl.constexpr = KIND == "lstm" or KIND == "coupled"
+    blocks = tl.cdiv(H, BH)
+    first_unit = tl.program_id(0) % blocks * BH
+    direction = tl.program_id(0) // blocks % D
+    row = tl.program_id(0) // blocks // D * BB + tl.arange(0, BB)
+    unit = first_unit + tl.arange(0, BH)
+    inside = (row < B)[:, None] & (unit < H)[None, :]
+    length = tl.load(lengths + row, mask=row < B, other=0)
+    steps = tl.max(length, 0)
+    of_state = ((direction * B + row) * H)[:, None] + unit[None, :]  # (BB, BH)
+
+    weight += direction.to(tl.int64) * GATES * H * H
+    EXCHANGED: tl.constexpr = 2 if KIND == "gru_before" else GATES
+    held = held_weights(weight, first_unit, H * H, H, 1, H, EXCHANGED, R, PLAN)
+    candidate_held = held
+    if KIND == "gru_before":
+        candidate_held = held_weights(weight + 2 * H * H, first_unit, H * H, H, 1, H, 1, 1, PLAN)
+
+    hidden = tl.zeros((BB, BH), tl.float32)
+    cell = tl.zeros((BB, BH), tl.float32)
+    a, b, c, d = hidden, hidden, hidden, hidden
+    if STATE:
+        hidden = tl.load(hidden_first + of_state, mask=inside, other=0.0).to(tl.float32)
+        if LSTM:
+            cell = tl.load(cell_first + of_state, mask=inside, other=0.0).to(tl.float32)
+        start = (direction * B + row).to(tl.int64) * H
+        a, b, c, d = product(held, first_seen, start, row < B, H, R, PLAN)
+    kept = tl.zeros((BB, BH), tl.float32)
+    if KEEP:
+        kept = tl.load(keep + of_state, mask=inside, other=0.0).to(tl.float32)
+    peeps = peepholes(extra, direction, unit, H, KIND, EXTRA)
+
+    here = (row, length, direction, unit, inside)
+    _, start = places(0, row, length, direction, B, H, unit, D)
+    i, j, k, o = gates_of(from_input, start, unit, inside & (length > 0)[:, None], H, GATES)
+    # the compiler keeps what a `while` uses in registers, what a `for` uses in shared memory
+    if IN_REGISTERS:
+        step = 0
+        while step < steps:
+            hidden, cell, a, b, c, d, i, j, k, o, limit = forward_step(
+                step, hidden, cell, a, b, c, d, i, j, k, o, limit, here, held, candidate_held, kept, peeps,
+                from_input, stay_hidden, stay_cell, y, seen, reset_seen, saved, previous, B, H, zone, OPTIONS, PLAN,
+            )  # fmt: skip
+            step += 1
+    else:
+        for step in range(steps):
+            hidden, cell, a, b, c, d, i, j, k, o, limit = forward_step(
+                step, hidden, cell, a, b, c, d, i, j, k, o, limit, here, held, candidate_held, kept, peeps,
+                from_input, stay_hidden, stay_cell, y, seen, reset_seen, saved, previous, B, H, zone, OPTIONS, PLAN,
+            )  # fmt: skip
+
+    tl.store(hidden_last + of_state, hidden.to(hidden_last.dtype.element_ty), mask=inside)
+    if LSTM:
+        tl.store(cell_last + of_state, cell, mask=inside)
+    if limit == 1:
+        tl.store(fine, 0)

@@ -1,0 +1,125 @@
+"""The gradient of a recurrent layer on a GPU as one operator, `torch.ops.harken.recurrent_backward`, and that of U.
+
+dU = sum over t of dG_t^T h_(t - 1)      time is the first axis: all of dG but its first step, all of h but its last
+
+It has no derivative of its own: the definition in `harken.nn` has.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from harken.kernels.gpu_recurrent_launch import CELLS, awaited, launch, plan_for, running_mask, wide, zoning
+from harken.kernels.gpu_recurrent_plan import GATES, SAVED
+
+
+@torch.library.custom_op("harken::recurrent_backward", mutates_args=())
+def recurrent_backward(
+    d_y: Tensor,
+    d_hidden_last: Tensor,
+    d_cell_last: Tensor,
+    weight: Tensor,
+    extra: Tensor | None,
+    keep: Tensor | None,
+    stay_hidden: Tensor | None,
+    stay_cell: Tensor | None,
+    lengths: Tensor,
+    saved: Tensor,
+    previous: Tensor,
+    kind: str,
+    zone: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of W x + b, of a GRU's U h of the candidate, of the first h and C, of the peepholes."""
+    from harken.kernels.gpu_recurrent_backward import backward_kernel
+
+    time, rows, directions, units = d_y.shape
+    gates, has_cell, peeps = GATES[kind], kind in CELLS, extra is not None and kind in CELLS
+    plan = plan_for(kind, saved, backward=True)
+    running = running_mask(lengths, time)
+    d_input = awaited(running, (time, rows, directions, gates, units), saved)
+    d_product = awaited(running, (time, rows, directions, units), saved) if kind == "gru" else saved.new_empty(0)
+    d_hidden = saved.new_empty(directions, rows, units)
+    d_cell = wide(saved, directions, rows, units) if has_cell else wide(saved, 0)
+    d_extra = wide(saved, -(-rows // plan.rows), directions, 3, units) if peeps else wide(saved, 0)
+    given = [d_y, d_hidden_last, d_cell_last, weight, extra, keep, stay_hidden, stay_cell, lengths, saved, previous]
+    arguments = *(None if part is None else part.contiguous() for part in given), d_input, d_product, d_hidden, d_cell
+    options = {
+        "B": rows,
+        "H": units,
+        "zone": zone,
+        "EXTRA": extra is not None,
+        "OPTIONS": (kind, gates, SAVED[kind], directions, keep is not None, zoning(zone, stay_hidden), peeps),
+    }
+    launch(backward_kernel, plan.programs(rows, units, directions), plan, (*arguments, d_extra), options)
+    return d_input, d_product, d_hidden, d_cell, d_extra.sum(0) if peeps else d_extra
+
+
+@recurrent_backward.register_fake
+def _(
+    d_y: Tensor,
+    d_hidden_last: Tensor,
+    d_cell_last: Tensor,
+    weight: Tensor,
+    extra: Tensor | None,
+    keep: Tensor | None,
+    stay_hidden: Tensor | None,
+    stay_cell: Tensor | None,
+    lengths: Tensor,
+    saved: Tensor,
+    previous: Tensor,
+    kind: str,
+    zone: float,
+) -> tuple[Tensor, ...]:
+    time, rows, directions, units = d_y.shape
+    has_cell = kind in CELLS
+    return (
+        saved.new_empty(time, rows, directions, GATES[kind], units),
+        saved.new_empty(d_y.shape if kind == "gru" else 0),
+        saved.new_empty(directions, rows, units),
+        wide(saved, directions, rows, units) if has_cell else wide(saved, 0),
+        wide(saved, directions, 3, units) if extra is not None and has_cell else wide(saved, 0),
+    )
+
+
+def weight_gradient(
+    kind: str,
+    d_input: Tensor,
+    d_product: Tensor,
+    seen: Tensor,
+    reset_seen: Tensor,
+    first: Tensor | None,
+    lengths: Tensor,
+) -> Tensor:
+    """dU (D, gates x H, H), one product a direction (GRU: and one for its candidate, which saw something else)."""
+    time, rows, directions, gates, units = d_input.shape
+    steps = d_input.view(time * rows, directions, gates * units)
+    states = seen.view(time * rows, directions, units)
+    each = []
+    for way in range(directions):
+        here = steps[:, way]
+        parts = [here]
+        if kind == "gru":
+            parts = [here[:, : 2 * units], d_product.view(time * rows, directions, units)[:, way]]
+        elif kind == "gru_before":
+            parts = [here[:, : 2 * units]]
+        begin = None if first is None else first[way]
+        made = [_over_steps(part, states[:, way], rows, way == 1, begin, lengths) for part in parts]
+        if kind == "gru_before":
+            made.append(here[:, 2 * units :].t() @ reset_seen.view(time * rows, directions, units)[:, way])
+        each.append(torch.cat(made) if len(made) > 1 else made[0])
+    return torch.stack(each)
+
+
+def _over_steps(
+    gradient: Tensor, states: Tensor, rows: int, reverse: bool, first: Tensor | None, lengths: Tensor
+) -> Tensor:
+    """Sum over all steps of dG^T times what the step saw; gradient (T x B, n), states (T x B, H), first (B, H)."""
+    if reverse:  # a row's first step is its last time; what lies behind it in `states` is 0
+        total = gradient[:-rows].t() @ states[rows:]
+        if first is not None:
+            place = (lengths - 1).clamp(min=0) * rows + torch.arange(rows, device=lengths.device)
+            total = torch.addmm(total, gradient[place].t(), first)  # a row of no steps has gradients of 0
+        return total
+    total = gradient[rows:].t() @ states[:-rows]
+    return total if first is None else torch.addmm(total, gradient[:rows].t(), first)

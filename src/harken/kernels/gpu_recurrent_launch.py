@@ -1,0 +1,70 @@
+"""What both launches of a recurrent layer need: a plan, buffers to exchange data in, and the launch itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from harken.kernels.gpu_recurrent_choice import chip_of
+from harken.kernels.gpu_recurrent_plan import Plan, plan_of
+
+LIMIT = 1 << 22  # tries of one wait: seconds; a launch whose programs are all on the chip waits microseconds
+CELLS = ("lstm", "coupled")  # kinds that have a C
+FORCED: dict[str, Plan] = {}  # "forward", "backward": tiles to use whatever the rule says; for tests and benchmarks
+
+_fine: dict[torch.device, Tensor] = {}
+
+
+def plan_for(kind: str, values: Tensor, backward: bool) -> Plan:
+    """The plan for values (T, B, D, gates, H)."""
+    _, rows, directions, _, hidden = values.shape
+    forced = FORCED.get("backward" if backward else "forward")
+    if forced is not None:
+        return forced
+    chip = chip_of(values.device.index or 0) if values.is_cuda else None
+    plan = chip and plan_of(kind, values.dtype, rows, hidden, directions, chip, backward)
+    if not plan:
+        where = f"{values.dtype}, {rows} rows, {hidden} units"
+        raise ValueError(f"no launch of {kind} was found for {where} on {values.device}: HARKEN_KERNELS=off avoids it")
+    return plan
+
+
+def running_mask(lengths: Tensor, time: int) -> Tensor:
+    """(T, B), True where a row has a step."""
+    return torch.arange(time, device=lengths.device)[:, None] < lengths
+
+
+def awaited(running: Tensor, shape: tuple[int, ...], like: Tensor) -> Tensor:
+    """A buffer (T, B, ...) to exchange data in: the pattern where a row runs, 0 where it does not."""
+    whole = torch.int32 if like.dtype == torch.float32 else torch.int16
+    bits = running.to(whole).neg_().view(*running.shape, *(1 for _ in shape[2:]))
+    return bits.expand(shape).contiguous().view(like.dtype)
+
+
+def wide(like: Tensor, *shape: int) -> Tensor:
+    """An empty float32 tensor on the same device."""
+    return torch.empty(shape, dtype=torch.float32, device=like.device)
+
+
+def zoning(zone: float, stay: Tensor | None) -> int:
+    """The kernels' ZONE."""
+    return 2 if stay is not None else int(zone > 0)
+
+
+def launch(kernel: Any, programs: int, plan: Plan, arguments: tuple[Tensor | None, ...], options: dict) -> None:
+    """Start all programs at once: a launch that cannot be is refused by the driver, one that failed is told."""
+    present = next(part for part in arguments if part is not None)
+    device = present.device
+    if device not in _fine:
+        _fine[device] = torch.ones((), dtype=torch.int32, device=device)
+    fine = _fine[device]
+    given = (present if part is None else part for part in arguments)  # what is not there is never read
+    tiles = plan.tiles("tf32" if torch.backends.cudnn.allow_tf32 else "tf32x3")  # as cuDNN does
+    cooperative = {"launch_cooperative_grid": True} if present.is_cuda else {}
+    kernel[(programs,)](
+        *given, fine, **options, limit=LIMIT, PLAN=tiles, num_warps=plan.warps, num_stages=1, **cooperative
+    )
+    if present.is_cuda:
+        torch._assert_async(fine, "a recurrent kernel waited in vain for another program; its result is not valid")

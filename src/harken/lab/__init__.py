@@ -1,0 +1,11 @@
+"""The lab: one file for each claim of the lecture that can be measured, run on data it makes itself.
+
+>>> from harken.lab import experiment_names, find_experiment
+>>> find_experiment("C1").name
+'vanishing'
+"""
+
+from harken.lab.experiment import Experiment, Findings, Progress, Settings
+from harken.lab.registry import experiment_names, find_experiment
+
+__all__ = ["Experiment", "Findings", "Progress", "Settings", "experiment_names", "find_experiment"]

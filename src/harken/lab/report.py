@@ -1,0 +1,120 @@
+"""Run an experiment and keep what it found: a table and a verdict as text, everything as JSON, the picture as files.
+
+>>> [cell_text(value) for value in (0.0001234, 12345, 2068.4, 1.5e9, "LSTM", float("nan"))]
+['0.000123', '12,345', '2,068', '1.5e+09', 'LSTM', '-']
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from harken.inspection.checks import write_aside
+from harken.lab.experiment import Cell, Experiment, Findings, Progress, Settings
+
+
+@dataclass(frozen=True)
+class Report:
+    """An experiment that was run, with what it cost."""
+
+    experiment: Experiment
+    settings: Settings
+    findings: Findings
+    seconds: float  # on the clock
+    cpu_seconds: float  # of all cores together
+
+    @property
+    def verdict(self) -> str:
+        """One line: the claim, whether it holds, and the numbers."""
+        return f"{self.experiment.claim} {self.findings.answer}: {self.findings.verdict}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, ready for JSON; numbers that are not finite are None."""
+        import torch
+
+        found = self.findings
+        return plain(
+            {
+                "name": self.experiment.name,
+                "claim": self.experiment.claim,
+                "statement": self.experiment.statement,
+                "holds": found.holds,
+                "verdict": found.verdict,
+                "columns": found.columns,
+                "rows": found.rows,
+                "measured": found.measured,
+                "figure": asdict(found.figure),
+                "settings": asdict(self.settings),
+                "seconds": round(self.seconds, 2),
+                "cpu_seconds": round(self.cpu_seconds, 2),
+                "made": {
+                    "at": datetime.now(UTC).isoformat(timespec="seconds"),
+                    "torch": torch.__version__,
+                    "python": platform.python_version(),
+                    "cores": os.cpu_count(),
+                },
+            }
+        )
+
+    def write(self, folder: Path, png: bool = False, html: bool = False) -> list[Path]:
+        """NAME.json and NAME.svg in the folder, and where asked NAME.png and NAME.html; returns what was written.
+
+        Raises:
+            UserError: the folder cannot be made or written.
+        """
+        from harken.lab.drawing import draw_png, draw_svg
+        from harken.lab.page import draw_page
+
+        name, figure = self.experiment.name, self.findings.figure
+        content = {f"{name}.json": (json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n").encode()}
+        content[f"{name}.svg"] = draw_svg(figure).encode()
+        if png:
+            content[f"{name}.png"] = draw_png(figure)
+        if html:
+            content[f"{name}.html"] = draw_page([self]).encode()
+        for file, made in content.items():
+            write_aside(folder / file, made)
+        return [folder / file for file in content]
+
+
+def run_experiment(experiment: Experiment, settings: Settings, progress: Progress) -> Report:
+    """Run it and watch the clock."""
+    began, cpu = time.monotonic(), _cpu_seconds()
+    findings = experiment.run(settings, progress)
+    return Report(experiment, settings, findings, time.monotonic() - began, _cpu_seconds() - cpu)
+
+
+def cell_text(value: Cell) -> str:
+    """A cell of a table as people read it: three figures, thousands apart."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    if 1000 <= abs(value) < 1e6:
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if math.isfinite(value) else "-"
+
+
+def plain(value: Any) -> Any:
+    """The same with lists for all sequences and None for numbers that are not finite: JSON has no words for those."""
+    if isinstance(value, dict):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [plain(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _cpu_seconds() -> float:
+    """User and system time of this process and of the children it has waited for."""
+    spent = os.times()
+    return spent.user + spent.system + spent.children_user + spent.children_system

@@ -1,0 +1,96 @@
+"""A layer's cells handed to `harken.kernels.gpu_recurrent`: W x + b of all steps as one product, and U.
+
+Sequences stay padded and time comes first, (T, B, I); the kernel knows the lengths.
+
+>>> from harken.nn import GRUCell, LSTMCell
+>>> kind_of(GRUCell(3, 5)), kind_of(LSTMCell(3, 5, coupled=True)), kind_of(LSTMCell(3, 5, layer_norm=True))
+('gru', 'coupled', None)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from harken.nn.cell import Cell, State
+from harken.nn.gru import GRUCell
+from harken.nn.lstm import LSTMCell
+from harken.nn.noise import Noise
+from harken.nn.rnn import RNNCell
+
+
+def kind_of(cell: Cell) -> str | None:
+    """The kernel's name for a cell; None where it has none: layer normalisation, full peepholes, projections."""
+    if cell.norm_hh is not None:
+        return None
+    if isinstance(cell, RNNCell):
+        return f"rnn_{cell.nonlinearity}"
+    if isinstance(cell, GRUCell):
+        return "gru" if cell.reset == "after" else "gru_before"
+    if isinstance(cell, LSTMCell) and cell.peephole != "full" and not cell.proj_size:
+        return "coupled" if cell.coupled else "lstm"
+    return None
+
+
+def compute_dtype(values: Tensor, cell: Cell) -> torch.dtype:
+    """What W x + b will have: autocast's dtype, or the weights'."""
+    device = values.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else cell.weight_hh.dtype
+
+
+def run_on_gpu(
+    cells: Sequence[Cell], values: Tensor, lengths: Tensor, first: Sequence[State] | None, noises: Sequence[Noise]
+) -> tuple[Tensor, list[State]]:
+    """Values (T, B, I), lengths (B,), first states and noise -> (T, B, H x directions), the last states."""
+    import harken.kernels.gpu_recurrent  # noqa: F401  (defines the operator)
+
+    cell, kind = cells[0], kind_of(cells[0])
+    constants = [constant for constant in (cell.constant() for cell in cells) if constant is not None]
+    weights = [cell.weight_ih for cell in cells]
+    from_input = F.linear(values, _joined(weights), _joined(constants) if constants else None)
+    from_input = from_input.unflatten(-1, (len(cells), cell.gates, cell.hidden_size))  # (T, B, D, gates, H)
+    dtype = from_input.dtype
+    weight = torch.stack([cell.weight_hh for cell in cells]).to(dtype)
+    hidden, cells_first = None, None
+    if first is not None:
+        parts = [torch.stack(part) for part in zip(*first, strict=True)]  # each (D, B, H)
+        hidden, cells_first = parts[0].to(dtype), parts[1].float() if len(parts) > 1 else None
+    extras = [_extra(cell) for cell in cells]
+    extra = None if extras[0] is None else torch.stack([extra.to(dtype) for extra in extras if extra is not None])
+    keeps = [noise.keep for noise in noises if noise.keep is not None]
+    keep = torch.stack(keeps).to(dtype) if keeps else None
+    zone, stays = _zoneout(noises)
+    save = torch.is_grad_enabled()
+    y, hidden_last, cell_last, *_ = torch.ops.harken.recurrent(
+        from_input, weight, hidden, cells_first, extra, keep, *stays, lengths, kind, zone, save
+    )
+    last = [hidden_last, cell_last.to(dtype)] if isinstance(cell, LSTMCell) else [hidden_last]
+    return y.flatten(2), list(zip(*(part.unbind(0) for part in last), strict=True))
+
+
+def _joined(tensors: Sequence[Tensor]) -> Tensor:
+    return torch.cat(list(tensors)) if len(tensors) > 1 else tensors[0]
+
+
+def _extra(cell: Cell) -> Tensor | None:
+    """Peepholes; or the bias inside a GRU's reset, which is not in W x + b."""
+    if isinstance(cell, LSTMCell):
+        return cell.weight_ch
+    if isinstance(cell, GRUCell) and cell.reset == "after" and cell.bias_hh is not None:
+        return cell.bias_hh[2 * cell.hidden_size :]
+    return None
+
+
+def _zoneout(noises: Sequence[Noise]) -> tuple[float, list[Tensor | None]]:
+    """Its mean, or masks (T, B, D, H) of h and C."""
+    stay = noises[0].stay
+    if not stay or isinstance(stay[0], float):
+        return float(stay[0]) if stay else 0.0, [None, None]
+    masks: list[Tensor | None] = []
+    for part in range(2):
+        drawn = [noise.stay[min(part, len(stay) - 1)] for noise in noises]
+        masks.append(torch.stack([mask for mask in drawn if isinstance(mask, Tensor)], 2).view(torch.uint8))
+    return 0.0, masks

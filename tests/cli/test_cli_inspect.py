@@ -1,0 +1,103 @@
+"""`harken inspect` on real folders, barely trained."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken.api import train
+
+TINY = ["data.size=300", "train.max_steps=2", "train.validate_sentences=2", "train.workers=1", "train.device=cpu"]
+SMALL = ["model.width=16", "model.embedding=8", "train.precision=float32"]
+SENTENCE = "the black cat sleeps"
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    place = tmp_path_factory.mktemp("models")
+    train("phrasebook-rnn", place / "rnn", overrides=[*TINY, *SMALL], progress=False)
+    train("phrasebook-attention", place / "gru", overrides=[*TINY, *SMALL, "model.cell=gru"], progress=False)
+    heads = ["model.width=16", "model.heads=2", "model.feedforward=16", "train.precision=float32"]
+    train("phrasebook-transformer", place / "transformer", overrides=[*TINY, *heads], progress=False)
+    return {name: place / name for name in ("rnn", "gru", "transformer")}
+
+
+def test_alone_it_gives_a_summary(run: Callable[..., Any], folders: dict[str, Path]) -> None:
+    done = run("inspect", folders["rnn"])
+    assert done.exit_code == 0
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    parts = {row[0]: int(row[1].replace(",", "")) for row in rows if len(row) == 3}
+    assert parts.pop("all") == sum(parts.values())
+    assert [row[:4] for row in rows if len(row) == 6][-1] == ["decoder.layers.0", "LSTM", "8", "16"]
+    found = json.loads(run("inspect", folders["rnn"], "--json").stdout)
+    assert found["parameters"] == sum(parts.values())
+    assert set(found["recurrent"][0]["weights"]) == {"all gates", "input", "forget", "candidate", "output"}
+    transformer = run("inspect", folders["transformer"])
+    assert transformer.exit_code == 0
+    assert "No recurrent layers" in transformer.stderr
+
+
+def test_gates_of_a_sentence(run: Callable[..., Any], folders: dict[str, Path], tmp_path: Path) -> None:
+    done = run("inspect", folders["rnn"], "--gates", SENTENCE, "--out", tmp_path / "gates.html")
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.startswith(f"{SENTENCE} → ")
+    assert done.stdout.count("forget gate") == 3  # two ways of the encoder, and the decoder
+    assert "gates.html" in done.stderr and (tmp_path / "gates.html").read_text().startswith("<!doctype html>")
+    found = json.loads(run("inspect", folders["gru"], "--gates", SENTENCE, "--layer", 2, "--json").stdout)
+    (layer,) = found["layers"]
+    assert layer["words"] == [*SENTENCE.split(), "</s>"]
+    assert (layer["cell"], layer["units"]) == ("GRU", 8)
+    assert len(layer["gates"]["update"]["mean"]) == 5
+
+
+def test_gradients_on_the_valid_split_and_on_files(
+    run: Callable[..., Any], folders: dict[str, Path], tmp_path: Path
+) -> None:
+    arguments = ["--compare", folders["gru"], "--sentences", 3, "--out", tmp_path / "flow.svg"]
+    done = run("inspect", folders["rnn"], "--gradients", *arguments)
+    assert done.exit_code == 0, done.stderr
+    assert "rnn: encoder" in done.stdout and "gru: decoder" in done.stdout
+    assert (tmp_path / "flow.svg").read_text().count('class="name"') == 2
+    (tmp_path / "a").write_text("the cat sleeps\nthe black cat eats a small fish\n")
+    (tmp_path / "b").write_text("le chat dort\nle chat noir mange un petit poisson\n")
+    files = ["--source", tmp_path / "a", "--target", tmp_path / "b"]
+    found = json.loads(run("inspect", folders["rnn"], "--gradients", *files, "--json").stdout)
+    assert found["sentences"] == 2
+    layers = found["models"]["rnn"]["layers"]
+    assert [layer["name"].split()[0] for layer in layers] == ["encoder.layers.0", "encoder.layers.0", "decoder"]
+    assert len(layers[0]["gradient_by_distance"]["cell"]) == 8  # seven words and the end
+    assert len(layers[2]["gradient_by_distance"]["hidden"]) == 8
+    assert layers[2]["jacobian"]["span"] == 7
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--gates", " "], "empty"),
+        (["--gates", SENTENCE, "--gradients"], "one at a time"),
+        (["--gates", SENTENCE, "--layer", 9], "choose one of: 1 encoder.layers.0 →"),
+        (["--gradients", "--source", "x"], "go together"),
+        (["--gradients", "--source", "x", "--target", "y", "--split", "valid"], "keep one"),
+        (["--gradients", "--split", "nothing"], "no split"),
+        (["--compare", "x"], "are for --gradients"),
+        (["--layer", 1], "--layer is for --gates"),
+        (["--out", "x.svg"], "say which"),
+        (["--gradients", "--out", "x.pdf"], ".html, .svg or .png"),
+    ],
+)
+def test_mistakes_are_said_in_one_sentence(
+    run: Callable[..., Any], folders: dict[str, Path], arguments: list[Any], said: str
+) -> None:
+    done = run("inspect", folders["rnn"], *arguments)
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("arguments", [["--gates", SENTENCE], ["--gradients"]])
+def test_a_transformer_is_sent_on(run: Callable[..., Any], folders: dict[str, Path], arguments: list[str]) -> None:
+    done = run("inspect", folders["transformer"], *arguments)
+    assert done.exit_code == 2
+    assert "no recurrent layers" in done.stderr and "harken attention" in done.stderr

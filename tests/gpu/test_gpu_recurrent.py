@@ -1,0 +1,234 @@
+"""On a GPU, recurrent layers that run in one launch give what the float64 definition gives, as nearly as cuDNN does."""
+
+import random
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from harken.kernels import gpu_recurrent_launch
+from harken.kernels.gpu_recurrent_choice import chip_of
+from harken.kernels.gpu_recurrent_plan import Plan, plan_of
+from harken.kernels.gpu_triton import triton_is_here
+from harken.nn import GRU, LSTM, RNN
+from harken.nn.lengths import Layout
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
+    pytest.mark.skipif(not triton_is_here(), reason="Triton is not installed"),
+]
+
+CELLS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "lstm": (LSTM, {}),
+    "peephole": (LSTM, {"peephole": "diagonal"}),
+    "coupled": (LSTM, {"coupled": True, "peephole": "diagonal"}),
+    "gru": (GRU, {}),
+    "gru before": (GRU, {"reset": "before"}),
+    "tanh": (RNN, {}),
+    "relu": (RNN, {"nonlinearity": "relu"}),
+    "sigmoid": (RNN, {"nonlinearity": "sigmoid"}),
+}
+TOLERANCE = {torch.bfloat16: 1.5e-2, torch.float16: 2e-3, torch.float32: 2e-5}
+ODD = ((5, 9, 100, 2), torch.float32)  # rows, time, units, directions
+SHAPES = [  # one row, one step, more rows than a program takes, widths that fill no tile
+    ((5, 9, 100, 2), torch.bfloat16),
+    ((1, 1, 33, 1), torch.bfloat16),
+    ((40, 12, 512, 2), torch.bfloat16),
+    ((70, 5, 300, 1), torch.float16),
+    ((3, 7, 17, 2), torch.float32),
+]
+CASES = [(name, *ODD) for name in CELLS] + [(name, *shape) for name in ("lstm", "gru") for shape in SHAPES]
+
+
+@pytest.fixture(autouse=True)
+def full_float32() -> Any:
+    """No TF32, so that float32 means float32."""
+    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    yield
+    torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
+
+
+def flat(result: Any) -> list[Tensor]:
+    output, state = result
+    return [output, *([state] if isinstance(state, Tensor) else state)]
+
+
+def furthest(found: list[Tensor], right: list[Tensor]) -> float:
+    """The largest relative error, by norm."""
+    return max(((a.double() - b).norm() / (b.norm() + 1e-9)).item() for a, b in zip(found, right, strict=True))
+
+
+class Case:
+    """A layer and its input in float64, rounded to what `dtype` can hold, and what the definition makes of it."""
+
+    def __init__(self, kind: Any, options: dict[str, Any], shape: tuple[int, int, int, int], dtype: torch.dtype,
+                 empty: bool = True, state: bool = True) -> None:  # fmt: skip
+        rows, time, units, directions = shape
+        drawn = random.Random(str(shape))
+        torch.manual_seed(1)
+        self.dtype, self.kind = dtype, kind
+        self.options = {"bidirectional": directions == 2, **options}
+        self.layer = kind(24, units, **self.options).cuda().to(dtype).double()
+        self.lengths = torch.tensor([drawn.randint(0 if empty else 1, time) for _ in range(rows)])
+        self.lengths[drawn.randrange(rows)] = time
+        parts = 2 if kind is LSTM else 1
+        count = self.layer.num_layers * directions
+        draw = [torch.randn(rows, time, 24)] + [torch.randn(count, rows, units) for _ in range(parts if state else 0)]
+        self.inputs = [part.cuda().to(dtype).double().requires_grad_() for part in draw]
+        right = flat(self.layer.definition(self.inputs[0], self.state(self.inputs), self.lengths))
+        self.weights = [torch.randn_like(part).to(dtype).double() for part in right]
+        self.right = [*right, *torch.autograd.grad(right, [*self.layer.parameters(), *self.inputs], self.weights)]
+
+    def state(self, inputs: list[Tensor]) -> Any:
+        return None if len(inputs) == 1 else tuple(inputs[1:]) if self.kind is LSTM else inputs[1]
+
+    def run(self) -> list[Tensor]:
+        """Outputs and gradients in `dtype`."""
+        layer = self.kind(24, self.layer.hidden_size, **self.options).cuda().to(self.dtype)
+        layer.load_state_dict(self.layer.state_dict())
+        inputs = [part.detach().to(self.dtype).requires_grad_() for part in self.inputs]
+        made = flat(layer(inputs[0], self.state(inputs), self.lengths))
+        weights = [weight.to(part.dtype) for weight, part in zip(self.weights, made, strict=True)]
+        return [*made, *torch.autograd.grad(made, [*layer.parameters(), *inputs], weights)]
+
+
+def path_of(case: Case) -> str:
+    rows, time, _ = case.inputs[0].shape
+    layout = Layout.of(case.lengths, rows, time, "cuda")
+    low = case.kind(24, case.layer.hidden_size, **case.options).cuda().to(case.dtype)
+    return low.choose_path(case.inputs[0].to(case.dtype), layout, False)
+
+
+@pytest.mark.parametrize(("name", "shape", "dtype"), CASES, ids=str)
+def test_equals_the_definition(name: str, shape: tuple[int, int, int, int], dtype: torch.dtype) -> None:
+    case = Case(*CELLS[name], shape, dtype)
+    assert path_of(case) == "triton"
+    assert furthest(case.run(), case.right) < TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("options", [{"zoneout": 0.2}, {"recurrent_dropout": 0.3}, {"num_layers": 2}], ids=str)
+@pytest.mark.parametrize("kind", [LSTM, GRU])
+def test_options_equal_the_definition(kind: Any, options: dict[str, Any]) -> None:
+    case = Case(kind, {**options}, (16, 20, 96, 2), torch.float32)
+    torch.manual_seed(7)
+    inputs = [part.detach().float() for part in case.inputs]
+    layer = case.layer.float()
+    right = flat(layer.definition(inputs[0], case.state(inputs), case.lengths))
+    torch.manual_seed(7)  # the same masks
+    found = flat(layer(inputs[0], case.state(inputs), case.lengths))
+    assert furthest(found, [part.double() for part in right]) < 1e-5
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("name", ["lstm", "gru", "relu"])
+def test_no_further_off_than_cudnn(name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case(*CELLS[name], (16, 48, 256, 2), dtype, empty=False)
+    ours = furthest(case.run(), case.right)
+    monkeypatch.setenv("HARKEN_KERNELS", "off")
+    assert path_of(case) == "torch"
+    assert ours <= 1.2 * furthest(case.run(), case.right)
+
+
+@pytest.mark.parametrize("shape", [(16, 200, 768, 1), (64, 60, 512, 2), (128, 40, 1024, 1)], ids=str)
+@pytest.mark.parametrize("name", ["lstm", "gru before"])
+def test_the_same_bits_every_time(name: str, shape: tuple[int, int, int, int]) -> None:
+    kind, options = CELLS[name]
+    rows, time, units, directions = shape
+    torch.manual_seed(1)
+    layer = kind(units, units, bidirectional=directions == 2, **options).cuda().to(torch.bfloat16)
+    values = torch.randn(rows, time, units, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+    lengths = torch.randint(time // 2, time + 1, (rows,))
+
+    def run() -> list[Tensor]:
+        output = layer(values, lengths=lengths)[0]
+        return [output, *torch.autograd.grad(output.float().square().sum(), [values, *layer.parameters()])]
+
+    first = run()
+    assert all(torch.isfinite(part).all() for part in first)
+    for _ in range(5):
+        assert all(torch.equal(a, b) for a, b in zip(run(), first, strict=True))
+
+
+def test_autocast_computes_in_its_dtype() -> None:
+    layer, values = LSTM(32, 64, bidirectional=True).cuda(), torch.randn(4, 9, 32, device="cuda")
+    right = layer(values)[0]
+    with torch.autocast("cuda", torch.bfloat16):
+        output, (hidden, _) = layer(values)
+    assert output.dtype == hidden.dtype == torch.bfloat16
+    assert furthest([output], [right.double()]) < 2e-2
+    output.float().sum().backward()
+    assert layer.cells[0].weight_hh.grad is not None
+
+
+def test_compiles_as_one_graph() -> None:
+    torch.manual_seed(1)
+    layer, lengths = LSTM(32, 64, num_layers=2, bidirectional=True).cuda(), torch.tensor([9, 3, 5, 1]).cuda()
+    values = torch.randn(4, 9, 32, device="cuda", requires_grad=True)
+    compiled = torch.compile(layer, fullgraph=True)
+    right = layer(values, lengths=lengths)[0]
+    found = compiled(values, lengths=lengths)[0]
+    assert torch.allclose(found, right, atol=1e-6)
+    gradients = [torch.autograd.grad(made.square().sum(), [values, *layer.parameters()]) for made in (found, right)]
+    assert all(torch.allclose(a, b, atol=1e-4) for a, b in zip(*gradients, strict=True))
+
+
+def test_the_operator_is_registered_whole() -> None:
+    import harken.kernels.gpu_recurrent  # noqa: F401
+
+    arguments = (torch.randn(5, 2, 1, 4, 16, device="cuda", requires_grad=True),
+                 torch.randn(1, 64, 16, device="cuda", requires_grad=True), None, None, None, None, None, None,
+                 torch.tensor([5, 3], device="cuda", dtype=torch.int32), "lstm", 0.0, True)  # fmt: skip
+    tests = ("test_schema", "test_autograd_registration", "test_faketensor")
+    torch.library.opcheck(torch.ops.harken.recurrent.default, arguments, test_utils=tests)
+
+
+def test_a_nan_stays_in_its_row() -> None:
+    layer, values = LSTM(32, 600).cuda().to(torch.bfloat16), torch.randn(8, 6, 32, device="cuda", dtype=torch.bfloat16)
+    values[3, 2, 0] = float("nan")
+    values.requires_grad_()
+    output = layer(values, lengths=torch.full((8,), 6))[0]
+    (gradient,) = torch.autograd.grad(output.sum(), [values])
+    others = [row for row in range(8) if row != 3]
+    assert output[3, 2:].isnan().all()
+    assert torch.isfinite(output[3, :2]).all() and torch.isfinite(output[others]).all()
+    assert torch.isfinite(gradient[others]).all()
+
+
+def test_padding_changes_nothing() -> None:
+    layer, lengths = GRU(8, 40, bidirectional=True).cuda(), torch.tensor([4, 2])
+    values = torch.randn(2, 4, 8, device="cuda")
+    right = layer(values, lengths=lengths)
+    values[1, 2:] = float("inf")
+    values.requires_grad_()
+    found = layer(values, lengths=lengths)
+    assert torch.equal(found[0], right[0]) and torch.equal(found[1], right[1])
+    assert found[0][1, 2:].abs().max() == 0
+    gradients = torch.autograd.grad(found[0].sum(), [values, *layer.parameters()])
+    assert all(torch.isfinite(gradient).all() for gradient in gradients)
+
+
+def test_a_program_that_never_comes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Tensor] = []
+    monkeypatch.setattr(gpu_recurrent_launch, "LIMIT", 2000)
+    monkeypatch.setattr(Plan, "programs", lambda *arguments: 1)
+    monkeypatch.setattr(torch, "_assert_async", lambda fine, message: told.append(fine.clone()))
+    with torch.no_grad():
+        LSTM(8, 64).cuda().to(torch.bfloat16)(torch.randn(2, 5, 8, device="cuda", dtype=torch.bfloat16))
+    assert told[0].item() == 0
+    gpu_recurrent_launch._fine.clear()
+
+
+def test_the_choice_can_be_asked_and_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = torch.randn(4, 9, 8, device="cuda", dtype=torch.bfloat16)
+    layout = Layout.of(torch.tensor([9, 3, 0, 1]), 4, 9, "cuda")
+    layer = LSTM(8, 16).cuda().to(torch.bfloat16)
+    assert layer.choose_path(values, layout, False) == "triton"
+    assert layer.choose_path(values, layout, True) == "loop"
+    assert LSTM(8, 16, layer_norm=True).cuda().to(torch.bfloat16).choose_path(values, layout, False) == "loop"
+    chip = chip_of(0)
+    assert chip is not None and plan_of("lstm", torch.bfloat16, 64, 4096, 2, chip) is None
+    monkeypatch.setenv("HARKEN_KERNELS", "off")
+    assert layer.choose_path(values, layout, False) == "loop"

@@ -1,0 +1,91 @@
+"""Run the recurrent GPU kernels in Triton's interpreter, on a CPU, and print how far they are from the definition.
+
+Started by test_gpu_interpreter.py with TRITON_INTERPRET=1, which has to be set before a kernel is imported. Programs
+run one after the other there, so each has all the units and waits for nobody.
+"""
+
+import json
+import sys
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from harken.kernels import gpu_recurrent_launch
+from harken.kernels.gpu_recurrent_plan import Plan
+from harken.nn import GRU, LSTM, RNN
+from harken.nn.stack import Stack
+
+CASES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "lstm": (LSTM, {}),
+    "lstm one way": (LSTM, {"bidirectional": False, "bias": "one"}),
+    "lstm two layers": (LSTM, {"num_layers": 2, "connections": "residual"}),
+    "peephole": (LSTM, {"peephole": "diagonal"}),
+    "coupled": (LSTM, {"coupled": True}),
+    "coupled peephole": (LSTM, {"coupled": True, "peephole": "diagonal", "bias": False}),
+    "gru": (GRU, {}),
+    "gru before": (GRU, {"reset": "before"}),
+    "tanh": (RNN, {}),
+    "relu": (RNN, {"nonlinearity": "relu"}),
+    "sigmoid": (RNN, {"nonlinearity": "sigmoid"}),
+    "lstm zoneout": (LSTM, {"zoneout": 0.3}),
+    "gru zoneout": (GRU, {"zoneout": 0.3}),
+    "lstm recurrent dropout": (LSTM, {"recurrent_dropout": 0.4}),
+    "gru before recurrent dropout": (GRU, {"reset": "before", "recurrent_dropout": 0.4, "zoneout": 0.2}),
+}
+
+
+def flat(result: Any) -> list[Tensor]:
+    output, state = result
+    return [output, *([state] if isinstance(state, Tensor) else state)]
+
+
+def furthest(name: str, training: bool) -> dict[str, float]:
+    """The largest difference to the definition, of outputs and of gradients."""
+    kind, options = CASES[name]
+    torch.manual_seed(3)
+    layer = kind(3, 5, **{"bidirectional": True, **options}).train(training)
+    values = torch.randn(4, 4, 3, requires_grad=True)
+    lengths = torch.tensor([2, 4, 0, 1])
+    count = layer.num_layers * layer.directions
+    parts = tuple(torch.randn(count, 4, 5, requires_grad=True) for _ in range(2 if kind is LSTM else 1))
+    state: Any = parts if kind is LSTM else parts[0]
+    inputs = [*layer.parameters(), values, *parts]
+    torch.manual_seed(4)
+    right = flat(layer.definition(values, state, lengths))
+    weights = [torch.randn_like(part) for part in right]
+    gradients = torch.autograd.grad(right, inputs, weights)
+    torch.manual_seed(4)  # the same masks
+    found = flat(layer(values, state, lengths))
+    mine = torch.autograd.grad(found, inputs, weights)
+    return {
+        "output": max((a - b).abs().max().item() for a, b in zip(found, right, strict=True)),
+        "gradient": max((a - b).abs().max().item() for a, b in zip(mine, gradients, strict=True)),
+    }
+
+
+def nan_stays_in_its_row() -> dict[str, float]:
+    """A NaN that was computed ends the wait as a number does: 1 where its row has it and the others have none."""
+    torch.manual_seed(3)
+    layer, values = LSTM(3, 5), torch.randn(3, 4, 3)
+    values[1, 2, 0] = float("nan")
+    values.requires_grad_()
+    output = layer(values)[0]
+    (gradient,) = torch.autograd.grad(output.sum(), [values])
+    wrong = output.isnan()
+    clean = bool(wrong[1, 2:].all()) and not bool(wrong[1, :2].any() or wrong[[0, 2]].any())
+    return {"clean": float(clean and not bool(gradient[[0, 2]].isnan().any()))}
+
+
+def main() -> None:
+    Stack._fits_gpu = lambda *arguments: True  # type: ignore[method-assign]
+    gpu_recurrent_launch.FORCED["forward"] = Plan(units=8, rows=4, parts=2, columns=2, chunks=2, group=1)
+    gpu_recurrent_launch.FORCED["backward"] = Plan(units=8, rows=2, parts=2, columns=2, chunks=2, group=3)
+    made: dict[str, dict[str, float]] = {name: furthest(name, training=True) for name in CASES}
+    made |= {f"{name}, trained": furthest(name, training=False) for name in CASES if "zoneout" in name}
+    made["nan"] = nan_stays_in_its_row()
+    json.dump(made, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""Jobs over processes: in order, the same as one after the other, and nobody left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from harken.lab.experiment import silent
+from harken.lab.pool import spread
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_results_come_in_the_order_of_the_jobs(workers: int) -> None:
+    told: list[tuple[float, str]] = []
+
+    def work(job: int) -> dict[str, float]:
+        torch.manual_seed(job)
+        return {"job": job, "drawn": float(torch.rand(()))}
+
+    found = spread(
+        work, range(7), lambda done, say: told.append((done, say)), lambda job: f"job {job}", workers, (0.5, 1)
+    )
+    assert found == [work(job) for job in range(7)]
+    assert [done for done, _ in told] == pytest.approx([0.5 + 0.5 * (count + 1) / 7 for count in range(7)])
+    assert sorted(say for _, say in told) == [f"job {job}" for job in range(7)]
+
+
+def test_jobs_run_in_processes_with_one_thread() -> None:
+    found = spread(lambda job: [os.getpid(), torch.get_num_threads()], range(4), silent, workers=2)
+    assert os.getpid() not in {pid for pid, _ in found}
+    assert {threads for _, threads in found} == {1}
+
+
+def test_a_job_that_fails_is_told_with_its_traceback() -> None:
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        spread(lambda job: 1 / job, [1, 0], silent, workers=2)
+    with pytest.raises(RuntimeError, match="died"):
+        spread(lambda job: os._exit(3), [1, 2], silent, workers=2)
+
+
+def test_ctrl_c_ends_the_command_and_its_processes(tmp_path: object) -> None:
+    """Sent to the whole group, as a terminal does it."""
+    code = (
+        "import os, sys, time\nfrom harken.lab.pool import spread\n"
+        "def work(job):\n    print(os.getpid(), flush=True)\n    time.sleep(60)\n"
+        "spread(work, [1, 2], lambda done, say: None, workers=2)\n"
+    )
+    command = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    assert command.stdout is not None
+    children = [int(command.stdout.readline()) for _ in range(2)]
+    os.killpg(command.pid, signal.SIGINT)
+    assert command.wait(timeout=20) != 0
+    for child in children:
+        for _ in range(100):
+            try:
+                os.kill(child, 0)
+            except ProcessLookupError:
+                break
+            time.sleep(0.05)
+        else:
+            pytest.fail(f"process {child} is still there")
