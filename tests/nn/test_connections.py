@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from harken.nn import GRU, LSTM
+from harken.nn.connections import Connections
 
 
 def alone(stack: GRU, depth: int, width: int) -> GRU:
@@ -64,3 +65,19 @@ def test_dropout_lies_between_layers_alone() -> None:
     assert (output != 0).all()
     two.eval()
     assert torch.equal(two(values)[0], two(values)[0])
+
+
+@pytest.mark.parametrize("kind", ["residual", "highway", "dense"])
+def test_connections_that_begin_higher_up(kind: str) -> None:
+    """Below `first` layers read and hand on as without connections; from it on, as with them."""
+    late, plain = Connections(kind, 3, 4, 4, first=2), Connections(kind, 3, 4, 4)
+    assert late.input_sizes == [3, 4, *plain.input_sizes[2:]]
+    values = [torch.randn(2, 3), *(torch.randn(2, 4) for _ in range(3))]
+    made = torch.randn(2, 4)
+    assert torch.equal(late.into(values[:2]), values[1])
+    assert torch.equal(late.out(1, values[:2], made), made)
+    assert torch.equal(late.into(values[:3]), plain.into(values[:3]))
+    if kind == "highway":
+        assert len(late.gates) == 2
+        plain.gates[1].load_state_dict(late.gates[0].state_dict())
+    assert torch.equal(late.out(2, values[:3], made), plain.out(2, values[:3], made))

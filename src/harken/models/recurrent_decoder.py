@@ -21,7 +21,7 @@ the last step (the input half of the first layer's gates, the keys, the output l
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -35,26 +35,15 @@ from harken.models.memory import Memory
 from harken.models.recurrent_look import quick_look
 from harken.models.recurrent_replay import replayed
 from harken.models.recurrent_state import RecurrentState
-from harken.models.recurrent_step import LayerPass, Product, product_with
+from harken.models.recurrent_step import LayerPass, Pass, product_with, trace_of
 from harken.nn.attention import Attention
 from harken.nn.causality import refuse_bidirectional
 from harken.nn.cell import Cell, Step
 from harken.nn.connections import Connections
 from harken.nn.dropout import Dropout, VariationalDropout
-from harken.nn.lengths import Layout
 from harken.nn.noise import draw_noise
 from harken.nn.scores import SCORES, AdditiveScore
-from harken.nn.trace import DirectionTrace, Recurrence, Trace
-
-
-@dataclass
-class Pass:
-    """What stays the same at all steps of one reading."""
-
-    layers: list[LayerPass]
-    combine: Product | None
-    look: Product | None  # a query (B, H) -> its context, the quick way, where nobody wants the weights
-    masks: list[Tensor | None]  # what variational dropout keeps of the feed, then of each higher layer's input
+from harken.nn.trace import Trace
 
 
 class RecurrentDecoder(Decoder):
@@ -159,7 +148,7 @@ class RecurrentDecoder(Decoder):
         self, embedded: Tensor, state: RecurrentState, trace: bool = False, weights: bool = False
     ) -> tuple[Tensor, list[Tensor | None], Trace | None]:
         embedded = self.dropout(embedded * self.scale)
-        batch, time, _ = embedded.shape
+        time = embedded.shape[1]
         deferred = torch.is_grad_enabled() and not torch.compiler.is_compiling()
         run = self._pass(state, time, deferred, joined=not trace, weights=weights)
         tokens, steps = run.layers[0].read_tokens(embedded).unbind(1), embedded.unbind(1)  # T x (B, gates), T x (B, E)
@@ -169,7 +158,7 @@ class RecurrentDecoder(Decoder):
             hidden.append(now)
             attention.append(looked)
             made.append(seen)
-        traced = _trace(made, run.layers, Layout.of(None, batch, time)) if trace else None
+        traced = trace_of(made, run.layers) if trace else None
         return torch.stack(hidden, 1), attention, traced
 
     def _pass(self, state: RecurrentState, time: int, deferred: bool, joined: bool, weights: bool) -> Pass:
@@ -232,13 +221,3 @@ class RecurrentDecoder(Decoder):
         if isinstance(self.dropout, VariationalDropout):
             return values if mask is None else values * mask
         return self.dropout(values)
-
-
-def _trace(made: list[list[Step]], passes: list[LayerPass], layout: Layout) -> Trace:
-    """Of T times L steps."""
-    layers = []
-    for depth, run in enumerate(passes):
-        steps = [{**one[depth].gates, **dict(zip(("hidden", "cell"), one[depth].state, strict=False))} for one in made]
-        words = {word: [step[word] for step in steps] for word in steps[0]}
-        layers.append([DirectionTrace(words, layout, Recurrence(run.cell, run.inputs, run.before, run.noise))])
-    return Trace(layers)

@@ -9,6 +9,7 @@ every other cell, and every layer that is traced, goes through its own `step`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -19,8 +20,10 @@ from harken.kernels import decoder_loop_gates
 from harken.kernels.deferred import DeferredLinear
 from harken.models.recurrent_look import quick_kernels
 from harken.nn.cell import Cell, State, Step
+from harken.nn.lengths import Layout
 from harken.nn.lstm import LSTMCell, lstm_gates
 from harken.nn.noise import Noise
+from harken.nn.trace import DirectionTrace, Recurrence, Trace
 
 Product = Callable[[Tensor], Tensor]
 
@@ -68,7 +71,9 @@ class LayerPass:
             return Step(lstm_gates(self._with_biases(gates, token), state[1]), {})
         self.inputs.append(self._from_input(token, rest))
         self.before.append(state)
-        made = self.cell.step(self.inputs[-1], state, self.products, self.noise.mask(state[0].shape[0]))
+        made = self.cell.step(self.inputs[-1], state, self.products, self.noise.keep)
+        if not self.noise.stay:
+            return made
         pairs = enumerate(zip(state, made.state, strict=True))
         return Step(tuple(self.noise.zone(part, time, *pair) for part, pair in pairs), made.gates)
 
@@ -87,3 +92,23 @@ class LayerPass:
             assert found is not None, "a layer has some input"
             return found
         return product + known
+
+
+@dataclass
+class Pass:
+    """What stays the same at all steps of one reading."""
+
+    layers: list[LayerPass]
+    combine: Product | None
+    look: Product | None  # a query (B, H) -> its context, the quick way, where nobody wants the weights
+    masks: list[Tensor | None]  # what variational dropout keeps of the feed, then of each higher layer's input
+
+
+def trace_of(made: list[list[Step]], passes: list[LayerPass]) -> Trace:
+    """Of T times L steps, what `harken.nn.trace` shows."""
+    layout, layers = Layout.of(None, made[0][0].state[0].shape[0], len(made)), []
+    for depth, run in enumerate(passes):
+        steps = [{**one[depth].gates, **dict(zip(("hidden", "cell"), one[depth].state, strict=False))} for one in made]
+        words = {word: [step[word] for step in steps] for word in steps[0]}
+        layers.append([DirectionTrace(words, layout, Recurrence(run.cell, run.inputs, run.before, run.noise))])
+    return Trace(layers)

@@ -62,9 +62,9 @@ class GRUCell(Cell):
         return self._reset_before(from_input, hidden, seen, products)
 
     def _reset_after(self, from_input: Tensor, hidden: Tensor, from_hidden: Tensor) -> Step:
-        gates_input, candidate_input = from_input.split([2 * self.hidden_size, self.hidden_size], -1)
-        gates_hidden, candidate_hidden = from_hidden.split([2 * self.hidden_size, self.hidden_size], -1)
-        reset, update = torch.sigmoid(gates_input + gates_hidden).chunk(2, -1)
+        reset_input, update_input, candidate_input = from_input.chunk(3, -1)
+        reset_hidden, update_hidden, candidate_hidden = from_hidden.chunk(3, -1)
+        reset, update = torch.sigmoid(reset_input + reset_hidden), torch.sigmoid(update_input + update_hidden)
         if self.bias_hh is not None:
             candidate_hidden = candidate_hidden + self.bias_hh[2 * self.hidden_size :]
         candidate = torch.tanh(candidate_input + reset * candidate_hidden)
