@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from harken.kernels.cpu_recurrent_plan import Plan
+from harken.kernels.cpu_recurrent_plan import Plan, Setting
 from harken.kernels.cpu_recurrent_products import has_packed_products
 from harken.kernels.cpu_recurrent_threads import run_all
 
 if TYPE_CHECKING:
-    from harken.kernels.cpu_recurrent_pass import Pass, Setting
+    from harken.kernels.cpu_recurrent_pass import Pass
 
 # What a direction may have, in the order it is handed to autograd.
 NAMES = (
@@ -100,11 +100,7 @@ class _Layer(torch.autograd.Function):
         needed = list(_groups(ctx.needs_input_grad[2:]))
         wanted = [{name for name, need in zip(NAMES, some, strict=True) if need} for some in needed]
         run_all(
-            [
-                task
-                for each, names in zip(passes, wanted, strict=True)
-                for task in each.gradient_tasks(names, ctx.parts)
-            ]
+            [task for each, names in zip(passes, wanted, strict=True) for task in each.gradient_tasks(names, ctx.parts)]
         )
         found = [
             each.gradients.get(name) if name in names else None
