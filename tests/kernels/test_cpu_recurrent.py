@@ -222,7 +222,7 @@ def test_outputs_changed_in_place_are_noticed() -> None:
     layer = build("lstm", 3, 5)
     output, _ = layer(torch.randn(4, 3, 3, dtype=torch.float64))
     output.mul_(2)
-    with pytest.raises(RuntimeError, match="modified by an inplace|modified inplace"):
+    with pytest.raises(RuntimeError, match="inplace operation"):
         output.sum().backward()
 
 

@@ -1,5 +1,7 @@
 """Threads share the rows of a packed batch evenly, each row once."""
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +15,7 @@ def test_every_row_of_every_step_has_one_owner(lengths: list[int], parts: int, r
     lanes = plan.lanes(parts)
     assert lanes[0][0] == 0
     assert lanes[-1][1] == sizes[0]
-    assert all(before[1] == after[0] for before, after in zip(lanes, lanes[1:], strict=False))
+    assert all(before[1] == after[0] for before, after in pairwise(lanes))
     places = [place for some in lanes for place in plan.places(*some, reverse)]
     assert sorted(row for place in places for row in range(place.start, place.start + place.rows)) == list(
         range(plan.total)

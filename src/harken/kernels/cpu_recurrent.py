@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from harken.kernels.cpu_recurrent_plan import Plan
+from harken.kernels.cpu_recurrent_plan import Plan, Setting
 from harken.kernels.cpu_recurrent_products import has_packed_products
 from harken.kernels.cpu_recurrent_threads import run_all
 
 if TYPE_CHECKING:
-    from harken.kernels.cpu_recurrent_pass import Pass, Setting
+    from harken.kernels.cpu_recurrent_pass import Pass
 
 # What a direction may have, in the order it is handed to autograd.
 NAMES = (

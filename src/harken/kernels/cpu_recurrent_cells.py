@@ -17,8 +17,8 @@ from harken.kernels.cpu_recurrent_gru_gates import (
     gru_before_open_backward,
 )
 from harken.kernels.cpu_recurrent_norm import StepNorm
-from harken.kernels.cpu_recurrent_pass import Pass, Setting, Task, Tensors
-from harken.kernels.cpu_recurrent_plan import Place, Plan
+from harken.kernels.cpu_recurrent_pass import Pass, Task, Tensors
+from harken.kernels.cpu_recurrent_plan import Place, Plan, Setting
 from harken.kernels.cpu_recurrent_products import Packed, column_sums
 from harken.kernels.cpu_recurrent_rnn_gates import KINDS, rnn_backward, rnn_forward
 

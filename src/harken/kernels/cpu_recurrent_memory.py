@@ -3,6 +3,7 @@
 The gates of a layer of 64 x 64 steps of 512 units are 33 MB; asking the system for them takes 17 ms, filling them 3.
 So they are kept for the next pass once a backward pass is through with them, up to `MOST` bytes in all.
 
+>>> import torch
 >>> taken = take(torch.empty(0), 3, 4)
 >>> taken.shape
 torch.Size([3, 4])

@@ -10,7 +10,6 @@ A cell's class says the rest: `cpu_recurrent_cells`. The definition is `harken.n
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,24 +17,11 @@ from torch import Tensor
 
 from harken.kernels.cpu_recurrent_memory import give_back, take
 from harken.kernels.cpu_recurrent_norm import StepNorm
-from harken.kernels.cpu_recurrent_plan import Place, Plan, Timeline, unzone
+from harken.kernels.cpu_recurrent_plan import Place, Plan, Setting, Timeline, unzone
 from harken.kernels.cpu_recurrent_products import Packed, column_sums, linear_tasks
 
 Tensors = dict[str, Tensor]
 Task = Callable[[], object]
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What a direction is, beside its tensors."""
-
-    cell: str  # "rnn", "lstm", "gru after" or "gru before"
-    reverse: bool
-    keep: Tensor | None  # (B, R): recurrent dropout
-    stay: tuple[Tensor | float, ...]  # zoneout: for each part of the state (T, B, W), or a mean
-    nonlinearity: str = "tanh"
-    coupled: bool = False
-    peephole: str | None = None
 
 
 class Pass:

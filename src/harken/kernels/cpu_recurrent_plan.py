@@ -3,21 +3,34 @@
 The packed layout is that of `harken.nn.lengths`: step t has `sizes[t]` rows, longest sequence first. A *lane* is a row
 of the batch; threads take neighbouring lanes, as many as make the work even.
 
->>> Plan([3, 3, 1, 1], batch=3).lanes(2)
-[(0, 1), (1, 3)]
+>>> Plan([24, 24, 8, 8], batch=24).lanes(2)
+[(0, 8), (8, 24)]
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 FEWEST_LANES = 8  # fewer make products too thin
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a direction is, beside its tensors."""
+
+    cell: str  # "rnn", "lstm", "gru after" or "gru before"
+    reverse: bool
+    keep: Tensor | None  # (B, R): recurrent dropout
+    stay: tuple[Tensor | float, ...]  # zoneout: for each part of the state (T, B, W), or a mean
+    nonlinearity: str = "tanh"
+    coupled: bool = False
+    peephole: str | None = None
 
 
 class Place(NamedTuple):
@@ -55,7 +68,7 @@ class Plan:
         done = [0, *accumulate(lengths)]
         cuts = [min(range(running + 1), key=lambda lane: abs(done[lane] - done[-1] * k / parts)) for k in range(parts)]
         edges = sorted({*cuts, running})
-        return list(zip(edges, edges[1:], strict=False))
+        return list(pairwise(edges))
 
     def places(self, low: int, high: int, reverse: bool) -> Iterator[Place]:
         """Step after step, the rows of lanes `low` to `high`; `reverse`: from the last step to the first."""

@@ -23,7 +23,7 @@ TYPICAL_ROWS = 32  # oneDNN packs for a number of rows; what it makes of this on
 
 def has_packed_products() -> bool:
     """Whether this torch can multiply with packed weights."""
-    return torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled  # type: ignore[attr-defined]
+    return bool(torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled)
 
 
 class Packed:

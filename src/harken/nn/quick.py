@@ -8,12 +8,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from harken.kernels.cpu_recurrent import is_there, is_wanted, run_layer
+from harken.kernels.cpu_recurrent_plan import Setting
 from harken.nn.cell import Cell, State
 from harken.nn.gru import GRUCell
 from harken.nn.lengths import Layout
@@ -82,17 +83,16 @@ def run_quick(
     cells: Sequence[Cell], values: Tensor, layout: Layout, first: Sequence[State], noises: Sequence[Noise]
 ) -> tuple[Tensor, list[State]]:
     """Packed values (N, I), first states and noise of each direction -> packed (N, R x directions), last states."""
-    from harken.kernels.cpu_recurrent_pass import Setting
-
     settings, named = [], []
     for way, (cell, state, noise) in enumerate(zip(cells, first, noises, strict=True)):
-        setting = {"reverse": way == 1, "keep": noise.keep, "stay": noise.stay}
+        setting = Setting("rnn", way == 1, noise.keep, noise.stay)
         if isinstance(cell, LSTMCell):
-            settings.append(Setting("lstm", coupled=cell.coupled, peephole=cell.peephole, **setting))
+            setting = replace(setting, cell="lstm", coupled=cell.coupled, peephole=cell.peephole)
         elif isinstance(cell, GRUCell):
-            settings.append(Setting(f"gru {cell.reset}", **setting))
+            setting = replace(setting, cell=f"gru {cell.reset}")
         elif isinstance(cell, RNNCell):
-            settings.append(Setting("rnn", nonlinearity=cell.nonlinearity, **setting))
+            setting = replace(setting, nonlinearity=cell.nonlinearity)
+        settings.append(setting)
         given = tensors_of(cell, values)
         named.append(given | dict(zip(("hidden", "cell"), state, strict=False)))
     return run_layer(settings, named, layout.sizes, layout.batch)
