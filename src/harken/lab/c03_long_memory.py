@@ -141,7 +141,8 @@ def judge(alone: Mapping[str, int], mixed: Mapping[str, int], longest: int, far:
         together = f"all of them {words(mixed, KINDS[:1], far)}"
     said = (
         f"trained on one delay, LSTMs reach {words(alone, LSTMS, longest)} steps (forget bias 1 or 5) and vanilla RNNs "
-        f"{words(alone, VANILLA, longest)} (uniform or orthogonal); trained on delays of 1 to {longest} mixed, {together}"
+        f"{words(alone, VANILLA, longest)} (uniform or orthogonal); trained on delays of 1 to {longest} mixed, "
+        f"{together}"
     )
     vanilla = [about(alone[kind], VANILLA_REACH) for kind in VANILLA]
     gated = [about(alone[kind], LSTM_REACH) for kind in LSTMS]
