@@ -84,7 +84,7 @@ def run(settings: Settings, progress: Progress) -> Findings:
     at_distance = {way: {s: curve[-1] for s, curve in by_size.items()} for way, by_size in found.items()}
     holds, verdict = judge(at_distance)
     rows_of_table: list[list[Any]] = [
-        [s, *(at_distance[way][s] for way in WAYS), s**DISTANCE, _word(s, [at_distance[way][s] for way in WAYS])]
+        [s, *(at_distance[way][s] for way in WAYS), s**DISTANCE, _word([at_distance[way][s] for way in WAYS])]
         for s in SINGULAR
     ]
     titles = {
@@ -112,12 +112,10 @@ def run(settings: Settings, progress: Progress) -> Findings:
     return Findings(columns, rows_of_table, holds, verdict, figure, {"distance": DISTANCE, "curves": found})
 
 
-def _word(s: float, gradients: list[float]) -> str:
+def _word(gradients: list[float]) -> str:
     if all(gradient < VANISHED for gradient in gradients):
         return "vanishes"
-    if all(gradient > EXPLODED for gradient in gradients):
-        return "explodes"
-    return "depends" if s > 1 else "stays"
+    return "explodes" if all(gradient > EXPLODED for gradient in gradients) else "depends"
 
 
 EXPERIMENT = Experiment(

@@ -96,7 +96,7 @@ def equal_size(inputs: int, width: int) -> int:
     """The width at which a GRU has as many parameters as an LSTM of `width` (two biases each).
 
     >>> equal_size(64, 64)
-    76
+    77
     """
     wanted = 4 * width * (inputs + width + 2)
     return min(range(width, 2 * width), key=lambda wide: abs(3 * wide * (inputs + wide + 2) - wanted))

@@ -131,7 +131,7 @@ def log_tick(value: float) -> str:
     """0.01 and 1000 as they are, the others as powers.
 
     >>> log_tick(0.01), log_tick(1000.0), log_tick(1e-16)
-    ('0.01', '1000', '10⁻¹⁶')
+    ('0.01', '1,000', '10⁻¹⁶')
     """
     power = math.log10(value) if value > 0 else 0.0
     if -3.5 < power < 3.5 or abs(power - round(power)) > 1e-6:
