@@ -61,4 +61,9 @@ def is_chosen(
     """Whether a layer of this kind goes our way; `equal`: no row is shorter than the others."""
     if device.type != "cuda" or (kind == "lstm" and dtype == torch.float16 and equal and directions == 1):
         return False
+    return rows <= most_rows(kind, dtype, hidden, 1, device.index or 0)
+
+
+def runs_at_once(kind: str, dtype: torch.dtype, rows: int, hidden: int, directions: int, device: torch.device) -> bool:
+    """Whether all directions fit on the GPU in one launch; else they go one after the other."""
     return rows <= most_rows(kind, dtype, hidden, directions, device.index or 0)
