@@ -155,7 +155,10 @@ class Stack(nn.Module):
         else:
             if not torch.compiler.is_compiling():
                 check_lengths(lengths, batch, time)
-            lengths = lengths.to(values.device, torch.int32)
+            lengths = lengths.to(torch.int32)
+            if values.is_cuda and not lengths.is_cuda and not torch.compiler.is_compiling():
+                lengths = lengths.pin_memory()  # from there a copy waits for nothing
+            lengths = lengths.to(values.device, non_blocking=True)
             if torch.is_grad_enabled():  # what lies behind a row must not reach the gradients of W
                 steps = steps.masked_fill(~length_mask(lengths, time).t()[:, :, None], 0.0)
         cell = self._cells(0)[0]
