@@ -180,7 +180,7 @@ def test_the_operator_is_registered_whole() -> None:
 
     arguments = (torch.randn(5, 2, 1, 4, 16, device="cuda", requires_grad=True),
                  torch.randn(1, 64, 16, device="cuda", requires_grad=True), None, None, None, None, None, None,
-                 torch.tensor([5, 3], device="cuda", dtype=torch.int32), "lstm", 0.0, True)  # fmt: skip
+                 torch.tensor([5, 3], device="cuda", dtype=torch.int32), "lstm", 0.0, False, True)  # fmt: skip
     tests = ("test_schema", "test_autograd_registration", "test_faketensor")
     torch.library.opcheck(torch.ops.harken.recurrent.default, arguments, test_utils=tests)
 

@@ -13,9 +13,9 @@ from harken.kernels.gpu_triton import triton_is_here
 
 HERE = Path(__file__).parent
 NAMES = [
-    "lstm", "lstm one way", "lstm two layers", "peephole", "coupled", "coupled peephole", "gru", "gru before", "tanh",
-    "relu", "sigmoid", "lstm zoneout", "gru zoneout", "lstm recurrent dropout", "gru before recurrent dropout",
-    "lstm zoneout, trained", "gru zoneout, trained",
+    "lstm", "lstm one way", "lstm apart", "lstm two layers", "peephole", "coupled", "coupled peephole", "gru",
+    "gru before", "gru before apart", "tanh", "relu", "sigmoid", "lstm zoneout", "gru zoneout",
+    "lstm recurrent dropout", "gru before recurrent dropout", "lstm zoneout, trained", "gru zoneout, trained",
 ]  # fmt: skip
 
 pytestmark = pytest.mark.skipif(not triton_is_here(), reason="Triton is not installed: torch for CPUs lacks it")

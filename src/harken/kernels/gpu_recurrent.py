@@ -8,18 +8,19 @@ operator stays one node of the graph. Definition: `harken.nn.unroll.unroll_by_de
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
-from harken.kernels.gpu_recurrent_gradient import weight_gradient
-from harken.kernels.gpu_recurrent_launch import CELLS, awaited, launch, plan_for, running_mask, wide, zoning
+from harken.kernels.gpu_recurrent_gradient import launch_backward, weight_gradient
+from harken.kernels.gpu_recurrent_launch import CELLS, awaited, launch, plan_for, wide, zoning
 from harken.kernels.gpu_recurrent_plan import SAVED, gate_rows
 
 
-@torch.library.custom_op("harken::recurrent", mutates_args=())
-def recurrent(
+def launch_forward(
     from_input: Tensor,
     weight: Tensor,
     hidden: Tensor | None,
@@ -31,6 +32,7 @@ def recurrent(
     lengths: Tensor,
     kind: str,
     zone: float,
+    reverse: bool,
     save: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """y (T, B, D, H), last h and C (D, B, H); for the way back: what products saw, gates, and states before each step.
@@ -47,17 +49,17 @@ def recurrent(
         lengths: (B,), int32.
         kind: a key of `harken.kernels.gpu_recurrent_plan.GATES`.
         zone: see above.
+        reverse: whether the one direction is the second, from each row's last step to its first.
         save: whether a gradient may be wanted.
     """
     from harken.kernels.gpu_recurrent_forward import forward_kernel
 
     time, rows, directions, gates, units = from_input.shape
     plan = plan_for(kind, from_input, backward=False)
-    running = running_mask(lengths, time)
     shape = (time, rows, directions, units)
-    y = awaited(running, shape, from_input)
-    seen = y if keep is None else awaited(running, shape, from_input)
-    reset_seen = awaited(running, shape, from_input) if kind == "gru_before" else y.new_empty(0)
+    y = awaited(from_input, *shape)
+    seen = y if keep is None else awaited(y, *shape)
+    reset_seen = awaited(y, *shape) if kind == "gru_before" else y.new_empty(0)
     saved = y.new_empty((*shape[:3], SAVED[kind], units) if save else 0)
     previous = wide(y, *shape) if save and gates > 1 else wide(y, 0)
     hidden_last = y.new_empty(directions, rows, units)
@@ -67,16 +69,20 @@ def recurrent(
     arguments = *(None if part is None else part.contiguous() for part in given), y, seen, reset_seen
     zones = zoning(zone, stay_hidden)
     options = {
+        "T": time,
         "B": rows,
         "H": units,
         "zone": zone,
         "EXTRA": extra is not None,
         "STATE": hidden is not None,
-        "OPTIONS": (kind, gates, SAVED[kind], directions, keep is not None, zones, save, gate_rows(kind)),
+        "OPTIONS": (kind, gates, SAVED[kind], directions, keep is not None, zones, save, gate_rows(kind), reverse),
     }
     made = (hidden_last, cell_last, saved, previous)
     launch(forward_kernel, plan.programs(rows, units, directions), plan, (*arguments, *made), options)
     return y, hidden_last, cell_last, y.new_empty(0) if keep is None else seen, reset_seen, saved, previous
+
+
+recurrent = torch.library.custom_op("harken::recurrent", launch_forward, mutates_args=())
 
 
 @recurrent.register_fake
@@ -92,6 +98,7 @@ def _(
     lengths: Tensor,
     kind: str,
     zone: float,
+    reverse: bool,
     save: bool,
 ) -> tuple[Tensor, ...]:
     time, rows, directions, gates, units = from_input.shape
@@ -108,14 +115,14 @@ def _(
 
 
 def _keep_for_backward(ctx: Any, inputs: tuple, output: tuple) -> None:
-    _, weight, hidden, _, extra, keep, stay_hidden, stay_cell, lengths, ctx.kind, ctx.zone, _ = inputs
+    _, weight, hidden, _, extra, keep, stay_hidden, stay_cell, lengths, ctx.kind, ctx.zone, ctx.reverse, _ = inputs
     y, _, cell_last, seen, reset_seen, saved, previous = output
     masks = (keep, stay_hidden, stay_cell, lengths)
     ctx.save_for_backward(weight, hidden, extra, *masks, y, seen, reset_seen, saved, previous, cell_last)
     ctx.mark_non_differentiable(seen, reset_seen, saved, previous)
 
 
-def _backward(ctx: Any, d_y: Tensor, d_hidden_last: Tensor, d_cell_last: Tensor, *unused: Any) -> tuple[Any, ...]:
+def _gradients(ctx: Any, run: Callable[..., Any], d_y: Tensor, d_hidden_last: Tensor, d_cell_last: Tensor) -> Any:
     weight, hidden, extra, *masks, y, seen, reset_seen, saved, previous, cell_last = ctx.saved_tensors
     (keep, *_, lengths), kind = masks, ctx.kind
     _, need_weight, need_hidden, need_cell, need_extra, *_ = ctx.needs_input_grad
@@ -123,14 +130,15 @@ def _backward(ctx: Any, d_y: Tensor, d_hidden_last: Tensor, d_cell_last: Tensor,
     if d_hidden_last is None:
         d_hidden_last = y.new_zeros(y.shape[2], y.shape[1], y.shape[3])
     d_cell_last = torch.zeros_like(cell_last) if d_cell_last is None else d_cell_last
-    d_input, d_product, d_hidden, d_cell, d_extra = torch.ops.harken.recurrent_backward(
-        d_y, d_hidden_last, d_cell_last, weight, extra, *masks, saved, previous, kind, ctx.zone
+    d_input, d_product, d_hidden, d_cell, d_extra = run(
+        d_y, d_hidden_last, d_cell_last, weight, extra, *masks, saved, previous, kind, ctx.zone, ctx.reverse
     )
     d_weight = None
     if need_weight:
         first = hidden if hidden is None or keep is None else hidden * keep
         states = y if keep is None else seen
-        d_weight = weight_gradient(kind, d_input, d_product, states, reset_seen, first, lengths).view_as(weight)
+        made = weight_gradient(kind, d_input, d_product, states, reset_seen, first, lengths, ctx.reverse)
+        d_weight = made.view_as(weight)
     if not need_extra:
         d_extra = None
     elif kind == "gru":
@@ -138,7 +146,36 @@ def _backward(ctx: Any, d_y: Tensor, d_hidden_last: Tensor, d_cell_last: Tensor,
     else:
         d_extra = (d_extra[:, 1:] if kind == "coupled" else d_extra).to(extra.dtype).reshape(extra.shape)
     of_states = d_hidden if need_hidden else None, d_cell if need_cell else None
-    return d_input, d_weight, *of_states, d_extra, *(None for _ in range(7))
+    return d_input, d_weight, *of_states, d_extra, *(None for _ in range(8))
+
+
+def _backward(ctx: Any, d_y: Tensor, d_hidden_last: Tensor, d_cell_last: Tensor, *unused: Any) -> Any:
+    return _gradients(ctx, torch.ops.harken.recurrent_backward, d_y, d_hidden_last, d_cell_last)
 
 
 recurrent.register_autograd(_backward, setup_context=_keep_for_backward)
+
+
+class _Recurrent(torch.autograd.Function):
+    """The operator without the dispatcher, which costs more than a short launch."""
+
+    @staticmethod
+    def forward(*arguments: Any) -> Any:
+        return launch_forward(*arguments)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: Any) -> None:
+        _keep_for_backward(ctx, inputs, output)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        return _gradients(ctx, launch_backward, *gradients[:3])
+
+
+def run_recurrent(*arguments: Any) -> tuple[Tensor, ...]:
+    """`torch.ops.harken.recurrent`, by the quickest way there is: takes and gives the same."""
+    if torch.compiler.is_compiling():
+        return torch.ops.harken.recurrent(*arguments)
+    return _Recurrent.apply(*arguments) if arguments[-1] else launch_forward(*arguments)

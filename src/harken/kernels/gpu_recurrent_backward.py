@@ -10,7 +10,7 @@ made after the launch.
 
 from __future__ import annotations
 
-from harken.kernels.gpu_recurrent_forward import gates_of, peepholes, places
+from harken.kernels.gpu_recurrent_forward import clear, gates_of, peepholes, places
 from harken.kernels.gpu_recurrent_gates import lstm_backward, rnn_backward
 from harken.kernels.gpu_recurrent_product import awaited_product, exchanged, held_weights
 from harken.kernels.gpu_triton import tl, triton
@@ -78,12 +78,13 @@ def backward_step(
     KEEP: tl.constexpr = OPTIONS[4]
     ZONE: tl.constexpr = OPTIONS[5]
     PEEP: tl.constexpr = OPTIONS[6]
+    REVERSE: tl.constexpr = OPTIONS[7]
     LSTM: tl.constexpr = KIND == "lstm" or KIND == "coupled"
     row, length, direction, unit, inside = here
-    place, start = places(step, row, length, direction, B, H, unit, D)
+    place, start = places(step, row, length, direction, B, H, unit, D, REVERSE)
     runs = step < length
     now = inside & runs[:, None]
-    next_place, next_start = places(step - 1, row, length, direction, B, H, unit, D)
+    next_place, next_start = places(step - 1, row, length, direction, B, H, unit, D, REVERSE)
     next_now = inside & (step <= length)[:, None] & (step > 0)
     next_i, next_j, next_k, next_o = gates_of(saved, next_start, unit, next_now, H, SAVED)
     next_before = tl.load(previous + next_place, mask=next_now, other=0.0) if GATES > 1 else before
@@ -133,7 +134,7 @@ def backward_step(
         d_update = d_new * (y - before) * x * (1.0 - x)
         tl.store(into + H, exchanged(d_update, d_input), mask=now)
         d_shown, _, _, _, limit = awaited_product(
-            candidate_held, d_input + 2 * H, d_input, start * GATES, runs, 0, H, limit, 1, False, 1, PLAN
+            candidate_held, d_input + 2 * H, d_input, start * GATES, start, runs, 0, H, limit, 1, False, 1, PLAN
         )
         if KEEP:
             d_shown *= kept
@@ -144,7 +145,7 @@ def backward_step(
 
     SEGMENTS: tl.constexpr = 2 if KIND == "gru_before" else GATES
     reached, _, _, _, limit = awaited_product(
-        held, d_input, d_product, start * GATES, runs, H, H, limit, SEGMENTS, KIND == "gru", 1, PLAN
+        held, d_input, d_product, start * GATES, start, runs, H, H, limit, SEGMENTS, KIND == "gru", 1, PLAN
     )
     if KEEP:
         reached *= kept
@@ -175,12 +176,13 @@ def backward_kernel(
     d_cell_first,
     d_extra,  # (row blocks, D, 3, H)
     fine,
+    T,
     B,
     H: tl.constexpr,
     zone,
     limit,
     EXTRA: tl.constexpr,
-    OPTIONS: tl.constexpr,  # kind, gates, saved gates, D, keep, zone, peepholes
+    OPTIONS: tl.constexpr,  # kind, gates, saved gates, D, keep, zone, peepholes, reverse
     PLAN: tl.constexpr,
 ):
     KIND: tl.constexpr = OPTIONS[0]
@@ -189,6 +191,7 @@ def backward_kernel(
     D: tl.constexpr = OPTIONS[3]
     KEEP: tl.constexpr = OPTIONS[4]
     PEEP: tl.constexpr = OPTIONS[6]
+    REVERSE: tl.constexpr = OPTIONS[7]
     BH: tl.constexpr = PLAN[0]
     BB: tl.constexpr = PLAN[1]
     IN_REGISTERS: tl.constexpr = PLAN[7]
@@ -224,7 +227,7 @@ def backward_kernel(
     q, r = p, p  # gradients of the peepholes
 
     here = (row, length, direction, unit, inside)
-    place, start = places(steps - 1, row, length, direction, B, H, unit, D)
+    place, start = places(steps - 1, row, length, direction, B, H, unit, D, REVERSE)
     now = inside & (steps - 1 < length)[:, None]
     i, j, k, o = gates_of(saved, start, unit, now, H, SAVED)
     before = tl.load(previous + place, mask=now, other=0.0) if GATES > 1 else d_cell
@@ -249,6 +252,9 @@ def backward_kernel(
     tl.store(d_hidden_first + of_state, d_hidden.to(d_hidden_first.dtype.element_ty), mask=inside)
     if LSTM:
         tl.store(d_cell_first + of_state, d_cell, mask=inside)
+    clear(d_input, GATES, row, length, direction, T, B, H, unit, inside, D)
+    if KIND == "gru":
+        clear(d_product, 1, row, length, direction, T, B, H, unit, inside, D)
     if PEEP:
         sums = d_extra + ((row_block * D + direction) * 3) * H + unit
         tl.store(sums, tl.sum(p, 0), mask=unit < H)

@@ -2,9 +2,9 @@
 
 It can where Triton is installed, the GPU is one it was measured on (Hopper) and the layer fits on it at once
 (`harken.kernels.gpu_recurrent_plan`). It is quicker than cuDNN wherever it was measured, but for the one case that
-cuDNN has a persistent kernel for, an LSTM in float16 in one direction over rows of equal length, and but for large
-batches, where a step is bound by arithmetic: `docs/gpu.md` has the numbers. Cells that cuDNN does not know go through
-our loop otherwise, which is slower everywhere.
+cuDNN has a persistent kernel for, an LSTM in float16 in one direction over rows of equal length without gradients, and
+but for large batches, where a step is bound by arithmetic: `docs/gpu.md` has the numbers. Cells that cuDNN does not
+know go through our loop otherwise, which is slower everywhere.
 
 `HARKEN_KERNELS=off` turns it off.
 """
@@ -59,6 +59,13 @@ def is_chosen(
     kind: str, dtype: torch.dtype, rows: int, hidden: int, directions: int, equal: bool, device: torch.device
 ) -> bool:
     """Whether a layer of this kind goes our way; `equal`: no row is shorter than the others."""
-    if device.type != "cuda" or (kind == "lstm" and dtype == torch.float16 and equal and directions == 1):
+    if device.type != "cuda":
         return False
+    if kind == "lstm" and dtype == torch.float16 and equal and directions == 1 and not torch.is_grad_enabled():
+        return False
+    return rows <= most_rows(kind, dtype, hidden, 1, device.index or 0)
+
+
+def runs_at_once(kind: str, dtype: torch.dtype, rows: int, hidden: int, directions: int, device: torch.device) -> bool:
+    """Whether all directions fit on the GPU in one launch; else they go one after the other."""
     return rows <= most_rows(kind, dtype, hidden, directions, device.index or 0)

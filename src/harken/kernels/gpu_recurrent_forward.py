@@ -7,7 +7,8 @@ with its reset before the product: twice). Step s of a row is time s, read backw
 row starts at its own first step and ends at its own last one; after that it keeps its state.
 
 Shapes: W x + b (T, B, D, gates, H), U (D, gates, H, H), y (T, B, D, H), states (D, B, H), where D is directions. What
-is exchanged (y, or h * keep, and reset * h) was filled beforehand: the pattern where a row runs, 0 where it does not.
+is exchanged (y, or h * keep, and reset * h) was filled with the pattern beforehand; where a row has no step, it is 0 in
+the end.
 Definition: `harken.nn.unroll.unroll_by_definition`.
 """
 
@@ -30,12 +31,30 @@ def zoned(old, new, stay, zone, place, mask, ZONE: tl.constexpr):
 
 
 @triton.jit
-def places(step, row, length, direction, B, H: tl.constexpr, unit, D: tl.constexpr):
+def places(step, row, length, direction, B, H: tl.constexpr, unit, D: tl.constexpr, REVERSE: tl.constexpr):
     """Where (BB, BH) a step of each row lies in (T, B, D, H), and where (BB,) the row begins."""
-    time = tl.where(direction == 1, length - 1 - step, step) if D == 2 else step + tl.zeros_like(length)
+    if D == 2:
+        time = tl.where(direction == 1, length - 1 - step, step)
+    elif REVERSE:
+        time = length - 1 - step
+    else:
+        time = step + tl.zeros_like(length)
     time = tl.maximum(time, 0).to(tl.int64)
     start = ((time * B + row) * D + direction) * H
     return start[:, None] + unit[None, :], start
+
+
+@triton.jit
+def clear(target, GATES: tl.constexpr, row, length, direction, T, B, H: tl.constexpr, unit, inside, D: tl.constexpr):
+    """Write 0 where a row of (T, B, D, gates, H) has no step."""
+    time = tl.min(tl.where(row < B, length, T), 0)
+    while time < T:
+        start = ((time.to(tl.int64) * B + row) * D + direction) * H * GATES
+        place = target + start[:, None] + unit[None, :]
+        for gate in tl.static_range(GATES):
+            zero = tl.zeros(inside.shape, target.dtype.element_ty)
+            tl.store(place + gate * H, zero, mask=inside & (time >= length)[:, None])
+        time += 1
 
 
 @triton.jit
@@ -128,12 +147,13 @@ def forward_step(
     ZONE: tl.constexpr = OPTIONS[5]
     SAVE: tl.constexpr = OPTIONS[6]
     R: tl.constexpr = OPTIONS[7]
+    REVERSE: tl.constexpr = OPTIONS[8]
     LSTM: tl.constexpr = KIND == "lstm" or KIND == "coupled"
     row, length, direction, unit, inside = here
-    place, start = places(step, row, length, direction, B, H, unit, D)
+    place, start = places(step, row, length, direction, B, H, unit, D, REVERSE)
     now = inside & (step < length)[:, None]
     runs_on = step + 1 < length
-    _, next_start = places(step + 1, row, length, direction, B, H, unit, D)
+    _, next_start = places(step + 1, row, length, direction, B, H, unit, D, REVERSE)
     next_i, next_j, next_k, next_o = gates_of(from_input, next_start, unit, inside & runs_on[:, None], H, GATES)
 
     old_hidden, old_cell = hidden, cell
@@ -160,7 +180,7 @@ def forward_step(
         shown = first * hidden * kept if KEEP else first * hidden
         tl.store(reset_seen + place, exchanged(shown, reset_seen), mask=now)
         e, _, _, _, limit = awaited_product(
-            candidate_held, reset_seen, reset_seen, start, step < length, 0, H, limit, 1, False, 1, PLAN
+            candidate_held, reset_seen, reset_seen, start, start, step < length, 0, H, limit, 1, False, 1, PLAN
         )
         third = tanh(k + e)
         hidden = hidden + second * (third - hidden)
@@ -179,7 +199,7 @@ def forward_step(
             tl.store(previous + place, old_cell, mask=now)
         elif GATES == 3:
             tl.store(previous + place, old_hidden, mask=now)
-    a, b, c, d, limit = awaited_product(held, seen, seen, start, runs_on, 0, H, limit, 1, False, R, PLAN)
+    a, b, c, d, limit = awaited_product(held, seen, seen, start, start, runs_on, 0, H, limit, 1, False, R, PLAN)
     return hidden, cell, a, b, c, d, next_i, next_j, next_k, next_o, limit
 
 
@@ -203,13 +223,14 @@ def forward_kernel(
     saved,  # (T, B, D, saved gates, H)
     previous,  # (T, B, D, H): the C, or the h of a GRU, that a step began with
     fine,
+    T,
     B,
     H: tl.constexpr,
     zone,
     limit,
     EXTRA: tl.constexpr,
     STATE: tl.constexpr,
-    OPTIONS: tl.constexpr,  # kind, gates, saved gates, D, keep, zone, save, gate rows
+    OPTIONS: tl.constexpr,  # kind, gates, saved gates, D, keep, zone, save, gate rows, reverse
     PLAN: tl.constexpr,
 ):
     KIND: tl.constexpr = OPTIONS[0]
@@ -217,6 +238,7 @@ def forward_kernel(
     D: tl.constexpr = OPTIONS[3]
     KEEP: tl.constexpr = OPTIONS[4]
     R: tl.constexpr = OPTIONS[7]
+    REVERSE: tl.constexpr = OPTIONS[8]
     BH: tl.constexpr = PLAN[0]
     BB: tl.constexpr = PLAN[1]
     IN_REGISTERS: tl.constexpr = PLAN[7]
@@ -253,7 +275,7 @@ def forward_kernel(
     peeps = peepholes(extra, direction, unit, H, KIND, EXTRA)
 
     here = (row, length, direction, unit, inside)
-    _, start = places(0, row, length, direction, B, H, unit, D)
+    _, start = places(0, row, length, direction, B, H, unit, D, REVERSE)
     i, j, k, o = gates_of(from_input, start, unit, inside & (length > 0)[:, None], H, GATES)
     # the compiler keeps what a `while` uses in registers, what a `for` uses in shared memory
     if IN_REGISTERS:
@@ -274,5 +296,10 @@ def forward_kernel(
     tl.store(hidden_last + of_state, hidden.to(hidden_last.dtype.element_ty), mask=inside)
     if LSTM:
         tl.store(cell_last + of_state, cell, mask=inside)
+    clear(y, 1, row, length, direction, T, B, H, unit, inside, D)
+    if KEEP:
+        clear(seen, 1, row, length, direction, T, B, H, unit, inside, D)
+    if KIND == "gru_before":
+        clear(reset_seen, 1, row, length, direction, T, B, H, unit, inside, D)
     if limit == 1:
         tl.store(fine, 0)

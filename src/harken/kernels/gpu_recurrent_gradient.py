@@ -10,12 +10,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from harken.kernels.gpu_recurrent_launch import CELLS, awaited, launch, plan_for, running_mask, wide, zoning
+from harken.kernels.gpu_recurrent_launch import CELLS, awaited, launch, plan_for, wide, zoning
 from harken.kernels.gpu_recurrent_plan import GATES, SAVED
 
 
-@torch.library.custom_op("harken::recurrent_backward", mutates_args=())
-def recurrent_backward(
+def launch_backward(
     d_y: Tensor,
     d_hidden_last: Tensor,
     d_cell_last: Tensor,
@@ -29,6 +28,7 @@ def recurrent_backward(
     previous: Tensor,
     kind: str,
     zone: float,
+    reverse: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of W x + b, of a GRU's U h of the candidate, of the first h and C, of the peepholes."""
     from harken.kernels.gpu_recurrent_backward import backward_kernel
@@ -36,23 +36,26 @@ def recurrent_backward(
     time, rows, directions, units = d_y.shape
     gates, has_cell, peeps = GATES[kind], kind in CELLS, extra is not None and kind in CELLS
     plan = plan_for(kind, saved, backward=True)
-    running = running_mask(lengths, time)
-    d_input = awaited(running, (time, rows, directions, gates, units), saved)
-    d_product = awaited(running, (time, rows, directions, units), saved) if kind == "gru" else saved.new_empty(0)
+    d_input = awaited(saved, time, rows, directions, gates, units)
+    d_product = awaited(saved, time, rows, directions, units) if kind == "gru" else saved.new_empty(0)
     d_hidden = saved.new_empty(directions, rows, units)
     d_cell = wide(saved, directions, rows, units) if has_cell else wide(saved, 0)
     d_extra = wide(saved, -(-rows // plan.rows), directions, 3, units) if peeps else wide(saved, 0)
     given = [d_y, d_hidden_last, d_cell_last, weight, extra, keep, stay_hidden, stay_cell, lengths, saved, previous]
     arguments = *(None if part is None else part.contiguous() for part in given), d_input, d_product, d_hidden, d_cell
     options = {
+        "T": time,
         "B": rows,
         "H": units,
         "zone": zone,
         "EXTRA": extra is not None,
-        "OPTIONS": (kind, gates, SAVED[kind], directions, keep is not None, zoning(zone, stay_hidden), peeps),
+        "OPTIONS": (kind, gates, SAVED[kind], directions, keep is not None, zoning(zone, stay_hidden), peeps, reverse),
     }
     launch(backward_kernel, plan.programs(rows, units, directions), plan, (*arguments, d_extra), options)
     return d_input, d_product, d_hidden, d_cell, d_extra.sum(0) if peeps else d_extra
+
+
+recurrent_backward = torch.library.custom_op("harken::recurrent_backward", launch_backward, mutates_args=())
 
 
 @recurrent_backward.register_fake
@@ -70,6 +73,7 @@ def _(
     previous: Tensor,
     kind: str,
     zone: float,
+    reverse: bool,
 ) -> tuple[Tensor, ...]:
     time, rows, directions, units = d_y.shape
     has_cell = kind in CELLS
@@ -90,6 +94,7 @@ def weight_gradient(
     reset_seen: Tensor,
     first: Tensor | None,
     lengths: Tensor,
+    reverse: bool,
 ) -> Tensor:
     """dU (D, gates x H, H), one product a direction (GRU: and one for its candidate, which saw something else)."""
     time, rows, directions, gates, units = d_input.shape
@@ -104,11 +109,11 @@ def weight_gradient(
         elif kind == "gru_before":
             parts = [here[:, : 2 * units]]
         begin = None if first is None else first[way]
-        made = [_over_steps(part, states[:, way], rows, way == 1, begin, lengths) for part in parts]
+        made = [_over_steps(part, states[:, way], rows, reverse or way == 1, begin, lengths) for part in parts]
         if kind == "gru_before":
             made.append(here[:, 2 * units :].t() @ reset_seen.view(time * rows, directions, units)[:, way])
         each.append(torch.cat(made) if len(made) > 1 else made[0])
-    return torch.stack(each)
+    return torch.stack(each) if directions > 1 else each[0][None]
 
 
 def _over_steps(

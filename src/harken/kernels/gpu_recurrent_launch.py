@@ -31,16 +31,10 @@ def plan_for(kind: str, values: Tensor, backward: bool) -> Plan:
     return plan
 
 
-def running_mask(lengths: Tensor, time: int) -> Tensor:
-    """(T, B), True where a row has a step."""
-    return torch.arange(time, device=lengths.device)[:, None] < lengths
-
-
-def awaited(running: Tensor, shape: tuple[int, ...], like: Tensor) -> Tensor:
-    """A buffer (T, B, ...) to exchange data in: the pattern where a row runs, 0 where it does not."""
+def awaited(like: Tensor, *shape: int) -> Tensor:
+    """A buffer to exchange data in: every element is the pattern."""
     whole = torch.int32 if like.dtype == torch.float32 else torch.int16
-    bits = running.to(whole).neg_().view(*running.shape, *(1 for _ in shape[2:]))
-    return bits.expand(shape).contiguous().view(like.dtype)
+    return torch.full(shape, -1, dtype=whole, device=like.device).view(like.dtype)
 
 
 def wide(like: Tensor, *shape: int) -> Tensor:

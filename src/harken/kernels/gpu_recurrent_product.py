@@ -89,6 +89,7 @@ def _found(
     source,
     other,
     offset,
+    offset_apart,
     running,
     segment_stride: tl.constexpr,
     H: tl.constexpr,
@@ -104,7 +105,7 @@ def _found(
     GROUP: tl.constexpr = PLAN[5]
     column = tl.arange(0, KS)[:, None, None] * KC + tl.arange(0, KC)[None, :, None]  # (KS, KC, 1) of the first chunk
     base = source + offset[None, None, :] + column
-    base_apart = other + (offset // SEGMENTS)[None, None, :] + column if APART else base
+    base_apart = other + offset_apart[None, None, :] + column if APART else base
     found = ()
     for tile in tl.static_range(START, min(START + GROUP, SEGMENTS * NK)):
         mask = running[None, None, :]
@@ -140,6 +141,7 @@ def _rest(
     source,
     other,
     offset,
+    offset_apart,
     running,
     segment_stride: tl.constexpr,
     H: tl.constexpr,
@@ -158,7 +160,7 @@ def _rest(
     sums = tl.zeros((KS, BH * R, BB), tl.float32)
     for start in tl.static_range(0, TILES, GROUP):
         if start > 0:
-            now = _found(source, other, offset, running, segment_stride, H, SEGMENTS, APART, start, PLAN)
+            now = _found(source, other, offset, offset_apart, running, segment_stride, H, SEGMENTS, APART, start, PLAN)
         else:
             now = found
         for tile in tl.static_range(start, min(start + GROUP, TILES)):
@@ -169,8 +171,8 @@ def _rest(
 @triton.jit
 def product(held, source, offset, running, H: tl.constexpr, R: tl.constexpr, PLAN: tl.constexpr):
     """Up to four gates (BB, BH) of rows that are there: element v of row b is source[offset[b] + v]."""
-    found = _found(source, source, offset, running, 0, H, 1, False, 0, PLAN)
-    return _rest(held, found, source, source, offset, running, 0, H, 1, False, R, PLAN)
+    found = _found(source, source, offset, offset, running, 0, H, 1, False, 0, PLAN)
+    return _rest(held, found, source, source, offset, offset, running, 0, H, 1, False, R, PLAN)
 
 
 @triton.jit
@@ -179,6 +181,7 @@ def awaited_product(
     source,
     other,
     offset,  # (BB,)
+    offset_apart,
     running,  # (BB,)
     segment_stride: tl.constexpr,
     H: tl.constexpr,
@@ -191,7 +194,7 @@ def awaited_product(
     """The product once every element is there, and the limit for the next wait: 1 where this one's was reached.
 
     Element v of segment g of row b is source[offset[b] + g x segment_stride + v]; `APART`: of the last segment it is
-    other[offset[b] / SEGMENTS + v]. Tiles are in the order last segment first: it was written last.
+    other[offset_apart[b] + v]. Tiles are in the order last segment first: it was written last.
     """
     BH: tl.constexpr = PLAN[0]
     BB: tl.constexpr = PLAN[1]
@@ -204,16 +207,16 @@ def awaited_product(
     complete = 0  # 1: every element was seen before the last reading began, so that a NaN is one that was computed
     again = 1
     while again > 0:
-        found = _found(source, other, offset, running, segment_stride, H, SEGMENTS, APART, 0, PLAN)
+        found = _found(source, other, offset, offset_apart, running, segment_stride, H, SEGMENTS, APART, 0, PLAN)
         waiting = _pattern_in(found, WATCHED)
         while waiting > 0:
-            found = _found(source, other, offset, running, segment_stride, H, SEGMENTS, APART, 0, PLAN)
+            found = _found(source, other, offset, offset_apart, running, segment_stride, H, SEGMENTS, APART, 0, PLAN)
             waiting = _pattern_in(found, WATCHED)
             tries += 1
             if tries >= limit:
                 waiting = 0
         first, second, third, fourth = _rest(
-            held, found, source, other, offset, running, segment_stride, H, SEGMENTS, APART, R, PLAN
+            held, found, source, other, offset, offset_apart, running, segment_stride, H, SEGMENTS, APART, R, PLAN
         )
         again = 0
         if TILES > GROUP:
@@ -221,7 +224,9 @@ def awaited_product(
             if again > 0:
                 complete = 1
                 for start in tl.static_range(GROUP, TILES, GROUP):
-                    now = _found(source, other, offset, running, segment_stride, H, SEGMENTS, APART, start, PLAN)
+                    now = _found(
+                        source, other, offset, offset_apart, running, segment_stride, H, SEGMENTS, APART, start, PLAN
+                    )
                     complete = tl.minimum(complete, 1 - _pattern_in(now, min(GROUP, TILES - start)))
                 tries += 1
                 if tries >= limit:

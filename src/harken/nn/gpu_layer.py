@@ -42,10 +42,35 @@ def compute_dtype(values: Tensor, cell: Cell) -> torch.dtype:
 
 
 def run_on_gpu(
-    cells: Sequence[Cell], values: Tensor, lengths: Tensor, first: Sequence[State] | None, noises: Sequence[Noise]
+    cells: Sequence[Cell],
+    values: Tensor,
+    lengths: Tensor,
+    first: Sequence[State] | None,
+    noises: Sequence[Noise],
+    at_once: bool,
 ) -> tuple[Tensor, list[State]]:
-    """Values (T, B, I), lengths (B,), first states and noise -> (T, B, H x directions), the last states."""
-    import harken.kernels.gpu_recurrent  # noqa: F401  (defines the operator)
+    """Values (T, B, I), lengths (B,), first states and noise -> (T, B, H x directions), the last states.
+
+    `at_once`: both directions in one launch; else one after the other, where only one fits on the GPU.
+    """
+    if at_once or len(cells) == 1:
+        return _run(cells, values, lengths, first, noises, reverse=False)
+    begins = [None, None] if first is None else [[state] for state in first]
+    made = [
+        _run([cell], values, lengths, begins[way], [noises[way]], reverse=way == 1) for way, cell in enumerate(cells)
+    ]
+    return torch.cat([output for output, _ in made], -1), [last for _, states in made for last in states]
+
+
+def _run(
+    cells: Sequence[Cell],
+    values: Tensor,
+    lengths: Tensor,
+    first: Sequence[State] | None,
+    noises: Sequence[Noise],
+    reverse: bool,
+) -> tuple[Tensor, list[State]]:
+    from harken.kernels.gpu_recurrent import run_recurrent
 
     cell, kind = cells[0], kind_of(cells[0])
     constants = [constant for constant in (cell.constant() for cell in cells) if constant is not None]
@@ -53,22 +78,25 @@ def run_on_gpu(
     from_input = F.linear(values, _joined(weights), _joined(constants) if constants else None)
     from_input = from_input.unflatten(-1, (len(cells), cell.gates, cell.hidden_size))  # (T, B, D, gates, H)
     dtype = from_input.dtype
-    weight = torch.stack([cell.weight_hh for cell in cells]).to(dtype)
+    weight = _stacked([cell.weight_hh for cell in cells]).to(dtype)
     hidden, cells_first = None, None
     if first is not None:
-        parts = [torch.stack(part) for part in zip(*first, strict=True)]  # each (D, B, H)
+        parts = [_stacked(part) for part in zip(*first, strict=True)]  # each (D, B, H)
         hidden, cells_first = parts[0].to(dtype), parts[1].float() if len(parts) > 1 else None
-    extras = [_extra(cell) for cell in cells]
-    extra = None if extras[0] is None else torch.stack([extra.to(dtype) for extra in extras if extra is not None])
-    keeps = [noise.keep for noise in noises if noise.keep is not None]
-    keep = torch.stack(keeps).to(dtype) if keeps else None
+    extras = [extra.to(dtype) for extra in map(_extra, cells) if extra is not None]
+    keeps = [noise.keep.to(dtype) for noise in noises if noise.keep is not None]
+    extra, keep = _stacked(extras) if extras else None, _stacked(keeps) if keeps else None
     zone, stays = _zoneout(noises)
     save = torch.is_grad_enabled()
-    y, hidden_last, cell_last, *_ = torch.ops.harken.recurrent(
-        from_input, weight, hidden, cells_first, extra, keep, *stays, lengths, kind, zone, save
+    y, hidden_last, cell_last, *_ = run_recurrent(
+        from_input, weight, hidden, cells_first, extra, keep, *stays, lengths, kind, zone, reverse, save
     )
     last = [hidden_last, cell_last.to(dtype)] if isinstance(cell, LSTMCell) else [hidden_last]
     return y.flatten(2), list(zip(*(part.unbind(0) for part in last), strict=True))
+
+
+def _stacked(tensors: Sequence[Tensor]) -> Tensor:
+    return torch.stack(list(tensors)) if len(tensors) > 1 else tensors[0][None]
 
 
 def _joined(tensors: Sequence[Tensor]) -> Tensor:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from harken.kernels.gpu_recurrent_choice import is_chosen
+from harken.kernels.gpu_recurrent_choice import is_chosen, runs_at_once
 from harken.kernels.torch_rnn import flatten_for_cudnn, run_layer
 from harken.nn.cell import Cell, State
 from harken.nn.connections import Connections
@@ -162,14 +162,21 @@ class Stack(nn.Module):
         else:
             if not torch.compiler.is_compiling():
                 check_lengths(lengths, batch, time)
-            lengths = lengths.to(values.device, torch.int32)
-            steps = steps.masked_fill(~length_mask(lengths, time).t()[:, :, None], 0.0)
+            lengths = lengths.to(torch.int32)
+            if values.is_cuda and not lengths.is_cuda and not torch.compiler.is_compiling():
+                lengths = lengths.pin_memory()  # from there a copy waits for nothing
+            lengths = lengths.to(values.device, non_blocking=True)
+            if torch.is_grad_enabled():  # what lies behind a row must not reach the gradients of W
+                steps = steps.masked_fill(~length_mask(lengths, time).t()[:, :, None], 0.0)
+        cell = self._cells(0)[0]
+        shape = (compute_dtype(values, cell), batch, self.hidden_size, self.directions, values.device)
+        at_once = runs_at_once(str(kind_of(cell)), *shape)
 
         def run(depth: int, below: Tensor) -> Layer:
             ways = slice(depth * self.directions, (depth + 1) * self.directions)
             noises = [self._noise(depth, time, batch, below) for _ in range(self.directions)]
             begin = None if first is None else first[ways]
-            return *run_on_gpu(self._cells(depth), below, lengths, begin, noises), []
+            return *run_on_gpu(self._cells(depth), below, lengths, begin, noises, at_once), []
 
         output, last, _ = self._wire(steps, run)
         return output.transpose(0, 1), self._join(last)
