@@ -21,7 +21,7 @@ HEADINGS = ("rung", "", "BLEU", "AER", "parameters", "FLOPs", "seconds", "tokens
 
 def ladder(
     recipe: RecipeName,
-    out: Annotated[Path, typer.Option(help="Folder for the models, one for each rung, and for ladder.json.")],
+    out: Annotated[Path, typer.Option(help="Folder for the models, a folder each, ladder.json and ladder.svg.")],
     rungs: Annotated[
         str | None, typer.Option(help="Only these, with commas: rnn,lstm,attention,transformer. Default: all.")
     ] = None,
@@ -52,9 +52,12 @@ def ladder(
         print(json.dumps([asdict(result) for result in results], ensure_ascii=False))
         return
     print_table(HEADINGS, [row(result) for result in results])
+    from harken.ladder_picture import save_picture
+
+    picture = save_picture(results, out / "ladder.svg")
     if not quiet:
         folder = shlex.quote(str(out))
-        tell(f"The models are in {out}, the numbers in {out / 'ladder.json'}. Try")
+        tell(f"The models are in {out}, the numbers in {out / 'ladder.json'}, a picture in {picture}. Try")
         tell(f"  harken translate {folder}/{results[-1].rung}")
 
 
