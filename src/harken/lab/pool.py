@@ -63,8 +63,12 @@ def spread(
             torch.set_num_threads(threads)
         return results
 
-    processes, pipes = _fork(work, jobs, workers)
+    processes: list[Any] = []
+    pipes: list[Any] = []
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # no Ctrl-C between a fork and knowing of it
     try:
+        _fork(work, jobs, workers, processes, pipes)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         waiting = iter(range(len(jobs)))
         for pipe in pipes:
             _send_next(pipe, waiting)
@@ -77,6 +81,7 @@ def spread(
             tell(done, index)
         return results
     finally:  # also after Ctrl-C: nobody is left behind
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         for process in processes:
             process.kill()
         for process in processes:
@@ -85,11 +90,11 @@ def spread(
             pipe.close()
 
 
-def _fork(work: Callable[[Any], Any], jobs: Sequence[Any], workers: int) -> tuple[list[Any], list[Any]]:
-    """The processes and our ends of their pipes."""
+def _fork(
+    work: Callable[[Any], Any], jobs: Sequence[Any], workers: int, processes: list[Any], pipes: list[Any]
+) -> None:
+    """Start the processes; they and our ends of their pipes go into the two lists."""
     context = get_context("fork")
-    processes: list[Any] = []
-    pipes: list[Any] = []
     for _ in range(workers):
         here, there = context.Pipe()
         process = context.Process(target=_serve, args=(work, jobs, there, [*pipes, here]), daemon=True)
@@ -99,7 +104,6 @@ def _fork(work: Callable[[Any], Any], jobs: Sequence[Any], workers: int) -> tupl
         there.close()
         processes.append(process)
         pipes.append(here)
-    return processes, pipes
 
 
 def _send_next(pipe: Any, waiting: Any) -> None:
