@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from harken.kernels import gpu_recurrent_launch
+from harken.kernels import gpu_recurrent_choice, gpu_recurrent_launch
 from harken.kernels.gpu_recurrent_choice import chip_of
 from harken.kernels.gpu_recurrent_plan import Plan, plan_of
 from harken.kernels.gpu_triton import triton_is_here
@@ -49,6 +49,12 @@ def full_float32() -> Any:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     yield
     torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
+
+
+@pytest.fixture(autouse=True)
+def short_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that small cases take the launch too."""
+    monkeypatch.setattr(gpu_recurrent_choice, "LEAST_STEPS", {True: 1, False: 1})
 
 
 def flat(result: Any) -> list[Tensor]:

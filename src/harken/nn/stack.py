@@ -149,8 +149,8 @@ class Stack(nn.Module):
         kind = None if trace or not values.is_cuda else kind_of(cell)
         if kind is None:
             return False
-        dtype = compute_dtype(values, cell)
-        return is_chosen(kind, dtype, values.shape[0], self.hidden_size, self.directions, equal, values.device)
+        known = self.fused is not None and not torch.compiler.is_compiling()
+        return is_chosen(kind, values, compute_dtype(values, cell), self.hidden_size, self.directions, equal, known)
 
     def _padded(self, values: Tensor, state: Any, lengths: Tensor | None) -> tuple[Tensor, Any]:
         """All layers by our own launches, (B, T, I) -> (B, T, H x directions) and the last state."""
@@ -169,8 +169,8 @@ class Stack(nn.Module):
             if torch.is_grad_enabled():  # what lies behind a row must not reach the gradients of W
                 steps = steps.masked_fill(~length_mask(lengths, time).t()[:, :, None], 0.0)
         cell = self._cells(0)[0]
-        shape = (compute_dtype(values, cell), batch, self.hidden_size, self.directions, values.device)
-        at_once = runs_at_once(str(kind_of(cell)), *shape)
+        dtype = compute_dtype(values, cell)
+        at_once = runs_at_once(str(kind_of(cell)), values, dtype, self.hidden_size, self.directions)
 
         def run(depth: int, below: Tensor) -> Layer:
             ways = slice(depth * self.directions, (depth + 1) * self.directions)
