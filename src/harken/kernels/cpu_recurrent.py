@@ -29,13 +29,14 @@ if TYPE_CHECKING:
 
 # What a direction may have, in the order it is handed to autograd.
 NAMES = (
-    "values",  # (N, I), packed; W x + b where there is no weight_ih
+    "values",  # (N, I), packed
     "weight_ih",
     "constant",  # b
     "weight_hh",
     "weight_ch",
     "weight_hr",
     "candidate_bias",
+    "norm_input",
     "norm_hidden",
     "norm_cell",
     "norm_cell_shift",
@@ -97,6 +98,7 @@ class _Layer(torch.autograd.Function):
         for count, (each, piece) in enumerate(zip(passes, pieces, strict=True)):
             each.begin_backward(piece, last[count * states : (count + 1) * states], keep_graph)
         run_all([partial(each.backward, *some) for some in ctx.lanes for each in passes])
+        run_all([task for each in passes for task in each.settle_tasks(ctx.parts)])
         needed = list(_groups(ctx.needs_input_grad[2:]))
         wanted = [{name for name, need in zip(NAMES, some, strict=True) if need} for some in needed]
         run_all(

@@ -96,12 +96,13 @@ class GRUBeforePass(Pass):
         width, weight = self.gate_width, self.tensors["weight_hh"]
         self.split = [2 * width, width]
         self.to_gates, self.to_candidate = (Packed(part) for part in weight.split(self.split))
-        gain, total = self.tensors.get("norm_hidden"), self.plan.total
+        gain = self.tensors.get("norm_hidden")
         self.norm = None
         self.norms = None
         if gain is not None:
             gates, candidate = gain.split(self.split)
-            self.norms = StepNorm(gates, None, 2, total), StepNorm(candidate, None, 1, total)
+            self.norms = StepNorm(gates, None, 2, self.room), StepNorm(candidate, None, 1, self.room)
+        self.prepare_input_norm(3)
         self.left = self.room(width)
         self.left_array, self.seen_array = self.left.numpy(), self.seen.numpy()
         self.before_array, self.after_array = self.hidden.before.numpy(), self.hidden.after.numpy()
@@ -149,7 +150,7 @@ class GRUBeforePass(Pass):
         ]
 
     def gradient_tasks(self, wanted: set[str], parts: int) -> list[Task]:
-        if self.norms is not None and "norm_hidden" in wanted:
+        if self.norms is not None:
             self.gradients["norm_hidden"] = torch.cat([norm.gradients()[0] for norm in self.norms])
         return super().gradient_tasks(wanted, parts)
 

@@ -25,7 +25,7 @@ class LSTMPass(Pass):
 
     def prepare(self) -> None:
         super().prepare()
-        tensors, setting, total = self.tensors, self.setting, self.plan.total
+        tensors, setting = self.tensors, self.setting
         width = self.gate_width
         self.early = width if setting.coupled else 2 * width
         self.top = self.early + width
@@ -38,7 +38,7 @@ class LSTMPass(Pass):
         if peeps is not None and self.full:
             self.to_old, self.to_new = (Packed(part) for part in peeps.split([self.early, width]))
         gain = tensors.get("norm_cell")
-        self.norm_cell = None if gain is None else StepNorm(gain, tensors["norm_cell_shift"], 1, total)
+        self.norm_cell = None if gain is None else StepNorm(gain, tensors["norm_cell_shift"], 1, self.room)
         self.shown = None if gain is None else self.room(width)
         self.shown_array = self.nothing if self.shown is None else self.shown.numpy()
         self.in_halves = self.full or self.norm_cell is not None
@@ -126,6 +126,10 @@ class LSTMPass(Pass):
             self.setting.coupled,
             half,
         )
+
+    @property
+    def slopes_are_needed(self) -> bool:
+        return self.full
 
     def weight_tasks(self, wanted: set[str]) -> list[Task]:
         tasks, made = super().weight_tasks(wanted), self.gradients

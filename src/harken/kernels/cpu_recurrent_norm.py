@@ -8,6 +8,7 @@ Sums may be taken in any order here: a compiler then takes sixteen at a time.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numba
@@ -104,12 +105,11 @@ def norm_backward(
 
 
 class StepNorm:
-    """One norm over all steps of a pass: what it keeps for the way back, and the gradients of its weights."""
+    """One norm over all steps of a pass: what it keeps for the way back (`room(W)` is (N, W)), and its gradients."""
 
-    def __init__(self, gain: Tensor, shift: Tensor | None, gates: int, total: int) -> None:
+    def __init__(self, gain: Tensor, shift: Tensor | None, gates: int, room: Callable[[int], Tensor]) -> None:
         self.gain, self.shift = gain.numpy(), gain.new_empty(0).numpy() if shift is None else shift.numpy()
-        self.normal = gain.new_empty(total, len(gain)).numpy()
-        self.scale = gain.new_empty(total, gates).numpy()
+        self.normal, self.scale = room(len(gain)).numpy(), room(gates).numpy()
         self.gathered: dict[int, tuple[Tensor, Tensor]] = {}  # first lane -> gradients of gain and shift
 
     def forward(self, values: Tensor, result: Tensor, place: Place, epsilon: float = 1e-5) -> None:

@@ -10,6 +10,8 @@ A cell's class says the rest: `cpu_recurrent_cells`. The definition is `harken.n
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
@@ -25,8 +27,7 @@ Task = Callable[[], object]
 
 
 class Pass:
-    """`tensors` has values (N, I), hidden (B, R), weight_hh and what else the cell has; without weight_ih the values
-    are W x + b already. Nothing in it may require gradients."""
+    """`tensors` has values (N, I), hidden (B, R), weights and what else the cell has; none may require gradients."""
 
     def __init__(self, setting: Setting, tensors: Tensors, plan: Plan) -> None:
         self.setting, self.tensors, self.plan = setting, tensors, plan
@@ -57,7 +58,13 @@ class Pass:
         gain = self.tensors.get("norm_hidden")
         width = self.tensors["weight_hh"].shape[0]
         count = width // self.gate_width
-        self.norm = None if gain is None else StepNorm(gain, None, count, self.plan.total)
+        self.norm = None if gain is None else StepNorm(gain, None, count, self.room)
+        self.prepare_input_norm(count)
+
+    def prepare_input_norm(self, count: int) -> None:
+        """That of W x: each of `count` gates on its own; b is its shift."""
+        gain = self.tensors.get("norm_input")
+        self.norm_input = None if gain is None else StepNorm(gain, self.tensors.get("constant"), count, self.room)
 
     @property
     def gate_width(self) -> int:
@@ -65,11 +72,23 @@ class Pass:
         return self.tensors["hidden"].shape[1]
 
     def input_tasks(self, parts: int) -> list[Task]:
-        """W x + b of all steps."""
-        values, weight = self.tensors["values"], self.tensors.get("weight_ih")
-        if weight is None:
-            return [lambda: self.gates.copy_(values)]
-        return linear_tasks(values, weight, self.tensors.get("constant"), self.gates, parts)
+        """W x + b of all steps, W x normalised where the cell does so."""
+        tensors = self.tensors
+        if self.norm_input is None:
+            return linear_tasks(tensors["values"], tensors["weight_ih"], tensors.get("constant"), self.gates, parts)
+        products = linear_tasks(tensors["values"], tensors["weight_ih"], None, self.gates, parts)
+        return [partial(self._normalised, *pair) for pair in zip(products, self._blocks(parts), strict=True)]
+
+    def _normalised(self, product: Task, block: Place) -> None:
+        product()
+        rows = self.gates[block.packed]
+        assert self.norm_input is not None
+        self.norm_input.forward(rows, rows, block)
+
+    def _blocks(self, parts: int) -> list[Place]:
+        """All rows of the packed sequence, steps or not, in `parts` as `Tensor.chunk` makes them."""
+        ends = list(accumulate(len(piece) for piece in self.gates.chunk(parts)))
+        return [Place(0, low, high - low, slice(low, high), slice(low, high)) for low, high in pairwise([0, *ends])]
 
     def forward(self, low: int, high: int) -> None:
         """All steps of lanes `low` to `high`."""
@@ -101,6 +120,7 @@ class Pass:
         self.output_gradient = output
         self.slopes = self.gates.clone() if keep_graph else self.gates
         self.slopes_array = self.slopes.numpy()
+        self.input_slopes = self.slopes
         self.state_gradients = [part.clone(memory_format=torch.contiguous_format) for part in last]
         self.product_slopes = self.slopes if self.norm is None else self.room(self.slopes.shape[1])
         self.gradients: Tensors = {}
@@ -142,21 +162,35 @@ class Pass:
         self.norm.backward(inner, place)
         return inner
 
+    def settle_tasks(self, parts: int) -> list[Task]:
+        """After the last step, before `gradient_tasks`: from the gradients of W x + b to those of W x."""
+        if self.norm_input is None:
+            return []
+        if self.slopes_are_needed:
+            self.input_slopes = self.room(self.slopes.shape[1]).copy_(self.slopes)
+        return [
+            partial(self.norm_input.backward, self.input_slopes[block.packed], block) for block in self._blocks(parts)
+        ]
+
+    @property
+    def slopes_are_needed(self) -> bool:
+        """Whether `weight_tasks` reads the gradients of what the gates see, those of W x + b."""
+        return False
+
     def gradient_tasks(self, wanted: set[str], parts: int) -> list[Task]:
-        """After the last step: tasks that fill `gradients`, the longest first."""
-        made, tensors, slopes = self.gradients, self.tensors, self.slopes
+        """Tasks that fill `gradients`, one product over all steps each, the longest first."""
+        made, tensors, slopes = self.gradients, self.tensors, self.input_slopes
         tasks = self.weight_tasks(wanted)
         if "weight_ih" in wanted:
             tasks.append(lambda: made.update(weight_ih=slopes.t() @ tensors["values"]))
-        if "values" in wanted and "weight_ih" in tensors:
+        if "values" in wanted:
             made["values"] = torch.empty_like(tensors["values"])
             tasks += linear_tasks(slopes, tensors["weight_ih"].t(), None, made["values"], parts)
-        elif "values" in wanted:
-            made["values"] = slopes
-            self.rooms = [room for room in self.rooms if room is not slopes]
-        if "constant" in wanted:
+        if self.norm_input is not None:
+            made["norm_input"], made["constant"] = self.norm_input.gradients()
+        elif "constant" in wanted:
             tasks.append(lambda: made.update(constant=column_sums(slopes)))
-        if self.norm is not None and "norm_hidden" in wanted:
+        if self.norm is not None:
             made["norm_hidden"] = self.norm.gradients()[0]
         for name, gradient in zip(("hidden", "cell"), self.state_gradients, strict=False):
             made[name] = gradient

@@ -65,11 +65,10 @@ def pays(cell: Cell, values: Tensor, layout: Layout, torch_has_it: bool) -> bool
 
 def tensors_of(cell: Cell, values: Tensor) -> dict[str, Tensor | None]:
     """What the kernel needs of a cell that reads packed values (N, I)."""
-    given: dict[str, Tensor | None] = {"weight_hh": cell.weight_hh}
-    if cell.norm_ih is None or cell.norm_hh is None:
-        given |= {"values": values, "weight_ih": cell.weight_ih, "constant": cell.constant()}
-    else:
-        given |= {"values": cell.from_input(values), "norm_hidden": cell.norm_hh.weight}
+    given: dict[str, Tensor | None] = {"values": values, "weight_ih": cell.weight_ih, "weight_hh": cell.weight_hh}
+    given["constant"] = cell.constant()
+    if cell.norm_ih is not None and cell.norm_hh is not None:
+        given |= {"norm_input": cell.norm_ih.weight, "norm_hidden": cell.norm_hh.weight}
     if isinstance(cell, GRUCell) and cell.reset == "after" and cell.bias_hh is not None:
         given["candidate_bias"] = cell.bias_hh[2 * cell.hidden_size :]
     if isinstance(cell, LSTMCell):
