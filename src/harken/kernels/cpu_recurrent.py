@@ -19,14 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from harken.kernels.cpu_recurrent_plan import Plan
+from harken.kernels.cpu_recurrent_plan import Plan, Setting
 from harken.kernels.cpu_recurrent_products import has_packed_products
 from harken.kernels.cpu_recurrent_threads import run_all
 
 if TYPE_CHECKING:
-    from harken.kernels.cpu_recurrent_pass import Pass, Setting
+    from harken.kernels.cpu_recurrent_pass import Pass
 
 # What a direction may have, in the order it is handed to autograd.
 NAMES = (
@@ -72,14 +71,23 @@ class _Layer(torch.autograd.Function):
         run_all([partial(each.forward, *some) for some in lanes for each in passes])
         ctx.passes, ctx.lanes, ctx.parts = passes, lanes, parts
         outputs = [each.hidden.after for each in passes]
-        output = torch.cat(outputs, 1) if len(outputs) > 1 else outputs[0].view_as(outputs[0])
-        ctx.save_for_backward(output)  # a change in place would be seen: its version is checked
+        # the same memory, but no view: autograd is strict with views that a Function returns
+        output = torch.cat(outputs, 1) if len(outputs) > 1 else torch.from_numpy(outputs[0].numpy())
         last = [timeline.last.clone() for each in passes for timeline in each.timelines]
+        if not any(ctx.needs_input_grad):
+            for each in passes:
+                each.leave()
+            ctx.passes = None
+        ctx.save_for_backward(output)  # a change in place would be seen: its version is checked
         return output, *last
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> Any:
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "second derivatives (create_graph=True) of a recurrent layer are not in its CPU kernel: "
+                "call the layer's definition(...) in the place of the layer"
+            )
         _ = ctx.saved_tensors  # raises where the graph was freed, or the output changed
         passes: list[Pass] = ctx.passes
         keep_graph = torch._C._autograd._get_current_graph_task_keep_graph()
@@ -92,11 +100,7 @@ class _Layer(torch.autograd.Function):
         needed = list(_groups(ctx.needs_input_grad[2:]))
         wanted = [{name for name, need in zip(NAMES, some, strict=True) if need} for some in needed]
         run_all(
-            [
-                task
-                for each, names in zip(passes, wanted, strict=True)
-                for task in each.gradient_tasks(names, ctx.parts)
-            ]
+            [task for each, names in zip(passes, wanted, strict=True) for task in each.gradient_tasks(names, ctx.parts)]
         )
         found = [
             each.gradients.get(name) if name in names else None
@@ -104,6 +108,8 @@ class _Layer(torch.autograd.Function):
             for name in NAMES
         ]
         if not keep_graph:
+            for each in passes:
+                each.leave()
             ctx.passes = None
         return None, None, *found
 

@@ -17,8 +17,8 @@ from harken.kernels.cpu_recurrent_gru_gates import (
     gru_before_open_backward,
 )
 from harken.kernels.cpu_recurrent_norm import StepNorm
-from harken.kernels.cpu_recurrent_pass import Pass, Setting, Task, Tensors
-from harken.kernels.cpu_recurrent_plan import Place, Plan
+from harken.kernels.cpu_recurrent_pass import Pass, Task, Tensors
+from harken.kernels.cpu_recurrent_plan import Place, Plan, Setting
 from harken.kernels.cpu_recurrent_products import Packed, column_sums
 from harken.kernels.cpu_recurrent_rnn_gates import KINDS, rnn_backward, rnn_forward
 
@@ -45,7 +45,7 @@ class GRUAfterPass(Pass):
     def prepare(self) -> None:
         super().prepare()
         hidden = self.hidden
-        self.past = torch.empty_like(hidden.before).numpy()
+        self.past = self.room(self.gate_width).numpy()
         bias = self.tensors.get("candidate_bias")
         self.bias = (hidden.before.new_zeros(self.gate_width) if bias is None else bias).numpy()
         self.before_array, self.after_array = hidden.before.numpy(), hidden.after.numpy()
@@ -64,7 +64,7 @@ class GRUAfterPass(Pass):
 
     def prepare_backward(self) -> None:
         super().prepare_backward()
-        self.normal_slopes = torch.empty_like(self.slopes)
+        self.normal_slopes = self.room(self.slopes.shape[1])
         self.normal_slopes_array = self.normal_slopes.numpy()
         if self.norm is None:
             self.product_slopes = self.normal_slopes
@@ -102,7 +102,7 @@ class GRUBeforePass(Pass):
         if gain is not None:
             gates, candidate = gain.split(self.split)
             self.norms = StepNorm(gates, None, 2, total), StepNorm(candidate, None, 1, total)
-        self.left = torch.empty_like(self.hidden.before)
+        self.left = self.room(width)
         self.left_array, self.seen_array = self.left.numpy(), self.seen.numpy()
         self.before_array, self.after_array = self.hidden.before.numpy(), self.hidden.after.numpy()
 
@@ -121,7 +121,7 @@ class GRUBeforePass(Pass):
         gates, candidate = self.tensors["weight_hh"].split(self.split)
         self.from_gates, self.from_candidate = Packed(gates.t()), Packed(candidate.t())
         if self.norms is not None:
-            self.product_slopes = torch.empty_like(self.slopes)
+            self.product_slopes = self.room(self.slopes.shape[1])
 
     def step_back(self, place: Place, pulled: Tensor) -> tuple[Tensor, Tensor | None]:
         at = place.start, place.rows

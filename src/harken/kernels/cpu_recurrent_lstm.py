@@ -29,7 +29,7 @@ class LSTMPass(Pass):
         width = self.gate_width
         self.early = width if setting.coupled else 2 * width
         self.top = self.early + width
-        self.cell = Timeline(tensors["cell"], self.plan, setting.reverse)
+        self.cell = Timeline(tensors["cell"], self.plan, setting.reverse, lambda rows, wide: self.room(wide, rows))
         self.timelines = [self.hidden, self.cell]
         self.before_array, self.after_array = self.cell.before.numpy(), self.cell.after.numpy()
         self.nothing = empty_like_rows(self.cell.before)
@@ -39,12 +39,12 @@ class LSTMPass(Pass):
             self.to_old, self.to_new = (Packed(part) for part in peeps.split([self.early, width]))
         gain = tensors.get("norm_cell")
         self.norm_cell = None if gain is None else StepNorm(gain, tensors["norm_cell_shift"], 1, total)
-        self.shown = None if gain is None else torch.empty_like(self.cell.before)
+        self.shown = None if gain is None else self.room(width)
         self.shown_array = self.nothing if self.shown is None else self.shown.numpy()
         self.in_halves = self.full or self.norm_cell is not None
         projection = tensors.get("weight_hr")
         self.projection = None if projection is None else Packed(projection)
-        self.wide = self.hidden.after if projection is None else torch.empty_like(self.cell.before)  # o * tanh(C)
+        self.wide = self.hidden.after if projection is None else self.room(width)  # o * tanh(C)
         self.wide_array = self.wide.numpy()
 
     def step(self, place: Place) -> None:
@@ -88,7 +88,7 @@ class LSTMPass(Pass):
             self.made_cells = torch.addcmul(forget * self.cell.before, write, candidate)  # before any zoneout
         if self.projection is not None:
             self.unprojected = Packed(tensors["weight_hr"].t())
-            self.projected_gradient = torch.empty_like(self.hidden.before)
+            self.projected_gradient = self.room(self.hidden.before.shape[1])
 
     def step_back(self, place: Place, pulled: Tensor) -> tuple[Tensor, Tensor | None]:
         if self.projection is not None:

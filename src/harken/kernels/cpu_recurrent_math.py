@@ -25,7 +25,7 @@ import numpy as np
 from numba.extending import intrinsic, overload
 
 # Products and sums may be contracted into one instruction; NaN, infinity and the order of sums are as written.
-FLAGS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+FLAGS: Any = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 
 
 def compiled(function: Callable[..., Any]) -> Any:
@@ -45,8 +45,7 @@ THIRD, FOURTH, FIFTH = np.float32(1.6666665459e-1), np.float32(4.1665795894e-2),
 SIXTH, SEVENTH = np.float32(1.3981999507e-3), np.float32(1.9875691500e-4)
 
 
-@intrinsic
-def _power_of_two(typing_context: Any, whole: Any) -> Any:
+def _typed_power_of_two(typing_context: Any, whole: Any) -> Any:
     """2^n as float32 for an int32 n: n written where a float keeps its exponent."""
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -56,6 +55,9 @@ def _power_of_two(typing_context: Any, whole: Any) -> Any:
         return builder.bitcast(builder.shl(bits, ir.Constant(ir.IntType(32), 23)), ir.FloatType())
 
     return numba.types.float32(numba.types.int32), build
+
+
+_power_of_two: Any = intrinsic(_typed_power_of_two)
 
 
 @numba.njit(**FLAGS)

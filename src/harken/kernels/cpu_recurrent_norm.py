@@ -17,7 +17,7 @@ from torch import Tensor
 from harken.kernels.cpu_recurrent_math import FLAGS, compiled
 from harken.kernels.cpu_recurrent_plan import Place
 
-REORDERED: dict[str, Any] = {**FLAGS, "fastmath": {"contract", "reassoc", "nsz"}}
+REORDERED: Any = {**FLAGS, "fastmath": {"contract", "reassoc", "nsz"}}
 
 
 @numba.njit(**REORDERED)

@@ -10,31 +10,18 @@ A cell's class says the rest: `cpu_recurrent_cells`. The definition is `harken.n
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from harken.kernels.cpu_recurrent_memory import give_back, take
 from harken.kernels.cpu_recurrent_norm import StepNorm
-from harken.kernels.cpu_recurrent_plan import Place, Plan, Timeline, unzone
+from harken.kernels.cpu_recurrent_plan import Place, Plan, Setting, Timeline, unzone
 from harken.kernels.cpu_recurrent_products import Packed, column_sums, linear_tasks
 
 Tensors = dict[str, Tensor]
 Task = Callable[[], object]
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What a direction is, beside its tensors."""
-
-    cell: str  # "rnn", "lstm", "gru after" or "gru before"
-    reverse: bool
-    keep: Tensor | None  # (B, R): recurrent dropout
-    stay: tuple[Tensor | float, ...]  # zoneout: for each part of the state (T, B, W), or a mean
-    nonlinearity: str = "tanh"
-    coupled: bool = False
-    peephole: str | None = None
 
 
 class Pass:
@@ -44,13 +31,25 @@ class Pass:
     def __init__(self, setting: Setting, tensors: Tensors, plan: Plan) -> None:
         self.setting, self.tensors, self.plan = setting, tensors, plan
         self.keep = setting.keep
-        self.hidden = Timeline(tensors["hidden"], plan, setting.reverse)
+        self.rooms: list[Tensor] = []
+        self.hidden = Timeline(tensors["hidden"], plan, setting.reverse, tensors["hidden"].new_empty)  # goes out
         self.timelines = [self.hidden]
         rows = tensors["weight_hh"].shape[0]
-        self.gates = tensors["values"].new_empty(plan.total, rows)
+        self.gates = self.room(rows)
         self.gates_array = self.gates.numpy()
-        self.seen = self.hidden.before if self.keep is None else torch.empty_like(self.hidden.before)
+        self.seen = self.hidden.before if self.keep is None else self.room(self.hidden.before.shape[1])
         self.prepare()
+
+    def room(self, width: int, rows: int = 0) -> Tensor:
+        """(N, width) for this pass alone, or of other `rows`."""
+        tensor = take(self.tensors["values"], rows or self.plan.total, width)
+        self.rooms.append(tensor)
+        return tensor
+
+    def leave(self) -> None:
+        """Nobody needs what the pass kept."""
+        rooms, self.rooms = self.rooms, []
+        give_back(rooms)
 
     def prepare(self) -> None:
         """Pack weights, make room."""
@@ -70,7 +69,7 @@ class Pass:
         values, weight = self.tensors["values"], self.tensors.get("weight_ih")
         if weight is None:
             return [lambda: self.gates.copy_(values)]
-        return linear_tasks(values, weight.t(), self.tensors.get("constant"), self.gates, parts)
+        return linear_tasks(values, weight, self.tensors.get("constant"), self.gates, parts)
 
     def forward(self, low: int, high: int) -> None:
         """All steps of lanes `low` to `high`."""
@@ -103,7 +102,7 @@ class Pass:
         self.slopes = self.gates.clone() if keep_graph else self.gates
         self.slopes_array = self.slopes.numpy()
         self.state_gradients = [part.clone(memory_format=torch.contiguous_format) for part in last]
-        self.product_slopes = self.slopes if self.norm is None else torch.empty_like(self.slopes)
+        self.product_slopes = self.slopes if self.norm is None else self.room(self.slopes.shape[1])
         self.gradients: Tensors = {}
         self.prepare_backward()
 
@@ -151,9 +150,10 @@ class Pass:
             tasks.append(lambda: made.update(weight_ih=slopes.t() @ tensors["values"]))
         if "values" in wanted and "weight_ih" in tensors:
             made["values"] = torch.empty_like(tensors["values"])
-            tasks += linear_tasks(slopes, tensors["weight_ih"], None, made["values"], parts)
+            tasks += linear_tasks(slopes, tensors["weight_ih"].t(), None, made["values"], parts)
         elif "values" in wanted:
             made["values"] = slopes
+            self.rooms = [room for room in self.rooms if room is not slopes]
         if "constant" in wanted:
             tasks.append(lambda: made.update(constant=column_sums(slopes)))
         if self.norm is not None and "norm_hidden" in wanted:

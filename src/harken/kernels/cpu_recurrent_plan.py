@@ -3,21 +3,34 @@
 The packed layout is that of `harken.nn.lengths`: step t has `sizes[t]` rows, longest sequence first. A *lane* is a row
 of the batch; threads take neighbouring lanes, as many as make the work even.
 
->>> Plan([3, 3, 1, 1], batch=3).lanes(2)
-[(0, 1), (1, 3)]
+>>> Plan([24, 24, 8, 8], batch=24).lanes(2)
+[(0, 8), (8, 24)]
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 FEWEST_LANES = 8  # fewer make products too thin
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a direction is, beside its tensors."""
+
+    cell: str  # "rnn", "lstm", "gru after" or "gru before"
+    reverse: bool
+    keep: Tensor | None  # (B, R): recurrent dropout
+    stay: tuple[Tensor | float, ...]  # zoneout: for each part of the state (T, B, W), or a mean
+    nonlinearity: str = "tanh"
+    coupled: bool = False
+    peephole: str | None = None
 
 
 class Place(NamedTuple):
@@ -55,7 +68,7 @@ class Plan:
         done = [0, *accumulate(lengths)]
         cuts = [min(range(running + 1), key=lambda lane: abs(done[lane] - done[-1] * k / parts)) for k in range(parts)]
         edges = sorted({*cuts, running})
-        return list(zip(edges, edges[1:], strict=False))
+        return list(pairwise(edges))
 
     def places(self, low: int, high: int, reverse: bool) -> Iterator[Place]:
         """Step after step, the rows of lanes `low` to `high`; `reverse`: from the last step to the first."""
@@ -72,19 +85,20 @@ class Timeline:
     """One part of the state before and after each step, (N, W) each.
 
     Where all rows run at all steps, after one step is before the next, and both are views of one piece of memory.
+    `room(rows, W)` makes that.
     """
 
-    def __init__(self, first: Tensor, plan: Plan, reverse: bool) -> None:
+    def __init__(self, first: Tensor, plan: Plan, reverse: bool, room: Callable[[int, int], Tensor]) -> None:
         self.shared = plan.full
-        batch, total = plan.batch, plan.total
+        batch, total, width = plan.batch, plan.total, first.shape[1]
         if self.shared:
-            whole = first.new_empty(total + batch, first.shape[1])
+            whole = room(total + batch, width)
             early, late = whole[:total], whole[batch:]
             self.before, self.after = (late, early) if reverse else (early, late)
             (whole[total:] if reverse else whole[:batch]).copy_(first)
             self.last = whole[:batch] if reverse else whole[total:]
         else:
-            self.before, self.after = first.new_empty(2, total, first.shape[1])
+            self.before, self.after = room(2 * total, width).view(2, total, width)
             self.last = first.clone()
 
     def begin(self, place: Place) -> None:

@@ -17,12 +17,13 @@ from functools import partial
 import torch
 from torch import Tensor
 
+BLOCK_ROWS = 128  # of a wide product at a time: what it makes is still in the cache when it is put in its place
 TYPICAL_ROWS = 32  # oneDNN packs for a number of rows; what it makes of this one is good for all
 
 
 def has_packed_products() -> bool:
     """Whether this torch can multiply with packed weights."""
-    return torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled  # type: ignore[attr-defined]
+    return bool(torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled)
 
 
 class Packed:
@@ -36,20 +37,23 @@ class Packed:
         else:
             self.weight = weight.t()
 
-    def __call__(self, values: Tensor) -> Tensor:
+    def __call__(self, values: Tensor, bias: Tensor | None = None) -> Tensor:
         """(rows, I) -> (rows, O), a new tensor."""
         if self.packed:
-            product: Tensor = self.multiply(values, self.weight, None, "none", [], "")
+            product: Tensor = self.multiply(values, self.weight, bias, "none", [], "")
             return product
-        return values @ self.weight
+        return values @ self.weight if bias is None else torch.addmm(bias, values, self.weight)
 
 
 def linear_tasks(values: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor, parts: int) -> list[Callable]:
-    """Tasks that make `out = values @ weight + bias` (N, O), each for some rows."""
-    pieces = zip(values.chunk(parts), out.chunk(parts), strict=True)
-    if bias is None:
-        return [partial(torch.mm, piece, weight, out=place) for piece, place in pieces]
-    return [partial(torch.addmm, bias, piece, weight, out=place) for piece, place in pieces]
+    """Tasks that make `out = values @ weight.T + bias` (N, O), each for some rows."""
+    product = Packed(weight)
+
+    def fill(piece: Tensor, place: Tensor) -> None:
+        for some, part in zip(piece.split(BLOCK_ROWS), place.split(BLOCK_ROWS), strict=True):
+            part.copy_(product(some, bias))
+
+    return [partial(fill, *pair) for pair in zip(values.chunk(parts), out.chunk(parts), strict=True)]
 
 
 def column_sums(values: Tensor) -> Tensor:

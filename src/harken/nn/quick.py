@@ -1,4 +1,4 @@
-"""A layer's cells handed to `harken.kernels.cpu_recurrent`: which tensors they have, under the kernel's names.
+"""When a layer's cells are handed to `harken.kernels.cpu_recurrent`, and how: their tensors by the kernel's names.
 
 >>> from harken.nn import GRUCell
 >>> sorted(name for name, tensor in tensors_of(GRUCell(3, 5), torch.randn(7, 3)).items() if tensor is not None)
@@ -8,16 +8,59 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from harken.kernels.cpu_recurrent import is_there, is_wanted, run_layer
+from harken.kernels.cpu_recurrent_plan import Setting
 from harken.nn.cell import Cell, State
 from harken.nn.gru import GRUCell
 from harken.nn.lengths import Layout
 from harken.nn.lstm import LSTMCell
 from harken.nn.noise import Noise
 from harken.nn.rnn import RNNCell
+
+STEPS, ROWS = 8, 64  # fewer steps, or rows in all of them, do not pay for packing the weights
+
+
+@dataclass(frozen=True)
+class Least:
+    """Recurrent weights from which on the kernel was measured to be quicker (`benchmarks/cpu_recurrent.py --rule`)."""
+
+    loop: int  # than our own loop, where torch has none for the cell
+    full: int  # than torch's loop, with gradients
+    full_reading: int  # and without
+    unequal: int  # the same with rows of unequal length
+    unequal_reading: int
+
+
+LEAST = {
+    LSTMCell: Least(2**11, 2**20, 2**20, 2**14, 2**19),
+    GRUCell: Least(2**11, 2**17, 2**19, 2**14, 2**19),
+    RNNCell: Least(2**18, 2**18, 2**18, 2**18, 2**18),
+}
+
+
+def pays(cell: Cell, values: Tensor, layout: Layout, torch_has_it: bool) -> bool:
+    """Whether the kernel can take a layer of such cells and is quicker than torch's loop, or than our own."""
+    rows, weights = sum(layout.sizes), cell.weight_hh.numel()
+    usable = values.device.type == "cpu" and values.dtype == cell.weight_hh.dtype == torch.float32
+    if not usable or type(cell) not in LEAST or not is_wanted() or not is_there():
+        return False
+    if torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu") or torch._C._are_functorch_transforms_active():
+        return False
+    if len(layout.sizes) < STEPS or rows < ROWS:
+        return False
+    least = LEAST[type(cell)]
+    if not torch_has_it:
+        return weights >= least.loop
+    if rows < 4 * len(layout.sizes):  # thin products: torch's loops have less to do around them
+        return False
+    if torch.is_grad_enabled():
+        return weights >= (least.full if layout.full else least.unequal)
+    return weights >= (least.full_reading if layout.full else least.unequal_reading)
 
 
 def tensors_of(cell: Cell, values: Tensor) -> dict[str, Tensor | None]:
@@ -40,18 +83,16 @@ def run_quick(
     cells: Sequence[Cell], values: Tensor, layout: Layout, first: Sequence[State], noises: Sequence[Noise]
 ) -> tuple[Tensor, list[State]]:
     """Packed values (N, I), first states and noise of each direction -> packed (N, R x directions), last states."""
-    from harken.kernels.cpu_recurrent import run_layer
-    from harken.kernels.cpu_recurrent_pass import Setting
-
     settings, named = [], []
     for way, (cell, state, noise) in enumerate(zip(cells, first, noises, strict=True)):
-        setting = {"reverse": way == 1, "keep": noise.keep, "stay": noise.stay}
+        setting = Setting("rnn", way == 1, noise.keep, noise.stay)
         if isinstance(cell, LSTMCell):
-            settings.append(Setting("lstm", coupled=cell.coupled, peephole=cell.peephole, **setting))
+            setting = replace(setting, cell="lstm", coupled=cell.coupled, peephole=cell.peephole)
         elif isinstance(cell, GRUCell):
-            settings.append(Setting(f"gru {cell.reset}", **setting))
+            setting = replace(setting, cell=f"gru {cell.reset}")
         elif isinstance(cell, RNNCell):
-            settings.append(Setting("rnn", nonlinearity=cell.nonlinearity, **setting))
+            setting = replace(setting, nonlinearity=cell.nonlinearity)
+        settings.append(setting)
         given = tensors_of(cell, values)
         named.append(given | dict(zip(("hidden", "cell"), state, strict=False)))
     return run_layer(settings, named, layout.sizes, layout.batch)

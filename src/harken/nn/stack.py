@@ -1,8 +1,7 @@
 """Cells over time, in both directions, one layer above the other (S6, S7): what RNN, LSTM and GRU share.
 
-`definition` says what is computed: every cell, step by step. `forward` computes the same the quick way: torch's own
-fused loop for plain cells, `harken.nn.unroll` for all others, for rows of unequal length on a CPU, and wherever a trace
-is wanted. Both share the wiring.
+`definition` says what is computed: every cell, step by step. `forward` computes the same the quickest way there is for
+a call (`Stack.choose_path`): a kernel of ours, torch's own fused loop, or `harken.nn.unroll`. Both share the wiring.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from harken.nn.lengths import Layout, check_lengths
 from harken.nn.masks import length_mask
 from harken.nn.noise import Noise, draw_noise
 from harken.nn.options import StackOptions, check_values
-from harken.nn.quick import run_quick
+from harken.nn.quick import pays, run_quick
 from harken.nn.torch_names import accept_torch_names, torch_weights
 from harken.nn.trace import DirectionTrace, Trace
 from harken.nn.unroll import unroll, unroll_by_definition
@@ -124,17 +123,25 @@ class Stack(nn.Module):
         return below[-1], states, traces
 
     def choose_path(self, values: Tensor, layout: Layout, trace: bool) -> str:
-        """Which way a call goes: "triton" (`kernels.gpu_recurrent`), "torch" (`kernels.torch_rnn`) or "loop"
-        (`nn.unroll`); values (B, T, I)."""
+        """Which way a call goes, for values (B, T, I): the quickest that was measured for its shape.
+
+        "triton": `kernels.gpu_recurrent`; "torch": `kernels.torch_rnn`; "cpu": `kernels.cpu_recurrent`; "loop":
+        `nn.unroll`, and where a trace is wanted.
+        """
+        if trace:
+            return "loop"
         if self._fits_gpu(values, layout.full, trace):
             return "triton"
-        projected = self._cells(0)[0].output_size < self.hidden_size
-        if values.is_cuda:
-            quick = layout.sizes[0] == layout.batch  # cuDNN knows no empty rows
-        else:
-            quick = layout.full and not projected  # on a CPU, torch's loops for the others are no quicker than ours
+        cell = self._cells(0)[0]
         # compiled, our own loop is taken: torch's fused ones cannot be traced
-        return "torch" if self.fused and quick and not trace and not torch.compiler.is_compiling() else "loop"
+        has_torch = self.fused is not None and not torch.compiler.is_compiling()
+        has_torch = has_torch and layout.sizes[0] == layout.batch  # neither cuDNN nor torch knows empty rows
+        if values.is_cuda:
+            return "torch" if has_torch else "loop"
+        has_torch = has_torch and cell.output_size == self.hidden_size  # torch's projected loop is no quicker than ours
+        if pays(cell, values, layout, has_torch):
+            return "cpu"
+        return "torch" if has_torch and (layout.full or not torch.is_grad_enabled()) else "loop"
 
     def _fits_gpu(self, values: Tensor, equal: bool, trace: bool) -> bool:
         """Whether our own launch on a GPU is to be taken; `equal`: no row is shorter than the others."""
@@ -153,12 +160,7 @@ class Stack(nn.Module):
         if lengths is None:
             lengths = torch.full((batch,), time, dtype=torch.int32, device=values.device)
         else:
-            if not torch.compiler.is_compiling():
-                check_lengths(lengths, batch, time)
-            lengths = lengths.to(torch.int32)
-            if values.is_cuda and not lengths.is_cuda and not torch.compiler.is_compiling():
-                lengths = lengths.pin_memory()  # from there a copy waits for nothing
-            lengths = lengths.to(values.device, non_blocking=True)
+            lengths = self._lengths_there(lengths, batch, time, values.device)
             if torch.is_grad_enabled():  # what lies behind a row must not reach the gradients of W
                 steps = steps.masked_fill(~length_mask(lengths, time).t()[:, :, None], 0.0)
         cell = self._cells(0)[0]
@@ -173,6 +175,18 @@ class Stack(nn.Module):
 
         output, last, _ = self._wire(steps, run)
         return output.transpose(0, 1), self._join(last)
+
+    def _lengths_there(self, lengths: Tensor, batch: int, time: int, device: torch.device) -> Tensor:
+        """Lengths (B,) as the launch wants them, where the values are."""
+        if (
+            torch.compiler.is_compiling()
+        ):  # a graph cannot raise: the launch stays inside the sequence whatever they are
+            return lengths.to(device, torch.int32).clamp(0, time)
+        check_lengths(lengths, batch, time)
+        lengths = lengths.to(torch.int32)
+        if device.type == "cuda" and not lengths.is_cuda:
+            lengths = lengths.pin_memory()  # from there a copy waits for nothing
+        return lengths.to(device, non_blocking=True)
 
     def _layer_runner(
         self, path: str, layout: Layout, first: list[State], trace: bool
