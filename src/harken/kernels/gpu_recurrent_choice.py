@@ -74,6 +74,6 @@ def is_chosen(
     return rows <= most_rows(kind, dtype, hidden, 1, known, values.device.index or 0)
 
 
-def runs_at_once(kind: str, values: Tensor, dtype: torch.dtype, hidden: int, directions: int) -> bool:
-    """Whether all directions fit on the GPU in one launch; else they go one after the other."""
-    return values.shape[0] <= most_rows(kind, dtype, hidden, directions, False, values.device.index or 0)
+def runs_at_once(kind: str, dtype: torch.dtype, rows: int, hidden: int, device: torch.device) -> bool:
+    """Whether both directions fit on the GPU in one launch; else they go one after the other."""
+    return rows <= most_rows(kind, dtype, hidden, 2, False, device.index or 0)

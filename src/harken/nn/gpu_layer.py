@@ -15,8 +15,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from harken.kernels.gpu_recurrent_choice import runs_at_once
 from harken.nn.cell import Cell, State
 from harken.nn.gru import GRUCell
+from harken.nn.lengths import check_lengths
 from harken.nn.lstm import LSTMCell
 from harken.nn.noise import Noise
 from harken.nn.rnn import RNNCell
@@ -41,19 +43,31 @@ def compute_dtype(values: Tensor, cell: Cell) -> torch.dtype:
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else cell.weight_hh.dtype
 
 
+def lengths_for_gpu(lengths: Tensor, batch: int, time: int, device: torch.device) -> Tensor:
+    """Lengths (B,) as the launch wants them, where the values are."""
+    if torch.compiler.is_compiling():  # a graph cannot raise: the launch stays inside the sequence whatever they are
+        return lengths.to(device, torch.int32).clamp(0, time)
+    check_lengths(lengths, batch, time)
+    lengths = lengths.to(torch.int32)
+    if device.type == "cuda" and not lengths.is_cuda:
+        lengths = lengths.pin_memory()  # from there a copy waits for nothing
+    return lengths.to(device, non_blocking=True)
+
+
 def run_on_gpu(
     cells: Sequence[Cell],
     values: Tensor,
     lengths: Tensor,
     first: Sequence[State] | None,
     noises: Sequence[Noise],
-    at_once: bool,
 ) -> tuple[Tensor, list[State]]:
     """Values (T, B, I), lengths (B,), first states and noise -> (T, B, H x directions), the last states.
 
-    `at_once`: both directions in one launch; else one after the other, where only one fits on the GPU.
+    Both directions go in one launch; where only one fits on the GPU, one after the other.
     """
-    if at_once or len(cells) == 1:
+    cell = cells[0]
+    dtype, rows = compute_dtype(values, cell), values.shape[1]
+    if len(cells) == 1 or runs_at_once(str(kind_of(cell)), dtype, rows, cell.hidden_size, values.device):
         return _run(cells, values, lengths, first, noises, reverse=False)
     begins = [None, None] if first is None else [[state] for state in first]
     made = [

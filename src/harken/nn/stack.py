@@ -13,12 +13,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from harken.kernels.gpu_recurrent_choice import is_chosen, runs_at_once
+from harken.kernels.gpu_recurrent_choice import is_chosen
 from harken.kernels.torch_rnn import flatten_for_cudnn, run_layer
 from harken.nn.cell import Cell, State
 from harken.nn.connections import Connections
 from harken.nn.dropout import Dropout
-from harken.nn.gpu_layer import compute_dtype, kind_of, run_on_gpu
+from harken.nn.gpu_layer import compute_dtype, kind_of, lengths_for_gpu, run_on_gpu
 from harken.nn.lengths import Layout, check_lengths
 from harken.nn.masks import length_mask
 from harken.nn.noise import Noise, draw_noise
@@ -160,23 +160,15 @@ class Stack(nn.Module):
         if lengths is None:
             lengths = torch.full((batch,), time, dtype=torch.int32, device=values.device)
         else:
-            if not torch.compiler.is_compiling():
-                check_lengths(lengths, batch, time)
-            lengths = lengths.to(torch.int32)
-            if values.is_cuda and not lengths.is_cuda and not torch.compiler.is_compiling():
-                lengths = lengths.pin_memory()  # from there a copy waits for nothing
-            lengths = lengths.to(values.device, non_blocking=True)
+            lengths = lengths_for_gpu(lengths, batch, time, values.device)
             if torch.is_grad_enabled():  # what lies behind a row must not reach the gradients of W
                 steps = steps.masked_fill(~length_mask(lengths, time).t()[:, :, None], 0.0)
-        cell = self._cells(0)[0]
-        dtype = compute_dtype(values, cell)
-        at_once = runs_at_once(str(kind_of(cell)), values, dtype, self.hidden_size, self.directions)
 
         def run(depth: int, below: Tensor) -> Layer:
             ways = slice(depth * self.directions, (depth + 1) * self.directions)
             noises = [self._noise(depth, time, batch, below) for _ in range(self.directions)]
             begin = None if first is None else first[ways]
-            return *run_on_gpu(self._cells(depth), below, lengths, begin, noises, at_once), []
+            return *run_on_gpu(self._cells(depth), below, lengths, begin, noises), []
 
         output, last, _ = self._wire(steps, run)
         return output.transpose(0, 1), self._join(last)
