@@ -85,7 +85,7 @@ def backward_step(
     runs = step < length
     now = inside & runs[:, None]
     next_place, next_start = places(step - 1, row, length, direction, B, H, unit, D, REVERSE)
-    next_now = inside & (step <= length)[:, None] & (step > 0)
+    next_now = inside & ((step <= length) & (length * 0 < step))[:, None]  # two tensors: what the interpreter takes
     next_i, next_j, next_k, next_o = gates_of(saved, next_start, unit, next_now, H, SAVED)
     next_before = tl.load(previous + next_place, mask=next_now, other=0.0) if GATES > 1 else before
     next_above = tl.load(d_y + next_place, mask=next_now, other=0.0)
