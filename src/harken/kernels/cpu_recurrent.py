@@ -98,7 +98,6 @@ class _Layer(torch.autograd.Function):
         for count, (each, piece) in enumerate(zip(passes, pieces, strict=True)):
             each.begin_backward(piece, last[count * states : (count + 1) * states], keep_graph)
         run_all([partial(each.backward, *some) for some in ctx.lanes for each in passes])
-        run_all([task for each in passes for task in each.settle_tasks(ctx.parts)])
         needed = list(_groups(ctx.needs_input_grad[2:]))
         wanted = [{name for name, need in zip(NAMES, some, strict=True) if need} for some in needed]
         run_all(

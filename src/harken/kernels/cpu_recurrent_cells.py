@@ -111,11 +111,11 @@ class GRUBeforePass(Pass):
         at = place.start, place.rows
         product = self.to_gates(self.seen[place.packed])
         if self.norms is not None:
-            self.norms[0].forward(product, product, place)
+            self.norms[0].forward(product, product, *at)
         gru_before_open(self.gates_array, product.numpy(), self.seen_array, self.left_array, *at)
         product = self.to_candidate(self.left[place.packed])
         if self.norms is not None:
-            self.norms[1].forward(product, product, place)
+            self.norms[1].forward(product, product, *at)
         gru_before_close(self.gates_array, product.numpy(), self.before_array, self.after_array, *at)
 
     def prepare_backward(self) -> None:

@@ -56,7 +56,8 @@ class LSTMPass(Pass):
             if self.full:
                 product[:, self.top :] += self.to_new(self.cell.after[place.packed])
             if self.norm_cell is not None and self.shown is not None:
-                self.norm_cell.forward(self.cell.after[place.packed], self.shown[place.packed], place)
+                after, shown = self.cell.after[place.packed], self.shown[place.packed]
+                self.norm_cell.forward(after, shown, place.start, place.rows)
         self._gates(place, product, SHOW if self.in_halves else BOTH)
         if self.projection is not None:
             self.hidden.after[place.packed].copy_(self.projection(self.wide[place.packed]))

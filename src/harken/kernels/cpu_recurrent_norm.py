@@ -112,8 +112,8 @@ class StepNorm:
         self.normal, self.scale = room(len(gain)).numpy(), room(gates).numpy()
         self.gathered: dict[int, tuple[Tensor, Tensor]] = {}  # first lane -> gradients of gain and shift
 
-    def forward(self, values: Tensor, result: Tensor, place: Place, epsilon: float = 1e-5) -> None:
-        """`values` (rows, gates x H) normalised into `result`."""
+    def forward(self, values: Tensor, result: Tensor, start: int, rows: int, epsilon: float = 1e-5) -> None:
+        """`values` (rows, gates x H), those from row `start` on of the packed sequence, normalised into `result`."""
         norm_forward(
             values.numpy(),
             self.gain,
@@ -121,8 +121,8 @@ class StepNorm:
             result.numpy(),
             self.normal,
             self.scale,
-            place.start,
-            place.rows,
+            start,
+            rows,
             epsilon,
         )
 

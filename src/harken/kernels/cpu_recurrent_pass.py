@@ -10,8 +10,6 @@ A cell's class says the rest: `cpu_recurrent_cells`. The definition is `harken.n
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
@@ -73,22 +71,15 @@ class Pass:
 
     def input_tasks(self, parts: int) -> list[Task]:
         """W x + b of all steps, W x normalised where the cell does so."""
-        tensors = self.tensors
-        if self.norm_input is None:
-            return linear_tasks(tensors["values"], tensors["weight_ih"], tensors.get("constant"), self.gates, parts)
-        products = linear_tasks(tensors["values"], tensors["weight_ih"], None, self.gates, parts)
-        return [partial(self._normalised, *pair) for pair in zip(products, self._blocks(parts), strict=True)]
+        values, weight, constant = self.tensors["values"], self.tensors["weight_ih"], self.tensors.get("constant")
+        norm = self.norm_input
+        if norm is None:
+            return linear_tasks(values, weight, constant, self.gates, parts)
 
-    def _normalised(self, product: Task, block: Place) -> None:
-        product()
-        rows = self.gates[block.packed]
-        assert self.norm_input is not None
-        self.norm_input.forward(rows, rows, block)
+        def normalise(product: Tensor, start: int) -> None:
+            norm.forward(product, product, start, len(product))
 
-    def _blocks(self, parts: int) -> list[Place]:
-        """All rows of the packed sequence, steps or not, in `parts` as `Tensor.chunk` makes them."""
-        ends = list(accumulate(len(piece) for piece in self.gates.chunk(parts)))
-        return [Place(0, low, high - low, slice(low, high), slice(low, high)) for low, high in pairwise([0, *ends])]
+        return linear_tasks(values, weight, None, self.gates, parts, normalise)
 
     def forward(self, low: int, high: int) -> None:
         """All steps of lanes `low` to `high`."""
@@ -111,7 +102,7 @@ class Pass:
         """U h, normalised where the cell does so: (rows, gates x H)."""
         made = self.recurrent(self.seen[place.packed])
         if self.norm is not None:
-            self.norm.forward(made, made, place)
+            self.norm.forward(made, made, place.start, place.rows)
         return made
 
     def begin_backward(self, output: Tensor, last: list[Tensor], keep_graph: bool) -> None:
@@ -120,7 +111,8 @@ class Pass:
         self.output_gradient = output
         self.slopes = self.gates.clone() if keep_graph else self.gates
         self.slopes_array = self.slopes.numpy()
-        self.input_slopes = self.slopes
+        apart = self.norm_input is not None and self.slopes_are_needed
+        self.input_slopes = self.room(self.slopes.shape[1]) if apart else self.slopes
         self.state_gradients = [part.clone(memory_format=torch.contiguous_format) for part in last]
         self.product_slopes = self.slopes if self.norm is None else self.room(self.slopes.shape[1])
         self.gradients: Tensors = {}
@@ -140,6 +132,7 @@ class Pass:
                 for gradient, stay in zip([pulled, *parts[1:]], self.setting.stay, strict=False)
             ]
             through, direct = self.step_back(place, pulled)
+            self.settle(place)
             if self.keep is not None:
                 through.mul_(self.keep[place.lanes])
             if direct is None:
@@ -162,15 +155,14 @@ class Pass:
         self.norm.backward(inner, place)
         return inner
 
-    def settle_tasks(self, parts: int) -> list[Task]:
-        """After the last step, before `gradient_tasks`: from the gradients of W x + b to those of W x."""
+    def settle(self, place: Place) -> None:
+        """From the gradients of W x + b to those of W x, where that is normalised."""
         if self.norm_input is None:
-            return []
+            return
+        slopes = self.input_slopes[place.packed]
         if self.slopes_are_needed:
-            self.input_slopes = self.room(self.slopes.shape[1]).copy_(self.slopes)
-        return [
-            partial(self.norm_input.backward, self.input_slopes[block.packed], block) for block in self._blocks(parts)
-        ]
+            slopes.copy_(self.slopes[place.packed])
+        self.norm_input.backward(slopes, place)
 
     @property
     def slopes_are_needed(self) -> bool:

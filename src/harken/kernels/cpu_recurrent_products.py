@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -45,15 +46,30 @@ class Packed:
         return values @ self.weight if bias is None else torch.addmm(bias, values, self.weight)
 
 
-def linear_tasks(values: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor, parts: int) -> list[Callable]:
-    """Tasks that make `out = values @ weight.T + bias` (N, O), each for some rows."""
+def linear_tasks(
+    values: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    out: Tensor,
+    parts: int,
+    then: Callable[[Tensor, int], None] | None = None,
+) -> list[Callable[[], object]]:
+    """Tasks that make `out = values @ weight.T + bias` (N, O), each for some rows.
+
+    `then(product, start)` may change the product of some rows, from row `start` on, before it is put in its place.
+    """
     product = Packed(weight)
 
-    def fill(piece: Tensor, place: Tensor) -> None:
-        for some, part in zip(piece.split(BLOCK_ROWS), place.split(BLOCK_ROWS), strict=True):
-            part.copy_(product(some, bias))
+    def fill(low: int, high: int) -> None:
+        for start in range(low, high, BLOCK_ROWS):
+            some = slice(start, min(start + BLOCK_ROWS, high))
+            made = product(values[some], bias)
+            if then is not None:
+                then(made, start)
+            out[some].copy_(made)
 
-    return [partial(fill, *pair) for pair in zip(values.chunk(parts), out.chunk(parts), strict=True)]
+    edges = [len(values) * part // parts for part in range(parts + 1)]
+    return [partial(fill, low, high) for low, high in pairwise(edges) if high > low]
 
 
 def column_sums(values: Tensor) -> Tensor:

@@ -45,11 +45,13 @@ LEAST = {
 
 def pays(cell: Cell, values: Tensor, layout: Layout, torch_has_it: bool) -> bool:
     """Whether the kernel can take a layer of such cells and is quicker than torch's loop, or than our own."""
+    if torch.compiler.is_compiling():  # first of all: what follows cannot be traced
+        return False
     rows, weights = sum(layout.sizes), cell.weight_hh.numel()
     usable = values.device.type == "cpu" and values.dtype == cell.weight_hh.dtype == torch.float32
     if not usable or type(cell) not in LEAST or not is_wanted() or not is_there():
         return False
-    if torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu") or torch._C._are_functorch_transforms_active():
+    if torch.is_autocast_enabled("cpu") or torch._C._are_functorch_transforms_active():
         return False
     if len(layout.sizes) < STEPS or rows < ROWS:
         return False
