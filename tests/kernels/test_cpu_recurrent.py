@@ -269,3 +269,18 @@ def test_it_is_there_only_with_what_it_needs(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(cpu_recurrent, "find_spec", lambda name: None)
     assert not cpu_recurrent.is_there()
     cpu_recurrent.is_there.cache_clear()
+
+
+@pytest.mark.parametrize("variant", ["lstm full", "gru before", "tanh"])
+def test_packed_products_at_their_own_size(variant: str) -> None:
+    """Weights large enough to be packed, rows of unequal length, float32."""
+    torch.manual_seed(10)
+    layer = build(variant, 7, 400, 1, torch.float32, bidirectional=True)
+    for parameter in layer.parameters():
+        torch.nn.init.normal_(parameter, std=0.05)
+    values, lengths = torch.randn(5, 4, 7), torch.tensor([4, 0, 2, 3, 4])
+    into = list(layer.parameters())
+    found, right = layer(values, None, lengths), layer.definition(values, None, lengths)
+    assert torch.allclose(found[0], right[0], rtol=1e-5, atol=1e-5)
+    for ours, theirs in zip(gradients(found, into), gradients(right, into), strict=True):
+        assert torch.allclose(ours, theirs, rtol=1e-4, atol=1e-5 * theirs.abs().max().item())

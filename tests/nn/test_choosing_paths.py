@@ -26,7 +26,10 @@ def test_large_layers_take_the_kernel_and_small_ones_torchs_loop() -> None:
     large, small = LSTM(512, 512), LSTM(64, 64)
     assert chosen(large, 64, 64) == "cpu"
     assert chosen(small, 32, 64) == "torch"
+    assert chosen(large, 16, 64) == "torch"
     assert chosen(large, 64, 1) == "torch"
+    with torch.no_grad():
+        assert chosen(large, 64, 64) == "torch"
     assert chosen(large, 1, 64) == "torch"
     assert chosen(GRU(256, 256), 32, 32) == "cpu"
     assert chosen(RNN(256, 256), 32, 32) == "torch"

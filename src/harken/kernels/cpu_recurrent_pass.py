@@ -127,10 +127,8 @@ class Pass:
         for place in self.plan.places(low, high, not self.setting.reverse):
             parts = [gradient[place.lanes] for gradient in self.state_gradients]
             pulled = parts[0] + self.output_gradient[place.packed]
-            carried = [
-                unzone(gradient, place, stay)
-                for gradient, stay in zip([pulled, *parts[1:]], self.setting.stay, strict=False)
-            ]
+            old = zip([pulled, *parts[1:]], self.setting.stay, strict=False)
+            carried = [unzone(gradient, place, stay) for gradient, stay in old]
             through, direct = self.step_back(place, pulled)
             self.settle(place)
             if self.keep is not None:

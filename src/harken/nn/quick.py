@@ -22,7 +22,9 @@ from harken.nn.lstm import LSTMCell
 from harken.nn.noise import Noise
 from harken.nn.rnn import RNNCell
 
-STEPS, ROWS = 8, 64  # fewer steps, or rows in all of them, do not pay for packing the weights
+STEPS, ROWS = 8, 64  # fewer steps, or rows in all of them, do not pay for what is made ready
+STEPS_BESIDE_TORCH = 16  # torch's loops make less ready
+NEVER = 2**62
 
 
 @dataclass(frozen=True)
@@ -34,12 +36,13 @@ class Least:
     full_reading: int  # and without
     unequal: int  # the same with rows of unequal length
     unequal_reading: int
+    rows: int  # at each step, beside torch's loop, where all run at all steps
 
 
 LEAST = {
-    LSTMCell: Least(2**11, 2**20, 2**20, 2**14, 2**19),
-    GRUCell: Least(2**11, 2**17, 2**19, 2**14, 2**19),
-    RNNCell: Least(2**18, 2**18, 2**18, 2**18, 2**18),
+    LSTMCell: Least(2**11, 2**20, NEVER, 2**12, 2**19, rows=48),
+    GRUCell: Least(2**11, 2**13, 2**17, 2**12, 2**19, rows=4),
+    RNNCell: Least(2**12, 2**18, 2**18, 2**14, 2**18, rows=4),
 }
 
 
@@ -58,7 +61,8 @@ def pays(cell: Cell, values: Tensor, layout: Layout, torch_has_it: bool) -> bool
     least = LEAST[type(cell)]
     if not torch_has_it:
         return weights >= least.loop
-    if rows < 4 * len(layout.sizes):  # thin products: torch's loops have less to do around them
+    steps = len(layout.sizes)
+    if steps < STEPS_BESIDE_TORCH or rows < steps * (least.rows if layout.full else 4):
         return False
     if torch.is_grad_enabled():
         return weights >= (least.full if layout.full else least.unequal)
