@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import torch
@@ -55,7 +55,7 @@ class Plan:
         done = [0, *accumulate(lengths)]
         cuts = [min(range(running + 1), key=lambda lane: abs(done[lane] - done[-1] * k / parts)) for k in range(parts)]
         edges = sorted({*cuts, running})
-        return list(zip(edges, edges[1:], strict=False))
+        return list(pairwise(edges))
 
     def places(self, low: int, high: int, reverse: bool) -> Iterator[Place]:
         """Step after step, the rows of lanes `low` to `high`; `reverse`: from the last step to the first."""
