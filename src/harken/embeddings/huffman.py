@@ -48,11 +48,10 @@ def huffman_tree(counts: NDArray[np.int64]) -> Tree:
     heapq.heapify(heap)
     parent: dict[int, tuple[int, int]] = {}  # leaf (its number) or inner node (size + number) -> parent, turn
     for node in range(size - 1):
-        for turn in (0, 1):
-            count, name = heapq.heappop(heap)
+        pair = heapq.heappop(heap), heapq.heappop(heap)
+        for turn, (_, name) in enumerate(pair):
             parent[abs(name)] = (node, turn)
-            total = count if turn == 0 else total + count
-        heapq.heappush(heap, (total, size + node))
+        heapq.heappush(heap, (pair[0][0] + pair[1][0], size + node))
     nodes: list[int] = []
     answers: list[int] = []
     starts = [0]

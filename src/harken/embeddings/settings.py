@@ -1,7 +1,7 @@
 """What word2vec may be told; the defaults are those of the papers and of the tools people know.
 
->>> Settings(method="cbow").rate_at(0.5) == (0.025 + 0.0001) / 2
-True
+>>> round(Settings(method="cbow").rate_at(0.5), 6), Settings().rate_at(0.0)
+(0.02505, 0.025)
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any
 from harken.embeddings.subwords import Subwords
 from harken.errors import UserError
 
-METHODS = ("skipgram", "cbow")
+RATES = {"skipgram": 0.025, "cbow": 0.05}  # as in word2vec's own program
+METHODS = tuple(RATES)
 
 
 def cores() -> int:
@@ -32,7 +33,7 @@ class Settings:
     hierarchical: bool = False  # a Huffman tree in place of wrong answers
     sample: float = 1e-3  # words more frequent than this share are thinned out; 0: all stay
     epochs: int = 5
-    rate: float = 0.025  # learning rate; falls along a line ...
+    rate: float | None = None  # learning rate; None: 0.025 for skip-gram, 0.05 for CBOW; falls along a line ...
     last_rate: float = 0.0001  # ... to this
     subwords: Subwords | None = None  # n-grams of characters, as in fastText
     threads: int | None = None  # None: all cores; 1 repeats to the bit
@@ -49,9 +50,14 @@ class Settings:
             raise UserError(f"threads is {self.threads}: it must be at least 1.")
         if not 0 <= self.sample <= 1:
             raise UserError(f"sample is {self.sample}: it is a share of the corpus, from 0 (off) to 1.")
-        if not 0 < self.last_rate <= self.rate:
-            raise UserError(f"rate is {self.rate} and the last {self.last_rate}: rates are above 0 and fall.")
+        if not 0 < self.last_rate <= self.first_rate:
+            raise UserError(f"rate is {self.first_rate} and the last {self.last_rate}: rates are above 0 and fall.")
+
+    @property
+    def first_rate(self) -> float:
+        """What `rate` says, or the method's own: a mean of neighbours takes larger steps."""
+        return self.rate if self.rate is not None else RATES[self.method]
 
     def rate_at(self, done: float) -> float:
         """The learning rate when `done` (0 to 1) of the training is behind."""
-        return max(self.rate + (self.last_rate - self.rate) * done, self.last_rate)
+        return max(self.first_rate + (self.last_rate - self.first_rate) * done, self.last_rate)

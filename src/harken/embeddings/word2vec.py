@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 
 import numpy as np
@@ -24,6 +24,7 @@ from harken.embeddings.huffman import huffman_tree
 from harken.embeddings.sampling import alias_table, span_state
 from harken.embeddings.settings import Settings, cores
 from harken.embeddings.spans import Progress, run_spans
+from harken.embeddings.vectors import WordVectors
 from harken.errors import UserError
 
 SPAN = 10_000  # words that are trained with one learning rate
@@ -38,6 +39,30 @@ class Learnt:
     inputs: NDArray[np.float32]  # (V, D): the word vectors, n-grams behind them
     outputs: NDArray[np.float32]  # (V, D), or the nodes of the tree
     progress: Progress
+
+    def vectors(self, corpus: Corpus, settings: Settings) -> WordVectors:
+        """What to keep: a vector for each word, those of the n-grams, and how they came to be."""
+        size = len(corpus.vocabulary)
+        matrix, ngrams = self.inputs[:size], None
+        if settings.subwords:
+            ngrams = self.inputs[size:]
+            starts, rows = settings.subwords.bags(corpus.vocabulary.words)
+            matrix = np.add.reduceat(self.inputs[rows], starts[:-1]) / np.diff(starts)[:, None].astype(np.float32)
+        told = {key: value for key, value in asdict(settings).items() if key != "subwords"}
+        return WordVectors(
+            corpus.vocabulary.words,
+            matrix,
+            corpus.vocabulary.counts,
+            settings.subwords,
+            ngrams,
+            {
+                "settings": told,
+                "losses": [round(loss, 6) for loss in self.progress.losses],
+                "words_trained": self.progress.words,
+                "seconds": round(self.progress.seconds, 2),
+                "stopped_early": self.progress.stopped,
+            },
+        )
 
 
 def train_word2vec(
@@ -57,7 +82,7 @@ def train_word2vec(
     buckets = settings.subwords.buckets if settings.subwords else 0
     inputs = padded_zeros(size + buckets, settings.width)
     first = generator.random((size + buckets, settings.width), dtype=np.float32)
-    inputs[:, : settings.width] = (first - np.float32(0.5)) / np.float32(settings.width)
+    inputs[:, : settings.width] = (2 * first - 1) / np.float32(settings.width)
     del first
     outputs = padded_zeros(size, settings.width)
     keep = vocabulary.keep_probabilities(settings.sample)

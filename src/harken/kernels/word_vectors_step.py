@@ -4,10 +4,10 @@
     h_i += sum_j g_ij o_j   o_j += sum_i g_ij h_i           both from the values before
 
 Shared wrong answers make this three small matrix products (n x m x D) on rows that stay in the first cache, in place of
-n x m vector operations on rows that do not (Ji et al., 2016, "Parallelizing Word2Vec in Shared and Distributed Memory").
-Three output rows are taken at a time, so that a value of h is read once for three products.
+n x m vector operations on rows that do not (Ji et al., 2016, "Parallelizing Word2Vec in Shared and Distributed
+Memory"). Three output rows are taken at a time, so that a value of h is read once for three products.
 
-The loss is -log of the product of all sigmoids: numbers are multiplied until the product is small, then one logarithm is
+The loss is -log of the product of all sigmoids: they are multiplied until the product is small, then one logarithm is
 taken. Definition: `harken.embeddings.definition.step`.
 
 >>> hidden, outputs = np.ones((1, 16), np.float32), np.zeros((2, 16), np.float32)
