@@ -1,6 +1,7 @@
 """word2vec: the kernel is its definition, one thread repeats to the bit, and what is learnt makes sense."""
 
 import itertools
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -10,31 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.embeddings import definition, spans, word2vec
+sys.path.insert(0, str(Path(__file__).parent))
+from made_text import made_corpus
+
+from harken.embeddings import definition, learnt, spans, word2vec
 from harken.embeddings.corpus import Corpus
 from harken.embeddings.huffman import huffman_tree
 from harken.embeddings.sampling import Draws, alias_table, span_state
 from harken.embeddings.settings import Settings
 from harken.embeddings.subwords import Subwords
-from harken.embeddings.vocabulary import Vocabulary
 from harken.embeddings.word2vec import train_word2vec
 from harken.errors import UserError
 
 pytest.importorskip("numba")
-
-
-def made_corpus(words: int = 12, sentences: int = 60, seed: int = 3) -> Corpus:
-    """Words by Zipf's law; a word is likeliest beside those of its own parity."""
-    generator = np.random.default_rng(seed)
-    weights = 1 / np.arange(1, words + 1)
-    stream: list[int] = []
-    for _ in range(sentences):
-        parity = generator.integers(2)
-        mine = np.where(np.arange(words) % 2 == parity, weights, 0.02 * weights)
-        stream += [*generator.choice(words, size=generator.integers(1, 12), p=mine / mine.sum()).tolist(), -1]
-    ids = np.array(stream, dtype=np.int32)
-    counts = np.bincount(ids[ids >= 0], minlength=words)
-    return Corpus(Vocabulary([f"word{number}" for number in range(words)], counts), ids, int(counts.sum()))
 
 
 def by_definition(corpus: Corpus, settings: Settings) -> tuple[definition.Model, list[float]]:
@@ -228,6 +217,6 @@ def test_settings_that_cannot_be_are_refused(wrong: dict[str, Any], said: str) -
 
 
 def test_without_numba_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(word2vec, "find_spec", lambda name: None)
+    monkeypatch.setattr(learnt, "find_spec", lambda name: None)
     with pytest.raises(UserError, match="pip install numba"):
         train_word2vec(made_corpus(), Settings())

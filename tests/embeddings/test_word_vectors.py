@@ -215,7 +215,7 @@ def test_broken_folders_are_refused(tmp_path: Path, vectors: WordVectors) -> Non
         WordVectors.load(tmp_path / "nowhere")
     out = tmp_path / "out"
     vectors.save(out)
-    with pytest.raises(UserError, match="did you mean .*out"):
+    with pytest.raises(UserError, match=r"did you mean .*out"):
         WordVectors.load(tmp_path)
     (out / "words.txt").write_text("one\n")
     with pytest.raises(UserError, match=r"words\.txt has 1 words for 6 vectors"):

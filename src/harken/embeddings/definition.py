@@ -46,10 +46,10 @@ class Model:
 
 
 def step(
-    hidden: NDArray[np.float32], outputs: NDArray[np.float32], rows: Sequence[int], answers: Any, rate: float
+    hidden: NDArray[np.float32], outputs: NDArray[np.float32], rows: Any, answers: Any, rate: float
 ) -> tuple[NDArray[np.float32], float]:
     """Teach the output rows; what the hidden vectors (n, D) should change by, and the loss."""
-    rows = np.asarray(rows)
+    rows = np.array(rows)
     answers = np.asarray(answers, dtype=np.float32)
     right = 1 / (1 + np.exp(-(2 * answers - 1) * (hidden @ outputs[rows].T)))  # (n, m): probability of each answer
     parts = (rate * (1 - right) * (2 * answers - 1)).astype(np.float32)  # rate x (answer - sigmoid)

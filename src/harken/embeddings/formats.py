@@ -75,8 +75,7 @@ def write_vectors(vectors: WordVectors, path: str | Path, form: str) -> None:
     if not path.parent.is_dir():
         raise UserError(f"{path} cannot be written: the folder {path.parent} does not exist.")
     aside = path.with_name(path.name + ".part")
-    opener = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
-    with cast(BinaryIO, opener(aside, "wb")) as sink:
+    with _open_to_write(aside, path.suffix) as sink:
         if form != "glove":
             sink.write(f"{len(vectors)} {vectors.width}\n".encode())
         if form == "word2vec-binary":
@@ -85,6 +84,12 @@ def write_vectors(vectors: WordVectors, path: str | Path, form: str) -> None:
             for word, row in zip(vectors.words, vectors.matrix, strict=True):
                 sink.write(f"{word} {' '.join(map('{:.9g}'.format, row.tolist()))}\n".encode())
     os.replace(aside, path)
+
+
+def _open_to_write(path: Path, suffix: str) -> BinaryIO:
+    if suffix == ".gz":
+        return cast(BinaryIO, gzip.open(path, "wb"))
+    return cast(BinaryIO, lzma.open(path, "wb")) if suffix == ".xz" else path.open("wb")
 
 
 def _require_form(form: str) -> None:

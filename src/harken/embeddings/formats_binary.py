@@ -42,7 +42,7 @@ def read_binary(path: Path, stream: BinaryIO, size: int, width: int) -> tuple[li
             more = stream.read(BLOCK)
             if not more:
                 raise UserError(
-                    f"{path} ends inside word {number:,} of {size:,} (said by its first line): copy or download it again."
+                    f"{path} ends inside word {number:,} of {size:,} (so says line 1): copy or download it again."
                 )
             buffer, place = buffer[place:] + more, 0
         if blank - place > LONGEST_WORD:
@@ -51,7 +51,7 @@ def read_binary(path: Path, stream: BinaryIO, size: int, width: int) -> tuple[li
             words.append(buffer[place:blank].decode("utf-8"))
         except UnicodeDecodeError as error:
             raise UserError(
-                f"{path}: word {number:,} of {size:,} is not valid UTF-8: the file is damaged, or its first line is wrong."
+                f"{path}: word {number:,} of {size:,} is not valid UTF-8: is the file damaged, or its first line wrong?"
             ) from error
         rows.append(np.frombuffer(buffer, dtype="<f4", count=width, offset=blank + 1))
         place = blank + 1 + length

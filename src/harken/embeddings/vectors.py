@@ -159,5 +159,5 @@ class WordVectors:
 
 def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     """Vectors of length 1; zeros stay zeros."""
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return vectors / np.where(lengths > 0, lengths, 1)
+    lengths = np.sqrt(np.square(vectors).sum(-1, keepdims=True))
+    return vectors / np.where(lengths > 0, lengths, np.float32(1))

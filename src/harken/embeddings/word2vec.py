@@ -13,56 +13,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from importlib.util import find_spec
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harken.embeddings.corpus import Corpus
 from harken.embeddings.huffman import huffman_tree
+from harken.embeddings.learnt import Learnt, require_numba
 from harken.embeddings.sampling import alias_table, span_state
 from harken.embeddings.settings import Settings, cores
 from harken.embeddings.spans import Progress, run_spans
-from harken.embeddings.vectors import WordVectors
-from harken.errors import UserError
 
 SPAN = 10_000  # words that are trained with one learning rate
 LANES = 16  # rows are as long as a multiple of this many numbers, so that no loop has a rest
 NOTHING = np.zeros(0, dtype=np.int64)
-
-
-@dataclass
-class Learnt:
-    """What a training leaves."""
-
-    inputs: NDArray[np.float32]  # (V, D): the word vectors, n-grams behind them
-    outputs: NDArray[np.float32]  # (V, D), or the nodes of the tree
-    progress: Progress
-
-    def vectors(self, corpus: Corpus, settings: Settings) -> WordVectors:
-        """What to keep: a vector for each word, those of the n-grams, and how they came to be."""
-        size = len(corpus.vocabulary)
-        matrix, ngrams = self.inputs[:size], None
-        if settings.subwords:
-            ngrams = self.inputs[size:]
-            starts, rows = settings.subwords.bags(corpus.vocabulary.words)
-            matrix = np.add.reduceat(self.inputs[rows], starts[:-1]) / np.diff(starts)[:, None].astype(np.float32)
-        told = {key: value for key, value in asdict(settings).items() if key != "subwords"}
-        return WordVectors(
-            corpus.vocabulary.words,
-            matrix,
-            corpus.vocabulary.counts,
-            settings.subwords,
-            ngrams,
-            {
-                "settings": told,
-                "losses": [round(loss, 6) for loss in self.progress.losses],
-                "words_trained": self.progress.words,
-                "seconds": round(self.progress.seconds, 2),
-                "stopped_early": self.progress.stopped,
-            },
-        )
 
 
 def train_word2vec(
@@ -82,7 +46,7 @@ def train_word2vec(
     buckets = settings.subwords.buckets if settings.subwords else 0
     inputs = padded_zeros(size + buckets, settings.width)
     first = generator.random((size + buckets, settings.width), dtype=np.float32)
-    inputs[:, : settings.width] = (2 * first - 1) / np.float32(settings.width)
+    inputs[:, : settings.width] = (np.float32(2) * first - np.float32(1)) / np.float32(settings.width)
     del first
     outputs = padded_zeros(size, settings.width)
     keep = vocabulary.keep_probabilities(settings.sample)
@@ -141,9 +105,3 @@ def padded_zeros(rows: int, width: int) -> NDArray[np.float32]:
     flat = np.zeros(rows * columns + LANES, dtype=np.float32)
     skip = -(flat.ctypes.data // 4) % LANES
     return flat[skip : skip + rows * columns].reshape(rows, columns)
-
-
-def require_numba() -> None:
-    """Raises UserError where the compiler is missing: looking at vectors needs none, training does."""
-    if find_spec("numba") is None:
-        raise UserError("Training word vectors needs numba, which is not installed: pip install numba.")

@@ -2,8 +2,8 @@
 
 For every word that stays: draw a window, gather what its neighbours are (a hidden vector each for skip-gram, their mean
 for CBOW), choose the output rows, take one `step`, and give the change back to the rows the hidden vectors came from.
-Runs without Python's lock, so several threads may train the same matrices at once; that they overwrite each other now and
-then does no harm (Recht et al., 2011, "Hogwild!").
+Runs without Python's lock, so several threads may train the same matrices at once; that they overwrite each other now
+and then does no harm (Recht et al., 2011, "Hogwild!").
 
 Definition: `harken.embeddings.definition.train_span`, equal for one thread.
 """
