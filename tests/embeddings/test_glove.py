@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+import itertools
+
 from made_text import made_corpus
 
 from harken.embeddings import glove, pairs
@@ -70,7 +72,7 @@ def test_the_kernel_is_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
     found = counted(corpus)
     spans = glove._spans(found)
     assert spans[0][0] == 0 and spans[-1][1] == len(found) and len(spans) > 5
-    assert all(before[1] == after[0] for before, after in zip(spans, spans[1:], strict=False))
+    assert all(before[1] == after[0] for before, after in itertools.pairwise(spans))
     sides = [
         Side(side[:, 0, :9].astype(float), side[:, 0, -1].astype(float), np.ones((12, 9)), np.ones(12))
         for side in glove._sides(12, settings)

@@ -1,7 +1,7 @@
 """All pairs of words that occur together, in tiles: what GloVe trains on.
 
 Tile (r, c) has the pairs whose row is in the r-th block of words and whose column in the c-th. A block's vectors fit
-the cache, so a tile is trained without waiting for memory. Pairs that would not fit memory lie in a file that is mapped.
+the cache, so a tile is trained without waiting for memory. Pairs that would not fit memory lie in a mapped file.
 
 >>> from harken.embeddings.vocabulary import Vocabulary
 >>> corpus = Corpus(Vocabulary(["a", "b"], [2, 2]), np.array([0, 1, 1, -1, 0, -1], dtype=np.int32), 4)

@@ -157,7 +157,7 @@ class WordVectors:
         return f"WordVectors({len(self):,} words, {self.width} dimensions)"
 
 
-def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+def unit(vectors: NDArray[np.float32]) -> NDArray[Any]:
     """Vectors of length 1; zeros stay zeros."""
     lengths = np.sqrt(np.square(vectors).sum(-1, keepdims=True))
     return vectors / np.where(lengths > 0, lengths, np.float32(1))

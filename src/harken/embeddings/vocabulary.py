@@ -59,5 +59,5 @@ class Vocabulary:
         lowered = word.lower()
         same = [form for form in (lowered, word.capitalize(), word.upper()) if form != word and form in self]
         alike = [known for known in self.words[:50_000] if abs(len(known) - len(word)) <= 2]
-        same += [known for known in difflib.get_close_matches(word, alike, n=count, cutoff=0.75) if known not in same]
+        same += [known for known in difflib.get_close_matches(word, alike, n=count, cutoff=0.65) if known not in same]
         return same[:count]

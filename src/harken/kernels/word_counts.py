@@ -3,9 +3,9 @@
 x_ij = sum over every j within the window around an i of 1 / distance
 
 Places are listed by word first (a counting sort). A row is then made by going to every place of its word and adding
-what stands around into one array of V numbers, which the cache holds; the words touched are the row. Pairs go to tiles: all
-with the same block of rows and of columns lie together, so that training on a tile finds its vectors in the cache.
-Counting is done twice, once to know how large each tile is and once to write, and nothing is kept in between.
+what stands around into one array of V numbers, which the cache holds; the words touched are the row. Pairs go to
+tiles: all with the same block of rows and of columns lie together, so that training on a tile finds its vectors in the
+cache. Counting is done twice, once to know how large each tile is and once to write, and nothing is kept in between.
 
 Definition: `harken.embeddings.glove_definition.cooccurrences`.
 """
