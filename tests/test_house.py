@@ -19,6 +19,7 @@ ALLOWED = {
     "search": {"data", "errors"},
     "metrics": {"data", "errors"},
     "inspection": {"nn", "errors"},
+    "embeddings": {"data", "metrics", "kernels", "errors"},
     "tasks": {"data", "models", "nn", "search", "metrics", "inspection", "training", "recipe", "errors"},
     "lab": {"nn", "kernels", "models", "data", "training", "search", "metrics", "inspection", "tasks", "api", "errors"},
 }

@@ -10,6 +10,7 @@ import typer
 from harken.cli.attention import attention
 from harken.cli.check import check
 from harken.cli.demo import demo
+from harken.cli.embed import embed
 from harken.cli.evaluate import evaluate
 from harken.cli.exits import guarded
 from harken.cli.inspect import inspect
@@ -53,6 +54,8 @@ EXAMPLES: dict[Callable[..., None], str] = {
 
 for verb, examples in EXAMPLES.items():
     app.command(epilog=f"Examples:\n\n{examples}")(guarded(verb))
+
+app.add_typer(embed, name="embed")
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,0 +1,150 @@
+"""`harken embed`: word vectors trained, looked at, tested, drawn and handed on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harken.cli.embed_train import train
+from harken.cli.exits import guarded
+from harken.cli.options import AsJson
+from harken.cli.printing import print_table, tell
+
+if TYPE_CHECKING:
+    from harken.embeddings.evaluation import Result
+
+Vectors = Annotated[Path, typer.Argument(help="Folder of `harken embed train`, or a file of word2vec or GloVe.")]
+Count = Annotated[int, typer.Option("--count", "-n", min=1, help="How many words to show.")]
+
+
+def neighbors(
+    vectors: Vectors,
+    words: Annotated[list[str], typer.Argument(metavar="WORD...", help="Words to look around.")],
+    count: Count = 10,
+    as_json: AsJson = False,
+) -> None:
+    """The words closest to a word, by the cosine of their vectors."""
+    from harken.embeddings.vectors import WordVectors
+
+    loaded = WordVectors.load(vectors)
+    found = {word: loaded.neighbors(word, count) for word in words}
+    if as_json:
+        given = {word: [{"word": name, "cosine": score} for name, score in near] for word, near in found.items()}
+        print(json.dumps(given, ensure_ascii=False))
+        return
+    for number, (word, near) in enumerate(found.items()):
+        if len(found) > 1:
+            print(("\n" if number else "") + word)
+        print_table(("word", "cosine"), [(name, f"{score:.4f}") for name, score in near])
+
+
+def analogy(
+    vectors: Vectors,
+    a: Annotated[str, typer.Argument(help="a is to b ...")],
+    b: Annotated[str, typer.Argument(help="... this, as ...")],
+    c: Annotated[str, typer.Argument(help="... c is to what?")],
+    count: Count = 5,
+    as_json: AsJson = False,
+) -> None:
+    """a is to b as c is to what? The words closest to b - a + c."""
+    from harken.embeddings.vectors import WordVectors
+
+    found = WordVectors.load(vectors).analogy(a, b, c, count)
+    if as_json:
+        print(json.dumps([{"word": name, "cosine": score} for name, score in found], ensure_ascii=False))
+        return
+    print_table(("word", "cosine"), [(name, f"{score:.4f}") for name, score in found])
+
+
+def evaluate(
+    vectors: Vectors,
+    tests: Annotated[
+        list[Path],
+        typer.Argument(metavar="TEST...", help="Similarity sets (two words and a score a line) or analogy questions."),
+    ],
+    groups: Annotated[bool, typer.Option("--groups", help="Also every group of the analogies.")] = False,
+    baseline: Annotated[bool, typer.Option("--one-hot", help="One-hot vectors of the same words instead.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Do cosines rank pairs of words as people do, and do they solve analogies? With how much of a test was known."""
+    from dataclasses import asdict
+
+    from harken.embeddings.evaluation import evaluate_file
+    from harken.embeddings.one_hot import OneHot
+    from harken.embeddings.vectors import WordVectors
+
+    loaded = WordVectors.load(vectors)
+    if baseline:
+        loaded = OneHot(loaded.words, loaded.vocabulary.counts)
+    results = []
+    for test in tests:
+        found = evaluate_file(loaded, test)
+        results += found if groups else found[-1:]
+    if as_json:
+        print(json.dumps([asdict(result) for result in results], ensure_ascii=False))
+        return
+    rows = [
+        (
+            result.name,
+            result.measure,
+            _score(result),
+            f"{result.covered:,} of {result.total:,} ({result.covered / max(result.total, 1):.0%})",
+        )
+        for result in results
+    ]
+    print_table(("test", "measure", "score", "known"), rows)
+
+
+def _score(result: Result) -> str:
+    if result.score is not None:
+        return f"{result.score:.4f}"
+    return "all alike" if result.covered > 1 else "too few known"
+
+
+def convert(
+    vectors: Vectors,
+    target: Annotated[Path, typer.Argument(metavar="FILE", help="File or folder to write.")],
+    form: Annotated[
+        str, typer.Option("--format", help="word2vec-text, word2vec-binary, glove, or harken (a folder).")
+    ] = "harken",
+) -> None:
+    """Write vectors in another format; what they are now is seen from the file."""
+    from harken.embeddings.formats import FORMATS, write_vectors
+    from harken.embeddings.vectors import WordVectors
+    from harken.errors import UserError
+
+    if form != "harken" and form not in FORMATS:
+        raise UserError(f'--format is "{form}", which is unknown: use {", ".join(FORMATS)} or harken.')
+    loaded = WordVectors.load(vectors)
+    if form == "harken":
+        loaded.save(target)
+    else:
+        write_vectors(loaded, target, form)
+    tell(f"Wrote {len(loaded):,} words of {loaded.width} dimensions to {target}")
+
+
+EXAMPLES: dict[Callable[..., None], str] = {
+    train: "harken embed train text.txt --out runs/words\n\n"
+    "harken embed train a.txt.gz b.txt.xz --out runs/cbow --method cbow --width 200 --epochs 10 --phrases 1\n\n"
+    "harken embed train text.txt --out runs/pieces --ngrams 3-6      (vectors for unseen words, as fastText)\n\n"
+    "harken embed train text.txt --out runs/glove --method glove",
+    neighbors: "harken embed neighbors runs/words river\n\nharken embed neighbors vectors.bin river lake --json",
+    analogy: "harken embed analogy runs/words man king woman",
+    evaluate: "harken embed evaluate runs/words EN-WS-353-ALL.txt questions-words.txt.gz\n\n"
+    "harken embed evaluate runs/words EN-WS-353-ALL.txt --one-hot      (what knowing nothing scores)",
+    convert: "harken embed convert runs/words words.bin --format word2vec-binary\n\n"
+    "harken embed convert glove.6B.100d.txt runs/glove6b      (our folder: opens at once)",
+}
+
+embed = typer.Typer(
+    no_args_is_help=True,
+    help="Word vectors: train, look, test, draw, convert.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Begin with: harken embed train TEXT --out runs/words, then: harken embed neighbors runs/words WORD",
+)
+for verb, examples in EXAMPLES.items():
+    embed.command(epilog=f"Examples:\n\n{examples}")(guarded(verb))

@@ -1,0 +1,155 @@
+"""`harken embed train`: text files in, a folder of word vectors out."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from harken.cli.printing import counting, seconds_in_words, tell
+
+if TYPE_CHECKING:
+    from harken.embeddings.spans import Progress
+    from harken.embeddings.subwords import Subwords
+
+EVERY = 10.0  # seconds between lines of progress where stderr is no terminal
+OF_WORD2VEC = {"negatives": 5, "tree": False, "sample": 1e-3, "ngrams": None}
+
+
+def train(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Text, a sentence a line; also .gz, .xz.")],
+    out: Annotated[Path, typer.Option(help="Folder for the vectors.")],
+    method: Annotated[str, typer.Option(help="skipgram, cbow or glove.")] = "skipgram",
+    width: Annotated[int, typer.Option(help="Dimensions.")] = 100,
+    window: Annotated[int | None, typer.Option(help="Neighbours on each side. Default: 5; glove 10.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Times through the text. Default: 5; glove 15.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Learning rate. Default: 0.025; cbow and glove 0.05.")] = None,
+    negatives: Annotated[int, typer.Option(help="Wrong answers drawn for a window.")] = 5,
+    tree: Annotated[bool, typer.Option("--tree", help="Hierarchical softmax in place of wrong answers.")] = False,
+    sample: Annotated[float, typer.Option(help="Thin out words above this share of the text; 0: none.")] = 1e-3,
+    ngrams: Annotated[
+        str | None, typer.Option(metavar="N-M", help="Learn n-grams of N to M characters too, as fastText: 3-6.")
+    ] = None,
+    buckets: Annotated[int, typer.Option(help="Vectors that the n-grams share.")] = 200_000,
+    min_count: Annotated[int, typer.Option(help="Leave out words that occur less often.")] = 5,
+    max_words: Annotated[int | None, typer.Option(min=2, help="Keep only this many, the most frequent.")] = None,
+    phrases: Annotated[int, typer.Option(min=0, max=4, help="Passes that join words: new york -> new_york.")] = 0,
+    tokens: Annotated[str, typer.Option(help="words: letters and digits; spaces: cut at blanks alone.")] = "words",
+    keep_case: Annotated[bool, typer.Option("--keep-case", help="Do not turn to lower case.")] = False,
+    threads: Annotated[
+        int | None, typer.Option(help="Default: all cores. One thread gives the same vectors every time.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed, other vectors.")] = 1,
+    force: Annotated[bool, typer.Option("--force", help="Replace vectors that are in the folder.")] = False,
+) -> None:
+    """Train word vectors on text: word2vec (skip-gram or CBOW), with n-grams of characters, or GloVe."""
+    from harken.embeddings.reading import read_corpus
+    from harken.errors import UserError
+
+    if (out / "card.json").exists() and not force:
+        raise UserError(f"{out} holds word vectors already: give another --out, or --force to replace them.")
+    mine = {"negatives": negatives, "tree": tree, "sample": sample, "ngrams": ngrams}
+    settings, trainer = _settings(
+        method, {"width": width, "window": window, "epochs": epochs, "rate": rate, "threads": threads, "seed": seed},
+        mine, _subwords(ngrams, buckets),
+    )  # fmt: skip
+    with counting("Reading") as progress:
+        corpus = read_corpus(
+            files,
+            tokens=tokens,
+            lower=not keep_case,
+            min_count=min_count,
+            max_vocabulary=max_words,
+            phrases=phrases,
+            progress=progress,
+        )
+    tell(f"{corpus.words_read:,} words read; {len(corpus.vocabulary):,} different ones kept, {corpus.words:,} in all")
+    with _shown(settings.epochs, "pairs" if method == "glove" else "words") as show:
+        learnt = trainer(corpus, settings, show)
+    vectors = learnt.vectors(corpus, settings)
+    vectors.card |= {
+        "files": [str(file) for file in files],
+        "corpus": {"words_read": corpus.words_read, "words": corpus.words, "min_count": min_count, "phrases": phrases},
+        "tokens": {"cut": tokens, "lower": not keep_case},
+    }
+    vectors.save(out)
+    done = learnt.progress
+    losses = ", ".join(f"{loss:.4f}" for loss in done.losses)
+    tell(f"Mean loss of each epoch: {losses}")
+    tell(
+        f"{seconds_in_words(done.seconds)}, {done.words_per_second:,.0f} {'pairs' if method == 'glove' else 'words'}/s"
+    )
+    tell(f"Wrote {out}. Look: harken embed neighbors {out} WORD")
+    if done.stopped:
+        raise KeyboardInterrupt(f"what was learnt so far ({done.done:.0%}) is in {out}")
+
+
+def _settings(
+    method: str, common: dict[str, Any], mine: dict[str, Any], subwords: Subwords | None
+) -> tuple[Any, Callable[..., Any]]:
+    from harken.embeddings.glove import GloveSettings, train_glove
+    from harken.embeddings.settings import Settings
+    from harken.embeddings.word2vec import train_word2vec
+    from harken.errors import UserError
+
+    given = {name: value for name, value in common.items() if value is not None}
+    if method == "glove":
+        odd = [name for name, value in mine.items() if value != OF_WORD2VEC[name]]
+        if odd:
+            raise UserError(f"--{odd[0]} is for skipgram and cbow: leave it out with --method glove.")
+        return GloveSettings(**given), train_glove
+    if method not in ("skipgram", "cbow"):
+        raise UserError(f'--method is "{method}", which is unknown: use skipgram, cbow or glove.')
+    word2vec = {"negatives": mine["negatives"], "hierarchical": mine["tree"], "sample": mine["sample"]}
+    return Settings(method=method, subwords=subwords, **word2vec, **given), train_word2vec
+
+
+def _subwords(ngrams: str | None, buckets: int) -> Subwords | None:
+    from harken.embeddings.subwords import Subwords
+    from harken.errors import UserError
+
+    if ngrams is None:
+        return None
+    lengths = re.fullmatch(r"(\d+)-(\d+)", ngrams)
+    if not lengths:
+        raise UserError(f'--ngrams is "{ngrams}": give the shortest and the longest, such as 3-6.')
+    return Subwords(int(lengths[1]), int(lengths[2]), buckets)
+
+
+@contextmanager
+def _shown(epochs: int, unit: str) -> Iterator[Callable[[Progress], None]]:
+    """A bar on stderr where a person looks, a line now and then where not."""
+
+    def numbers(progress: Progress) -> str:
+        losses = progress.losses
+        loss = f"loss {losses[-1]:.4f}" if losses else ""
+        left = "" if progress.seconds_left is None else f"{seconds_in_words(progress.seconds_left)} left"
+        return (
+            f"epoch {min(len(losses) or 1, epochs)}/{epochs}  {loss}  {progress.words_per_second:,.0f} {unit}/s  {left}"
+        )
+
+    if not sys.stderr.isatty():
+        last = time.monotonic()
+
+        def line(progress: Progress) -> None:
+            nonlocal last
+            if time.monotonic() - last >= EVERY:
+                last = time.monotonic()
+                tell(f"{progress.done:4.0%}  {numbers(progress)}")
+
+        yield line
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = ("Training", BarColumn(), TimeElapsedColumn(), TextColumn("{task.fields[say]}", markup=False))
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("Training", total=1.0, say="")
+        yield lambda progress: bar.update(task, completed=progress.done, say=numbers(progress))

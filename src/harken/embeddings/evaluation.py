@@ -1,0 +1,138 @@
+"""How good vectors are: do their cosines rank pairs of words as people do, and do they solve analogies?
+
+similarity sets    Spearman's correlation of cosines and human scores, over the pairs whose words are both known
+analogies          a : b = c : ?  right where the closest word to b - a + c, the three left out, is the answer
+
+What is not known is left out and counted: a score without its coverage says little. References: Finkelstein et al.,
+2002 (WordSim-353); Mikolov et al., 2013 (questions-words).
+
+>>> round(spearman([1, 2, 3, 4], [10, 20, 40, 30]), 3)
+0.8
+>>> round(spearman([1, 1, 2], [5, 6, 7]), 3)  # equal values share their rank
+0.866
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from harken.data.files import read_lines
+from harken.embeddings.vectors import WordVectors
+from harken.errors import UserError
+
+AT_ONCE = 256  # questions in one product with the whole matrix
+
+
+@dataclass(frozen=True)
+class Result:
+    """One test: a set of pairs, or a group of questions."""
+
+    name: str
+    measure: str  # "Spearman" or "accuracy"
+    score: float | None  # None where too little is known
+    covered: int
+    total: int
+
+
+def spearman(first: ArrayLike, second: ArrayLike) -> float:
+    """The correlation of ranks; nan where one side is all equal."""
+    one, two = _ranks(np.asarray(first, dtype=float)), _ranks(np.asarray(second, dtype=float))
+    one, two = one - one.mean(), two - two.mean()
+    scale = np.sqrt((one**2).sum() * (two**2).sum())
+    return float((one * two).sum() / scale) if scale else float("nan")
+
+
+def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    _, place, times = np.unique(values, return_inverse=True, return_counts=True)
+    last = times.cumsum()
+    return ((last - times + 1 + last) / 2)[place]
+
+
+def evaluate_file(vectors: WordVectors, path: str | Path) -> list[Result]:
+    """Similarity pairs or analogy questions, whichever the file holds; for questions a result a group and one of all.
+
+    Raises:
+        UserError: a line is neither.
+    """
+    lines = [(number, line) for number, line in enumerate(read_lines(path), 1) if line.strip()]
+    if not lines:
+        raise UserError(f"{path} is empty: give similarity pairs or analogy questions.")
+    if lines[0][1].startswith(":") or len(lines[0][1].split()) == 4:
+        return _analogies(vectors, Path(path), lines)
+    return [_similarity(vectors, Path(path), lines)]
+
+
+def _similarity(vectors: WordVectors, path: Path, lines: list[tuple[int, str]]) -> Result:
+    human, ours = [], []
+    total = 0
+    for number, line in lines:
+        if line.startswith("#"):
+            continue
+        parts = line.replace(",", " ").split()
+        try:
+            first, second, score = parts[0], parts[1], float(parts[2])
+        except (IndexError, ValueError):
+            if number == lines[0][0]:
+                continue  # a line of headings
+            raise UserError(f"{path}, line {number} is not two words and a score: mend or drop that line.") from None
+        total += 1
+        known = _known(vectors, first), _known(vectors, second)
+        if known[0] is not None and known[1] is not None:
+            human.append(score)
+            ours.append(vectors.similarity(known[0], known[1]))
+    correlation = spearman(ours, human) if len(human) > 1 else float("nan")
+    return Result(_stem(path), "Spearman", None if np.isnan(correlation) else correlation, len(human), total)
+
+
+def _known(vectors: WordVectors, word: str) -> str | None:
+    """The word as it is, or in lower case, where there is a vector for it."""
+    return next((form for form in (word, word.lower()) if vectors.knows(form)), None)
+
+
+def _analogies(vectors: WordVectors, path: Path, lines: list[tuple[int, str]]) -> list[Result]:
+    results = [
+        Result(name, "accuracy", right / covered if covered else None, covered, total)
+        for name, right, covered, total in _groups(vectors, path, lines)
+    ]
+    covered = sum(result.covered for result in results)
+    right = sum((result.score or 0) * result.covered for result in results)
+    total = sum(result.total for result in results)
+    return [*results, Result(f"{_stem(path)}, all", "accuracy", right / covered if covered else None, covered, total)]
+
+
+def _groups(vectors: WordVectors, path: Path, lines: list[tuple[int, str]]) -> Iterator[tuple[str, int, int, int]]:
+    groups: dict[str, list[Sequence[str]]] = {}
+    name = _stem(path)
+    for number, line in lines:
+        if line.startswith(":"):
+            name = line[1:].strip()
+            continue
+        words = line.split()
+        if len(words) != 4:
+            raise UserError(f"{path}, line {number} is not four words: mend or drop that line.")
+        groups.setdefault(name, []).append(words)
+    for name, questions in groups.items():
+        forms = [[next((f for f in (word, word.lower()) if f in vectors), None) for word in four] for four in questions]
+        known = [[vectors.vocabulary.id_of(form) or 0 for form in four if form] for four in forms if None not in four]
+        yield name, _right(vectors, np.array(known, dtype=np.int64).reshape(-1, 4)), len(known), len(questions)
+
+
+def _right(vectors: WordVectors, questions: NDArray[np.int64]) -> int:
+    right = 0
+    words = vectors.words
+    for start in range(0, len(questions), AT_ONCE):
+        some = questions[start : start + AT_ONCE]
+        queries = np.stack([vectors.analogy_query(*(words[number] for number in four[:3])) for four in some])
+        scores = vectors.scores(queries)
+        np.put_along_axis(scores, some[:, :3], -np.inf, axis=1)
+        right += int((scores.argmax(1) == some[:, 3]).sum())
+    return right
+
+
+def _stem(path: Path) -> str:
+    return path.name.removesuffix(".gz").removesuffix(".xz").removesuffix(".txt")
