@@ -18,7 +18,7 @@ from harken.nn.onnx_weights import cells_of, operator_attributes, operator_weigh
 from harken.nn.stack import Stack
 
 OPSET, FORMAT = 17, 8  # what runtimes have read since 2022
-SWAP = {"perm": [1, 0, 2]}  # (B, T, D) <-> (T, B, D)
+SWAP: dict[str, Any] = {"perm": [1, 0, 2]}  # (B, T, D) <-> (T, B, D)
 
 
 class Graph:
