@@ -13,6 +13,7 @@ from harken.nn.conv_gated import GatedBlock, GatedDecoderBlock
 from harken.nn.dependency import dependency_depths, dependency_distances
 from harken.nn.dropout import Dropout, VariationalDropout
 from harken.nn.experts import Experts
+from harken.nn.export import export_onnx
 from harken.nn.gru import GRUCell
 from harken.nn.heads import CrossAttention, SelfAttention
 from harken.nn.loss import smoothed_cross_entropy
@@ -76,6 +77,7 @@ __all__ = [
     "dependency_depths",
     "dependency_distances",
     "dilations",
+    "export_onnx",
     "length_mask",
     "lookup",
     "refuse_bidirectional",

@@ -81,10 +81,15 @@ class Layout:
 
 def check_lengths(lengths: Tensor, batch: int, time: int) -> list[int]:
     """The lengths as numbers; refused where they do not fit a batch (B, T)."""
-    if lengths.shape != (batch,) or lengths.is_floating_point():
-        found = f"shape {tuple(lengths.shape)} and {lengths.dtype}"
-        raise ValueError(f"lengths has {found}, but one whole number for each of the {batch} rows is needed")
+    check_shape(lengths, batch)
     known: list[int] = lengths.tolist()
     if min(known) < 0 or max(known) > time or max(known) == 0:
         raise ValueError(f"lengths go from {min(known)} to {max(known)}, but the sequences have {time} steps")
     return known
+
+
+def check_shape(lengths: Tensor, batch: int) -> None:
+    """What can be said of lengths without reading them."""
+    if lengths.shape != (batch,) or lengths.is_floating_point():
+        found = f"shape {tuple(lengths.shape)} and {lengths.dtype}"
+        raise ValueError(f"lengths has {found}, but one whole number for each of the {batch} rows is needed")

@@ -19,7 +19,7 @@ from harken.nn.cell import Cell, State
 from harken.nn.connections import Connections
 from harken.nn.dropout import Dropout
 from harken.nn.gpu_layer import compute_dtype, kind_of, lengths_for_gpu, run_on_gpu
-from harken.nn.lengths import Layout, check_lengths
+from harken.nn.lengths import Layout, check_lengths, check_shape
 from harken.nn.masks import length_mask
 from harken.nn.noise import Noise, draw_noise
 from harken.nn.options import StackOptions, check_values
@@ -76,6 +76,8 @@ class Stack(nn.Module):
         traces: list[list[DirectionTrace]] = []
         if self._fits_gpu(values, lengths is None, trace):  # rows stay as they are: neither sorted nor packed
             output, after = self._padded(values, state, lengths)
+        elif lengths is not None and torch.compiler.is_compiling() and not trace:
+            output, after = self._masked(values, state, lengths, at_once=True)  # one graph, whatever the lengths
         else:
             layout = Layout.of(lengths, batch, time, values.device)
             first = [layout.sort(parts) for parts in self._first(state, values)]
@@ -94,14 +96,21 @@ class Stack(nn.Module):
         batch, time, _ = values.shape
         lengths = torch.full((batch,), time) if lengths is None else lengths
         check_lengths(lengths, batch, time)
+        return self._masked(values, state, lengths, at_once=False)
+
+    def _masked(self, values: Tensor, state: Any, lengths: Tensor, at_once: bool) -> tuple[Tensor, Any]:
+        """Every row goes every step, and what comes after its end is thrown away; see `unroll_by_definition`."""
+        batch, time, _ = values.shape
+        check_shape(lengths, batch)
         running = length_mask(lengths.to(values.device), time)
         first = self._first(state, values)
 
         def run(depth: int, below: Tensor) -> Layer:
+            ways = slice(depth * self.directions, (depth + 1) * self.directions)
             noise = [self._noise(depth, time, batch, below) for _ in range(self.directions)]
             made = [
-                unroll_by_definition(cell, below, running, first[depth * self.directions + way], noise[way], way == 1)
-                for way, cell in enumerate(self._cells(depth))
+                unroll_by_definition(cell, below, running, begin, noise[way], way == 1, at_once)
+                for way, (cell, begin) in enumerate(zip(self._cells(depth), first[ways], strict=True))
             ]
             return torch.cat([output for output, _ in made], -1), [last for _, last in made], []
 
@@ -132,10 +141,10 @@ class Stack(nn.Module):
             return "loop"
         if self._fits_gpu(values, layout.full, trace):
             return "triton"
+        if torch.compiler.is_compiling():  # neither torch's fused loops nor our kernel can be traced
+            return "loop"
         cell = self._cells(0)[0]
-        # compiled, our own loop is taken: torch's fused ones cannot be traced
-        has_torch = self.fused is not None and not torch.compiler.is_compiling()
-        has_torch = has_torch and layout.sizes[0] == layout.batch  # neither cuDNN nor torch knows empty rows
+        has_torch = self.fused is not None and layout.sizes[0] == layout.batch  # torch and cuDNN know no empty rows
         if values.is_cuda:
             return "torch" if has_torch else "loop"
         has_torch = has_torch and cell.output_size == self.hidden_size  # torch's projected loop is no quicker than ours

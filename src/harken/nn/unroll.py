@@ -18,13 +18,18 @@ from harken.nn.trace import DirectionTrace, Recurrence
 
 
 def unroll_by_definition(
-    cell: Cell, values: Tensor, running: Tensor, state: State, noise: Noise, reverse: bool
+    cell: Cell, values: Tensor, running: Tensor, state: State, noise: Noise, reverse: bool, at_once: bool = False
 ) -> tuple[Tensor, State]:
-    """x (B, T, I), running (B, T) True where a row has a step, (B, H) a part of the state -> (B, T, R), last state."""
+    """x (B, T, I), running (B, T) True where a row has a step, (B, H) a part of the state -> (B, T, R), last state.
+
+    `at_once` makes W x of all steps in one product, for a graph that is compiled.
+    """
+    inputs = cell.from_input(values) if at_once else values
     outputs: dict[int, Tensor] = {}
     steps = range(values.shape[1])
     for time in reversed(steps) if reverse else steps:
-        new = cell.step(cell.from_input(values[:, time]), state, cell.products(), noise.keep).state
+        from_input = inputs[:, time] if at_once else cell.from_input(values[:, time])
+        new = cell.step(from_input, state, cell.products(), noise.keep).state
         new = tuple(noise.zone(part, time, *pair) for part, pair in enumerate(zip(state, new, strict=True)))
         goes_on = running[:, time, None]
         state = tuple(torch.where(goes_on, after, before) for before, after in zip(state, new, strict=True))
