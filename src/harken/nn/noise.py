@@ -65,5 +65,14 @@ def draw_noise(
         return Noise(keep, ())
     if not training:
         return Noise(keep, tuple(zoneout for _ in sizes))
-    drawn = (torch.rand(time, batch, size, device=like.device) < zoneout for size in sizes)
+    drawn = (_draw(torch.Size((time, batch, size)), zoneout, like.device) for size in sizes)
     return Noise(keep, tuple(drawn))
+
+
+def _draw(shape: torch.Size, chance: float, device: torch.device) -> Tensor:
+    """True with probability `chance`; on a CPU four values share one 64-bit draw, so it is a multiple of 1/65536."""
+    if device.type != "cpu":
+        return torch.rand(shape, device=device) < chance
+    count = shape.numel()
+    draws = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+    return (draws.view(torch.int16)[:count] < round(chance * 2**16) - 2**15).view(shape)
