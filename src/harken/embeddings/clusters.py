@@ -1,10 +1,10 @@
 """Groups of words that point the same way: k-means on vectors of length 1.
 
-Begins with words far apart (k-means++ with a fixed seed), then in turns: every word to the nearest centre, every centre to
-the mean of its words. Reference: Arthur and Vassilvitskii, 2007, "k-means++".
+Begins with words far apart (k-means++ with a fixed seed), then in turns: every word to the nearest centre, every centre
+to the mean of its words. Reference: Arthur and Vassilvitskii, 2007, "k-means++".
 
->>> groups(np.array([[1, 0.0], [0.9, 0.1], [0, 1], [0.1, 0.9]], dtype=np.float32), 2).tolist()
-[0, 0, 1, 1]
+>>> groups(np.array([[1, 0.0], [0.9, 0.1], [0, 1], [0.1, 0.9], [0, 2]], dtype=np.float32), 2).tolist()
+[1, 1, 0, 0, 0]
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """t-SNE: points on a plane that keep who is near whom, and PCA, which keeps the widest directions.
 
 p_j|i = exp(-|x_i - x_j|^2 / 2 s_i^2) / sum over k        s_i: so that i has `perplexity` neighbours
-C = sum p_ij log(p_ij / q_ij)                             p_ij = (p_j|i + p_i|j) / 2N,  q_ij = 1 / (1 + |y_i - y_j|^2) / Z
+p_ij = (p_j|i + p_i|j) / 2N                               q_ij = 1 / (1 + |y_i - y_j|^2) / Z
+C = sum p_ij log(p_ij / q_ij)
 
 Every pair is looked at: fine for some thousand points. Reference: van der Maaten and Hinton, 2008, "Visualizing Data
 using t-SNE"; steps as they advise (early exaggeration, momentum, gains), from a start by PCA.
 
 >>> points = np.array([[0, 0, 0], [2, 0, 0], [4, 1, 0.0]])
 >>> pca(points, 1).round(2)[:, 0].tolist()
-[2.06, 0.01, -2.07]
+[-2.02, -0.08, 2.1]
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def pca(points: NDArray[np.floating], dimensions: int) -> NDArray[np.float64]:
     centred = np.asarray(points, dtype=np.float64) - np.mean(points, 0)
     left, sizes, right = np.linalg.svd(centred, full_matrices=False)
     signs = np.sign(right[np.arange(len(right)), np.abs(right).argmax(1)])  # or the sign would be chance
-    found = (left * sizes * -signs)[:, :dimensions]
+    found = (left * sizes * signs)[:, :dimensions]
     return np.pad(found, ((0, 0), (0, dimensions - found.shape[1])))
 
 
