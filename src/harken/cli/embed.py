@@ -12,7 +12,7 @@ import typer
 from harken.cli.embed_train import train
 from harken.cli.exits import guarded
 from harken.cli.options import AsJson
-from harken.cli.printing import print_table, tell
+from harken.cli.printing import counting, print_table, tell
 
 if TYPE_CHECKING:
     from harken.embeddings.evaluation import Result
@@ -127,6 +127,49 @@ def convert(
     tell(f"Wrote {len(loaded):,} words of {loaded.width} dimensions to {target}")
 
 
+def plot(
+    vectors: Vectors,
+    out: Annotated[Path, typer.Option(help="Page to write.")] = Path("words.html"),
+    words: Annotated[int, typer.Option(min=2, help="Draw this many, the most frequent.")] = 1000,
+    around: Annotated[
+        list[str] | None, typer.Option(metavar="WORD", help="Draw this word and those near it; may be given often.")
+    ] = None,
+    method: Annotated[str, typer.Option(help="tsne, pca or both.")] = "both",
+    clusters: Annotated[int, typer.Option(min=1, help="Groups to colour.")] = 12,
+    perplexity: Annotated[float, typer.Option(min=1, help="Neighbours t-SNE keeps near each word.")] = 30.0,
+) -> None:
+    """Draw words on a plane (t-SNE, PCA) as an offline page: search, neighbours, groups in colour."""
+    from harken.embeddings.folder import write_text
+    from harken.embeddings.learnt import require_numba
+    from harken.embeddings.tsne import STEPS
+    from harken.embeddings.vectors import WordVectors
+    from harken.embeddings.word_map import METHODS, WordMap
+    from harken.errors import UserError
+
+    if not out.parent.is_dir():
+        raise UserError(f"{out} cannot be written: the folder {out.parent} does not exist.")
+    methods = METHODS if method == "both" else (method,)
+    if "tsne" in methods:
+        require_numba()
+    loaded = WordVectors.load(vectors)
+    shown: list[str] | int = words
+    if around:
+        share = max(words // len(around), 2)
+        shown = [name for word in around for name in [word, *(near for near, _ in loaded.neighbors(word, share - 1))]]
+    with counting("Drawing", total=STEPS if "tsne" in methods else None) as tell_steps:
+        picture = WordMap.of(
+            loaded,
+            shown,
+            methods=methods,
+            clusters=clusters,
+            perplexity=perplexity,
+            title=f"Words of {vectors.name}",
+            tell=tell_steps,
+        )
+    write_text(out, picture.page())
+    tell(f"Wrote {out}: {len(picture.words):,} words. Open it in a browser; it needs no network.")
+
+
 EXAMPLES: dict[Callable[..., None], str] = {
     train: "harken embed train text.txt --out runs/words\n\n"
     "harken embed train a.txt.gz b.txt.xz --out runs/cbow --method cbow --width 200 --epochs 10 --phrases 1\n\n"
@@ -136,6 +179,8 @@ EXAMPLES: dict[Callable[..., None], str] = {
     analogy: "harken embed analogy runs/words man king woman",
     evaluate: "harken embed evaluate runs/words EN-WS-353-ALL.txt questions-words.txt.gz\n\n"
     "harken embed evaluate runs/words EN-WS-353-ALL.txt --one-hot      (what knowing nothing scores)",
+    plot: "harken embed plot runs/words --out words.html\n\n"
+    "harken embed plot runs/words --around river --around music --words 300 --out two.html",
     convert: "harken embed convert runs/words words.bin --format word2vec-binary\n\n"
     "harken embed convert glove.6B.100d.txt runs/glove6b      (our folder: opens at once)",
 }

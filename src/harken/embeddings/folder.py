@@ -40,14 +40,14 @@ def save_folder(vectors: WordVectors, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     _write_array(folder / "vectors.npy", vectors.matrix)
     _write_array(folder / "counts.npy", vectors.vocabulary.counts)
-    _write_text(folder / "words.txt", "\n".join(vectors.words) + "\n")
+    write_text(folder / "words.txt", "\n".join(vectors.words) + "\n")
     card: dict[str, Any] = {"kind": KIND, "words": len(vectors), "width": vectors.width}
     if vectors.subwords is not None and vectors.ngrams is not None:
         _write_array(folder / "ngrams.npy", vectors.ngrams)
         part = vectors.subwords
         card["subwords"] = {"shortest": part.shortest, "longest": part.longest, "buckets": part.buckets}
     made = {key: value for key, value in vectors.card.items() if key not in ("kind", "words", "width", "subwords")}
-    _write_text(folder / CARD, json.dumps(card | made, indent=2, ensure_ascii=False) + "\n")
+    write_text(folder / CARD, json.dumps(card | made, indent=2, ensure_ascii=False) + "\n")
 
 
 def load_folder(folder: Path) -> WordVectors:
@@ -117,7 +117,8 @@ def _write_array(path: Path, array: NDArray[Any]) -> None:
     os.replace(aside, path)
 
 
-def _write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
+    """Write a text file so that a kill leaves the old one or the new one."""
     aside = path.with_name(path.name + ".part")
     aside.write_text(text, encoding="utf-8", newline="\n")
     os.replace(aside, path)

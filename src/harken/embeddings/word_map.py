@@ -1,0 +1,107 @@
+"""Words on a plane as a page of its own: search a word, see its neighbours, colours for groups; nothing is fetched.
+
+The page has both maps, PCA and t-SNE, for the words shown, and their nearest words among all there are. Its script and
+style are in `map_page.html` beside this file.
+
+>>> vectors = WordVectors(["a", "b", "c", "d"], np.eye(4))
+>>> picture = WordMap.of(vectors, ["a", "c"], methods=("pca",), clusters=2)
+>>> picture.words, sorted(picture.places), len(picture.near[0])
+(['a', 'c'], ['pca'], 3)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib import resources
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harken.embeddings.clusters import groups
+from harken.embeddings.tsne import pca, tsne
+from harken.embeddings.vectors import WordVectors, unit
+from harken.errors import UserError
+
+MOST = 5000  # words: every pair of them is looked at many times
+NEAR = 10
+BEFORE_TSNE = 50  # dimensions that t-SNE sees, by PCA
+METHODS = ("tsne", "pca")
+
+
+@dataclass(frozen=True)
+class WordMap:
+    """Words, where each map puts them, their groups, and the words nearest to each."""
+
+    words: list[str]
+    places: dict[str, NDArray[np.float64]]  # method -> (N, 2), from -1 to 1
+    groups: NDArray[np.int64]
+    near: list[list[tuple[str, float]]]
+    title: str
+
+    @classmethod
+    def of(
+        cls,
+        vectors: WordVectors,
+        words: Sequence[str] | int = 1000,
+        *,
+        methods: Sequence[str] = METHODS,
+        clusters: int = 12,
+        perplexity: float = 30.0,
+        title: str = "Word vectors",
+        tell: Callable[[int], None] = lambda steps: None,
+    ) -> WordMap:
+        """Of the words named, or of so many from the first on (the most frequent).
+
+        Raises:
+            UserError: too few or too many words, or one that is not known.
+        """
+        shown = vectors.words[:words] if isinstance(words, int) else list(dict.fromkeys(words))
+        if not 2 <= len(shown) <= MOST:
+            raise UserError(f"A map of {len(shown):,} words cannot be drawn: give from 2 to {MOST:,}.")
+        points = np.stack([vectors.vector(word) for word in shown])
+        flat = unit(points)
+        made = {"pca": lambda: pca(flat, 2), "tsne": lambda: tsne(_narrow(flat), perplexity, tell=tell)}
+        unknown = [method for method in methods if method not in made]
+        if unknown:
+            raise UserError(f'The map "{unknown[0]}" is unknown: use {" or ".join(METHODS)}.')
+        places = {method: _fit(made[method]()) for method in methods}
+        return cls(shown, places, groups(points, clusters), _nearest(vectors, shown, points), title)
+
+    def page(self) -> str:
+        """A whole HTML document, complete in itself."""
+        data = {
+            "words": self.words,
+            "groups": self.groups.tolist(),
+            "places": {method: np.round(places, 4).tolist() for method, places in self.places.items()},
+            "near": [[[word, round(score, 3)] for word, score in some] for some in self.near],
+        }
+        safe = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+        frame = resources.files("harken.embeddings").joinpath("map_page.html").read_text(encoding="utf-8")
+        return frame.replace("{{title}}", escape(self.title)).replace("{{data}}", safe)
+
+
+def _narrow(points: NDArray[np.float32]) -> NDArray[np.float64]:
+    return pca(points, min(BEFORE_TSNE, points.shape[1]))
+
+
+def _fit(places: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Moved and scaled into -1 to 1, the same across and down."""
+    low, high = places.min(0), places.max(0)
+    return (places - (low + high) / 2) / max(float((high - low).max()) / 2, 1e-12)
+
+
+def _nearest(vectors: WordVectors, shown: list[str], points: NDArray[np.float32]) -> list[list[tuple[str, float]]]:
+    found = []
+    for start in range(0, len(shown), 256):
+        scores = vectors.scores(points[start : start + 256])
+        for word, row in zip(shown[start : start + 256], scores, strict=True):
+            number = vectors.vocabulary.id_of(word)
+            if number is not None:
+                row[number] = -np.inf
+            count = min(NEAR, len(row) - (number is not None))
+            best = np.argpartition(-row, count - 1)[:count] if count else []
+            found.append(sorted(((vectors.words[one], float(row[one])) for one in best), key=lambda pair: -pair[1]))
+    return found
