@@ -16,7 +16,6 @@ from torch.utils._pytree import tree_leaves
 from harken.nn import (
     Attention,
     AttentionPooling,
-    CrossAttention,
     DilatedDecoderBlock,
     Dropout,
     Experts,
@@ -68,11 +67,6 @@ def lookup(score: str) -> Case:
     return Attention(SCORES[score](WIDTH, WIDTH)), (randoms(BATCH, WIDTH), sequence(), sequence(), mask())
 
 
-def crossed(score: str) -> Case:
-    layer = CrossAttention(WIDTH, 2, score=score)
-    return layer, (sequence(), (randoms(BATCH, 2, TIME, 4), randoms(BATCH, 2, TIME, 4)), mask()[:, None, None])
-
-
 def encoder(positions: str, **options: Any) -> Case:
     stack = TransformerEncoder(1, WIDTH, 2, 8, positions=positions, **options)
     trees = torch.tensor([[1, -1, 1], [-1, -1, -1]])
@@ -108,7 +102,6 @@ WHOLE: dict[str, Callable[[], Case]] = {
     **{f"rnn {kind}": recurrent("relu", True, 3, connections=kind) for kind in ("residual", "highway", "dense")},
     **{f"attention {score}": lambda score=score: lookup(score) for score in SCORES},
     "pooling": lambda: (AttentionPooling(WIDTH), (sequence(), lengths())),
-    **{f"heads {score}": lambda score=score: crossed(score) for score in HEAD_SCORES},
     **{
         f"self {score}": lambda score=score: (SelfAttention(WIDTH, 2, score=score), (sequence(),))
         for score in HEAD_SCORES
@@ -123,14 +116,25 @@ WHOLE: dict[str, Callable[[], Case]] = {
     "gated decoder": gated,
     "dilated decoder": dilated,
 }
+TWINS = {  # each close to another case that is always run
+    "relu",
+    "lstm projected",
+    "lstm coupled diagonal",
+    "lstm coupled full",
+    "gru layer norm",
+    "rnn residual",
+    "rnn dense",
+    "self dot",
+    "self multiplicative",
+    "encoder none",
+    "encoder learned",
+    "encoder dependency",
+    "decoder sinusoidal",
+}
 # The number of tokens an expert gets decides the shape of its product, so it is read in the middle of a pass.
 IN_PIECES: dict[str, Callable[[], Case]] = {
     "experts": lambda: (Experts(WIDTH, 8, 3), (sequence(), mask())),
     "encoder experts": lambda: encoder("none", experts=3),
-}
-NOISY: dict[str, Callable[[], nn.Module]] = {
-    "dropout": lambda: Dropout(0.5),
-    "variational": lambda: VariationalDropout(0.5),
 }
 
 
@@ -161,7 +165,9 @@ def same(case: Case, tolerance: float = 1e-9, **options: Any) -> None:
         assert torch.allclose(one, other, rtol=tolerance, atol=tolerance * (1 + other.abs().max().item()))
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in TWINS else name for name in WHOLE]
+)
 def test_traced_as_one_graph_it_gives_the_same(name: str) -> None:
     same(WHOLE[name](), backend="aot_eager", fullgraph=True)
 
@@ -171,7 +177,7 @@ def test_traced_in_pieces_it_gives_the_same(name: str) -> None:
     same(IN_PIECES[name](), backend="aot_eager")
 
 
-@pytest.mark.parametrize("variant", ["lstm diagonal", "gru after"])
+@pytest.mark.parametrize("variant", ["gru after", pytest.param("lstm diagonal", marks=pytest.mark.slow)])
 def test_one_graph_serves_all_lengths(variant: str) -> None:
     """Nothing is compiled again for other lengths, and rows without steps and NaN behind a row do no harm."""
     layer = build(variant, 3, 4, bidirectional=True)
@@ -203,7 +209,7 @@ def test_noise_is_noise_when_compiled(kind: type[nn.Module]) -> None:
     found.sum().backward()
     assert values.grad is not None
     assert set(found.unique().tolist()) == {0.0, 2.0}
-    assert torch.equal(values.grad, found) and 0.8 < found.mean().item() < 1.2
+    assert torch.equal(values.grad, found) and 0.6 < found.mean().item() < 1.4
 
 
 @pytest.fixture(scope="module")
@@ -215,12 +221,7 @@ def inductor() -> None:
         pytest.skip(f"torch cannot compile C++ here: {str(problem).splitlines()[0]}")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        name if name in ("gru before", "encoder rotary") else pytest.param(name, marks=pytest.mark.slow)
-        for name in (*WHOLE, *IN_PIECES)
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*WHOLE, *IN_PIECES])
 def test_compiled_to_machine_code_it_gives_the_same(name: str, inductor: None) -> None:
     same((WHOLE | IN_PIECES)[name](), fullgraph=name in WHOLE)
