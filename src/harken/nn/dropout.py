@@ -52,7 +52,9 @@ class Dropout(nn.Module):
         if not self.training or self.p == 0:
             return values
         threshold = round(self.p * 256)
-        if values.is_cuda or not 0 < threshold < 256:
+        if (
+            values.is_cuda or torch.compiler.is_compiling() or not 0 < threshold < 256
+        ):  # the draw below cannot be traced
             return F.dropout(values, self.p)
         return _ByteDropout.apply(values, threshold)
 

@@ -61,7 +61,7 @@ class Experts(nn.Module):
         tokens, real = _real(values, mask)  # (M, D)
         chosen, shares, balance = self.choose(tokens)
         order = chosen.flatten().argsort(stable=True)  # (M A,) choices, those of one expert side by side
-        counts = torch.bincount(chosen.flatten(), minlength=self.experts).tolist()
+        counts = self.counts(chosen).tolist()
         sent = tokens[order // self.active].split(counts)
         found = torch.cat([self.expert(number, part) for number, part in enumerate(sent) if len(part)] or [tokens])
         back = torch.empty_like(order)
@@ -88,10 +88,14 @@ class Experts(nn.Module):
                 spread = F.softplus(F.linear(tokens.to(exact), self.noise.weight.to(exact)))
                 noisy = scores + torch.randn_like(scores) * spread
         best, chosen = noisy.topk(self.active, -1)
-        load = torch.bincount(chosen.flatten(), minlength=self.experts) / max(1, chosen.numel())
+        load = self.counts(chosen) / max(1, chosen.numel())
         importance = torch.softmax(scores, -1).sum(0) / max(1, len(tokens))
         shares = torch.softmax(noisy, -1).gather(1, chosen) if self.active == 1 else torch.softmax(best, -1)
         return chosen, shares, self.experts * (load * importance).sum()
+
+    def counts(self, chosen: Tensor) -> Tensor:
+        """Choices (M, A) -> how many fell on each expert (E,); `bincount` would do, but cannot be traced."""
+        return (chosen.flatten()[:, None] == torch.arange(self.experts, device=chosen.device)).sum(0)
 
     def expert(self, number: int, tokens: Tensor) -> Tensor:
         """FFN_e (E13): (M, D) -> (M, D)."""
