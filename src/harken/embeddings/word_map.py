@@ -102,6 +102,6 @@ def _nearest(vectors: WordVectors, shown: list[str], points: NDArray[np.float32]
             if number is not None:
                 row[number] = -np.inf
             count = min(NEAR, len(row) - (number is not None))
-            best = np.argpartition(-row, count - 1)[:count] if count else []
+            best: list[int] = np.argpartition(-row, count - 1)[:count].tolist() if count else []
             found.append(sorted(((vectors.words[one], float(row[one])) for one in best), key=lambda pair: -pair[1]))
     return found
