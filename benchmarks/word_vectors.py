@@ -135,7 +135,8 @@ def compare(options: argparse.Namespace, work: Path) -> dict[str, Any]:
                 mean = {name: statistics.mean(one[name] or 0 for one in found) for name in TESTS}
                 rows[-1][f"{tool}_scores"] = found
                 print(f"  {tool:7} " + "  ".join(f"{name.split('.')[0]} {value:.4f}" for name, value in mean.items()))
-    return {"options": {key: str(value) for key, value in vars(options).items()}, "rows": rows}
+    said = {name: getattr(options, name) for name in ("rounds", "epochs", "threads")}
+    return {"text": Path(options.text).name, "options": said, "rows": rows}
 
 
 def main() -> None:
