@@ -140,7 +140,18 @@ def test_ctrl_c_keeps_the_vectors(text: Path, tmp_path: Path, monkeypatch: pytes
     assert run("neighbors", tmp_path / "out", "cat")[0] == 0
 
 
+def test_a_map_is_a_page(trained: Path, tmp_path: Path) -> None:
+    code, _, said = run("plot", trained, "--out", tmp_path / "map.html", "--words", 8, "--clusters", 2)
+    assert code == 0 and "8 words" in said
+    assert '"words":["' in (tmp_path / "map.html").read_text()
+    around = ["--around", "cat", "--words", 3, "--method", "pca", "--out", tmp_path / "near.html"]
+    assert run("plot", trained, *around)[0] == 0
+    assert '"cat"' in (tmp_path / "near.html").read_text() and '"tsne"' not in (tmp_path / "near.html").read_text()
+    assert "does not exist" in run("plot", trained, "--out", tmp_path / "no" / "map.html")[2]
+    assert '"umap" is unknown' in run("plot", trained, "--method", "umap", "--out", tmp_path / "map.html")[2]
+
+
 def test_every_verb_has_examples() -> None:
-    for verb in ("train", "neighbors", "analogy", "evaluate", "convert"):
+    for verb in ("train", "neighbors", "analogy", "evaluate", "plot", "convert"):
         code, shown, _ = run(verb, "--help")
         assert code == 0 and f"harken embed {verb}" in shown
