@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,7 +16,9 @@ ENDINGS = (".html", ".svg", ".png")
 
 def attention(
     model: ModelFolder,
-    sentence: Annotated[str, typer.Argument(help="A sentence of the source language, in quotes.")],
+    sentence: Annotated[
+        str, typer.Argument(help="A sentence in quotes; for jobs that read signals or images, the path of a file.")
+    ],
     target: Annotated[
         str | None, typer.Option(help="Read this translation instead of the model's own (teacher forcing).")
     ] = None,
@@ -26,7 +28,7 @@ def attention(
     ] = False,
     beam: Beam = None,
 ) -> None:
-    """Translate one sentence and draw its alignment map: source across, target down, weight by shade."""
+    """Draw what a model pays attention to: of a translator the alignment map, source across, target down."""
     if not sentence.strip():
         raise UserError("the sentence is empty; give some words in quotes")
     if out is not None and out.suffix.lower() not in (ENDINGS[:1] if layers else ENDINGS):
@@ -35,6 +37,11 @@ def attention(
     from harken.api import load
 
     translator = load(model)
+    if translator.recipe.task != "translate":
+        if target is not None or layers or beam is not None:
+            raise UserError(f"--target, --layers and --beam are for translators, and {model} is none; leave them out")
+        _look(translator, sentence, out)
+        return
     if target is None:
         best = translator.translate(sentence, beam=beam, attention=True, layers=layers)
     else:
@@ -51,4 +58,15 @@ def attention(
         print(best.map().to_terminal())
     if out is not None:
         (best.grid() if layers else best.map()).save(out)
+        tell(f"Wrote {out}")
+
+
+def _look(model: Any, example: str, out: Path | None) -> None:
+    """Any job but translation: the picture it makes of its attention."""
+    from harken.tasks.registry import job_of
+
+    picture = job_of(model.recipe.task).look(model, example)
+    print(picture.to_terminal())
+    if out is not None:
+        picture.save(out)
         tell(f"Wrote {out}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 def evaluate(
     model: ModelFolder,
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Examples with their answers, in the format the model was trained on.")
+    ] = None,
     source: Annotated[Path | None, typer.Option(help="Text to translate, one sentence a line (.gz, .xz too).")] = None,
     reference: Annotated[Path | None, typer.Option(help="Its right translation, line by line.")] = None,
     split: Annotated[
@@ -29,9 +32,13 @@ def evaluate(
         Path | None, typer.Option(help="Another model folder, or a file of translations, for a paired bootstrap test.")
     ] = None,
     beam: Beam = None,
+    out: Annotated[Path | None, typer.Option(help="Write the job's pictures into this folder.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Score a model on two aligned files, or on a split of its own corpus (`test`, where nothing is said)."""
+    """Score a model on files, or on a split of its own corpus (`test`, where nothing is said).
+
+    A translator is given --source and --reference; every other job its files as they are.
+    """
     if (source is None) != (reference is None):
         raise UserError("--source and --reference go together; give both, or neither and a --split")
     if source is not None and split is not None:
@@ -39,6 +46,21 @@ def evaluate(
     from harken.api import load
 
     translator = load(model)
+    if translator.recipe.task != "translate":
+        for given, option in (
+            (source, "--source"),
+            (reference, "--reference"),
+            (compare, "--compare"),
+            (beam, "--beam"),
+        ):
+            if given is not None:
+                raise UserError(f"{option} is for translators, and {model} is none; give the files alone, or --split")
+        _evaluate_job(model, translator, files or [], split, out, as_json)
+        return
+    if files:
+        raise UserError(f"{files[0]} is a file too many for a translator; use --source {files[0]} --reference FILE")
+    if out is not None:
+        raise UserError("--out is for jobs that draw what they score; a translator's pictures: harken attention")
     pairs = read_pairs(source, reference) if source and reference else split_of(translator.recipe, split or "test")
     with counting("sentences", total=len(pairs)) as tick:
         result = translator.evaluate(pairs, beam=beam, progress=tick)
@@ -69,6 +91,29 @@ def evaluate(
         return
     tell(f"{len(pairs):,} sentences in {result.seconds:.1f} s")
     print_table(("metric", "value", ""), rows)
+
+
+def _evaluate_job(
+    folder: Path, model: Any, files: list[Path], split: str | None, out: Path | None, as_json: bool
+) -> None:
+    """Any job but translation: its own metrics, with their intervals."""
+    if files and split is not None:
+        raise UserError("--split and files were both given; keep one of them")
+    from harken.tasks.registry import job_of
+
+    with counting("examples") as tick:
+        scores = job_of(model.recipe.task).evaluate(model, split, files, tick)
+    written = []
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        written = [str(picture.save(out / f"{name}.svg")) for name, picture in scores.pictures.items()]
+    if as_json:
+        print(json.dumps({"model": str(folder), "task": model.recipe.task, **scores.to_dict()}, ensure_ascii=False))
+        return
+    tell(f"{scores.count:,} {scores.unit}")
+    print_table(("metric", "value", "95% interval", ""), [metric.row() for metric in scores.metrics])
+    for path in written:
+        tell(f"Wrote {path}")
 
 
 def read_pairs(source: Path, reference: Path) -> Sequence[Pair]:

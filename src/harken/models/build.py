@@ -23,6 +23,7 @@ from harken.models.translation_model import TranslationModel
 
 if TYPE_CHECKING:
     from harken.models.config import Architecture
+    from harken.models.config_encoder import AnyEncoderConfig
 
 ARCHITECTURES: dict[str, type[TranslationModel]] = {
     "transformer": Transformer,
@@ -49,6 +50,18 @@ def build_model(config: Architecture, source_size: int, target_size: int) -> Tra
         raise UserError(f"model: {problem}") from problem
 
 
+def build_encoder(config: AnyEncoderConfig) -> Encoder:
+    """A new encoder alone, for jobs that read and write no sequence.
+
+    Raises:
+        UserError: words that do not go together.
+    """
+    try:
+        return ENCODERS[config.architecture](config)
+    except ValueError as problem:
+        raise UserError(f"model: {problem}") from problem
+
+
 def _recurrent_encoder(config: Any) -> Encoder:
     return RecurrentEncoder(**_picked(config, "bidirectional", *RECURRENT), cell=config.cell_options)
 
@@ -59,7 +72,7 @@ def _recurrent_decoder(config: Any) -> Decoder:
 
 
 def _transformer_encoder(config: Any) -> Encoder:
-    layers = config.encoder_layers or config.layers
+    layers = getattr(config, "encoder_layers", None) or config.layers
     return TransformerEncoder(**_picked(config, *TRANSFORMER), layers=layers, score=config.attention)
 
 
@@ -69,7 +82,8 @@ def _transformer_decoder(config: Any) -> Decoder:
 
 
 def _convolutional_encoder(config: Any) -> Encoder:
-    return ConvolutionalEncoder(**_picked(config, *CONVOLUTIONAL), layers=config.encoder_layers or config.layers)
+    layers = getattr(config, "encoder_layers", None) or config.layers
+    return ConvolutionalEncoder(**_picked(config, *CONVOLUTIONAL), layers=layers)
 
 
 def _convolutional_decoder(config: Any) -> Decoder:

@@ -11,8 +11,8 @@ from harken.models.cell_options import CellOptions
 from harken.models.config_table import ModelTable
 
 
-class RecurrentStackConfig(ModelTable):
-    """Cells, their wiring, and how a decoder made of them looks at the source."""
+class RecurrentCellsConfig(ModelTable):
+    """Cells and their wiring: all that an encoder has."""
 
     cell: Literal["rnn", "lstm", "gru"] = Field("lstm", description="recurrent cell (E1, E2, E6)")
     nonlinearity: Literal["tanh", "relu", "sigmoid"] = Field("tanh", description="rnn: what bends the new state (E1)")
@@ -31,6 +31,43 @@ class RecurrentStackConfig(ModelTable):
     recurrent_dropout: float = Field(
         0.0, ge=0, lt=1, description="share of the last state zeroed, the same at all steps (Gal and Ghahramani, 2016)"
     )
+    layers: int = Field(1, ge=1, description="stacked layers in the encoder and in the decoder")
+    connections: Literal["none", "residual", "highway", "dense"] = Field(
+        "none", description="how a layer is joined to those below it (S7)"
+    )
+    connections_from: int = Field(
+        2, ge=2, description="the first layer, counted from 1, that has such connections; 3 as in Wu et al. (2016)"
+    )
+    embedding: int = Field(256, ge=1, description="width of word embeddings")
+    width: int = Field(
+        512, ge=2, description="H, state of the decoder; a bidirectional encoder has half of it each way"
+    )
+    dropout: float = Field(
+        0.2, ge=0, lt=1, description="share zeroed on embeddings, between layers and before the output"
+    )
+    variational: bool = Field(
+        True, description="one dropout mask for all steps of a sentence (Gal and Ghahramani, 2016)"
+    )
+
+    @property
+    def cell_options(self) -> CellOptions:
+        """The words about the cell."""
+        return CellOptions(**{field.name: getattr(self, field.name) for field in fields(CellOptions)})
+
+    @model_validator(mode="after")
+    def _cells_fit(self) -> RecurrentCellsConfig:
+        _ = self.cell_options
+        if self.connections == "none" and self.connections_from != 2:
+            raise ValueError(
+                'model.connections_from says where connections begin, but model.connections is "none"; '
+                'choose "residual", "highway" or "dense"'
+            )
+        return self
+
+
+class RecurrentStackConfig(RecurrentCellsConfig):
+    """Cells, their wiring, and how a decoder made of them looks at the source."""
+
     attention: Literal["none", "dot", "scaled", "multiplicative", "additive", "cosine"] = Field(
         "additive", description="score of the decoder's attention (E9); none: the last state is all the decoder gets"
     )
@@ -55,35 +92,12 @@ class RecurrentStackConfig(ModelTable):
     hard_attention: bool = Field(
         False, description="trained soft, but outside training look at the best source position alone"
     )
-    layers: int = Field(1, ge=1, description="stacked layers in the encoder and in the decoder")
-    connections: Literal["none", "residual", "highway", "dense"] = Field(
-        "none", description="how a layer is joined to those below it (S7)"
-    )
-    connections_from: int = Field(
-        2, ge=2, description="the first layer, counted from 1, that has such connections; 3 as in Wu et al. (2016)"
-    )
-    embedding: int = Field(256, ge=1, description="width of word embeddings")
-    width: int = Field(
-        512, ge=2, description="H, state of the decoder; a bidirectional encoder has half of it each way"
-    )
     input_feeding: bool = Field(
         True, description="feed the last attentional state to the next step (Luong et al., 2015)"
     )
-    dropout: float = Field(
-        0.2, ge=0, lt=1, description="share zeroed on embeddings, between layers and before the output"
-    )
-    variational: bool = Field(
-        True, description="one dropout mask for all steps of a sentence (Gal and Ghahramani, 2016)"
-    )
-
-    @property
-    def cell_options(self) -> CellOptions:
-        """The words about the cell."""
-        return CellOptions(**{field.name: getattr(self, field.name) for field in fields(CellOptions)})
 
     @model_validator(mode="after")
     def _words_fit(self) -> RecurrentStackConfig:
-        _ = self.cell_options
         attends = self.attention != "none"
         if self.coverage and self.attention != "additive":
             raise ValueError(
@@ -105,11 +119,6 @@ class RecurrentStackConfig(ModelTable):
         if self.context_to == "all" and not fed:
             wanted = "set model.input_feeding = true" if attends else 'set model.context = "constant"'
             raise ValueError(f'model.context_to = "all" says which layers are fed, but nothing is; {wanted}')
-        if self.connections == "none" and self.connections_from != 2:
-            raise ValueError(
-                'model.connections_from says where connections begin, but model.connections is "none"; '
-                'choose "residual", "highway" or "dense"'
-            )
         return self
 
 

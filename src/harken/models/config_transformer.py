@@ -9,8 +9,8 @@ from pydantic import Field, model_validator
 from harken.models.config_table import ModelTable
 
 
-class TransformerStackConfig(ModelTable):
-    """Blocks in a row."""
+class TransformerBlocksConfig(ModelTable):
+    """Blocks in a row: all that an encoder has."""
 
     layers: int = Field(3, ge=1, description="blocks in the encoder and in the decoder")
     width: int = Field(256, ge=2, description="D, the width of embeddings and states")
@@ -46,25 +46,13 @@ class TransformerStackConfig(ModelTable):
     )
     experts_active: int = Field(2, ge=1, description="with experts: how many of them see each token")
     balance: float = Field(0.01, ge=0, description="with experts: weight in the loss of their being used evenly")
-    alignment_layer: int | None = Field(
-        None, description="decoder layer whose attention is read as alignment, from 0; negative counts from the top"
-    )
-    alignment_heads: list[int] | None = Field(None, description="heads of that layer to average; all where not given")
-    alignment_shift: bool = Field(
-        False, description="read a word's alignment where the decoder reads the word, not where it predicts it"
-    )
-
-    @property
-    def decoder_depth(self) -> int:
-        """Blocks in the decoder."""
-        return self.layers
 
     @property
     def longest(self) -> int | None:
         return self.max_length if self.positions == "learned" else None
 
     @model_validator(mode="after")
-    def _words_fit(self) -> TransformerStackConfig:
+    def _blocks_fit(self) -> TransformerBlocksConfig:
         if self.width % self.heads:
             raise ValueError(
                 f"model.width {self.width} is not a multiple of model.heads {self.heads}; choose e.g. "
@@ -87,6 +75,27 @@ class TransformerStackConfig(ModelTable):
                 f"model.experts_active is {self.experts_active}, but there are {self.experts} experts; choose 1 to "
                 f"{self.experts}"
             )
+        return self
+
+
+class TransformerStackConfig(TransformerBlocksConfig):
+    """Blocks, and which of a decoder's heads are read as alignment."""
+
+    alignment_layer: int | None = Field(
+        None, description="decoder layer whose attention is read as alignment, from 0; negative counts from the top"
+    )
+    alignment_heads: list[int] | None = Field(None, description="heads of that layer to average; all where not given")
+    alignment_shift: bool = Field(
+        False, description="read a word's alignment where the decoder reads the word, not where it predicts it"
+    )
+
+    @property
+    def decoder_depth(self) -> int:
+        """Blocks in the decoder."""
+        return self.layers
+
+    @model_validator(mode="after")
+    def _alignment_fits(self) -> TransformerStackConfig:
         layers = self.decoder_depth
         if self.alignment_layer is not None and not -layers <= self.alignment_layer < layers:
             raise ValueError(f"model.alignment_layer {self.alignment_layer} is outside the {layers} decoder layers")

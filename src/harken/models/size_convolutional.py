@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 from harken.models.size_side import Side
 
 if TYPE_CHECKING:
-    from harken.models.config import ConvolutionalConfig
-    from harken.models.config_convolutional import ConvolutionalStackConfig
+    from harken.models.config_convolutional import ConvolutionalBlocksConfig, ConvolutionalStackConfig
 
 
-def convolutional_encoder(config: ConvolutionalConfig) -> Side:
+def convolutional_encoder(config: ConvolutionalBlocksConfig) -> Side:
     """What `ConvolutionalEncoder` has."""
-    layers, embedding = config.encoder_layers or config.layers, config.embedding
+    layers, embedding = getattr(config, "encoder_layers", None) or config.layers, config.embedding
     matrices, vectors = _around(config)
     block, block_vectors = _block(config)
     matrices += layers * block
@@ -43,7 +42,7 @@ def convolutional_decoder(config: ConvolutionalStackConfig) -> Side:
     return Side(matrices + vectors, matrices, kept, embedding, embedding, embedding, output_bias=True)
 
 
-def _around(config: ConvolutionalStackConfig) -> tuple[int, int]:
+def _around(config: ConvolutionalBlocksConfig) -> tuple[int, int]:
     """Positions, the maps into and out of the blocks, and the last norm: entries of matrices, and the rest."""
     width, embedding = config.width, config.embedding
     places = config.max_length * embedding if config.positions == "learned" else 0
@@ -51,7 +50,7 @@ def _around(config: ConvolutionalStackConfig) -> tuple[int, int]:
     return 2 * embedding * width, places + embedding + width + norm
 
 
-def _block(config: ConvolutionalStackConfig) -> tuple[int, int]:
+def _block(config: ConvolutionalBlocksConfig) -> tuple[int, int]:
     """One block without attention: entries of matrices, and the rest."""
     width, inner = config.width, max(1, config.width // 2)
     if config.style == "convs2s":
@@ -60,6 +59,6 @@ def _block(config: ConvolutionalStackConfig) -> tuple[int, int]:
     return 2 * width * inner + config.kernel * inner**2, norms + biases
 
 
-def _kept(config: ConvolutionalStackConfig) -> int:
+def _kept(config: ConvolutionalBlocksConfig) -> int:
     """Windows, both halves of the gate and what comes of them; or the inputs of three maps and norms."""
     return (config.kernel + 6) * config.width if config.style == "convs2s" else (config.kernel + 10) * config.width // 2

@@ -13,12 +13,13 @@ from harken.models.size_side import Side, linear
 if TYPE_CHECKING:
     from harken.models.cell_options import CellOptions
     from harken.models.config import RecurrentConfig
-    from harken.models.config_recurrent import RecurrentStackConfig
+    from harken.models.config_encoder import RecurrentEncoderConfig
+    from harken.models.config_recurrent import RecurrentCellsConfig, RecurrentStackConfig
 
 TYPICAL_SOURCE = 24  # pieces of a source sentence, where the cost of attention depends on it
 
 
-def recurrent_encoder(config: RecurrentConfig) -> Side:
+def recurrent_encoder(config: RecurrentConfig | RecurrentEncoderConfig) -> Side:
     """What `RecurrentEncoder` has."""
     width, options = config.width, config.cell_options
     matrices = vectors = 0
@@ -78,7 +79,7 @@ def cell(options: CellOptions, inputs: int, width: int) -> tuple[int, int]:
     return matrices, vectors
 
 
-def input_sizes(config: RecurrentStackConfig) -> list[int]:
+def input_sizes(config: RecurrentCellsConfig) -> list[int]:
     """What each layer reads from below."""
     dense = [config.connections == "dense" and depth + 1 >= config.connections_from for depth in range(config.layers)]
     above = [
@@ -87,6 +88,6 @@ def input_sizes(config: RecurrentStackConfig) -> list[int]:
     return [config.embedding, *above[1:]]
 
 
-def highway_gates(config: RecurrentStackConfig) -> int:
+def highway_gates(config: RecurrentCellsConfig) -> int:
     """Layers with a gate between what they read and what they made."""
     return max(0, config.layers - config.connections_from + 1) if config.connections == "highway" else 0

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from harken.models.size_side import Side
 
 if TYPE_CHECKING:
-    from harken.models.config import TransformerConfig
-    from harken.models.config_transformer import TransformerStackConfig
+    from harken.models.config_transformer import TransformerBlocksConfig, TransformerStackConfig
 
 
 class Part(NamedTuple):
@@ -24,12 +23,12 @@ class Part(NamedTuple):
     activations: int
 
 
-def transformer_encoder(config: TransformerConfig) -> Side:
+def transformer_encoder(config: TransformerBlocksConfig) -> Side:
     """What `TransformerEncoder` has."""
-    return stack(config, config.encoder_layers or config.layers)
+    return stack(config, getattr(config, "encoder_layers", None) or config.layers)
 
 
-def stack(config: TransformerStackConfig, layers: int) -> Side:
+def stack(config: TransformerBlocksConfig, layers: int) -> Side:
     """Blocks that look at themselves alone."""
     attention, forward = _attention(config), _feedforward(config)
     each = attention.parameters + _by_distance(config) + forward.parameters + 2 * 2 * config.width
@@ -61,12 +60,12 @@ def transformer_decoder(config: TransformerStackConfig) -> Side:
     )
 
 
-def _attention(config: TransformerStackConfig) -> Part:
+def _attention(config: TransformerBlocksConfig) -> Part:
     width, score = config.width, _score(config)
     return Part(4 * width**2 + 4 * width + score.parameters, 4 * width**2 + score.matrices, 0)
 
 
-def _score(config: TransformerStackConfig) -> Part:
+def _score(config: TransformerBlocksConfig) -> Part:
     square = config.width**2 // config.heads  # a matrix (K, K) for each head
     return {
         "cosine": Part(config.heads, 0, 0),
@@ -75,7 +74,7 @@ def _score(config: TransformerStackConfig) -> Part:
     }.get(config.attention, Part(0, 0, 0))
 
 
-def _feedforward(config: TransformerStackConfig) -> Part:
+def _feedforward(config: TransformerBlocksConfig) -> Part:
     width, inner = config.width, config.feedforward
     maps = 3 if config.activation == "swiglu" else 2  # between D and F
     matrices, vectors = maps * width * inner, (maps - 1) * inner + width
@@ -86,12 +85,12 @@ def _feedforward(config: TransformerStackConfig) -> Part:
     return Part(config.experts * (matrices + vectors) + gate, active * matrices + gate, active * (kept + width))
 
 
-def _by_distance(config: TransformerStackConfig) -> int:
+def _by_distance(config: TransformerBlocksConfig) -> int:
     tables = 2 * (2 * config.max_distance + 1)
     return tables * (config.width // config.heads) if config.positions in ("relative", "dependency") else 0
 
 
-def _around(config: TransformerStackConfig) -> int:
+def _around(config: TransformerBlocksConfig) -> int:
     """Learned positions, and the last norm."""
     places = config.max_length * config.width if config.positions == "learned" else 0
     return places + (2 * config.width if config.norm == "pre" else 0)

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from harken.errors import UserError
+from harken.tasks.scores import Scores
 from harken.training.task import Task
+
+if TYPE_CHECKING:
+    from harken.inspection.picture import Picture
 
 
 @dataclass
@@ -43,6 +49,22 @@ class Job(ABC):
     def may_lie_in_the_folder(self, name: str) -> bool:
         """Whether `prepare` may have written this file before a run was killed."""
         return False
+
+    def evaluate(self, model: Any, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
+        """Score a loaded model on `files`, or on a split of its own corpus ("test" where None), for `harken evaluate`.
+
+        Raises:
+            UserError: no such split, or files that do not fit.
+        """
+        raise UserError(f"harken evaluate does not know the task {model.recipe.task!r} in this form")
+
+    def look(self, model: Any, example: str) -> Picture:
+        """What the model pays attention to in one example (a text, or the path of a file), for `harken attention`.
+
+        Raises:
+            UserError: the model pays attention to nothing.
+        """
+        raise UserError(f"a model with the task {model.recipe.task!r} has no attention to show")
 
     def validation(self, best: dict[str, Any]) -> str:
         """The best validation, for the card; `best` is its line of metrics.jsonl."""

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from harken.recipe import Recipe
     from harken.tasks.job import Job
 
-JOBS = ("translate",)
+JOBS: tuple[str, ...] = (
+    "translate",
+    # one job a line
+)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,58 @@
+"""What `[model]` may say where a job reads sequences and writes none: one encoder (S10, S11, S13, S28)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from harken.models.config_convolutional import ConvolutionalBlocksConfig
+from harken.models.config_recurrent import RecurrentCellsConfig
+from harken.models.config_transformer import TransformerBlocksConfig
+
+
+class RecurrentEncoderConfig(RecurrentCellsConfig):
+    """Recurrent layers that read one way or both (S6, S7)."""
+
+    architecture: Literal["recurrent"] = "recurrent"
+    bidirectional: bool | Literal["first"] = Field(
+        True, description="read in both directions, in every layer or in the first alone"
+    )
+
+    @model_validator(mode="after")
+    def _width_splits(self) -> RecurrentEncoderConfig:
+        if self.bidirectional and self.width % 2:
+            raise ValueError(
+                f"model.width {self.width} is odd; a bidirectional encoder gives each direction half of it"
+            )
+        return self
+
+
+class TransformerEncoderConfig(TransformerBlocksConfig):
+    """Blocks that see the whole sequence (S23, S27)."""
+
+    architecture: Literal["transformer"] = "transformer"
+
+    @model_validator(mode="after")
+    def _no_trees_here(self) -> TransformerEncoderConfig:
+        if self.positions == "dependency":
+            raise ValueError('model.positions is "dependency", which only translation has trees for; choose another')
+        return self
+
+
+class ConvolutionalEncoderConfig(ConvolutionalBlocksConfig):
+    """Convolutions, each word at the centre of its own (S35)."""
+
+    architecture: Literal["convolutional"] = "convolutional"
+
+    @model_validator(mode="after")
+    def _kernel_has_a_centre(self) -> ConvolutionalEncoderConfig:
+        if self.kernel % 2 == 0:
+            raise ValueError(
+                f"model.kernel {self.kernel} is even; the encoder's is centred on a word, so choose {self.kernel + 1}"
+            )
+        return self
+
+
+AnyEncoderConfig = RecurrentEncoderConfig | TransformerEncoderConfig | ConvolutionalEncoderConfig
+EncoderConfig = Annotated[AnyEncoderConfig, Field(discriminator="architecture")]

@@ -1,0 +1,55 @@
+"""What `harken evaluate` says of a model, whatever its job: metrics with their intervals, and pictures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harken.inspection.picture import Picture
+    from harken.metrics.interval import Interval
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One score of a test set."""
+
+    name: str  # "accuracy", "perplexity" ...
+    value: float
+    low: float | None = None  # the 95% interval, where one is known
+    high: float | None = None
+    note: str = ""  # what it is, and which way is better where that is not plain
+    digits: int = 3
+
+    @classmethod
+    def of(cls, name: str, interval: Interval, note: str = "", digits: int = 3) -> Metric:
+        """A metric with its interval (`harken.metrics.interval`)."""
+        return cls(name, interval.value, interval.low, interval.high, note, digits)
+
+    def row(self) -> tuple[str, str, str, str]:
+        """For a table: name, value, interval, note."""
+        between = "" if self.low is None else f"{self.low:.{self.digits}f} to {self.high:.{self.digits}f}"
+        return self.name, f"{self.value:.{self.digits}f}", between, self.note
+
+
+@dataclass
+class Scores:
+    """All metrics of one model on one test set, the most important first."""
+
+    count: int  # how many ...
+    unit: str  # ... "sentences", "windows", "series"
+    metrics: list[Metric]
+    pictures: dict[str, Picture] = field(default_factory=dict)  # name of a file without ending -> picture
+    details: dict[str, Any] = field(default_factory=dict)  # more, for --json
+
+    def __getitem__(self, name: str) -> float:
+        return next(metric.value for metric in self.metrics if metric.name == name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        found: dict[str, Any] = {self.unit: self.count}
+        for metric in self.metrics:
+            found[metric.name] = metric.value
+            if metric.low is not None:
+                found[f"{metric.name}_interval"] = [metric.low, metric.high]
+        return {**found, **self.details}
