@@ -53,7 +53,7 @@ class FrameInput(nn.Module):
         self.scale = width**-0.5
 
     def fit(self, frames: Tensor) -> None:
-        """Take mean and deviation from the training data, all frames (N, C); a channel that never moves is not scaled."""
+        """Take mean and deviation from the training data, all frames (N, C); one that never moves is not scaled."""
         with torch.no_grad():
             self.mean.copy_(frames.double().mean(0))
             deviation = frames.double().std(0, correction=0)
