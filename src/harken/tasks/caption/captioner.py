@@ -1,0 +1,4 @@
+"""x"""
+class Captioner:
+    @classmethod
+    def load(cls, *a): return cls()
