@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from harken.cli.attention import attention
+from harken.cli.caption import caption
 from harken.cli.check import check
 from harken.cli.demo import demo
 from harken.cli.embed import embed
@@ -43,6 +44,9 @@ EXAMPLES: dict[Callable[..., None], str] = {
     attention: "harken attention runs/demo 'the black cat sleeps'\n\n"
     "harken attention runs/demo 'the black cat sleeps' --out map.html\n\n"
     "harken attention runs/demo 'the black cat sleeps' --target 'le chat noir dort'",
+    caption: "harken caption runs/scenes picture.png\n\n"
+    "harken caption runs/scenes a.png b.png --json\n\n"
+    "harken caption runs/scenes pictures --out maps.html      (a folder; one map a word)",
     ladder: "harken ladder phrasebook-transformer --out runs/ladder      (all rungs, each with the recipe's budget)\n\n"
     "harken ladder my.toml --out runs/ladder --rungs lstm,attention,transformer --set train.max_minutes=3",
     lab: "harken lab list\n\nharken lab vanishing      (or: harken lab C1)\n\nharken lab all --out runs/lab --html",

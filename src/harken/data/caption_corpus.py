@@ -27,7 +27,9 @@ def read_caption_corpus(config: Any) -> CaptionCorpus:
     found = {name: read_captions(table, config.images, size, *columns) for name, table in tables.items()}
     name = Path(config.table).name.split(".")[0]
     if "valid" not in found:
-        corpus = split_pictures(found["table"], config.valid_size, 0 if config.test else config.test_size, config.seed, name)
+        corpus = split_pictures(
+            found["table"], config.valid_size, 0 if config.test else config.test_size, config.seed, name
+        )
     else:
         corpus = CaptionCorpus(name, found["table"], found["valid"], {})
     if "test" in found:

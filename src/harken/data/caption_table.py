@@ -21,7 +21,11 @@ from harken.errors import UserError
 
 
 def read_captions(
-    table: str | Path, folder: str | Path | None, size: int, image_column: str = "image", caption_column: str = "caption"
+    table: str | Path,
+    folder: str | Path | None,
+    size: int,
+    image_column: str = "image",
+    caption_column: str = "caption",
 ) -> list[Captioned]:
     """One example for each picture, in the order of the table, scaled to `size`.
 
@@ -45,7 +49,9 @@ def read_captions(
     for name, texts in captions.items():
         path = place / name
         if not path.is_file():
-            raise UserError(f"{table}, line {first[name]} names {name}, which is not in {place}; mend it or set data.images")
+            raise UserError(
+                f"{table}, line {first[name]} names {name}, which is not in {place}; mend it or set data.images"
+            )
         image = read_image(path, f"{path} ({table.name}, line {first[name]})")
         found.append(Captioned(to_square(image, size), texts, (), name))
     return found

@@ -51,7 +51,7 @@ def decode_image(content: bytes, name: str) -> np.ndarray:
                 raise UserError(
                     f"{name} has {opened.width} x {opened.height} pixels, more than {MOST_PIXELS:,}; make it smaller"
                 )
-            return np.asarray(ImageOps.exif_transpose(opened).convert("RGB"))
+            return np.array(ImageOps.exif_transpose(opened).convert("RGB"))
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as problem:
         what = "is damaged" if _begins_like_an_image(content) else "is not an image that Pillow knows"
         raise UserError(f"{name} {what} ({_one_line(problem)}); give a PNG or JPEG file") from None
@@ -85,7 +85,7 @@ def to_square(image: np.ndarray, size: int) -> np.ndarray:
 
     side = min(height, width)
     top, left = (height - side) // 2, (width - side) // 2
-    square = np.ascontiguousarray(image[top : top + side, left : left + side])
+    square = np.array(image[top : top + side, left : left + side])
     values = torch.from_numpy(square).permute(2, 0, 1)[None].float()
     scaled = torch.nn.functional.interpolate(values, (size, size), mode="bilinear", antialias=True)
     return scaled[0].permute(1, 2, 0).round().clamp(0, 255).to(torch.uint8).numpy()

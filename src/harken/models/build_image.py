@@ -24,4 +24,6 @@ def build_caption_model(config: AnyImageConfig, image_size: int, target_size: in
 
 def _encoder(config: AnyImageConfig, size: int) -> ImageEncoder:
     options = config.model_dump(exclude={"architecture", "decoder", "tied"})
-    return PatchEncoder(size=size, **options) if isinstance(config, PatchesConfig) else RegionEncoder(size=size, **options)
+    return (
+        PatchEncoder(size=size, **options) if isinstance(config, PatchesConfig) else RegionEncoder(size=size, **options)
+    )

@@ -53,7 +53,10 @@ class RegionsConfig(ImageTable):
 
     architecture: Literal["convolutional"] = "convolutional"
     channels: list[Annotated[int, Field(ge=1)]] = Field(
-        [32, 64, 128], min_length=1, max_length=8, description="channels after each block; each block halves the picture"
+        [32, 64, 128],
+        min_length=1,
+        max_length=8,
+        description="channels after each block; each block halves the picture",
     )
     depth: int = Field(
         0, ge=0, description="3 x 3 convolutions in each block after the halving; more of them let regions see further"

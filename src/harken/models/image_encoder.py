@@ -4,7 +4,7 @@ convolutional   r = norm(W f(x)) + row[i] + column[j]      f: blocks that halve 
                                                            than its own pixels, so where it looks is what it saw
 patches         r = blocks(W x[patch] + row[i] + column[j])    a patch is a word, read by Transformer blocks
 
-Regions of a CNN as what an LSTM attends to: Xu et al., 2015, "Show, Attend and Tell"; patches: Dosovitskiy et al., 2021.
+Regions of a CNN for an LSTM: Xu et al., 2015, "Show, Attend and Tell"; patches: Dosovitskiy et al., 2021.
 Norms are over groups of channels (Wu and He, 2018), so that a picture's regions do not depend on the batch it is in.
 
 >>> encoder = RegionEncoder(size=32, channels=[8, 16], width=12)
@@ -73,7 +73,13 @@ class RegionEncoder(ImageEncoder):
     """A convolutional network whose last feature map is the memory."""
 
     def __init__(
-        self, *, size: int, channels: Sequence[int] = (32, 64, 128), depth: int = 0, width: int = 128, dropout: float = 0.1
+        self,
+        *,
+        size: int,
+        channels: Sequence[int] = (32, 64, 128),
+        depth: int = 0,
+        width: int = 128,
+        dropout: float = 0.1,
     ) -> None:
         super().__init__()
         side = size >> len(channels)

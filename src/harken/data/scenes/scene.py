@@ -2,10 +2,10 @@
 
 >>> scene = draw_things(np.random.default_rng(1), count=2, size=64)
 >>> sorted(thing.phrase for thing in scene)
-['large yellow circle', 'small blue triangle']
+['large green cross', 'small yellow star']
 >>> example = picture_of(scene, np.random.default_rng(1), size=64)
 >>> example.image.shape, len(example.captions), [region.noun for region in example.regions]
-((64, 64, 3), 2, ['triangle', 'circle'])
+((64, 64, 3), 2, ['star', 'cross'])
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ SIZES = {"small": (0.095, 0.12), "large": (0.165, 0.205)}  # radius, as a share 
 TURN = math.radians(12)  # how far a thing may be turned
 JITTER = 14  # how far a channel of a colour may be off
 GAP = 0.02  # between the circles around two things, as a share of the side
+SEEN = 0.3  # a pixel covered to this share belongs to the thing's box
 TRIES = 60  # places drawn for one thing before the scene is begun anew
 
 
@@ -99,7 +100,7 @@ def picture_of(things: Sequence[Thing], random: np.random.Generator, size: int) 
         covered = coverage(thing.shape, (thing.x, thing.y), thing.radius, thing.angle, size)
         colour = np.array(COLOURS[thing.colour]) + random.uniform(-JITTER, JITTER, 3)
         canvas += covered[:, :, None] * (colour.astype(np.float32) - canvas)
-        rows, columns = np.flatnonzero(covered.max(1) >= 0.5), np.flatnonzero(covered.max(0) >= 0.5)
+        rows, columns = (np.flatnonzero(covered.max(axis) >= SEEN) for axis in (1, 0))
         box = (columns[0] / size, rows[0] / size, (columns[-1] + 1) / size, (rows[-1] + 1) / size)
         regions.append(Region(thing.phrase, tuple(map(float, box))))  # type: ignore[arg-type]
     canvas += random.normal(0, 4, canvas.shape)

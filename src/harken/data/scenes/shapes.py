@@ -10,7 +10,7 @@ FINE x FINE points, which smooths the edges.
 array([[0., 0., 0., 0.],
        [0., 1., 1., 0.],
        [0., 1., 1., 0.],
-       [0., 0., 0., 0.]])
+       [0., 0., 0., 0.]], dtype=float32)
 """
 
 from __future__ import annotations

@@ -38,7 +38,9 @@ class CaptionJob(Job):
         model = build_caption_model(recipe.model, size, tokenizer.size)
         parameters = sum(parameter.numel() for parameter in model.parameters())
         captions = sum(len(example.captions) for example in corpus.train)
-        count = f"{len(corpus.train):,} training pictures with {captions:,} captions, {len(corpus.valid):,} for validation"
+        count = (
+            f"{len(corpus.train):,} training pictures with {captions:,} captions, {len(corpus.valid):,} for validation"
+        )
         rows, columns = model.grid
         return Prepared(
             CaptionTask(recipe, corpus, model, tokenizer),

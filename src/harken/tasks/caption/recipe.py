@@ -19,12 +19,20 @@ class CaptionDataConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    corpus: Literal["scenes", "flickr8k"] | None = Field(None, description="scenes: drawn by harken; flickr8k: in `dir`")
-    dir: str | None = Field(None, description="flickr8k: the folder with Flickr8k.token.txt, the splits and the pictures")
-    table: str | None = Field(None, description="your own: CSV, TSV or JSONL with a picture's file and a caption a line")
+    corpus: Literal["scenes", "flickr8k"] | None = Field(
+        None, description="scenes: drawn by harken; flickr8k: in `dir`"
+    )
+    dir: str | None = Field(
+        None, description="flickr8k: the folder with Flickr8k.token.txt, the splits and the pictures"
+    )
+    table: str | None = Field(
+        None, description="your own: CSV, TSV or JSONL with a picture's file and a caption a line"
+    )
     valid: str | None = Field(None, description="another table to validate on; not given: split off from `table`")
     test: str | None = Field(None, description="another table to test on")
-    images: str | None = Field(None, description="the folder the table's names are relative to; default: the table's own")
+    images: str | None = Field(
+        None, description="the folder the table's names are relative to; default: the table's own"
+    )
     image_column: str = Field("image", description="the table's column with the picture's file")
     caption_column: str = Field("caption", description="the table's column with the caption")
     valid_size: Share | None = Field(None, description="pictures (or share) of `table` to validate on; default 5%")
