@@ -21,7 +21,7 @@ DECODERS: list[Any] = [
     ConvolutionalDecoderConfig(width=12, embedding=8, layers=2),
 ]
 ENCODERS: list[Any] = [
-    (RegionsConfig, {"channels": [6, 16], "width": 12, "depth": 1}),
+    (RegionsConfig, {"channels": [6, 16], "width": 12, "depth": [1, 2]}),
     (PatchesConfig, {"patch": 4, "width": 8, "heads": 2, "layers": 1, "feedforward": 16}),
 ]
 
@@ -81,18 +81,16 @@ def test_padding_of_a_caption_changes_nothing() -> None:
     torch.testing.assert_close(together, apart)
 
 
-def test_a_region_sees_22_pixels_and_its_place() -> None:
-    """Three halvings by 4 x 4 convolutions: 4, 10, 22; only the norms know of the rest."""
-    encoder = RegionEncoder(size=64, channels=[4, 4, 4], width=4, dropout=0.0)
-    for block in encoder.blocks:
-        block.norm = torch.nn.Identity()
-    images = torch.full((1, 3, 64, 64), 100.0, requires_grad=True)
-    encoder(images).values[0, 3 * 8 + 4].square().sum().backward()  # row 3, column 4
+def test_a_region_sees_27_pixels_and_its_place() -> None:
+    """Halvings and convolutions of 3 x 3: 3, 7, 11, 19, 27; no norm tells of more."""
+    encoder = RegionEncoder(size=64, channels=[8, 8, 8], width=8, dropout=0.0)
+    images = torch.rand(1, 3, 64, 64).mul_(255).requires_grad_()
+    encoder(images).values[0, 3 * 8 + 4, 0].backward()  # row 3, column 4
     assert images.grad is not None
     seen = images.grad[0].abs().sum(0).nonzero()
-    assert seen.min(0).values.tolist() == [28 - 11, 36 - 11] and seen.max(0).values.tolist() == [28 + 10, 36 + 10]
-    same = encoder(torch.zeros(1, 3, 64, 64)).values[0]
-    assert not torch.allclose(same[9], same[10])
+    assert seen.min(0).values.tolist() == [24 - 13, 32 - 13] and seen.max(0).values.tolist() == [24 + 13, 32 + 13]
+    same = encoder(torch.zeros(1, 3, 64, 64)).values[0].reshape(8, 8, 8)
+    assert not torch.allclose(same[4, 4], same[4, 5]) and not torch.allclose(same[4, 4], same[5, 4])
 
 
 def test_pictures_that_cannot_be_cut_are_refused() -> None:

@@ -7,7 +7,7 @@ are those of a translator. In training a picture is read once for all of its cap
 
 >>> from harken.models.image_encoder import RegionEncoder
 >>> from harken.models.recurrent_decoder import RecurrentDecoder
->>> encoder = RegionEncoder(size=16, channels=[8, 8], width=8)
+>>> encoder = RegionEncoder(size=16, channels=[8, 8], depth=[1, 0], width=8)
 >>> model = CaptionModel(20, encoder, RecurrentDecoder(embedding=8, width=6))
 >>> images, target = torch.zeros(2, 3, 16, 16), torch.randint(4, 20, (2, 5))
 >>> model.attention(images, None, target).shape  # one layer, one head, 5 words, 4 x 4 regions

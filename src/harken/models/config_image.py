@@ -58,9 +58,19 @@ class RegionsConfig(ImageTable):
         max_length=8,
         description="channels after each block; each block halves the picture",
     )
-    depth: int = Field(
-        0, ge=0, description="3 x 3 convolutions in each block after the halving; more of them let regions see further"
+    depth: list[Annotated[int, Field(ge=0)]] = Field(
+        [1, 1, 0],
+        description="convolutions in each block after the halving; more of them, and later ones, let regions see further",
     )
+
+    @model_validator(mode="after")
+    def _blocks_fit(self) -> RegionsConfig:
+        if len(self.depth) != len(self.channels):
+            raise ValueError(
+                f"model.channels names {len(self.channels)} blocks and model.depth {len(self.depth)}; "
+                "give a number for each"
+            )
+        return self
 
     @property
     def cell(self) -> int:

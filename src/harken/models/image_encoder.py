@@ -5,9 +5,9 @@ convolutional   r = norm(W f(x)) + row[i] + column[j]      f: blocks that halve 
 patches         r = blocks(W x[patch] + row[i] + column[j])    a patch is a word, read by Transformer blocks
 
 Regions of a CNN for an LSTM: Xu et al., 2015, "Show, Attend and Tell"; patches: Dosovitskiy et al., 2021.
-Norms are over groups of channels (Wu and He, 2018), so that a picture's regions do not depend on the batch it is in.
+Norms are over the channels of one place (Liu et al., 2022): nothing comes in from elsewhere, nor from other pictures.
 
->>> encoder = RegionEncoder(size=32, channels=[8, 16], width=12)
+>>> encoder = RegionEncoder(size=32, channels=[8, 16], depth=[1, 0], width=12)
 >>> encoder.grid, encoder(torch.zeros(2, 3, 32, 32)).values.shape
 ((8, 8), torch.Size([2, 64, 12]))
 >>> PatchEncoder(size=32, patch=8, width=12, heads=2, layers=1)(torch.zeros(2, 3, 32, 32)).values.shape
@@ -27,7 +27,7 @@ from harken.models.transformer_encoder import TransformerEncoder
 from harken.nn.dropout import Dropout
 
 MIDDLE, SPREAD = 127.5, 64.0  # of a channel's values, 0 to 255
-GROUP = 8  # channels that are normalised together, at least
+LOUD = 0.5  # of a place beside features of deviation 1: without places nothing is left of anything
 
 
 class Places(nn.Module):
@@ -35,12 +35,20 @@ class Places(nn.Module):
 
     def __init__(self, rows: int, columns: int, width: int) -> None:
         super().__init__()
-        self.rows = nn.Parameter(torch.randn(rows, width) * width**-0.5)
-        self.columns = nn.Parameter(torch.randn(columns, width) * width**-0.5)
+        self.rows = nn.Parameter(torch.randn(rows, width) * LOUD)
+        self.columns = nn.Parameter(torch.randn(columns, width) * LOUD)
 
     def forward(self) -> Tensor:
         """(rows x columns, W), row after row."""
         return (self.rows[:, None] + self.columns[None]).flatten(0, 1)
+
+
+class ChannelNorm(nn.LayerNorm):
+    """Every place of (B, C, Y, X) to mean 0 and deviation 1 over its channels."""
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Channels last in memory make both turns free."""
+        return super().forward(values.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
 class Block(nn.Module):
@@ -48,12 +56,10 @@ class Block(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, depth: int) -> None:
         super().__init__()
-        groups = max(1, outputs // GROUP)
-        groups = groups if outputs % groups == 0 else 1
-        self.halve = nn.Conv2d(inputs, outputs, 4, stride=2, padding=1, bias=False)
-        self.norm = nn.GroupNorm(groups, outputs)
+        self.halve = nn.Conv2d(inputs, outputs, 3, stride=2, padding=1, bias=False)
+        self.norm = ChannelNorm(outputs)
         self.convolutions = nn.ModuleList(nn.Conv2d(outputs, outputs, 3, padding=1, bias=False) for _ in range(depth))
-        self.norms = nn.ModuleList(nn.GroupNorm(groups, outputs) for _ in range(depth))
+        self.norms = nn.ModuleList(ChannelNorm(outputs) for _ in range(depth))
 
     def forward(self, values: Tensor) -> Tensor:
         """(B, C, Y, X) -> (B, C', Y / 2, X / 2)."""
@@ -77,16 +83,18 @@ class RegionEncoder(ImageEncoder):
         *,
         size: int,
         channels: Sequence[int] = (32, 64, 128),
-        depth: int = 0,
+        depth: Sequence[int] = (1, 1, 0),
         width: int = 128,
         dropout: float = 0.1,
     ) -> None:
         super().__init__()
+        if len(depth) != len(channels):
+            raise ValueError(f"{len(channels)} blocks have channels, but {len(depth)} have a depth")
         side = size >> len(channels)
         if side < 1 or side << len(channels) != size:
             raise ValueError(f"pictures of {size} pixels cannot be halved {len(channels)} times")
         self.grid, self.width, self.embedding = (side, side), width, 3
-        self.blocks = nn.ModuleList(Block(a, b, depth) for a, b in zip((3, *channels), channels, strict=False))
+        self.blocks = nn.ModuleList(map(Block, (3, *channels), channels, depth))
         self.project = nn.Linear(channels[-1], width)
         self.norm = nn.LayerNorm(width)
         self.places = Places(side, side, width)

@@ -1,6 +1,6 @@
 """The size of a captioner, by arithmetic: see `size.py`.
 
-convolution k x k (m -> n)   k^2 m n;  group norm: 2 n
+convolution k x k (m -> n)   k^2 m n;  norm: 2 n
 learned places               (rows + columns) W
 
 The cost of a picture is spread over the words of a caption, TYPICAL_CAPTION of them.
@@ -50,12 +50,12 @@ def _regions(config: RegionsConfig, size: int) -> tuple[int, int, int]:
     """Parameters without places, products for one picture, and numbers kept for the backward pass."""
     parameters = products = kept = 0
     before = 3
-    for channels in config.channels:
+    for channels, depth in zip(config.channels, config.depth, strict=True):
         size //= 2
-        weights = 16 * before * channels + config.depth * 9 * channels**2
-        parameters += weights + 2 * (1 + config.depth) * channels
+        weights = 9 * before * channels + depth * 9 * channels**2
+        parameters += weights + 2 * (1 + depth) * channels
         products += size**2 * weights
-        kept += 3 * (1 + config.depth) * size**2 * channels
+        kept += 3 * (1 + depth) * size**2 * channels
         before = channels
     parameters += linear(before, config.width) + 2 * config.width
     return parameters, products + size**2 * before * config.width, kept + 3 * size**2 * config.width
