@@ -28,6 +28,7 @@ from harken.models.transformer_encoder import TransformerEncoder
 from harken.nn.dropout import Dropout
 
 SPREAD = 64.0  # of a channel's values, 0 to 255, around their mean
+STRONG = 3.0  # first attention is even, a thing fills few of 64 regions: it must be strong to be seen in their mean
 LOUD = 0.5  # deviation of a place, enough to be heard beside features: without places nothing is left of anything
 
 
@@ -97,6 +98,7 @@ class RegionEncoder(ImageEncoder):
         self.grid, self.width, self.embedding = (side, side), width, 3
         self.blocks = nn.ModuleList(map(Block, (3, *channels), channels, depth))
         self.project = nn.Linear(channels[-1], width)
+        nn.init.normal_(self.project.weight, std=STRONG * channels[-1] ** -0.5)
         self.places = Places(side, side, width)
         self.dropout = Dropout(dropout)
 

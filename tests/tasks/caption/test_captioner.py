@@ -24,9 +24,9 @@ from harken.tasks.caption.task import CaptionTask
 
 SMALL = [
     "data.scenes=600", "data.things=1", "data.image_size=32", "model.channels=[16, 32]", "model.depth=[1, 0]",
-    "model.width=32", "model.decoder.embedding=16", "model.decoder.width=32", "model.dropout=0.0", "model.decoder.dropout=0.0",
-    "train.device=cpu", "train.precision=float32", "train.workers=1", "train.threads=1", "train.validate_sentences=20",
-    "train.average=0.9", "train.warmup_steps=5",
+    "model.width=32", "model.decoder.embedding=16", "model.decoder.width=32", "model.dropout=0.0",
+    "model.decoder.dropout=0.0", "train.device=cpu", "train.precision=float32", "train.workers=1", "train.threads=1",
+    "train.validate_sentences=20", "train.average=0.9", "train.warmup_steps=5",
 ]  # fmt: skip
 STEPS = 8
 

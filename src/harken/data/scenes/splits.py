@@ -14,7 +14,6 @@ Of a single thing there are only 60 kinds; there the places, colours and backgro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from zlib import crc32
 
 import numpy as np
@@ -31,7 +30,7 @@ SMALLEST, MOST = 32, 3  # pixels of a side below which a small star is a blot; t
 def load_scenes(
     seed: int = 1, train: int = 12000, valid: int = 500, test: int = 1000, size: int = 64, most: int = MOST
 ) -> CaptionCorpus:
-    """Scenes of 1 to `most` things; a training scene has the caption that begins with what is large, others have all.
+    """Scenes of 1 to `most` things.
 
     Raises:
         UserError: a picture too small, or no scene at all.
@@ -64,8 +63,5 @@ def _draw(seed: int, name: str, count: int, size: int, most: int) -> list[Captio
         things = draw_things(random, int(things_wanted), size)
         while split_of(things) not in (None, name):
             things = draw_things(random, int(things_wanted), size)
-        example = picture_of(things, random, size)
-        if name == "train":
-            example = replace(example, captions=example.captions[:1])
-        found.append(example)
+        found.append(picture_of(things, random, size))
     return found
