@@ -57,11 +57,14 @@ class Block(nn.Module):
         super().__init__()
         self.halve = nn.Conv2d(inputs, outputs, 3, stride=2, padding=1)
         self.convolutions = nn.ModuleList(nn.Conv2d(outputs, outputs, 3, padding=1) for _ in range(depth))
-        for convolution, share in ((self.halve, 1.0), *((one, 0.5) for one in self.convolutions)):
-            nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")
-            with torch.no_grad():
-                convolution.weight.mul_(share)  # what is added to the way past must not drown it
-            nn.init.zeros_(convolution.bias)
+        with torch.no_grad():
+            for name, parameter in self.named_parameters():
+                if name.endswith("bias"):
+                    parameter.zero_()
+                    continue
+                nn.init.kaiming_normal_(parameter, nonlinearity="relu")
+                if name.startswith("convolutions"):
+                    parameter.div_(2)  # what is added must not drown the way past it
 
     def forward(self, values: Tensor) -> Tensor:
         """(B, C, Y, X) -> (B, C', Y / 2, X / 2)."""
