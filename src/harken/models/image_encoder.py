@@ -113,7 +113,8 @@ class RegionEncoder(ImageEncoder):
             values = block(values)  # (B, C, rows, columns) in the end
         mixed = torch.relu(self.mix(values.flatten(2).transpose(1, 2)))  # (B, S, W)
         regions = self.project(mixed)
-        return Memory(self.dropout(regions + self.places()), None)
+        nothing = [(regions.new_zeros(len(regions), self.width),)]  # what is in the picture is known by looking alone
+        return Memory(self.dropout(regions + self.places()), None, nothing)
 
 
 class PatchEncoder(ImageEncoder):
