@@ -1,9 +1,9 @@
 """`harken classify`: a label for every line of text, or for every signal of a file.
 
-    plain      label                                    one line for each text
-    --scores   label TAB probability
-    --top N    label TAB probability, N times over, on one line
-    --json     {"example": ..., "label": ..., "scores": {"positive": 0.98, ...}}
+plain      label                                    one line for each text
+--scores   label TAB probability
+--top N    label TAB probability, N times over, on one line
+--json     {"example": ..., "label": ..., "scores": {"positive": 0.98, ...}}
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ def classify(
 
     classifier = load(model)
     if classifier.recipe.task != "classify":
-        raise UserError(f"{model} is a model for the task {classifier.recipe.task!r}; harken classify needs a classifier")
+        raise UserError(
+            f"{model} is a model for the task {classifier.recipe.task!r}; harken classify needs a classifier"
+        )
     examples = lines_of(file) if classifier.tokenizer is not None else signals_of(classifier, file)
     size = 1 if file is None and sys.stdin.isatty() else BATCH
     number = 0
@@ -52,18 +54,18 @@ def classify(
             tick(len(chunk))
 
 
-def write(
-    classifier: Classifier, chunk: Sequence[Any], number: int, scores: bool, top: int, as_json: bool
-) -> None:
+def write(classifier: Classifier, chunk: Sequence[Any], number: int, scores: bool, top: int, as_json: bool) -> None:
     """Print what is said of some examples; `number` is that of the first."""
     for place, (example, chances) in enumerate(zip(chunk, classifier.predict_proba(chunk), strict=True), start=number):
         order = chances.argsort()[::-1][: max(top, 1)]
         best = [(classifier.classes[label], float(chances[label])) for label in order]
         if as_json:
             shown = example if isinstance(example, str) else place
-            kept = {label: round(chance, 6) for label, chance in best} if top > 1 else {
-                label: round(float(chance), 6) for label, chance in zip(classifier.classes, chances, strict=True)
-            }
+            kept = (
+                {label: round(chance, 6) for label, chance in best}
+                if top > 1
+                else {label: round(float(chance), 6) for label, chance in zip(classifier.classes, chances, strict=True)}
+            )
             print(json.dumps({"example": shown, "label": best[0][0], "scores": kept}, ensure_ascii=False))
         elif scores or top > 1:
             print("\t".join(f"{label}\t{chance:.4f}" for label, chance in best))

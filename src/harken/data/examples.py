@@ -1,8 +1,8 @@
 """Labelled examples of any kind, and parts held out of them by group.
 
-Examples that belong together (windows of one person, phrases of one sentence, the same text twice) must not stand on
-both sides of a split, or the test would ask for what was learnt by heart. So whole groups are drawn, in an order fixed by
-the seed.
+Examples that belong together (windows of one person, phrases of one sentence, the same text twice) must not stand
+on both sides of a split, or the test would ask for what was learnt by heart. So whole groups are drawn, in an order
+fixed by the seed.
 
 >>> examples = Labelled(["go", "run", "stop", "Go"], ["1", "2", "1", "1"], groups=["a", "b", "c", "a"])
 >>> held_out, rest = split_off(examples, 2, seed=3)

@@ -7,9 +7,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from harken.data.config import Files, Share
 
@@ -33,6 +33,14 @@ class SplitExamples(BaseModel):
     encoding: str | None = Field(None, description="as data.encoding")
 
 
+def _files_alone(value: Any) -> Any:
+    """`test = "a.csv"` is a table that says nothing else."""
+    return {"files": value} if isinstance(value, str | list) else value
+
+
+Split = Annotated[SplitExamples, BeforeValidator(_files_alone)]
+
+
 class ExamplesConfig(BaseModel):
     """Labelled examples: made by harken, or read from files."""
 
@@ -47,10 +55,10 @@ class ExamplesConfig(BaseModel):
     train: Files | None = Field(
         None, description="file, folder, pattern with * or list of them, plain, .gz or .xz, to train on"
     )
-    valid: Files | SplitExamples | None = Field(
+    valid: Split | None = Field(
         None, description="the same to validate on, or a table; split off from training if absent"
     )
-    test: Files | SplitExamples | None = Field(None, description="the same to test on, or a table")
+    test: Split | None = Field(None, description="the same to test on, or a table")
     format: Format = Field(
         "auto",
         description="table: CSV, TSV, JSONL; prefix: the label is the first word of the line; folder: a text file a "
@@ -105,9 +113,5 @@ class ExamplesConfig(BaseModel):
 
     def split(self, name: str) -> ExamplesConfig:
         """The table with everything that a split of its own says; `train` holds its files."""
-        own = getattr(self, name)
-        changes = {"valid": None, "test": None}
-        if isinstance(own, SplitExamples):
-            said = {key: value for key, value in own.model_dump().items() if value is not None}
-            return self.model_copy(update={**changes, **said, "train": said.pop("files")})
-        return self.model_copy(update={**changes, "train": own})
+        said = {key: value for key, value in getattr(self, name).model_dump().items() if value is not None}
+        return self.model_copy(update={"valid": None, "test": None, "train": said.pop("files"), **said})

@@ -1,7 +1,7 @@
 """Training, validation and test examples as a `[data]` table names them.
 
-What is not named is split off from training by the seed, whole groups at a time (`harken.data.examples`). A training text
-that also stands in the validation or the test is left out and counted.
+What is not named is split off from training by the seed, whole groups at a time (`harken.data.examples`). A training
+text that also stands in the validation or the test is left out and counted.
 
 >>> splits = read_splits(ExamplesConfig(corpus="opinions", size=100))
 >>> len(splits.train), sorted(set(splits.train.labels))
@@ -43,8 +43,8 @@ def read_splits(data: ExamplesConfig) -> LabelledSplits:
         train = _once(train, [valid, *tests.values()], skipped)
     if len(set(train.labels)) < 2:
         raise UserError(
-            f"the training examples have {len(set(train.labels))} class ({', '.join(set(train.labels))}); give at least "
-            "two, and check data.label"
+            f"the training examples have {len(set(train.labels))} class ({', '.join(set(train.labels))}); give at "
+            "least two, and check data.label"
         )
     return LabelledSplits(data.name or _name(data), train, valid, tests, skipped)
 

@@ -17,13 +17,27 @@ set()
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 from harken.data.examples import Labelled, LabelledSplits
 
 SIZE, HELD_OUT = 6000, 1000
 THINGS = (
     *("film", "plot", "cast", "ending", "music", "dialogue", "meal", "soup", "service", "room", "view", "staff"),
-    *("book", "story", "concert", "singer", "hotel", "breakfast", "trip", "guide", "game", "screen", "battery", "sound"),
+    *(
+        "book",
+        "story",
+        "concert",
+        "singer",
+        "hotel",
+        "breakfast",
+        "trip",
+        "guide",
+        "game",
+        "screen",
+        "battery",
+        "sound",
+    ),
 )
 GOOD = (
     *("good", "great", "lovely", "clever", "funny", "warm", "bright", "fresh", "superb", "charming", "moving", "fine"),
@@ -50,9 +64,7 @@ def make_splits(size: int | None, seed: int) -> LabelledSplits:
         reviews.setdefault(text, label)
     texts, labels = list(reviews), list(reviews.values())
     bounds = [0, count, count + HELD_OUT, count + 2 * HELD_OUT]
-    train, valid, test = (
-        Labelled(texts[start:stop], labels[start:stop]) for start, stop in zip(bounds, bounds[1:], strict=False)
-    )
+    train, valid, test = (Labelled(texts[start:stop], labels[start:stop]) for start, stop in pairwise(bounds))
     return LabelledSplits("opinions", train, valid, {"test": test})
 
 

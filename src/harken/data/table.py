@@ -107,14 +107,16 @@ def _rows(path: Path, quotes: bool) -> Iterator[tuple[int, list[str]]]:
     separator = "\t" if _ending(path) in (".tsv", ".tab", ".txt") else ","
     csv.field_size_limit(CELL_BYTES)
     lines = (f"{line}\n" for line in read_lines(path, CELL_BYTES))
-    reader = csv.reader(lines, delimiter=separator, strict=True, quoting=csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE)
+    reader = csv.reader(
+        lines, delimiter=separator, strict=True, quoting=csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE
+    )
     while True:
         try:
             row = next(reader, None)
         except csv.Error as error:
             raise UserError(
-                f"{path}, line {reader.line_num} is no row of a table ({error}); mend its quotes, or set quotes = false "
-                "where they are part of the text"
+                f"{path}, line {reader.line_num} is no row of a table ({error}); mend its quotes, or set quotes = "
+                "false where they are part of the text"
             ) from None
         if row is None:
             return

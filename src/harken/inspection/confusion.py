@@ -31,7 +31,9 @@ class ConfusionMatrix(Picture):
         self.counts = np.asarray(counts, dtype=np.int64)
         self.labels = [str(label) for label in labels]
         if self.counts.shape != (len(self.labels), len(self.labels)):
-            raise UserError(f"the counts are {self.counts.shape}, but there are {len(self.labels)} labels; give a square")
+            raise UserError(
+                f"the counts are {self.counts.shape}, but there are {len(self.labels)} labels; give a square"
+            )
         self.title = title or "Confusion: true labels down, said across"
 
     @property

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import numpy.typing as npt
 
 from harken.inspection.alignment import AlignmentMap
@@ -25,7 +26,7 @@ class WordWeights(Picture):
         Raises:
             UserError: weights that do not fit the words, or are no weights.
         """
-        self.map = AlignmentMap(words, [label], [weights], f"{title}; the largest is 1")
+        self.map = AlignmentMap(words, [label], np.asarray(weights)[None], f"{title}; the largest is 1")
         self.weights = self.map.weights[0]
 
     def to_terminal(self, width: int | None = None, color: bool | None = None) -> str:

@@ -72,7 +72,7 @@ class ClassifierModel(nn.Module):
         return values.masked_fill(dropped & (values >= FIRST_WORD), UNK)
 
     def saliency(self, values: Tensor, lengths: Tensor | None) -> Tensor:
-        """|d logit_k / d e_t| (B, T) of the label k that wins: how much each step would move it. Simonyan et al. (2014)."""
+        """|d logit_k / d e_t| (B, T) of the label k that wins: how much each step moves it. Simonyan et al. (2014)."""
         with torch.enable_grad():
             embedded = self.reader.inputs(values).detach().requires_grad_()
             logits, _ = self.decide(embedded, lengths)

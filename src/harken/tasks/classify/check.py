@@ -24,6 +24,7 @@ def estimate(recipe: ClassifyRecipe) -> Estimate:
         UserError: what is wrong, as training would say it.
     """
     data, notes = recipe.data, []
+    terms: int | None
     classes = len(set(data.names.values())) if data.names else USUAL_CLASSES
     if data.corpus:
         usual, steps, classes = MADE[data.corpus]

@@ -23,7 +23,7 @@ from harken.models.reader import FrameInput
 from harken.tasks.by_length import rows_of_part
 from harken.tasks.classify.build import build_classifier
 from harken.tasks.classify.labels import load_labels
-from harken.tasks.classify.reading import as_rows
+from harken.tasks.classify.reading import as_rows, require_kind
 from harken.tasks.classify.recipe import ClassifyRecipe
 from harken.training.checkpoints import load_weights
 from harken.training.loop import MODEL
@@ -102,13 +102,13 @@ class Classifier:
             weights = self.model(values, lengths)[1]
         if weights is None:
             raise UserError(
-                f'classifier.pooling is "{self.recipe.classifier.pooling}", which has no weights; use saliency, or train '
-                'with classifier.pooling = "attention"'
+                f'classifier.pooling is "{self.recipe.classifier.pooling}", which has no weights; use saliency, or '
+                'train with classifier.pooling = "attention"'
             )
         return self._by_word(example, weights[0])
 
     def saliency(self, example: Any) -> np.ndarray:
-        """How much each word, or frame, would move the likeliest label: |d logit / d e_t|, summed over a word's pieces."""
+        """How much each word, or frame, moves the likeliest label: |d logit / d e_t|, summed over a word's pieces."""
         _, values, lengths = next(self._batches([example]))
         return self._by_word(example, self.model.saliency(values, lengths)[0])
 
@@ -131,18 +131,12 @@ class Classifier:
     def _batches(self, examples: Sequence[Any]) -> Iterator[tuple[np.ndarray, Tensor, Tensor]]:
         if isinstance(examples, str):
             raise UserError("a single text was given where a list is wanted; write [text]")
-        known = examples if self.tokenizer is None else [cleaned(text, self.recipe.data) for text in _texts(examples)]
+        require_kind(examples, self.recipe)
+        known = examples if self.tokenizer is None else [cleaned(text, self.recipe.data) for text in examples]
         rows = as_rows(known, self.recipe, self.tokenizer, self.channels)
         for chosen in rows_of_part(rows.lengths, 0, 1, BATCH_TOKENS):
             values, lengths = rows.gather(chosen)
             yield chosen, values.to(self.device), lengths.to(self.device)
-
-
-def _texts(examples: Sequence[Any]) -> Sequence[str]:
-    for number, example in enumerate(examples, start=1):
-        if not isinstance(example, str):
-            raise UserError(f"example {number} is a {type(example).__name__}, but the model reads texts; give strings")
-    return examples
 
 
 def _channels(weights: Path) -> int:

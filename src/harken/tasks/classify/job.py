@@ -18,7 +18,7 @@ from harken.tasks.classify.build import build_classifier
 from harken.tasks.classify.check import size_of
 from harken.tasks.classify.classifier import Classifier
 from harken.tasks.classify.labels import LABELS, in_order, load_labels, numbers_of, save_labels
-from harken.tasks.classify.reading import as_frames, as_rows
+from harken.tasks.classify.reading import as_frames, as_rows, require_kind
 from harken.tasks.classify.recipe import ClassifyRecipe
 from harken.tasks.classify.task import ClassificationTask
 from harken.tasks.job import Job, Prepared
@@ -42,6 +42,7 @@ class ClassifyJob(Job):
         Raises:
             UserError: examples that do not fit the recipe.
         """
+        require_kind(splits.train.values, recipe)
         folder.mkdir(parents=True, exist_ok=True)
         train, valid = splits.train, splits.valid
         labels = load_labels(folder) if going_on else in_order(train.labels)
@@ -105,14 +106,22 @@ class ClassifyJob(Job):
     def _examples(self, recipe: ClassifyRecipe, split: str | None, files: list[Path]) -> Labelled:
         if files:
             named = recipe.data.model_copy(
-                update={"corpus": None, "dir": None, "train": [str(file) for file in files], "valid": None, "test": None}
+                update={
+                    "corpus": None,
+                    "dir": None,
+                    "train": [str(file) for file in files],
+                    "valid": None,
+                    "test": None,
+                }
             )
             return read_examples(named).wholes()
         splits = read_splits(recipe.data)
         known = {"train": splits.train.wholes(), "valid": splits.valid, **splits.tests}
         chosen = split or ("test" if "test" in known else "valid")
         if chosen not in known:
-            raise UserError(f"{splits.name} has no split {chosen!r}; choose --split {' or '.join(known)}, or give files")
+            raise UserError(
+                f"{splits.name} has no split {chosen!r}; choose --split {' or '.join(known)}, or give files"
+            )
         return known[chosen]
 
     def _tokenizer(self, recipe: ClassifyRecipe, texts: list[str], folder: Path, going_on: bool) -> Tokenizer:

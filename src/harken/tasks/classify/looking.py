@@ -1,6 +1,6 @@
 """What a classifier goes by in one example, as a picture: weights over its words, or over time.
 
-Where the pooling is attention these are its weights; elsewhere it is the norm of the gradient with respect to each step.
+Where the pooling is attention these are its weights; elsewhere it is the norm of the gradient at each step.
 """
 
 from __future__ import annotations

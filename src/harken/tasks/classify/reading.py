@@ -27,21 +27,28 @@ def as_rows(
     Raises:
         UserError: an example of the other kind, or one that is too long for the model's positions.
     """
+    require_kind(values, recipe)
     if tokenizer is None:
-        for number, value in enumerate(values, start=1):
-            if isinstance(value, str):
-                raise UserError(f"example {number} is a text, but the model reads signals; give arrays (time, channels)")
-        frames = [as_frames(value) for value in values]
-        rows: TokenRows | FrameRows = FrameRows(frames, channels)
+        rows: TokenRows | FrameRows = FrameRows([as_frames(value) for value in values], channels)
     else:
-        for number, value in enumerate(values, start=1):
-            if not isinstance(value, str):
-                raise UserError(f"example {number} is a {type(value).__name__}, but the model reads texts; give strings")
         limit, keep = recipe.data.max_tokens, recipe.data.keep
         ids = [[*row, EOS] for row in tokenizer.encode_all(values)]
         rows = TokenRows.from_lists([row if limit is None else cut(row, limit, keep) for row in ids])
     refuse_too_long(rows.lengths, recipe)
     return rows
+
+
+def require_kind(values: Sequence[Any], recipe: ClassifyRecipe) -> None:
+    """Texts where the model reads texts, and arrays where it reads signals.
+
+    Raises:
+        UserError: the first that is something else.
+    """
+    for number, value in enumerate(values, start=1):
+        if recipe.data.kind == "signal" and isinstance(value, str):
+            raise UserError(f"example {number} is a text, but the model reads signals; give arrays (time, channels)")
+        if recipe.data.kind == "text" and not isinstance(value, str):
+            raise UserError(f"example {number} is a {type(value).__name__}, but the model reads texts; give strings")
 
 
 def as_frames(value: Any) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -61,11 +62,9 @@ class ClassifyRecipe(Recipe):
             return
         if data.train is None:
             raise UserError(f"{origin} names no data: set data.train to files, or data.corpus to opinions or gestures")
-        from harken.recipe import recipe_names
-
-        if origin in recipe_names():
-            files = [data.train] if isinstance(data.train, str) else data.train
-            raise UserError(f"{origin} does not say where its data is: add --set data.dir=DIR, where {files[0]} is")
+        first = data.train if isinstance(data.train, str) else data.train[0]
+        if origin == f"recipe {self.data.name}-classify" and not Path(first).exists():
+            raise UserError(f"{origin} does not say where its data is: add --set data.dir=DIR, where {first} is")
 
 
 RECIPE = ClassifyRecipe

@@ -35,7 +35,7 @@ class ClassificationTask(ByLength):
         self.train_labels = torch.tensor(train_labels, dtype=torch.long)
         self.valid_labels = np.asarray(valid_labels, dtype=np.int64)
         self.lengths = train.lengths
-        self.goal = recipe.classifier.choose_by
+        self.goal: str = recipe.classifier.choose_by
         self.higher_is_better = self.goal != "loss"
         self.weights = class_weights(self.train_labels, model.output.out_features, recipe.classifier.class_weights)
         self.loss_of: Callable[..., Tensor] = self._loss
