@@ -9,6 +9,7 @@ import typer
 
 from harken.cli.attention import attention
 from harken.cli.check import check
+from harken.cli.classify import classify
 from harken.cli.demo import demo
 from harken.cli.embed import embed
 from harken.cli.evaluate import evaluate
@@ -41,6 +42,8 @@ EXAMPLES: dict[Callable[..., None], str] = {
     "harken translate runs/demo text.en --nbest 5      (lines of: index ||| text ||| score)",
     forecast: "harken forecast runs/airline --out forecast.svg\n\n"
     "harken forecast runs/airline past.csv --steps 12 --json",
+    classify: "echo 'the film was not good' | harken classify runs/opinions --scores\n\n"
+    "harken classify runs/gestures signals.npz --top 3",
     evaluate: "harken evaluate runs/demo --source test.en --reference test.fr\n\n"
     "harken evaluate runs/demo --split test-long --compare runs/attention",
     attention: "harken attention runs/demo 'the black cat sleeps'\n\n"
