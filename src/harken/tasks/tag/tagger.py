@@ -38,6 +38,7 @@ class Tagging:
 
     words: list[str]  # of a signal: the numbers of its frames
     tags: list[str]
+    probabilities: list[float]  # of the chosen tags
     chances: np.ndarray  # (T, K) of every tag at every word
 
     def __str__(self) -> str:
@@ -86,15 +87,21 @@ class Tagger:
         rows = as_rows(examples, self.vocabulary)
         filled = np.flatnonzero(rows.lengths)
         nothing = np.zeros((0, len(self.tags)), np.float32)
-        found = [Tagging([], [], nothing) for _ in examples]
+        found = [Tagging([], [], [], nothing) for _ in examples]
         lengths = rows.lengths[filled]
         for chosen in token_batches(lengths, lengths, BATCH_WORDS, seed=0, epoch=0, shuffle=False):
             batch, counts = rows.gather(filled[chosen])
             labels, chances = self.model.tag(batch.to(self.device), counts.to(self.device))
             for place, row in enumerate(filled[chosen]):
                 count = int(counts[place])
-                tags = [self.tags[label] for label in labels[place, :count].tolist()]
-                found[row] = Tagging(self._words(examples[row]), tags, chances[place, :count].float().cpu().numpy())
+                chosen_labels = labels[place, :count]
+                weights = chances[place, :count].float()  # (T, K)
+                found[row] = Tagging(
+                    self._words(examples[row]),
+                    [self.tags[label] for label in chosen_labels.tolist()],
+                    weights.gather(1, chosen_labels[:, None])[:, 0].tolist(),
+                    weights.cpu().numpy(),
+                )
             if progress:
                 progress(len(chosen))
         return found
