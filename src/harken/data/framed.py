@@ -61,7 +61,9 @@ def parse_frames(arrays: Mapping[str, Any], name: str) -> list[Framed]:
             "labels (N,)"
         )
     if lengths.sum() != len(labels) or (lengths < 0).any():
-        raise UserError(f"{name} has {len(labels):,} frames, but its lengths sum up to {lengths.sum():,}; make them equal")
+        raise UserError(
+            f"{name} has {len(labels):,} frames, but its lengths sum up to {lengths.sum():,}; make them equal"
+        )
     if not np.isfinite(frames).all():
         raise UserError(f"{name} has frames that are no numbers (NaN or infinite); fill them in or leave them out")
     ends = np.cumsum(lengths)

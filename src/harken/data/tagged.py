@@ -45,7 +45,10 @@ def read_tagged(path: str | Path, form: str = "auto", word: Column = None, tag: 
     if form == "jsonl":
         found = _from_table(path, "tokens" if word is None else str(word), "tags" if tag is None else str(tag))
     elif form == "conllu":
-        places = _conllu_place(path, "form" if word is None else word), _conllu_place(path, "upos" if tag is None else tag)
+        places = (
+            _conllu_place(path, "form" if word is None else word),
+            _conllu_place(path, "upos" if tag is None else tag),
+        )
         found = list(parse_columns(_words_alone(path), str(path), *places, separator="\t"))
     else:
         places = _number(path, word, 0), _number(path, tag, -1)

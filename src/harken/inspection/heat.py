@@ -115,9 +115,7 @@ def _pile(pictures: Sequence[bytes]) -> bytes:
 
     arrays = [matplotlib.image.imread(io.BytesIO(one), format="png") for one in pictures]  # (H, W, 4) each
     width = max(array.shape[1] for array in arrays)
-    padded = [
-        np.pad(array, ((0, 0), (0, width - array.shape[1]), (0, 0)), constant_values=1.0) for array in arrays
-    ]
+    padded = [np.pad(array, ((0, 0), (0, width - array.shape[1]), (0, 0)), constant_values=1.0) for array in arrays]
     file = io.BytesIO()
     matplotlib.image.imsave(file, np.concatenate(padded), format="png")
     return file.getvalue()

@@ -30,8 +30,8 @@ class Counts(NamedTuple):
     found: int = 0
     there: int = 0
 
-    def __add__(self, other: object) -> Counts:  # type: ignore[override]
-        return Counts(*(a + b for a, b in zip(self, other, strict=True))) if isinstance(other, Counts) else self
+    def __add__(self, other: tuple[int, ...]) -> Counts:  # type: ignore[override]
+        return Counts(*(one + more for one, more in zip(self, other, strict=True)))
 
     @property
     def precision(self) -> float:

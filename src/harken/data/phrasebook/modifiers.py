@@ -170,7 +170,8 @@ MANNERS = tuple(
     )
 )  # fmt: skip
 WHEREABOUTS = tuple(
-    Adverb(Word(english, "ADV"), french) for english, french in (("here", "ici"), ("there", "là-bas"), ("outside", "dehors"))
+    Adverb(Word(english, "ADV"), french)
+    for english, french in (("here", "ici"), ("there", "là-bas"), ("outside", "dehors"))
 )
 EVERYWHERE = Adverb(Word("everywhere", "ADV"), "partout")
 MANNERS_OF = {

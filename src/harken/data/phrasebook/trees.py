@@ -66,7 +66,9 @@ PRONOUN = {
     "it (feminine)": Pronoun(Word("it", "PRON"), Word("it", "PRON"), IL, False, True, "elle", "la", "lui", "elle"),
     "we": Pronoun(Word("we", "PRON"), Word("us", "PRON"), NOUS, True, False, "nous", "nous", "nous", "nous"),
     "they": Pronoun(Word("they", "PRON"), Word("them", "PRON"), ILS, True, False, "ils", "les", "leur", "eux"),
-    "they (feminine)": Pronoun(Word("they", "PRON"), Word("them", "PRON"), ILS, True, True, "elles", "les", "leur", "elles"),
+    "they (feminine)": Pronoun(
+        Word("they", "PRON"), Word("them", "PRON"), ILS, True, True, "elles", "les", "leur", "elles"
+    ),
 }
 
 

@@ -155,9 +155,9 @@ VERB = {verb.name: verb for verb in VERBS}
 def _special(english: str, third: str, past_form: str, french: str) -> Verb:
     """A verb that the grammar uses by name: the copula, the modals, the verbs before `that`."""
     kind = "AUX" if english in ("be", "can", "must") else "VERB"
-    forms = (Word(form, kind) for form in (english, third, past_form))
+    base, third, past_form = (Word(form, kind) for form in (english, third, past_form))
     return Verb(
-        english, *forms, (), "", conjugate(french), ("person",), (), "",
+        english, base, third, past_form, (), "", conjugate(french), ("person",), (), "",
         False, False, True, False, frozenset(),
     )  # fmt: skip
 

@@ -52,9 +52,7 @@ def learn_vocabulary(recipe: TagRecipe, train: Sequence[Example], valid: Sequenc
     sentences = [example for example in train if isinstance(example, Tagged)]
     if len(sentences) == len(train):
         settings = recipe.words
-        return Vocabulary.learn(
-            sentences, lowercase=settings.lowercase, min_count=settings.min_count, more_tags=tags
-        )
+        return Vocabulary.learn(sentences, lowercase=settings.lowercase, min_count=settings.min_count, more_tags=tags)
     widths = {example.frames.shape[1] if isinstance(example, Framed) else 0 for example in [*train, *valid]}
     if len(widths) > 1 or 0 in widths:
         raise UserError("the files hold words here and frames there, or frames of different widths; give one kind")

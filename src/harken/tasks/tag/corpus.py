@@ -44,7 +44,9 @@ def read_corpus(config: TagDataConfig) -> TagCorpus:
         train, valid = split_off(train, config)
     else:
         valid = read_files(config, files_of(config, config.valid))
-    tests = {} if config.test is None else {"test": read_files(config, files_of(config, config.test))}
+    tests: dict[str, Sequence[Example]] = {}
+    if config.test is not None:
+        tests["test"] = read_files(config, files_of(config, config.test))
     first = files_of(config, config.train)[0]
     return TagCorpus(config.name or first.name.partition(".")[0], train, valid, tests)
 

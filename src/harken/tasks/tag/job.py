@@ -36,7 +36,9 @@ class TagJob(Job):
             if vocabulary.channels
             else f"{len(vocabulary.words):,} words, {len(vocabulary.characters):,} characters"
         )
-        matrices = sum(value.numel() for name, value in task.model.named_parameters() if not name.endswith("table.weight"))
+        matrices = sum(
+            value.numel() for name, value in task.model.named_parameters() if not name.endswith("table.weight")
+        )
         return Prepared(
             task,
             title=f"{corpus.name} tags, {recipe.model.title}{' with a CRF' * recipe.tags.crf}",

@@ -30,7 +30,8 @@ class TagDataConfig(BaseModel):
         "auto", description="of the files; auto goes by the name under .gz or .xz"
     )
     word_column: Column | None = Field(
-        None, description="column of the words: CoNLL-U a name (form), columns a number from 0 (0), JSONL a key (tokens)"
+        None,
+        description="column of the words: CoNLL-U a name (form), columns a number from 0 (0), JSONL a key (tokens)",
     )
     tag_column: Column | None = Field(
         None, description="column of the tags: CoNLL-U a name (upos), columns a number (the last), JSONL a key (tags)"

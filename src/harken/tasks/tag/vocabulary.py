@@ -110,10 +110,10 @@ class Vocabulary:
         path = folder / FILE
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-            lists = [content[name] for name in ("tags", "words", "characters")]
+            tags, words, characters = lists = [content[name] for name in ("tags", "words", "characters")]
             if not all(isinstance(found, list) and all(isinstance(one, str) for one in found) for found in lists):
                 raise ValueError("its lists are no lists of texts")
-            return cls(*lists, bool(content["lowercase"]), int(content["channels"]))
+            return cls(tags, words, characters, bool(content["lowercase"]), int(content["channels"]))
         except (OSError, ValueError, KeyError, TypeError) as problem:
             raise UserError(f"{path} is no saved vocabulary ({problem}); copy the folder again or train anew") from None
 
