@@ -19,6 +19,7 @@ from harken.cli.inspect import inspect
 from harken.cli.lab import lab
 from harken.cli.ladder import ladder
 from harken.cli.recipes import recipes
+from harken.cli.tag import tag
 from harken.cli.train import train
 from harken.cli.translate import translate
 
@@ -55,6 +56,8 @@ EXAMPLES: dict[Callable[..., None], str] = {
     inspect: "harken inspect runs/rnn      (parts, and the largest singular value of the recurrent weights)\n\n"
     "harken inspect runs/rnn --gates 'the black cat sleeps' --out gates.html\n\n"
     "harken inspect runs/rnn --gradients --compare runs/attention --out gradients.svg",
+    tag: "echo 'we clean the clean house' | harken tag runs/tags\n\n"
+    "harken tag runs/tags sentences.txt --conll > tagged.conll",
     demo: "harken demo\n\nharken demo --out runs/another",
 }
 

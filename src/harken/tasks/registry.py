@@ -27,6 +27,7 @@ JOBS: tuple[str, ...] = (
     "translate",
     "forecast",
     "classify",
+    "tag",
     # one job a line
 )
 
