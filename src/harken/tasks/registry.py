@@ -28,6 +28,7 @@ JOBS: tuple[str, ...] = (
     "forecast",
     "classify",
     "tag",
+    "regress",
     # one job a line
 )
 

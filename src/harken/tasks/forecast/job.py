@@ -46,8 +46,16 @@ class ForecastJob(Job):
 JOB = ForecastJob()
 
 
-def prepare_series(recipe: ForecastRecipe, series: Sequence[Series], folder: Path) -> Prepared:
+def prepare_series(
+    recipe: ForecastRecipe,
+    series: Sequence[Series],
+    folder: Path,
+    origins: Sequence[tuple[int, int, int]] | None = None,
+) -> Prepared:
     """A run on series that are in memory.
+
+    Args:
+        origins: (number of the series, origin, end), each a training window, in place of all of the training part.
 
     Raises:
         UserError: series that are too short, or have no logarithm.
@@ -55,7 +63,7 @@ def prepare_series(recipe: ForecastRecipe, series: Sequence[Series], folder: Pat
     data = recipe.data
     cuts = [cut(one, data) for one in series]
     transform = Transform.choose(series, data.transform)
-    task = ForecastTask(recipe, series, cuts, transform)
+    task = ForecastTask(recipe, series, cuts, transform, origins)
     folder.mkdir(parents=True, exist_ok=True)
     ends = Ends.of(series, cuts, data.window, transform.log)
     (folder / ENDS).write_text(ends.to_json(), encoding="utf-8")
