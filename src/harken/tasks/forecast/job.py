@@ -14,7 +14,7 @@ from harken.tasks.forecast.evaluation import evaluate
 from harken.tasks.forecast.forecaster import Forecaster
 from harken.tasks.forecast.recipe import ForecastRecipe
 from harken.tasks.forecast.task import ForecastTask
-from harken.tasks.forecast.windows import Transform, cut, load_series
+from harken.tasks.forecast.windows import Cut, Transform, cut, load_series
 from harken.tasks.job import Job, Prepared
 from harken.tasks.scores import Scores
 
@@ -61,7 +61,7 @@ def prepare_series(
         UserError: series that are too short, or have no logarithm.
     """
     data = recipe.data
-    cuts = [cut(one, data) for one in series]
+    cuts = [Cut(len(one), len(one), len(one)) if origins else cut(one, data) for one in series]
     transform = Transform.choose(series, data.transform)
     task = ForecastTask(recipe, series, cuts, transform, origins)
     folder.mkdir(parents=True, exist_ok=True)
