@@ -96,8 +96,8 @@ class LanguageModel:
         line: bool = False,
     ) -> str:
         """The prompt's continuation, without the prompt; see `samples` for the arguments."""
-        options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "line": line}
-        return "".join(self.stream(prompt, length=length, **options))
+        options: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+        return "".join(self.stream(prompt, length=length, line=line, **options))
 
     def stream(self, prompt: str = "", *, length: int = 200, line: bool = False, **options: Any) -> Iterator[str]:
         """The continuation bit by bit, as it is drawn; arguments as those of `samples`."""

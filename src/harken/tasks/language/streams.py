@@ -3,10 +3,10 @@
     w1 w2 w3 w4 w5 w6 w7 w8 w9     in 2 streams, chunks of 2:      w1 w2 | w3 w4
                                                                    w5 w6 | w7 w8
 
-A batch is one chunk of every stream; the next batch goes on where it ended, with the state that it left. Each pass over
-the text begins at another token, so that the cuts fall elsewhere. An example's number says all of a chunk: which stream
-it belongs to, where it starts, how long it is, and whether it is the first of its pass; so worker processes need no more
-than the numbers. Without streams (`independent`) chunks come in a drawn order and know nothing of each other.
+A batch is one chunk of every stream; the next batch goes on where it ended, with the state that it left. Each pass
+over the text begins at another token, so that the cuts fall elsewhere. An example's number says all of a chunk: its
+stream, where it starts, how long it is, and whether it is the first of its pass; so worker processes need no more than
+the numbers. Without streams (`independent`) chunks come in a drawn order and know nothing of each other.
 
 >>> batches = streams(tokens=10, count=2, chunk=2, random=None)
 >>> [Chunks.read(batch) for batch in batches][1]
