@@ -13,6 +13,7 @@ from harken.cli.demo import demo
 from harken.cli.embed import embed
 from harken.cli.evaluate import evaluate
 from harken.cli.exits import guarded
+from harken.cli.generate import generate
 from harken.cli.inspect import inspect
 from harken.cli.lab import lab
 from harken.cli.ladder import ladder
@@ -43,6 +44,9 @@ EXAMPLES: dict[Callable[..., None], str] = {
     attention: "harken attention runs/demo 'the black cat sleeps'\n\n"
     "harken attention runs/demo 'the black cat sleeps' --out map.html\n\n"
     "harken attention runs/demo 'the black cat sleeps' --target 'le chat noir dort'",
+    generate: "harken generate runs/language 'the black cat' --line --count 5\n\n"
+    "harken generate runs/shakespeare 'ROMEO:' --length 500 --temperature 0.8 --top-p 0.95\n\n"
+    "harken generate runs/language 'the black cat sleeps' --surprisal --out surprise.svg",
     ladder: "harken ladder phrasebook-transformer --out runs/ladder      (all rungs, each with the recipe's budget)\n\n"
     "harken ladder my.toml --out runs/ladder --rungs lstm,attention,transformer --set train.max_minutes=3",
     lab: "harken lab list\n\nharken lab vanishing      (or: harken lab C1)\n\nharken lab all --out runs/lab --html",
