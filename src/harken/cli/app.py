@@ -9,6 +9,7 @@ import typer
 
 from harken.cli.attention import attention
 from harken.cli.check import check
+from harken.cli.classify import classify
 from harken.cli.demo import demo
 from harken.cli.embed import embed
 from harken.cli.evaluate import evaluate
@@ -39,6 +40,8 @@ EXAMPLES: dict[Callable[..., None], str] = {
     translate: "echo 'the black cat sleeps' | harken translate runs/demo\n\n"
     "harken translate runs/demo text.en --alignments links.txt > text.fr\n\n"
     "harken translate runs/demo text.en --nbest 5      (lines of: index ||| text ||| score)",
+    classify: "echo 'the film was not good' | harken classify runs/opinions --scores\n\n"
+    "harken classify runs/gestures signals.npz --top 3",
     evaluate: "harken evaluate runs/demo --source test.en --reference test.fr\n\n"
     "harken evaluate runs/demo --split test-long --compare runs/attention",
     attention: "harken attention runs/demo 'the black cat sleeps'\n\n"

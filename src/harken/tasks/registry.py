@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 JOBS: tuple[str, ...] = (
     "translate",
     "language",
+    "classify",
     # one job a line
 )
 
