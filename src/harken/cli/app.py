@@ -15,6 +15,7 @@ from harken.cli.embed import embed
 from harken.cli.evaluate import evaluate
 from harken.cli.exits import guarded
 from harken.cli.generate import generate
+from harken.cli.forecast import forecast
 from harken.cli.inspect import inspect
 from harken.cli.lab import lab
 from harken.cli.ladder import ladder
@@ -42,6 +43,8 @@ EXAMPLES: dict[Callable[..., None], str] = {
     "harken translate runs/demo text.en --nbest 5      (lines of: index ||| text ||| score)",
     classify: "echo 'the film was not good' | harken classify runs/opinions --scores\n\n"
     "harken classify runs/gestures signals.npz --top 3",
+    forecast: "harken forecast runs/airline --out forecast.svg\n\n"
+    "harken forecast runs/airline past.csv --steps 12 --json",
     evaluate: "harken evaluate runs/demo --source test.en --reference test.fr\n\n"
     "harken evaluate runs/demo --split test-long --compare runs/attention",
     attention: "harken attention runs/demo 'the black cat sleeps'\n\n"

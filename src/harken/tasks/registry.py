@@ -27,6 +27,7 @@ JOBS: tuple[str, ...] = (
     "translate",
     "language",
     "classify",
+    "forecast",
     # one job a line
 )
 
