@@ -37,7 +37,7 @@ LETTERS = "".join(sorted([*FORMANTS, *NOISES]))
 DICTIONARY = (
     *("a", "in", "at", "on", "no", "me", "so", "it", "use", "sea", "tea", "ten", "sun", "son", "one", "too"),
     *("man", "men", "rain", "moon", "noon", "sail", "tree", "stone", "lion", "train", "east", "mouse", "letter"),
-    *("summer", "lemon", "onion", "tunnel", "minute", "season", "tomato", "lantern", "sentence", "listen", "silent"),
+    *("summer", "lemon", "onion", "tunnel", "minute", "season", "tomato", "lantern", "instant", "listen", "silent"),
 )
 FADE = 120  # samples in which a letter comes and goes
 
