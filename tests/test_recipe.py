@@ -14,6 +14,10 @@ from harken.recipe import Recipe, describe, load_recipe, recipe_names, recipe_te
 from harken.tasks.translate.recipe import TranslateRecipe
 
 MULTI30K = ["data.dir=../x", "data.pair=en-de"]
+NEEDED = {  # what the recipes for data that does not ship leave to the user
+    "multi30k": MULTI30K,
+    "spoken-digits": ["data.dir=../x"],
+}
 SMALL = """
 [data]
 corpus = "phrasebook"
@@ -45,9 +49,11 @@ def test_the_recipes_that_ship_load_and_say_what_they_are() -> None:
         "phrasebook-convolutional",
         "phrasebook-rnn",
         "phrasebook-transformer",
+        "spoken-digits-transcribe",
+        "tones-transcribe",
     ]
     for name in recipe_names():
-        recipe = load_recipe(name, MULTI30K if name.startswith("multi30k") else [])
+        recipe = load_recipe(name, NEEDED.get(name.rpartition("-")[0], []))
         assert recipe.source == name
         kind = name.partition("-")[2]
         assert recipe.model.architecture == (kind if kind in ("transformer", "convolutional") else "recurrent")

@@ -18,6 +18,7 @@ from harken.cli.lab import lab
 from harken.cli.ladder import ladder
 from harken.cli.recipes import recipes
 from harken.cli.train import train
+from harken.cli.transcribe import transcribe
 from harken.cli.translate import translate
 
 app = typer.Typer(
@@ -38,6 +39,8 @@ EXAMPLES: dict[Callable[..., None], str] = {
     translate: "echo 'the black cat sleeps' | harken translate runs/demo\n\n"
     "harken translate runs/demo text.en --alignments links.txt > text.fr\n\n"
     "harken translate runs/demo text.en --nbest 5      (lines of: index ||| text ||| score)",
+    transcribe: "harken transcribe runs/digits number.wav\n\n"
+    "ls *.wav | harken transcribe runs/digits - --beam 8 --json",
     evaluate: "harken evaluate runs/demo --source test.en --reference test.fr\n\n"
     "harken evaluate runs/demo --split test-long --compare runs/attention",
     attention: "harken attention runs/demo 'the black cat sleeps'\n\n"

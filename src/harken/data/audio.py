@@ -46,7 +46,9 @@ def read_audio(path: str | Path) -> tuple[np.ndarray, int]:
     except wave.Error as problem:
         if "unknown format" in str(problem):  # floating point, A-law ... in a file that is a WAV
             return _by_soundfile(path, f"{path} is a WAV with other samples than plain integers")
-        raise UserError(f"{path} is not a WAV file ({problem}); convert it to 16-bit PCM, or name it as it is") from None
+        raise UserError(
+            f"{path} is not a WAV file ({problem}); convert it to 16-bit PCM, or name it as it is"
+        ) from None
     except EOFError:
         raise UserError(f"{path} is not a WAV file (it ends inside its header); copy or record it again") from None
 

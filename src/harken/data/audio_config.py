@@ -24,7 +24,8 @@ class FeatureConfig(BaseModel):
     high: float | None = Field(None, gt=0, description="highest frequency in Hz; not given: half of the rate")
     deltas: int = Field(0, ge=0, le=2, description="1 adds differences over time, 2 also theirs")
     normalise: Literal["utterance", "training", "none"] = Field(
-        "utterance", description="bring every band to mean 0 and deviation 1, of its own recording or of the training set"
+        "utterance",
+        description="bring every band to mean 0 and deviation 1, of its own recording or of the training set",
     )
     stack: int = Field(3, ge=1, description="frames joined into one ...")
     skip: int = Field(3, ge=1, description="... of which one in so many is kept")

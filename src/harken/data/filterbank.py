@@ -74,7 +74,7 @@ def differences(values: np.ndarray, reach: int = 2) -> np.ndarray:
 
 
 def joined(values: np.ndarray, stack: int, skip: int) -> np.ndarray:
-    """Every `skip`-th frame with the `stack` - 1 after it, (T, C) -> (ceil(T / skip), stack C); the last is repeated."""
+    """Every `skip`-th frame with the `stack` - 1 after it, (T, C) -> (ceil(T / skip), stack C); the last repeats."""
     starts = np.arange(0, len(values), skip)
     rows = np.minimum(starts[:, None] + np.arange(stack), len(values) - 1)  # (T', stack)
     return values[rows].reshape(len(starts), -1)

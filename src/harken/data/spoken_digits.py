@@ -1,4 +1,4 @@
-"""Strings of spoken digits, mixed from single recordings as they are read: one speaker, silence between, noise over all.
+"""Strings of spoken digits, mixed from single recordings as they are read: one speaker, silences, noise over all.
 
 The Free Spoken Digit Dataset as one NumPy archive (`train.npz.xz`): `samples` of all recordings one after another,
 `lengths`, `digit`, `speaker` and `take`. Takes divide it: some are kept for validation and others for testing, so that
@@ -75,7 +75,9 @@ def read_digits(folder: str | Path) -> DigitRecordings:
                 f"{path} is no archive of spoken digits ({problem}); it needs the arrays {', '.join(COLUMNS)}"
             ) from None
     if int(columns["lengths"].sum()) != len(columns["samples"]):
-        raise UserError(f"{path} has lengths that do not add up to its {len(columns['samples']):,} samples; copy it anew")
+        raise UserError(
+            f"{path} has lengths that do not add up to its {len(columns['samples']):,} samples; copy it anew"
+        )
     return DigitRecordings(**columns)
 
 
@@ -106,7 +108,9 @@ class MixedDigits(Utterances):
         names = sorted(set(digits.speaker[wanted].tolist()))
         self.groups = [np.flatnonzero(wanted & (digits.speaker == name)) for name in names]
         if not self.groups:
-            raise UserError(f"no spoken digit has a take of {list(takes)}; there are {sorted(set(digits.take.tolist()))}")
+            raise UserError(
+                f"no spoken digit has a take of {list(takes)}; there are {sorted(set(digits.take.tolist()))}"
+            )
         self.starts = digits.ends - digits.lengths
 
     def __len__(self) -> int:

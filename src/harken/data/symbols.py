@@ -63,7 +63,9 @@ class Symbols:
             stored = json.loads((folder / FILE).read_text(encoding="utf-8"))
             return cls(stored["symbols"], stored["kind"])
         except (OSError, ValueError, KeyError, TypeError) as problem:
-            raise UserError(f"{folder / FILE} cannot be read ({problem}); train the model again or copy it anew") from None
+            raise UserError(
+                f"{folder / FILE} cannot be read ({problem}); train the model again or copy it anew"
+            ) from None
 
 
 def split(text: str, kind: Kind) -> list[str]:

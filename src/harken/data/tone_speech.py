@@ -1,7 +1,7 @@
-"""Speech that the package makes itself: every letter a sound of its own, in voices of different pitch and pace, in noise.
+"""Speech that the package makes itself: every letter a sound of its own, in many voices and in noise.
 
-A vowel or a voiced consonant is a buzz at the pitch of the voice, shaped by two resonances (formants); s and t are noise
-in a band. Letters glide into each other by fading; a space is a short silence. Texts are one to four words of a small
+A vowel or a voiced consonant is a buzz at the pitch of the voice, shaped by two resonances (formants); s and t are
+noise in a band. Letters glide into each other by fading; a space is a short silence. Texts are one to four words of a small
 dictionary, so that a language model has something to know. An utterance is a function of (seed, epoch, index).
 Reference: Fant (1960), "Acoustic Theory of Speech Production": source and filter.
 
@@ -109,6 +109,9 @@ def _response(letter: str, size: int, tract: float) -> np.ndarray:
         low, high = NOISES[letter]
         return ((frequencies > low * tract) & (frequencies < high * tract)).astype(np.float64)
     first, second, strength = FORMANTS[letter]
-    return sum(
-        weight / (1 + ((frequencies - centre * tract) / 90) ** 2) for centre, weight in ((first, 1.0), (second, strength))
-    )
+    return _resonance(frequencies, first * tract) + strength * _resonance(frequencies, second * tract)
+
+
+def _resonance(frequencies: np.ndarray, centre: float) -> np.ndarray:
+    """1 at the centre, half of it 90 Hz away."""
+    return 1 / (1 + ((frequencies - centre) / 90) ** 2)

@@ -74,7 +74,8 @@ class Recordings(Utterances):
     def chosen(self, rows: Sequence[int] | np.ndarray) -> Recordings:
         """Some of them."""
         picked = [int(row) for row in rows]
-        return Recordings(*([kept[row] for row in picked] for kept in (self.sounds, self.written, self.names)))
+        sounds, texts = [self.sounds[row] for row in picked], [self.written[row] for row in picked]
+        return Recordings(sounds, texts, [self.names[row] for row in picked])
 
 
 def read_recordings(table: str | Path, audio: str, text: str, rate: int) -> Recordings:

@@ -1,4 +1,4 @@
-"""How far one sequence is from another: the fewest symbols to change, leave out or put in (error rates of S14, S15, S18).
+"""How far one sequence is from another: the fewest symbols to change, leave out or put in.
 
 D(i, j) = min(D(i-1, j-1) + [a_i != b_j], D(i-1, j) + 1, D(i, j-1) + 1)
 error rate = (substitutions + deletions + insertions) / symbols of the reference

@@ -19,6 +19,7 @@ tensor([0.3333])
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -71,5 +72,5 @@ def frames_needed(target: Sequence[int]) -> int:
     >>> frames_needed([1, 2, 3]), frames_needed([7, 7]), frames_needed([])
     (3, 3, 1)
     """
-    repeats = sum(one == other for one, other in zip(target, target[1:], strict=False))
+    repeats = sum(one == other for one, other in pairwise(target))
     return max(1, len(target) + repeats)

@@ -23,7 +23,9 @@ def estimate(recipe: TranscribeRecipe) -> Estimate:
         UserError: what is wrong, as training would say it.
     """
     corpus, symbols, terms, seconds = describe(recipe)
-    size = transcriber_size(recipe.model, recipe.front, recipe.features.channels, symbols, seconds / recipe.step_seconds)
+    size = transcriber_size(
+        recipe.model, recipe.front, recipe.features.channels, symbols, seconds / recipe.step_seconds
+    )
     return Estimate(corpus, terms, size)
 
 

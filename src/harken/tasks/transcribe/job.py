@@ -39,7 +39,11 @@ class TranscribeJob(Job):
         count = f"{len(train):,} training recordings, {len(valid):,} for validation"
         kinds = f"{len(symbols)} {symbols.kind}s"
         size = transcriber_size(
-            recipe.model, recipe.front, recipe.features.channels, len(symbols), _steps_per_symbol(recipe, train, symbols)
+            recipe.model,
+            recipe.front,
+            recipe.features.channels,
+            len(symbols),
+            _steps_per_symbol(recipe, train, symbols),
         )
         return Prepared(
             TranscribeTask(recipe, train, valid, symbols, model),

@@ -47,7 +47,9 @@ class TranscribeDataConfig(BaseModel):
     longest: int = Field(7, ge=1, description="... and the most")
     silence: Range = Field((0.05, 0.4), description="spoken digits: seconds between two, from and to")
     ends: Range = Field((0.1, 0.5), description="spoken digits: seconds before the first and after the last")
-    noise_db: Range = Field((10.0, 30.0), description="made and mixed: decibels from the speech down to the noise over it")
+    noise_db: Range = Field(
+        (10.0, 30.0), description="made and mixed: decibels from the speech down to the noise over it"
+    )
 
     @model_validator(mode="after")
     def _one_place(self) -> TranscribeDataConfig:

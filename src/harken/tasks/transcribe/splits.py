@@ -24,7 +24,7 @@ class Splits:
     def __getitem__(self, split: str) -> Utterances:
         if split not in self.parts:
             raise UserError(
-                f"{self.name} has no split {split!r}; choose {' or '.join(sorted(self.parts))}, or give a table of files"
+                f"{self.name} has no split {split!r}; choose {' or '.join(sorted(self.parts))}, or give a table"
             )
         return self.parts[split]
 

@@ -84,7 +84,11 @@ class Transcriber:
         """
         wanted = self.recipe.features.rate
         if isinstance(sound, np.ndarray):
-            name, samples, found = "the recording", one_channel(sound, "the recording"), wanted if rate is None else rate
+            name, samples, found = (
+                "the recording",
+                one_channel(sound, "the recording"),
+                wanted if rate is None else rate,
+            )
             if found < 1:
                 raise UserError(f"the rate of the recording is {found}; give samples a second, such as 16000")
         else:
