@@ -1,8 +1,8 @@
 """Speech that the package makes itself: every letter a sound of its own, in many voices and in noise.
 
 A vowel or a voiced consonant is a buzz at the pitch of the voice, shaped by two resonances (formants); s and t are
-noise in a band. Letters glide into each other by fading; a space is a short silence. Texts are one to four words of a small
-dictionary, so that a language model has something to know. An utterance is a function of (seed, epoch, index).
+noise in a band. Letters glide into each other by fading; a space is a short silence. Texts are one to four words of a
+small dictionary, so that a language model has something to know. An utterance is a function of (seed, epoch, index).
 Reference: Fant (1960), "Acoustic Theory of Speech Production": source and filter.
 
 >>> speech = ToneSpeech(size=3, seed=1)

@@ -2,7 +2,8 @@
 
 delta_t(s) = max(delta_{t-1}(s), delta_{t-1}(s-1), delta_{t-1}(s-2)) + log p_t(l'_s)
 
-the forward pass of `harken.nn.ctc` with the best in place of the sum, then traced back. A greedy text has the greedy path. Reference: Viterbi (1967).
+the pass of `harken.nn.ctc` with the best in place of the sum, then traced back. A greedy text has its greedy path.
+Reference: Viterbi (1967).
 
 >>> frames = np.log(np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]]))
 >>> align_ctc(frames, [1, 2])
