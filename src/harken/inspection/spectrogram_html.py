@@ -10,6 +10,8 @@ from harken.inspection.spectrogram_svg import draw_svg
 if TYPE_CHECKING:
     from harken.inspection.spectrogram import SpectrogramPicture
 
+STYLE = "<style>.harken-page .sound svg { margin-left: 0; }</style>\n"  # or names at the left are cut off
+
 
 def page(picture: SpectrogramPicture) -> str:
     """A whole HTML document, complete in itself."""
@@ -32,7 +34,7 @@ def page(picture: SpectrogramPicture) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{text(picture.title)}</title>\n{asset('page_style')}</head>\n"
+        f"<title>{text(picture.title)}</title>\n{asset('page_style')}{STYLE}</head>\n"
         f'<body class="harken-page">\n<main><h1>{text(picture.title)}</h1>{about}'
-        f'<div class="scroll">{draw_svg(picture)}</div>{table}</main>\n</body>\n</html>\n'
+        f'<div class="scroll sound">{draw_svg(picture, titled=False)}</div>{table}</main>\n</body>\n</html>\n'
     )

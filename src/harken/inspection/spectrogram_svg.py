@@ -16,24 +16,26 @@ from harken.inspection.words import columns, cut, printable
 if TYPE_CHECKING:
     from harken.inspection.spectrogram import Row, SpectrogramPicture
 
-BANDS, COLUMNS, LEVELS = 32, 200, 12
-WIDE, TALL = 760, 192  # pixels of the spectrogram
+BANDS, COLUMNS, LEVELS = 28, 152, 12
+WIDE, TALL = 760, 196  # pixels of the spectrogram: whole ones for a cell, so that no seams are seen
 HIGH, GAP = 30, 5  # pixels of a symbol's row, and between two
 TOP = 84
 LONGEST = 12  # columns of a name
 
 
-def draw_svg(picture: SpectrogramPicture) -> str:
-    """A complete SVG document."""
+def draw_svg(picture: SpectrogramPicture, titled: bool = True) -> str:
+    """A complete SVG document; without its title where a page has one."""
     left = 36 + max(columns(cut(row.name, LONGEST)) for row in picture.rows) * 8.7
     width = left + WIDE + 24
     height = TOP + TALL + 30 + len(picture.rows) * (HIGH + GAP) + 16
+    above = 0 if titled else TOP - 30
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
-        f'height="{height:.0f}" role="img" aria-label="{_text(picture.title)}" class="harken-sound">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 {above} {width:.0f} {height - above:.0f}" '
+        f'width="{width:.0f}" height="{height - above:.0f}" role="img" '
+        f'aria-label="{_text(picture.title)}" class="harken-sound">',
         f"<style>{_style()}</style>",
         f'<rect class="paper" width="{width:.0f}" height="{height:.0f}"/>',
-        f'<text class="title" x="24" y="36">{_text(cut(picture.title, 84))}</text>',
+        f'<text class="title" x="24" y="36">{_text(cut(picture.title, 84))}</text>' if titled else "",
         f'<g transform="translate({left:.1f} 0)">',
         _sound(picture),
         *_times(picture),
@@ -54,7 +56,7 @@ def _sound(picture: SpectrogramPicture) -> str:
             count = len(list(run))
             if level:
                 wide = count * step
-                paths[level] += f"M{column * step:.4g} {TOP + band * tall:.4g}h{wide:.4g}v{tall:.3g}h-{wide:.4g}z"
+                paths[level] += f"M{column * step:.5g} {TOP + band * tall:.5g}h{wide:.5g}v{tall:.3g}h-{wide:.5g}z"
             column += count
     drawn = "".join(
         f'<path class="ink" fill-opacity="{level / LEVELS:.2f}" d="{path}"/>' for level, path in sorted(paths.items())

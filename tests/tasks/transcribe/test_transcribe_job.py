@@ -1,6 +1,8 @@
 """Transcription from recipe to object: trained, loaded, resumed, scored, drawn, and what bad input gets."""
 
 import json
+import subprocess
+import sys
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -262,3 +264,12 @@ def test_the_spoken_digits_need_their_folder() -> None:
 def test_check_counts_what_is_trained(model: Transcriber) -> None:
     found = harken.check("tones-transcribe", SMALL)
     assert found.parameters == sum(parameter.numel() for parameter in model.model.parameters())
+
+
+def test_recipes_and_checks_need_no_torch() -> None:
+    code = (
+        "import sys, harken; harken.check('tones-transcribe'); "
+        "print(sorted({'torch', 'matplotlib', 'soundfile'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
