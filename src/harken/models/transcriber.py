@@ -43,7 +43,11 @@ class TranscriberNetwork(nn.Module):
 
     def loss(self, frames: Tensor, lengths: Tensor, targets: Tensor, target_lengths: Tensor) -> Tensor:
         """The summed CTC loss (`harken.nn.ctc` has its definition); a text with too few steps counts nothing."""
-        log_probs, steps = self(frames, lengths)
-        return nn.functional.ctc_loss(
-            log_probs.transpose(0, 1), targets, steps, target_lengths, BLANK, reduction="sum", zero_infinity=True
-        )
+        return summed_ctc(*self(frames, lengths), targets, target_lengths)
+
+
+def summed_ctc(log_probs: Tensor, steps: Tensor, targets: Tensor, target_lengths: Tensor) -> Tensor:
+    """The CTC loss of (B, T, V + 1), summed over the batch."""
+    return nn.functional.ctc_loss(
+        log_probs.transpose(0, 1), targets, steps, target_lengths, BLANK, reduction="sum", zero_infinity=True
+    )

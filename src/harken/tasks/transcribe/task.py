@@ -16,7 +16,7 @@ from harken.data.filterbank import frames_of
 from harken.data.symbols import Symbols
 from harken.data.utterances import Utterances
 from harken.metrics.edits import edits
-from harken.models.transcriber import TranscriberNetwork
+from harken.models.transcriber import TranscriberNetwork, summed_ctc
 from harken.nn.ctc import frames_needed
 from harken.search.ctc_greedy import greedy_ctc
 from harken.tasks.by_length import rows_of_part
@@ -92,8 +92,8 @@ class TranscribeTask:
             frames, lengths = (tensor.to(device) for tensor in pad_frames([self.valid_frames[row] for row in rows]))
             targets = [self.symbols.encode(self.references[row]) for row in rows]
             padded = [tensor.to(device) for tensor in pad_targets(targets)]
-            found["loss"] += float(self.model.loss(frames, lengths, *padded))
             log_probs, steps = self.model(frames, lengths)
+            found["loss"] += float(summed_ctc(log_probs, steps, *padded))
             for row, values, count in zip(rows, log_probs.cpu().numpy(), steps.tolist(), strict=True):
                 text, wanted = self.symbols.decode(greedy_ctc(values[:count])), self.references[row]
                 symbols = edits(self.symbols.split(wanted), self.symbols.split(text))
