@@ -43,7 +43,8 @@ class TranscriberNetwork(nn.Module):
 
     def loss(self, frames: Tensor, lengths: Tensor, targets: Tensor, target_lengths: Tensor) -> Tensor:
         """The summed CTC loss (`harken.nn.ctc` has its definition); a text with too few steps counts nothing."""
-        return summed_ctc(*self(frames, lengths), targets, target_lengths)
+        log_probs, steps = self(frames, lengths)
+        return summed_ctc(log_probs, steps, targets, target_lengths)
 
 
 def summed_ctc(log_probs: Tensor, steps: Tensor, targets: Tensor, target_lengths: Tensor) -> Tensor:
