@@ -21,6 +21,7 @@ from harken.cli.lab import lab
 from harken.cli.ladder import ladder
 from harken.cli.recipes import recipes
 from harken.cli.train import train
+from harken.cli.transcribe import transcribe
 from harken.cli.translate import translate
 
 app = typer.Typer(
@@ -45,6 +46,8 @@ EXAMPLES: dict[Callable[..., None], str] = {
     "harken classify runs/gestures signals.npz --top 3",
     forecast: "harken forecast runs/airline --out forecast.svg\n\n"
     "harken forecast runs/airline past.csv --steps 12 --json",
+    transcribe: "harken transcribe runs/digits number.wav\n\n"
+    "ls *.wav | harken transcribe runs/digits - --beam 8 --json",
     evaluate: "harken evaluate runs/demo --source test.en --reference test.fr\n\n"
     "harken evaluate runs/demo --split test-long --compare runs/attention",
     attention: "harken attention runs/demo 'the black cat sleeps'\n\n"

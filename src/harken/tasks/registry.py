@@ -28,6 +28,7 @@ JOBS: tuple[str, ...] = (
     "language",
     "classify",
     "forecast",
+    "transcribe",
     # one job a line
 )
 
