@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from harken.cli.answer import answer
 from harken.cli.attention import attention
 from harken.cli.check import check
 from harken.cli.demo import demo
@@ -40,6 +41,8 @@ EXAMPLES: dict[Callable[..., None], str] = {
     "harken translate runs/demo text.en --nbest 5      (lines of: index ||| text ||| score)",
     evaluate: "harken evaluate runs/demo --source test.en --reference test.fr\n\n"
     "harken evaluate runs/demo --split test-long --compare runs/attention",
+    answer: "printf 'Anna went to the hall.\\nWhere is Anna?\\n' | harken answer runs/answer\n\n"
+    "harken answer runs/answer story.txt --question 'Where is the key?' --json",
     attention: "harken attention runs/demo 'the black cat sleeps'\n\n"
     "harken attention runs/demo 'the black cat sleeps' --out map.html\n\n"
     "harken attention runs/demo 'the black cat sleeps' --target 'le chat noir dort'",
