@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from harken.cli.answer import answer
 from harken.cli.attention import attention
 from harken.cli.check import check
 from harken.cli.classify import classify
@@ -50,6 +51,8 @@ EXAMPLES: dict[Callable[..., None], str] = {
     "ls *.wav | harken transcribe runs/digits - --beam 8 --json",
     evaluate: "harken evaluate runs/demo --source test.en --reference test.fr\n\n"
     "harken evaluate runs/demo --split test-long --compare runs/attention",
+    answer: "printf 'Anna went to the hall.\\nWhere is Anna?\\n' | harken answer runs/answer\n\n"
+    "harken answer runs/answer story.txt --question 'Where is the key?' --json",
     attention: "harken attention runs/demo 'the black cat sleeps'\n\n"
     "harken attention runs/demo 'the black cat sleeps' --out map.html\n\n"
     "harken attention runs/demo 'the black cat sleeps' --target 'le chat noir dort'",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from harken.tasks.job import Job
 
 JOBS: tuple[str, ...] = (
+    "answer",
     "translate",
     "language",
     "classify",
