@@ -9,6 +9,7 @@ import typer
 
 from harken.cli.answer import answer
 from harken.cli.attention import attention
+from harken.cli.caption import caption
 from harken.cli.check import check
 from harken.cli.classify import classify
 from harken.cli.demo import demo
@@ -59,6 +60,9 @@ EXAMPLES: dict[Callable[..., None], str] = {
     generate: "harken generate runs/language 'the black cat' --line --count 5\n\n"
     "harken generate runs/shakespeare 'ROMEO:' --length 500 --temperature 0.8 --top-p 0.95\n\n"
     "harken generate runs/language 'the black cat sleeps' --surprisal --out surprise.svg",
+    caption: "harken caption runs/scenes picture.png\n\n"
+    "harken caption runs/scenes a.png b.png --json\n\n"
+    "harken caption runs/scenes pictures --out maps.html      (a folder; one map a word)",
     ladder: "harken ladder phrasebook-transformer --out runs/ladder      (all rungs, each with the recipe's budget)\n\n"
     "harken ladder my.toml --out runs/ladder --rungs lstm,attention,transformer --set train.max_minutes=3",
     lab: "harken lab list\n\nharken lab vanishing      (or: harken lab C1)\n\nharken lab all --out runs/lab --html",

@@ -109,7 +109,7 @@ def _evaluate_job(
     written = []
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-        written = [str(picture.save(out / f"{name}.svg")) for name, picture in scores.pictures.items()]
+        written = [str(picture.save(out / f"{name}{picture.ending}")) for name, picture in scores.pictures.items()]
     if as_json:
         print(json.dumps({"model": str(folder), "task": model.recipe.task, **scores.to_dict()}, ensure_ascii=False))
         return

@@ -30,6 +30,7 @@ JOBS: tuple[str, ...] = (
     "classify",
     "forecast",
     "transcribe",
+    "caption",
     # one job a line
 )
 
