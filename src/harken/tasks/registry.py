@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 JOBS: tuple[str, ...] = (
     "translate",
+    "handwriting",
     # one job a line
 )
 
