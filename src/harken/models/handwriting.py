@@ -102,8 +102,7 @@ class HandwritingModel(nn.Module):
     def fit(self, movements: Tensor) -> None:
         """Take the deviation from the movements (N, 2) of the training data, one for both directions."""
         with torch.no_grad():
-            found = movements.double().square().mean().sqrt()
-            self.deviation.copy_(found if found > 0 else 1.0)
+            self.deviation.fill_(float(movements.double().square().mean().sqrt()) or 1.0)
 
     def forward(self, points: Tensor, characters: Tensor | None = None, lengths: Tensor | None = None) -> Written:
         """Points (B, T, 3), normalised, each the one before the point that is asked for; ids (B, U) of the texts."""
@@ -145,8 +144,8 @@ class HandwritingModel(nn.Module):
             moved = replace(state, seen=look.seen, position=look.position)
         for layer in self.upper:
             below = torch.cat([reads, layers[-1][0]], -1) if layers else reads
-            cell = layer.cells[0]
-            layers.append(cell(below, state.layers[len(layers)]))
+            assert isinstance(layer, LSTM)
+            layers.append(layer.cells[0](below, state.layers[len(layers)]))
         values = self.output(torch.cat([hidden for hidden, _ in layers], -1))
         return values, replace(moved, layers=tuple(layers)), weights
 

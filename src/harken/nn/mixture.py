@@ -5,8 +5,8 @@ p(x, y, m) = [ Σ_j π_j N((x, y) | μ_j, σ_j, ρ_j) ]  Π_i Bernoulli(m_i | e_
 log N = -log 2π - log σ_x - log σ_y - ½ log(1 - ρ²) - Z / (2 (1 - ρ²)),   Z = u² + v² - 2 ρ u v
 u = (x - μ_x) / σ_x,  v = (y - μ_y) / σ_y
 
-One row of numbers from a network, (..., 6 M + marks), is read as π = softmax, μ as it is, σ = floor + exp, ρ = 0.99 tanh
-and e = sigmoid. The floor and the 0.99 keep the density finite where points repeat exactly.
+One row of numbers from a network, (..., 6 M + marks), is read as π = softmax, μ as it is, σ = floor + exp,
+ρ = 0.99 tanh and e = sigmoid. The floor and the 0.99 keep the density finite where points repeat exactly.
 
 `bias` sharpens what is drawn: π ∝ exp(π̂ (1 + b)), σ = floor + exp(σ̂ - b), and marks with logits ê (1 + b); 0 draws from
 the density itself. Graves (2013), equations 16 to 27, 61 and 62.

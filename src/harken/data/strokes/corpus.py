@@ -56,7 +56,9 @@ def read_strokes_corpus(config: StrokeConfig) -> StrokeCorpus:
         if len(kept) < len(corpus.splits[name]):
             corpus.skipped[f"{name} longer than data.max_points {limit}"] = len(corpus.splits[name]) - len(kept)
         if not kept:
-            raise UserError(f"no drawing of {corpus.name} is left for {name}; raise data.max_points {limit}, or give more")
+            raise UserError(
+                f"no drawing of {corpus.name} is left for {name}; raise data.max_points {limit}, or give more"
+            )
         corpus.splits[name] = kept
     return corpus
 

@@ -1,7 +1,8 @@
 """One drawing: the movements of a pen, and where it left the paper.
 
 Row t of `points` is (dx, dy, lifted): the way from point t - 1 to point t, and 1 where the pen is lifted after point t.
-The first movement is from the origin: of a written line the left end of its base line. y grows downwards, as on screens.
+The first movement is from the origin, of a written line the left end of its base line. y grows downwards, as on
+screens.
 
 >>> drawing = Drawing.of([[(0, 0), (3, 0)], [(3, 4)]])
 >>> drawing.points.tolist()

@@ -2,7 +2,7 @@
 
     .npz             {train,valid,test}_points (N, 3) = dx, dy, lifted, and {...}_offsets: drawing k is
                      points[offsets[k]:offsets[k + 1]]; one file holds all splits, and no texts
-    .tra .tes        pendigits: 16 numbers from 0 to 100 (x, y of 8 points, y upwards), then the digit; plain, .gz or .xz
+    .tra .tes        pendigits: 16 numbers from 0 to 100 (x, y of 8 points, y upwards), then the digit (.gz, .xz too)
     .jsonl           {"strokes": [[[x, y], ...], ...], "text": "..."} a line, y downwards; the text may be left out
 
 >>> digit = pendigit("0,100, 62, 99,100, 92, 66, 61, 43, 25, 21,  0, 11, 34, 73, 37, 7", "here, line 1")
@@ -42,7 +42,9 @@ def read_strokes(path: str | Path) -> list[Drawing]:
         ".tes": pendigit,
     }
     if ending not in readers:
-        raise UserError(f"{path} is no file of strokes by its ending; name it .jsonl, .tra or .tes, or .npz as data.file")
+        raise UserError(
+            f"{path} is no file of strokes by its ending; name it .jsonl, .tra or .tes, or .npz as data.file"
+        )
     lines = enumerate(read_lines(path), 1)
     found = [readers[ending](line, f"{path}, line {number}") for number, line in lines if line.strip()]
     if not found:
@@ -82,7 +84,9 @@ def drawing_of_json(line: str, where: str) -> Drawing:
         strokes = [np.asarray(stroke, dtype=np.float64) for stroke in record["strokes"]]
         text = record.get("text")
     except (ValueError, TypeError, KeyError, AttributeError) as problem:
-        raise UserError(f'{where} is not {{"strokes": [[[x, y], ...], ...], "text": "..."}} ({problem}); mend it') from None
+        raise UserError(
+            f'{where} is not {{"strokes": [[[x, y], ...], ...], "text": "..."}} ({problem}); mend it'
+        ) from None
     shaped = strokes and all(stroke.ndim == 2 and stroke.shape[1] == 2 and len(stroke) for stroke in strokes)
     if not shaped or not all(np.isfinite(stroke).all() for stroke in strokes):
         raise UserError(f"{where} has a stroke that is no list of [x, y] pairs of numbers; mend it")

@@ -83,8 +83,7 @@ class Hand:
         turn = random.normal(0, 0.03)
         turned = np.array([[1, turn], [-turn, 1]]) * stretch  # nearly a rotation
         return [
-            [places @ turned + place for places in self._curves(stroke, random)]
-            for stroke in GLYPHS[character].strokes
+            [places @ turned + place for places in self._curves(stroke, random)] for stroke in GLYPHS[character].strokes
         ]
 
     def _curves(self, stroke: Stroke, random: np.random.Generator) -> list[np.ndarray]:

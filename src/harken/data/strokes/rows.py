@@ -12,7 +12,7 @@ whether the drawing is over with it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -36,8 +36,15 @@ class StrokeBatch:
 
     def to(self, device: torch.device | str) -> StrokeBatch:
         """The batch on another device."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return StrokeBatch(**{name: None if value is None else value.to(device) for name, value in values.items()})
+        texts, counts = self.characters, self.character_lengths
+        return StrokeBatch(
+            self.before.to(device),
+            self.place.to(device),
+            self.marks.to(device),
+            self.lengths.to(device),
+            None if texts is None else texts.to(device),
+            None if counts is None else counts.to(device),
+        )
 
 
 class StrokeRows:
@@ -69,5 +76,6 @@ class StrokeRows:
         before[:, 1:] = points[:, :-1, :3]
         before[~inside] = 0.0
         texts = (None, None) if self.texts is None else self.texts.gather(rows)
-        tensors = (torch.from_numpy(np.ascontiguousarray(part)) for part in (before, points[..., :2], points[..., 2:]))
-        return StrokeBatch(*tensors, torch.from_numpy(lengths), *texts)
+        place, marks = np.ascontiguousarray(points[..., :2]), np.ascontiguousarray(points[..., 2:])
+        tensors = torch.from_numpy(before), torch.from_numpy(place), torch.from_numpy(marks), torch.from_numpy(lengths)
+        return StrokeBatch(*tensors, *texts)

@@ -72,9 +72,7 @@ class HandwritingJob(Job):
 JOB = HandwritingJob()
 
 
-def tokenizer_of(
-    recipe: HandwritingRecipe, corpus: StrokeCorpus, folder: Path, going_on: bool
-) -> Tokenizer | None:
+def tokenizer_of(recipe: HandwritingRecipe, corpus: StrokeCorpus, folder: Path, going_on: bool) -> Tokenizer | None:
     """The alphabet of the training texts; None where no text is read."""
     if not recipe.model.window:
         return None

@@ -59,13 +59,25 @@ class Penman:
         return self.model.deviation.device
 
     @overload
-    def write(self, text: str | None = None, bias: float | None = None, seed: int = 1) -> Strokes: ...
+    def write(
+        self,
+        text: str | None = None,
+        bias: float | None = None,
+        seed: int = 1,
+        progress: Callable[[int], None] | None = None,
+    ) -> Strokes: ...
     @overload
-    def write(self, text: Sequence[str | None], bias: float | None = None, seed: int = 1) -> list[Strokes]: ...
+    def write(
+        self,
+        text: list[str] | list[None] | list[str | None],
+        bias: float | None = None,
+        seed: int = 1,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[Strokes]: ...
 
     def write(
         self,
-        text: str | Sequence[str | None] | None = None,
+        text: str | list[str] | list[None] | list[str | None] | None = None,
         bias: float | None = None,
         seed: int = 1,
         progress: Callable[[int], None] | None = None,
@@ -80,8 +92,7 @@ class Penman:
         Raises:
             UserError: a text that the model cannot read, or one for a model that reads none.
         """
-        one = text is None or isinstance(text, str)
-        texts: list[str | None] = [text] if one else list(text)  # type: ignore[list-item, arg-type]
+        texts: list[str | None] = [text] if text is None or isinstance(text, str) else [*text]
         bias = self.recipe.sampling.bias if bias is None else bias
         if bias < 0:
             raise UserError(f"the bias is {bias:g}; it may be 0 or more")
@@ -91,7 +102,7 @@ class Penman:
             found += self._write(texts[start : start + BATCH], bias, generator)
             if progress is not None:
                 progress(min(BATCH, len(texts) - start))
-        return found[0] if one else found
+        return found[0] if text is None or isinstance(text, str) else found
 
     @torch.no_grad()
     def _write(self, texts: list[str | None], bias: float, generator: torch.Generator) -> list[Strokes]:
@@ -137,15 +148,14 @@ class Penman:
             if not ids:
                 raise UserError("this model writes texts, and there is none; give one in quotes")
             if UNK in ids:
-                strange = self.tokenizer.pieces([UNK])[0]
-                known = {piece for piece in self.tokenizer.pieces(range(EOS + 1, self.tokenizer.size))}
+                known = set(self.tokenizer.pieces(range(EOS + 1, self.tokenizer.size)))
                 strange = next(character for character in " ".join((text or "").split()) if character not in known)
                 raise UserError(
                     f"the text {text!r} has {strange!r}, which the model never saw; it knows {''.join(sorted(known))!r}"
                 )
             rows.append(ids)
-        ids, lengths = pad(rows, eos=True)
-        return ids.to(self.device), lengths.to(self.device)
+        padded, lengths = pad(rows, eos=True)
+        return padded.to(self.device), lengths.to(self.device)
 
     @torch.no_grad()
     def nats(self, drawings: Sequence[Drawing], progress: Callable[[int], None] | None = None) -> np.ndarray:

@@ -54,7 +54,7 @@ class HandwritingRecipe(Recipe):
         """The recipes for real drawings leave the file to the user."""
         if not self.data.sources:
             raise UserError(
-                f"{origin} does not say where its drawings are: add --set data.file=FILE (an .npz file with all splits), "
+                f"{origin} does not say where its drawings are: add --set data.file=FILE (.npz, all splits), "
                 '--set data.train=FILE (.jsonl, .tra), or --set data.corpus="penfont"'
             )
 

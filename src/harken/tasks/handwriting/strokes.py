@@ -67,7 +67,9 @@ class Strokes:
             UserError: the model reads no text.
         """
         if self.window is None or self.text is None:
-            raise UserError("this model reads no text, so it has no window to show; train one with model.window above 0")
+            raise UserError(
+                "this model reads no text, so it has no window to show; train one with model.window above 0"
+            )
         from harken.inspection.alignment import AlignmentMap
 
         shares = self.window / np.maximum(self.window.sum(1, keepdims=True), 1e-9)  # (T, U)
