@@ -20,7 +20,6 @@ torch.Size([6, 4])
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -55,20 +54,12 @@ class GaussianWindow(nn.Module):
         """κ before the first step, (B, K): where the text begins."""
         return self.project.weight.new_zeros(rows, self.gaussians)
 
-    def forward(
-        self,
-        hidden: Tensor,
-        position: Tensor,
-        characters: Tensor,
-        mask: Tensor,
-        product: Callable[[Tensor], Tensor] | None = None,
-    ) -> Look:
-        """One step: h (B, H), κ (B, K), characters (B, U, E), mask (B, U) of 1 and 0; `product` is W h where given."""
-        moved = self.project(hidden) if product is None else product(hidden) + self.project.bias  # (B, 3 K)
-        weight, sharpness, step = moved.float().exp().chunk(3, -1)  # (B, K) each
+    def forward(self, hidden: Tensor, position: Tensor, characters: Tensor, mask: Tensor) -> Look:
+        """One step: h (B, H), κ (B, K), characters (B, U, E), mask (B, U) of 1 and 0."""
+        weight, sharpness, step = self.project(hidden).exp().chunk(3, -1)  # (B, K) each
         position = position + step
         middles = torch.arange(characters.shape[1], device=hidden.device) + 0.5  # (U,)
         bumps = torch.exp(-sharpness[:, :, None] * (position[:, :, None] - middles).square())  # (B, K, U)
         weights = torch.bmm(weight[:, None], bumps)[:, 0] * mask  # (B, U)
-        seen = torch.bmm(weights[:, None].to(characters.dtype), characters)[:, 0]  # (B, E)
+        seen = torch.bmm(weights[:, None], characters)[:, 0]  # (B, E)
         return Look(seen, position, weights)
