@@ -20,10 +20,12 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from harken.data.config import DataConfig, SplitFiles, TokenizerConfig
+from harken.data.strokes.config import StrokeConfig
 from harken.models.config import ConvolutionalConfig, DecoderOnlyConfig, RecurrentConfig, TransformerConfig
 from harken.models.config_table import ModelTable
 from harken.recipe import describe, recipe_names
 from harken.search.config import SearchConfig
+from harken.tasks.handwriting.recipe import PenConfig, SamplingConfig
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.training.config import TrainConfig
 
@@ -80,6 +82,9 @@ SECTIONS: list[tuple[str, type[BaseModel], str]] = [
     ('[model] with architecture = "decoder-only"', DecoderOnlyConfig, ""),
     ("[train]", TrainConfig, ""),
     ("[search]", SearchConfig, ""),
+    ('[data] with task = "handwriting"', StrokeConfig, ""),
+    ('[model] with task = "handwriting"', PenConfig, ""),
+    ('[sampling] with task = "handwriting"', SamplingConfig, ""),
 ]
 
 

@@ -32,12 +32,13 @@ from harken.data.tokenizers import Tokenizer
 from harken.nn.masks import length_mask
 from harken.nn.recurrent import LSTM
 from harken.training.checkpoints import load_weights, save_tensors
+from harken.training.schedules import factor
 
 if TYPE_CHECKING:
     from harken.tasks.handwriting.penman import Penman
 
 FILE = "recogniser.safetensors"
-WIDTH, STEPS, BATCH, RATE = 80, 1200, 48, 4e-3
+WIDTH, STEPS, WARMUP, BATCH, RATE = 80, 1200, 50, 48, 4e-3
 OTHER_SEED = 1000  # added to the seed of the penman's font
 LINES = 6000
 NOTHING = 0  # CTC's blank takes the place of padding
@@ -93,7 +94,6 @@ def train_recogniser(
         model.deviation.fill_(float(np.sqrt(np.square(rows.flat[:, :2]).mean())) or 1.0)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(trained, RATE, betas=(0.9, 0.98), weight_decay=0.0)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=steps, pct_start=0.1)
     for step in range(steps):
         chosen = random.choice(len(rows), min(BATCH, len(rows)), replace=False)
         points, lengths = model.points(rows, chosen)
@@ -101,11 +101,12 @@ def train_recogniser(
         chances = model(points, lengths).transpose(0, 1)  # (T, B, V)
         # The texts end with EOS, which is not written: one character less.
         loss = F.ctc_loss(chances, texts, lengths, text_lengths - 1, blank=NOTHING, zero_infinity=True)
+        for group in optimizer.param_groups:
+            group["lr"] = RATE * factor("cosine", step + 1, step / steps, WARMUP)
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(trained, 1.0)
         optimizer.step()
-        schedule.step()
         if progress is not None and step % 20 == 19:
             progress(20)
     return model.eval()
