@@ -27,7 +27,7 @@ def test_it_is_its_formula() -> None:
 
 
 def test_it_only_moves_on_and_at_first_at_its_pace() -> None:
-    window, hidden, characters = looked()
+    window, _, characters = looked()
     position = window.start(3)
     for _ in range(10):
         after = window(torch.randn(3, 4), position, characters, torch.ones(3, 5)).position
