@@ -25,6 +25,7 @@ from harken.cli.recipes import recipes
 from harken.cli.train import train
 from harken.cli.transcribe import transcribe
 from harken.cli.translate import translate
+from harken.cli.write import write
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -69,6 +70,9 @@ EXAMPLES: dict[Callable[..., None], str] = {
     inspect: "harken inspect runs/rnn      (parts, and the largest singular value of the recurrent weights)\n\n"
     "harken inspect runs/rnn --gates 'the black cat sleeps' --out gates.html\n\n"
     "harken inspect runs/rnn --gradients --compare runs/attention --out gradients.svg",
+    write: "harken write runs/pen 'hello world' --out hello.svg\n\n"
+    "harken write runs/pen 'hello world' --bias 2 --count 5\n\n"
+    "harken write runs/omniglot --count 12 --out drawings.html      (a model that draws from nothing)",
     demo: "harken demo\n\nharken demo --out runs/another",
 }
 

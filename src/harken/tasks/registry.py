@@ -31,6 +31,7 @@ JOBS: tuple[str, ...] = (
     "forecast",
     "transcribe",
     "caption",
+    "handwriting",
     # one job a line
 )
 
