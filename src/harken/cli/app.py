@@ -22,6 +22,7 @@ from harken.cli.inspect import inspect
 from harken.cli.lab import lab
 from harken.cli.ladder import ladder
 from harken.cli.recipes import recipes
+from harken.cli.tag import tag
 from harken.cli.train import train
 from harken.cli.transcribe import transcribe
 from harken.cli.translate import translate
@@ -73,6 +74,8 @@ EXAMPLES: dict[Callable[..., None], str] = {
     write: "harken write runs/pen 'hello world' --out hello.svg\n\n"
     "harken write runs/pen 'hello world' --bias 2 --count 5\n\n"
     "harken write runs/omniglot --count 12 --out drawings.html      (a model that draws from nothing)",
+    tag: "echo 'we clean the clean house' | harken tag runs/tags\n\n"
+    "harken tag runs/tags sentences.txt --conll > tagged.conll",
     demo: "harken demo\n\nharken demo --out runs/another",
 }
 

@@ -32,6 +32,7 @@ JOBS: tuple[str, ...] = (
     "transcribe",
     "caption",
     "handwriting",
+    "tag",
     # one job a line
 )
 
