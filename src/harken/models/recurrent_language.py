@@ -115,7 +115,7 @@ class RecurrentLanguage(LanguageNetwork):
         below, states = [embedded if keep is None else embedded * keep[tokens][:, :, None]], []
         for depth, layer in enumerate(self.layers):
             seen = (self.between if depth else self.dropout)(self.connections.into(below))
-            begin = None if state is None else _for_layer(state.layers[depth])
+            begin = None if state is None else _for_layer([part.to(seen.dtype) for part in state.layers[depth]])
             made, last = call_with_dropped_weights(layer, self.weight_drop, seen, begin)
             below.append(self.connections.out(depth, below, made))
             states.append(tuple(part[0] for part in (last if isinstance(last, tuple) else (last,))))
