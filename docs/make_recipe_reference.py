@@ -20,7 +20,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from harken.data.config import DataConfig, SplitFiles, TokenizerConfig
+from harken.data.text_config import TextConfig, TextTokenizerConfig
 from harken.models.config import ConvolutionalConfig, DecoderOnlyConfig, RecurrentConfig, TransformerConfig
+from harken.models.config_language import RecurrentLanguageConfig, TransformerLanguageConfig
 from harken.models.config_table import ModelTable
 from harken.recipe import describe, recipe_names
 from harken.search.config import SearchConfig
@@ -80,6 +82,10 @@ SECTIONS: list[tuple[str, type[BaseModel], str]] = [
     ('[model] with architecture = "decoder-only"', DecoderOnlyConfig, ""),
     ("[train]", TrainConfig, ""),
     ("[search]", SearchConfig, ""),
+    ('task = "language": [data]', TextConfig, "A batch has `train.batch_tokens` / `chunk` streams."),
+    ('task = "language": [tokenizer]', TextTokenizerConfig, ""),
+    ('task = "language": [model] with architecture = "recurrent"', RecurrentLanguageConfig, ""),
+    ('task = "language": [model] with architecture = "transformer"', TransformerLanguageConfig, ""),
 ]
 
 
