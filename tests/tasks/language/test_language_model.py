@@ -142,6 +142,15 @@ def test_gates_and_gradients_can_be_looked_at(model: Any) -> None:
     assert len(JOB.examples(model, "valid")) == 1000
 
 
+def test_padding_changes_nothing(model: Any) -> None:
+    long, short = "the cat is in the house", "the dog"
+    with torch.no_grad():
+        both, wanted, last = model.batch([long, short]).predictions(model.model)
+        alone, _, _ = model.batch([short]).predictions(model.model)
+    assert last.tolist() == [5, 1] and wanted[1, 2:].tolist() == [0] * 4
+    assert torch.allclose(both[1, :2], alone[0], atol=1e-6)
+
+
 def test_evaluation_has_intervals_and_a_baseline(model: Any, tmp_path: Path) -> None:
     scores = JOB.evaluate(model, None, [], lambda done: None)
     names = [metric.name for metric in scores.metrics]
