@@ -16,7 +16,9 @@ SIZE = 30
 SMALL: dict[str, Any] = {"layers": 3, "embedding": 10, "width": 14}
 BLOCKS: dict[str, Any] = {"layers": 2, "width": 16, "heads": 2, "feedforward": 24}
 CONFIGS = {
-    "lstm": RecurrentLanguageConfig(**SMALL, weight_drop=0.5, word_dropout=0.1, activation=2.0, temporal=1.0),
+    "lstm": RecurrentLanguageConfig(
+        **SMALL, weight_drop=0.5, word_dropout=0.1, activation_penalty=2.0, temporal_penalty=1.0
+    ),
     "narrow top": RecurrentLanguageConfig(**SMALL, top="embedding", dropout_between=0.5),
     "gru dense": RecurrentLanguageConfig(**SMALL, cell="gru", connections="dense", tied=False),
     "rnn highway": RecurrentLanguageConfig(**SMALL, cell="rnn", connections="highway", layer_norm=True),
@@ -87,7 +89,9 @@ def test_the_loss_is_the_cross_entropy_of_its_logits(config: Any, tokens: torch.
 
 
 def test_activation_and_temporal_penalties_are_their_formulas(tokens: torch.Tensor) -> None:
-    network = RecurrentLanguage(SIZE, embedding=8, width=12, dropout=0.0, activation=2.0, temporal=0.5).train()
+    network = RecurrentLanguage(
+        SIZE, embedding=8, width=12, dropout=0.0, activation_penalty=2.0, temporal_penalty=0.5
+    ).train()
     plain = RecurrentLanguage(SIZE, embedding=8, width=12, dropout=0.0).train()
     plain.load_state_dict(network.state_dict())
     states = network.layers_of(tokens)[-1]
