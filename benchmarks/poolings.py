@@ -3,8 +3,8 @@
     python benchmarks/poolings.py sst2-classify --set data.dir=DIR --set train.max_epochs=2 --out runs/poolings
     python benchmarks/poolings.py opinions-classify --out runs/poolings
 
-Which weights of a run are kept is decided on its validation examples; the test is scored once, at the end. A run that is
-finished already is scored as it stands.
+Which weights of a run are kept is decided on its validation examples; the test is scored once, at the end. A run that
+is finished already is scored as it stands.
 """
 
 from __future__ import annotations
@@ -48,9 +48,8 @@ def main() -> None:
     print("| pooling | valid | test | 95% interval | seconds |\n| --- | --- | --- | --- | --- |")
     for row in rows:
         low, high = row["interval"]
-        print(
-            f"| {row['pooling']} | {row['valid']:.4f} | {row['test']:.4f} | {low:.4f} to {high:.4f} | {row['seconds']:.0f} |"
-        )
+        scores = f"{row['valid']:.4f} | {row['test']:.4f} | {low:.4f} to {high:.4f}"
+        print(f"| {row['pooling']} | {scores} | {row['seconds']:.0f} |")
     (options.out / "poolings.json").write_text(json.dumps({"recipe": options.recipe, "rows": rows}, indent=1) + "\n")
 
 
