@@ -230,7 +230,7 @@ def test_words_begin_as_the_vectors_that_are_given(tmp_path: Path) -> None:
     given = torch.from_numpy(np.array(vectors.vector("good")))
     assert torch.cosine_similarity(table[good], given, dim=0) > 0.9999
     assert table[[good, zebra]].std() == pytest.approx(16**-0.5, rel=0.5)
-    with pytest.raises(UserError, match="vectors of 16 numbers, but model.embedding is 8"):
+    with pytest.raises(UserError, match=r"vectors of 16 numbers, but model\.embedding is 8"):
         harken.train("opinions-classify", tmp_path / "n", overrides=[*changes, "model.embedding=8"], progress=False)
     with pytest.raises(UserError, match="are of words"):
         harken.train(

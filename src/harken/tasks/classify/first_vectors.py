@@ -1,8 +1,8 @@
 """Word vectors to begin with: those that `harken embed train` made, or a word2vec or GloVe file (S30, S31).
 
-The embedding of a word that has a vector starts as that vector, all of them scaled to the spread that embeddings are drawn
-with. Words that have a vector but do not stand in the training text are taken into the vocabulary, so that a text with
-them can be read. Kim (2014).
+The embedding of a word that has a vector starts as that vector, all of them scaled to the spread that embeddings are
+drawn with. Words that have a vector but do not stand in the training text are taken into the vocabulary, so that a text
+with them can be read. Kim (2014).
 
 >>> bare("￭,"), bare("film")
 (',', 'film')
