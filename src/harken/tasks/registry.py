@@ -24,8 +24,15 @@ if TYPE_CHECKING:
     from harken.tasks.job import Job
 
 JOBS: tuple[str, ...] = (
+    "answer",
     "translate",
+    "language",
     "classify",
+    "forecast",
+    "transcribe",
+    "caption",
+    "handwriting",
+    "tag",
     # one job a line
 )
 
