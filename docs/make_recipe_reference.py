@@ -21,19 +21,28 @@ from pydantic_core import PydanticUndefined
 
 from harken.data.audio_config import AugmentConfig, FeatureConfig
 from harken.data.config import DataConfig, SplitFiles, TokenizerConfig
+from harken.data.examples_config import ExamplesConfig, SplitExamples
 from harken.models.config import ConvolutionalConfig, DecoderOnlyConfig, RecurrentConfig, TransformerConfig
 from harken.models.config_front import FrontConfig
 from harken.models.config_table import ModelTable
 from harken.recipe import describe, recipe_names
 from harken.search.config import SearchConfig
 from harken.search.config_ctc import CtcSearchConfig
+from harken.tasks.classify.recipe import ClassifierConfig
 from harken.tasks.transcribe.recipe import TranscribeDataConfig
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.training.config import TrainConfig
 
 PAGE = Path(__file__).parent / "recipes.md"
 
-WORDS = {int: "whole number", float: "number", str: "text", bool: "true or false", SplitFiles: "table of files"}
+WORDS = {
+    int: "whole number",
+    float: "number",
+    str: "text",
+    bool: "true or false",
+    SplitFiles: "table of files",
+    SplitExamples: "files or a table",
+}
 BOUNDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
 
 OPENING = """# Recipes: every key
@@ -84,6 +93,9 @@ SECTIONS: list[tuple[str, type[BaseModel], str]] = [
     ('[model] with architecture = "decoder-only"', DecoderOnlyConfig, ""),
     ("[train]", TrainConfig, ""),
     ("[search]", SearchConfig, ""),
+    ('[data] with task = "classify"', ExamplesConfig, "`valid` and `test` are files, or a table as below."),
+    ('[data.valid] and [data.test] with task = "classify"', SplitExamples, ""),
+    ('[classifier] with task = "classify"', ClassifierConfig, ""),
     ('[data] with task = "transcribe"', TranscribeDataConfig, ""),
     ('[features] with task = "transcribe"', FeatureConfig, ""),
     ('[augment] with task = "transcribe"', AugmentConfig, ""),
