@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 JOBS: tuple[str, ...] = (
     "translate",
     "tag",
+    "masked",
     # one job a line
 )
 

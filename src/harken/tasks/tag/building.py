@@ -11,9 +11,13 @@ import torch
 from harken.data.framed import Framed
 from harken.data.rows import TokenRows
 from harken.data.tagged import Tagged
+from harken.data.tokenizers import JOINT, load_tokenizer
+from harken.data.tokenizers_word import JOINED, WordTokenizer
+from harken.data.tokens import SPECIALS
 from harken.errors import UserError
 from harken.models.build import build_encoder
 from harken.models.character_features import WordInput
+from harken.models.pretrained import rows_in, take_over
 from harken.models.reader import FrameInput, Reader
 from harken.models.tagger import TaggingModel
 from harken.tasks.tag.corpus import Example
@@ -34,6 +38,8 @@ def build_task(
     vocabulary = vocabulary or learn_vocabulary(recipe, train, valid)
     refuse_too_long(recipe, [*train, *valid])
     model = build_tagging_model(recipe, vocabulary)
+    if recipe.model.start is not None:
+        take_over(model.reader, recipe.model.start, rows_in(vocabulary.words, started_words(recipe.model.start)))
     if isinstance(model.reader.inputs, FrameInput):
         model.reader.inputs.fit(torch.from_numpy(np.concatenate([e.frames for e in train if isinstance(e, Framed)])))
     sides = [(as_rows(part, vocabulary), labels_of(part, vocabulary)) for part in (train, valid)]
@@ -51,8 +57,11 @@ def learn_vocabulary(recipe: TagRecipe, train: Sequence[Example], valid: Sequenc
     tags = {tag for example in valid for tag in example.tags}
     sentences = [example for example in train if isinstance(example, Tagged)]
     if len(sentences) == len(train):
-        settings = recipe.words
-        return Vocabulary.learn(sentences, lowercase=settings.lowercase, min_count=settings.min_count, more_tags=tags)
+        settings, start = recipe.words, recipe.model.start
+        more = [] if start is None else started_words(start)
+        return Vocabulary.learn(
+            sentences, lowercase=settings.lowercase, min_count=settings.min_count, more_words=more, more_tags=tags
+        )
     widths = {example.frames.shape[1] if isinstance(example, Framed) else 0 for example in [*train, *valid]}
     if len(widths) > 1 or 0 in widths:
         raise UserError("the files hold words here and frames there, or frames of different widths; give one kind")
@@ -60,9 +69,27 @@ def learn_vocabulary(recipe: TagRecipe, train: Sequence[Example], valid: Sequenc
     return Vocabulary(sorted(tags), channels=widths.pop())
 
 
+def started_words(folder: str) -> dict[str, int]:
+    """The words of a masked model with their ids, marks of spacing taken off; the more frequent where two are alike.
+
+    Raises:
+        UserError: its tokens are no words.
+    """
+    tokenizer = load_tokenizer(folder, JOINT)
+    if not isinstance(tokenizer, WordTokenizer):
+        raise UserError(
+            f"model.start is {folder}, which was trained on pieces of words; a tagger reads words, so train it with "
+            'tokenizer.kind = "word"'
+        )
+    found: dict[str, int] = {}
+    for number, token in enumerate(tokenizer.tokens, start=len(SPECIALS)):
+        found.setdefault(token.replace(JOINED, "") or token, number)
+    return found
+
+
 def build_tagging_model(recipe: TagRecipe, vocabulary: Vocabulary) -> TaggingModel:
     """A new network, with weights drawn from torch's current random state."""
-    encoder = build_encoder(recipe.model)
+    encoder = build_encoder(recipe.model, may_start=True)
     if vocabulary.channels:
         inputs: Any = FrameInput(vocabulary.channels, encoder.embedding)
     else:
