@@ -108,6 +108,6 @@ def test_what_does_not_fit_is_said(folder: Path, tmp_path: Path) -> None:
 
 def test_a_job_that_cannot_start_from_another_model_says_so() -> None:
     config = RecurrentEncoderConfig(start="runs/masked")
-    with pytest.raises(UserError, match="model.start is runs/masked, but this job begins with no other model"):
+    with pytest.raises(UserError, match=r"model\.start is runs/masked, but this job begins with no other model"):
         build_encoder(config)
     assert build_encoder(config, may_start=True).width == 512

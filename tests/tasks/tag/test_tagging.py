@@ -161,6 +161,17 @@ def test_the_picture_shows_tags_and_transitions(trained: Tagger) -> None:
     assert "PRON" in picture.to_terminal(width=100, color=False)
 
 
+def test_a_transformer_shows_where_words_look() -> None:
+    recipe = load_recipe("phrasebook-tag", ["model={architecture='transformer', layers=2, width=16, heads=2}"])
+    sentences = [Tagged(("a", "b", "c"), ("X", "Y", "X"))]
+    task, vocabulary = build_task(recipe, sentences, sentences)
+    picture = job_of("tag").look(Tagger(recipe, task.model, vocabulary), "a b c")
+    first, second = picture.panels[-2:]  # type: ignore[attr-defined]
+    assert first.title.startswith("Layer 1") and second.title.startswith("Layer 2")
+    assert list(first.rows) == ["a", "b", "c"] == list(first.columns)
+    np.testing.assert_allclose(np.asarray(second.weights).sum(1), 1, atol=1e-5)
+
+
 def test_what_is_wrong_is_said_in_a_sentence(tmp_path: Path) -> None:
     path = tmp_path / "a.conll"
     path.write_text("a\tX\n\nb\tY\n")
