@@ -19,11 +19,15 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from harken.data.audio_config import AugmentConfig, FeatureConfig
 from harken.data.config import DataConfig, SplitFiles, TokenizerConfig
 from harken.models.config import ConvolutionalConfig, DecoderOnlyConfig, RecurrentConfig, TransformerConfig
+from harken.models.config_front import FrontConfig
 from harken.models.config_table import ModelTable
 from harken.recipe import describe, recipe_names
 from harken.search.config import SearchConfig
+from harken.search.config_ctc import CtcSearchConfig
+from harken.tasks.transcribe.recipe import TranscribeDataConfig
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.training.config import TrainConfig
 
@@ -80,6 +84,11 @@ SECTIONS: list[tuple[str, type[BaseModel], str]] = [
     ('[model] with architecture = "decoder-only"', DecoderOnlyConfig, ""),
     ("[train]", TrainConfig, ""),
     ("[search]", SearchConfig, ""),
+    ('[data] with task = "transcribe"', TranscribeDataConfig, ""),
+    ('[features] with task = "transcribe"', FeatureConfig, ""),
+    ('[augment] with task = "transcribe"', AugmentConfig, ""),
+    ('[front] with task = "transcribe"', FrontConfig, ""),
+    ('[search] with task = "transcribe"', CtcSearchConfig, ""),
 ]
 
 

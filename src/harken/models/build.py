@@ -59,8 +59,9 @@ def build_encoder(config: AnyEncoderConfig, may_start: bool = False) -> Encoder:
     Raises:
         UserError: words that do not go together.
     """
-    if config.start is not None and not may_start:
-        raise UserError(f"model.start is {config.start}, but this job begins with no other model; leave it out")
+    start = getattr(config, "start", None)
+    if start is not None and not may_start:
+        raise UserError(f"model.start is {start}, but this job begins with no other model; leave it out")
     try:
         return ENCODERS[config.architecture](config)
     except ValueError as problem:

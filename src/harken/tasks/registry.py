@@ -24,7 +24,14 @@ if TYPE_CHECKING:
     from harken.tasks.job import Job
 
 JOBS: tuple[str, ...] = (
+    "answer",
     "translate",
+    "language",
+    "classify",
+    "forecast",
+    "transcribe",
+    "caption",
+    "handwriting",
     "tag",
     "masked",
     # one job a line

@@ -1,0 +1,149 @@
+"""A trained classifier: the model folder as an object.
+
+model = harken.load("runs/opinions")
+model.predict(["the film was not good"])        # ['negative']
+model.predict_proba(["the film was not good"])  # (1, 2), in the order of model.classes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from harken.data.labelled import cleaned
+from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer
+from harken.errors import UserError
+from harken.models.classifier import ClassifierModel
+from harken.models.reader import FrameInput
+from harken.tasks.by_length import rows_of_part
+from harken.tasks.classify.build import build_classifier
+from harken.tasks.classify.labels import load_labels
+from harken.tasks.classify.reading import as_rows, require_kind
+from harken.tasks.classify.recipe import ClassifyRecipe
+from harken.training.checkpoints import load_weights
+from harken.training.loop import MODEL
+from harken.training.machine import choose_device
+
+BATCH_TOKENS = 16384
+
+
+class Classifier:
+    """Model, labels and recipe of one folder; load it with `harken.load`."""
+
+    def __init__(
+        self,
+        recipe: ClassifyRecipe,
+        model: ClassifierModel,
+        classes: Sequence[str],
+        tokenizer: Tokenizer | None = None,
+        folder: Path | None = None,
+    ) -> None:
+        self.recipe, self.folder = recipe, folder
+        self.model = model.eval()
+        self.classes, self.tokenizer = list(classes), tokenizer
+
+    @classmethod
+    def load(cls, folder: Path, recipe: ClassifyRecipe, device: str = "auto") -> Classifier:
+        """The model of a folder whose recipe was read."""
+        classes = load_labels(folder)
+        tokenizer = load_tokenizer(folder, JOINT) if recipe.data.kind == "text" else None
+        inputs = tokenizer.size if tokenizer else _channels(folder / MODEL)
+        model = build_classifier(recipe, inputs, len(classes))
+        load_weights(model, folder / MODEL)
+        return cls(recipe, model.to(choose_device(device)), classes, tokenizer, folder)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next(self.model.parameters()).device
+
+    @property
+    def channels(self) -> int | None:
+        """Of the signals it reads; None where it reads texts."""
+        inputs = self.model.reader.inputs
+        return len(inputs.mean) if isinstance(inputs, FrameInput) else None
+
+    def predict(self, examples: Sequence[Any]) -> list[str]:
+        """The likeliest label of every text or array (T, C).
+
+        Raises:
+            UserError: examples of another kind than the model was trained on.
+        """
+        return [self.classes[best] for best in self.predict_proba(examples).argmax(1)]
+
+    def predict_proba(self, examples: Sequence[Any], progress: Callable[[int], None] | None = None) -> np.ndarray:
+        """The probability of every class (N, K), columns in the order of `classes`.
+
+        Raises:
+            UserError: examples of another kind than the model was trained on.
+        """
+        found = np.zeros((len(examples), len(self.classes)))
+        for chosen, values, lengths in self._batches(examples):
+            with torch.no_grad():
+                logits = self.model(values, lengths)[0].float()
+            found[chosen] = torch.softmax(logits, -1).cpu().numpy()
+            if progress:
+                progress(len(chosen))
+        return found
+
+    def attention(self, example: Any) -> np.ndarray:
+        """The pooling's weight of every word of a text, or of every frame of a signal; they sum to 1, but for the end.
+
+        Raises:
+            UserError: the model pools in another way; `saliency` knows what it goes by.
+        """
+        _, values, lengths = next(self._batches([example]))
+        with torch.no_grad():
+            weights = self.model(values, lengths)[1]
+        if weights is None:
+            raise UserError(
+                f'classifier.pooling is "{self.recipe.classifier.pooling}", which has no weights; use saliency, or '
+                'train with classifier.pooling = "attention"'
+            )
+        return self._by_word(example, weights[0])
+
+    def saliency(self, example: Any) -> np.ndarray:
+        """How much each word, or frame, moves the likeliest label: |d logit / d e_t|, summed over a word's pieces."""
+        _, values, lengths = next(self._batches([example]))
+        return self._by_word(example, self.model.saliency(values, lengths)[0])
+
+    def words(self, text: str) -> list[str]:
+        """What the weights of a text belong to: its words, as the model reads them."""
+        return cleaned(text, self.recipe.data).split()
+
+    def _by_word(self, example: Any, weights: Tensor) -> np.ndarray:
+        values: np.ndarray = weights.float().cpu().numpy().astype(np.float64)
+        if self.tokenizer is None:
+            return values
+        text = cleaned(example, self.recipe.data)
+        ids = self.tokenizer.encode(text)
+        found = np.zeros(len(text.split()))
+        if len(ids) + 1 != len(values):  # a text that was cut: its first pieces, where those were kept
+            ids = ids[: len(values) - 1]
+        np.add.at(found, self.tokenizer.word_of(ids, text), values[: len(ids)])
+        return found
+
+    def _batches(self, examples: Sequence[Any]) -> Iterator[tuple[np.ndarray, Tensor, Tensor]]:
+        if isinstance(examples, str):
+            raise UserError("a single text was given where a list is wanted; write [text]")
+        require_kind(examples, self.recipe)
+        known = examples if self.tokenizer is None else [cleaned(text, self.recipe.data) for text in examples]
+        rows = as_rows(known, self.recipe, self.tokenizer, self.channels)
+        for chosen in rows_of_part(rows.lengths, 0, 1, BATCH_TOKENS):
+            values, lengths = rows.gather(chosen)
+            yield chosen, values.to(self.device), lengths.to(self.device)
+
+
+def _channels(weights: Path) -> int:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(weights, "pt") as stored:
+            return int(stored.get_slice("reader.inputs.mean").get_shape()[0])
+    except (SafetensorError, OSError) as problem:
+        raise UserError(f"{weights} holds no classifier of signals ({problem}); copy the folder anew") from problem

@@ -1,0 +1,136 @@
+"""From a recipe for classification to a run, and from a folder to a `Classifier`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from harken.data.examples import Labelled, LabelledSplits
+from harken.data.labelled_splits import read_examples, read_splits
+from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer, train_tokenizers
+from harken.errors import UserError
+from harken.models.reader import FrameInput
+from harken.tasks.classify.build import build_classifier
+from harken.tasks.classify.check import size_of
+from harken.tasks.classify.classifier import Classifier
+from harken.tasks.classify.labels import LABELS, in_order, load_labels, numbers_of, save_labels
+from harken.tasks.classify.reading import as_frames, as_rows, require_kind
+from harken.tasks.classify.recipe import ClassifyRecipe
+from harken.tasks.classify.task import ClassificationTask
+from harken.tasks.job import Job, Prepared
+from harken.tasks.scores import Scores
+
+if TYPE_CHECKING:
+    from harken.inspection.picture import Picture
+
+
+class ClassifyJob(Job):
+    """See `harken.tasks.job`."""
+
+    def prepare(self, recipe: ClassifyRecipe, folder: Path, going_on: bool) -> Prepared:
+        return self.prepare_examples(recipe, read_splits(recipe.data), folder, going_on)
+
+    def prepare_examples(
+        self, recipe: ClassifyRecipe, splits: LabelledSplits, folder: Path, going_on: bool = False
+    ) -> Prepared:
+        """A run on examples in memory: texts, or arrays (T, C); `recipe.data` says only how they are to be read.
+
+        Raises:
+            UserError: examples that do not fit the recipe.
+        """
+        require_kind(splits.train.values, recipe)
+        folder.mkdir(parents=True, exist_ok=True)
+        train, valid = splits.train, splits.valid
+        labels = load_labels(folder) if going_on else in_order(train.labels)
+        tokenizer = self._tokenizer(recipe, train.values, folder, going_on) if recipe.data.kind == "text" else None
+        rows = as_rows(train.values, recipe, tokenizer)
+        inputs = tokenizer.size if tokenizer else as_frames(train.values[0]).shape[1]
+        valid_rows = as_rows(valid.values, recipe, tokenizer, inputs if tokenizer is None else None)
+        valid_labels = numbers_of(valid.labels, labels, "the validation")
+        save_labels(folder, labels)
+        model = build_classifier(recipe, inputs, len(labels))
+        if isinstance(model.reader.inputs, FrameInput):
+            model.reader.inputs.fit(torch.from_numpy(rows.flat))
+        task = ClassificationTask(
+            recipe, model, rows, numbers_of(train.labels, labels, "training"), valid_rows, valid_labels
+        )
+        steps = float(np.mean(rows.lengths))
+        size = size_of(recipe, inputs if tokenizer else inputs + 1, len(labels))
+        count = f"{len(train):,} training examples, {len(valid):,} for validation"
+        read = f"{tokenizer.size:,} {recipe.tokenizer.kind} pieces" if tokenizer else f"{inputs} channels"
+        parameters = sum(parameter.numel() for parameter in model.parameters())
+        pooled = f"{recipe.model.title}, {recipe.classifier.pooling} pooling"
+        return Prepared(
+            task,
+            title=f"{splits.name}, {pooled}",
+            facts={
+                "data": f"{splits.name}: {count}",
+                "labels": f"{len(labels)}: {', '.join(labels[:20])}{' ...' if len(labels) > 20 else ''}",
+                "examples skipped": ", ".join(f"{n:,} {why}" for why, n in splits.skipped.items()) or "none",
+                "input": f"{read}, {steps:.1f} steps an example",
+            },
+            lines=[
+                f"{splits.name}: {count}, {len(labels)} classes",
+                f"{pooled}: {parameters:,} parameters, {read}",
+                *(f"skipped {n:,} examples: {why}" for why, n in splits.skipped.items()),
+            ],
+            flops_per_term=size.flops_per_target_token * steps,
+        )
+
+    def load(self, folder: Path, recipe: ClassifyRecipe, device: str) -> Classifier:
+        return Classifier.load(folder, recipe, device)
+
+    def may_lie_in_the_folder(self, name: str) -> bool:
+        return name in (LABELS, f"{JOINT}.model", f"{JOINT}.json")
+
+    def evaluate(
+        self, model: Classifier, split: str | None, files: list[Path], progress: Callable[[int], None]
+    ) -> Scores:
+        from harken.tasks.classify.evaluation import score_examples
+
+        return score_examples(model, self._examples(model.recipe, split, files), progress)
+
+    def look(self, model: Classifier, example: str) -> Picture:
+        from harken.tasks.classify.looking import look_at
+
+        return look_at(model, example)
+
+    def validation(self, best: dict[str, Any]) -> str:
+        known = {name: best[name] for name in ("accuracy", "macro_f1", "loss") if name in best}
+        return ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in known.items())
+
+    def _examples(self, recipe: ClassifyRecipe, split: str | None, files: list[Path]) -> Labelled:
+        if files:
+            named = recipe.data.model_copy(
+                update={
+                    "corpus": None,
+                    "dir": None,
+                    "train": [str(file) for file in files],
+                    "valid": None,
+                    "test": None,
+                }
+            )
+            return read_examples(named).wholes()
+        splits = read_splits(recipe.data)
+        known = {"train": splits.train.wholes(), "valid": splits.valid, **splits.tests}
+        chosen = split or ("test" if "test" in known else "valid")
+        if chosen not in known:
+            raise UserError(
+                f"{splits.name} has no split {chosen!r}; choose --split {' or '.join(known)}, or give files"
+            )
+        return known[chosen]
+
+    def _tokenizer(self, recipe: ClassifyRecipe, texts: list[str], folder: Path, going_on: bool) -> Tokenizer:
+        if going_on:
+            return load_tokenizer(folder, JOINT)
+        words = recipe.tokenizer.model_copy(update={"joint": True})
+        tokenizer, _ = train_tokenizers(words, texts, [], recipe.train.seed)
+        tokenizer.save(folder, JOINT)
+        return tokenizer
+
+
+JOB = ClassifyJob()

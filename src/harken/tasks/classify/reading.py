@@ -1,0 +1,82 @@
+"""Examples as a classifier reads them: ids ended by EOS and cut to a length, or frames.
+
+>>> cut([5, 6, 7, 8, 3], 3, "start"), cut([5, 6, 7, 8, 3], 3, "end"), cut([5, 6, 7, 8, 3], 4, "both")
+([5, 6, 3], [7, 8, 3], [5, 6, 8, 3])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from harken.data.frames import FrameRows
+from harken.data.rows import TokenRows
+from harken.data.tokenizers import Tokenizer
+from harken.data.tokens import EOS
+from harken.errors import UserError
+from harken.tasks.classify.recipe import ClassifyRecipe
+
+
+def as_rows(
+    values: Sequence[Any], recipe: ClassifyRecipe, tokenizer: Tokenizer | None, channels: int | None = None
+) -> TokenRows | FrameRows:
+    """Texts as rows of ids, or arrays (T, C) as rows of frames.
+
+    Raises:
+        UserError: an example of the other kind, or one that is too long for the model's positions.
+    """
+    require_kind(values, recipe)
+    if tokenizer is None:
+        rows: TokenRows | FrameRows = FrameRows([as_frames(value) for value in values], channels)
+    else:
+        limit, keep = recipe.data.max_tokens, recipe.data.keep
+        ids = [[*row, EOS] for row in tokenizer.encode_all(values)]
+        rows = TokenRows.from_lists([row if limit is None else cut(row, limit, keep) for row in ids])
+    refuse_too_long(rows.lengths, recipe)
+    return rows
+
+
+def require_kind(values: Sequence[Any], recipe: ClassifyRecipe) -> None:
+    """Texts where the model reads texts, and arrays where it reads signals.
+
+    Raises:
+        UserError: the first that is something else.
+    """
+    for number, value in enumerate(values, start=1):
+        if recipe.data.kind == "signal" and isinstance(value, str):
+            raise UserError(f"example {number} is a text, but the model reads signals; give arrays (time, channels)")
+        if recipe.data.kind == "text" and not isinstance(value, str):
+            raise UserError(f"example {number} is a {type(value).__name__}, but the model reads texts; give strings")
+
+
+def as_frames(value: Any) -> np.ndarray:
+    """An array (T, C) of float32; a single channel may be given as (T,)."""
+    frames = np.asarray(value, dtype=np.float32)
+    return frames[:, None] if frames.ndim == 1 else frames
+
+
+def cut(row: list[int], limit: int, keep: str) -> list[int]:
+    """The first, the last, or both ends of the ids, with EOS at the end in any case."""
+    if len(row) <= limit:
+        return row
+    body = row[:-1]
+    room = limit - 1
+    after = {"start": 0, "end": room, "both": room // 2}[keep]
+    return [*body[: room - after], *(body[len(body) - after :] if after else []), EOS]
+
+
+def refuse_too_long(lengths: np.ndarray, recipe: ClassifyRecipe) -> None:
+    """Say before training, not in the midst of it, that examples are longer than positions are learned.
+
+    Raises:
+        UserError: how many, how long, and what may be done.
+    """
+    limit = recipe.model.longest
+    if limit is not None and len(lengths) and lengths.max() > limit:
+        remedy = "set data.max_tokens" if recipe.data.kind == "text" else "cut them, as by data.window"
+        raise UserError(
+            f"{int((lengths > limit).sum()):,} examples are longer than model.max_length {limit} (the longest has "
+            f"{int(lengths.max())} steps): raise model.max_length, {remedy}, or take positions that are not learned"
+        )

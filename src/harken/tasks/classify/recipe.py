@@ -1,0 +1,70 @@
+"""What a recipe for classification may say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from harken.data.config import TokenizerConfig
+from harken.data.examples_config import ExamplesConfig
+from harken.errors import UserError
+from harken.models.config_encoder import EncoderConfig
+from harken.recipe import Recipe
+from harken.training.config import TrainConfig
+
+
+class ClassifierConfig(BaseModel):
+    """From what was read to a label."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    pooling: Literal["last", "mean", "max", "attention"] = Field(
+        "attention", description="how the states of all steps become one vector (S10)"
+    )
+    score: Literal["dot", "scaled", "multiplicative", "additive", "cosine"] = Field(
+        "additive", description="attention: the score of each step (E9)"
+    )
+    dropout: float = Field(0.2, ge=0, lt=1, description="share of that vector zeroed before the output layer")
+    word_dropout: float = Field(
+        0.0, ge=0, lt=1, description="text: chance that training sees the unknown word in place of a word"
+    )
+    noise: float = Field(
+        0.0, ge=0, description="signals: deviation of the noise added in training, as a share of each channel's own"
+    )
+    class_weights: Literal["none", "balanced"] = Field(
+        "none", description="balanced: every class counts alike in the loss, however many examples it has"
+    )
+    choose_by: Literal["accuracy", "macro_f1", "loss"] = Field(
+        "accuracy", description="which validation score says that weights are the best; loss where few are held out"
+    )
+
+
+class ClassifyRecipe(Recipe):
+    """All the sections of a recipe for classification."""
+
+    task: Literal["classify"] = Field("classify", description="the job the model learns")
+    data: ExamplesConfig = Field(description="where the labelled examples come from")
+    tokenizer: TokenizerConfig = Field(
+        TokenizerConfig.model_validate({"kind": "word", "size": 20000}), description="text: how it becomes ids"
+    )
+    model: EncoderConfig = Field(description="the encoder; begin with architecture")
+    classifier: ClassifierConfig = Field(
+        ClassifierConfig.model_validate({}), description="from what the encoder reads to a label"
+    )
+    train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")
+
+    def require_data(self, origin: str) -> None:
+        """Recipes for data that does not ship name its files and leave the folder to the user."""
+        data = self.data
+        if data.corpus or data.dir:
+            return
+        if data.train is None:
+            raise UserError(f"{origin} names no data: set data.train to files, or data.corpus to opinions or gestures")
+        first = data.train if isinstance(data.train, str) else data.train[0]
+        if origin == f"recipe {self.data.name}-classify" and not Path(first).exists():
+            raise UserError(f"{origin} does not say where its data is: add --set data.dir=DIR, where {first} is")
+
+
+RECIPE = ClassifyRecipe

@@ -1,0 +1,82 @@
+"""From a recipe for forecasting to a run, and from a folder to a `Forecaster`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from harken.data.series import Series
+from harken.inspection.picture import Picture
+from harken.tasks.forecast.check import size_of
+from harken.tasks.forecast.ends import ENDS, Ends
+from harken.tasks.forecast.evaluation import evaluate
+from harken.tasks.forecast.forecaster import Forecaster
+from harken.tasks.forecast.recipe import ForecastRecipe
+from harken.tasks.forecast.task import ForecastTask
+from harken.tasks.forecast.windows import Transform, cut, load_series
+from harken.tasks.job import Job, Prepared
+from harken.tasks.scores import Scores
+
+
+class ForecastJob(Job):
+    """See `harken.tasks.job`."""
+
+    def prepare(self, recipe: ForecastRecipe, folder: Path, going_on: bool) -> Prepared:
+        return prepare_series(recipe, load_series(recipe.data), folder)
+
+    def load(self, folder: Path, recipe: ForecastRecipe, device: str) -> Forecaster:
+        return Forecaster.load(folder, recipe, device)
+
+    def may_lie_in_the_folder(self, name: str) -> bool:
+        return name == ENDS
+
+    def evaluate(
+        self, model: Forecaster, split: str | None, files: list[Path], progress: Callable[[int], None]
+    ) -> Scores:
+        return evaluate(model, split, files, progress)
+
+    def look(self, model: Forecaster, example: str) -> Picture:
+        return model.look(example)
+
+    def validation(self, best: dict[str, Any]) -> str:
+        return f"MASE {best.get('mase', float('nan')):.4f}, scaled pinball loss {best.get('pinball', float('nan')):.4f}"
+
+
+JOB = ForecastJob()
+
+
+def prepare_series(recipe: ForecastRecipe, series: Sequence[Series], folder: Path) -> Prepared:
+    """A run on series that are in memory.
+
+    Raises:
+        UserError: series that are too short, or have no logarithm.
+    """
+    data = recipe.data
+    cuts = [cut(one, data) for one in series]
+    transform = Transform.choose(series, data.transform)
+    task = ForecastTask(recipe, series, cuts, transform)
+    folder.mkdir(parents=True, exist_ok=True)
+    ends = Ends.of(series, cuts, data.window, transform.log)
+    (folder / ENDS).write_text(ends.to_json(), encoding="utf-8")
+    rows = sum(len(one) for one in series)
+    name = data.name or data.corpus or Path(data.file or "series").name
+    count = f"{len(series)} series, " if len(series) > 1 else ""
+    parameters = sum(parameter.numel() for parameter in task.model.parameters())
+    title = f"{name}, {recipe.model.title}"
+    held = sum(one.test - one.valid for one in cuts)
+    return Prepared(
+        task,
+        title=title,
+        facts={
+            "data": f"{name}: {count}{rows:,} rows, of which the last {held:,} are held out",
+            "windows": f"{len(task.train):,} of {data.window} steps, {len(task.valid):,} for validation",
+            "forecast": f"{data.horizon} steps, quantiles {', '.join(map(str, recipe.model.quantiles))}"
+            + (", of logarithms" if transform.log else ""),
+        },
+        lines=[
+            f"{name}: {count}{rows:,} rows, {len(task.train):,} training windows, {len(task.valid):,} for validation",
+            f"{recipe.model.title}: {parameters:,} parameters, {data.window} steps in, {data.horizon} out",
+        ],
+        flops_per_term=size_of(recipe, task.train.frames.shape[1], task.train.known).flops_per_target_token,
+    )
