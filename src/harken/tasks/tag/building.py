@@ -11,15 +11,13 @@ import torch
 from harken.data.framed import Framed
 from harken.data.rows import TokenRows
 from harken.data.tagged import Tagged
-from harken.data.tokenizers import JOINT, load_tokenizer
-from harken.data.tokenizers_word import JOINED, WordTokenizer
-from harken.data.tokens import SPECIALS
 from harken.errors import UserError
 from harken.models.build import build_encoder
 from harken.models.character_features import WordInput
 from harken.models.pretrained import rows_in, take_over
 from harken.models.reader import FrameInput, Reader
 from harken.models.tagger import TaggingModel
+from harken.tasks.starting import starting_words
 from harken.tasks.tag.corpus import Example
 from harken.tasks.tag.recipe import TagRecipe
 from harken.tasks.tag.rows import FrameRows, WordRows
@@ -39,7 +37,7 @@ def build_task(
     refuse_too_long(recipe, [*train, *valid])
     model = build_tagging_model(recipe, vocabulary)
     if recipe.model.start is not None:
-        take_over(model.reader, recipe.model.start, rows_in(vocabulary.words, started_words(recipe.model.start)))
+        take_over(model.reader, recipe.model.start, rows_in(vocabulary.words, starting_words(recipe.model.start)))
     if isinstance(model.reader.inputs, FrameInput):
         model.reader.inputs.fit(torch.from_numpy(np.concatenate([e.frames for e in train if isinstance(e, Framed)])))
     sides = [(as_rows(part, vocabulary), labels_of(part, vocabulary)) for part in (train, valid)]
@@ -58,7 +56,7 @@ def learn_vocabulary(recipe: TagRecipe, train: Sequence[Example], valid: Sequenc
     sentences = [example for example in train if isinstance(example, Tagged)]
     if len(sentences) == len(train):
         settings, start = recipe.words, recipe.model.start
-        more = [] if start is None else started_words(start)
+        more = [] if start is None else starting_words(start)
         return Vocabulary.learn(
             sentences, lowercase=settings.lowercase, min_count=settings.min_count, more_words=more, more_tags=tags
         )
@@ -67,24 +65,6 @@ def learn_vocabulary(recipe: TagRecipe, train: Sequence[Example], valid: Sequenc
         raise UserError("the files hold words here and frames there, or frames of different widths; give one kind")
     tags |= {tag for example in train for tag in example.tags}
     return Vocabulary(sorted(tags), channels=widths.pop())
-
-
-def started_words(folder: str) -> dict[str, int]:
-    """The words of a masked model with their ids, marks of spacing taken off; the more frequent where two are alike.
-
-    Raises:
-        UserError: its tokens are no words.
-    """
-    tokenizer = load_tokenizer(folder, JOINT)
-    if not isinstance(tokenizer, WordTokenizer):
-        raise UserError(
-            f"model.start is {folder}, which was trained on pieces of words; a tagger reads words, so train it with "
-            'tokenizer.kind = "word"'
-        )
-    found: dict[str, int] = {}
-    for number, token in enumerate(tokenizer.tokens, start=len(SPECIALS)):
-        found.setdefault(token.replace(JOINED, "") or token, number)
-    return found
 
 
 def build_tagging_model(recipe: TagRecipe, vocabulary: Vocabulary) -> TaggingModel:
