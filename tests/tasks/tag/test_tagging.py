@@ -149,10 +149,16 @@ def test_the_size_is_that_of_what_is_built(overrides: list[str]) -> None:
 
 def test_gates_and_gradients_can_be_looked_at(trained: Tagger) -> None:
     words = ["we", "clean", "the", "house"]
-    trace = gates(trained, [" ".join(words)], words={"reader.encoder": words})
+    trace = gates(trained, " ".join(words))
     layer = next(layer for layer in trace if layer.name.startswith("reader.encoder"))
     assert layer.words == words and layer.values["forget"].shape == (4, 8)
     assert gradient_flow(trained, ["we clean the house", "she sleeps"]).verdict
+    assert gradient_flow(trained, job_of("tag").examples(trained, "valid")[:5]).verdict
+    batch = trained.batch([Tagged(("we", "sleep"), ("PRON", "VERB")), "the owl sleeps"])
+    assert [trained.tags[label] for label in batch.labels[0, :2].tolist()] == ["PRON", "VERB"]
+    assert batch.predictions(trained.model)[2].tolist() == [1, 2]
+    with pytest.raises(UserError, match="a sentence without words"):
+        trained.batch([])
 
 
 def test_the_picture_shows_tags_and_transitions(trained: Tagger) -> None:

@@ -45,7 +45,7 @@ def attention_panels(tagger: Tagger, sentence: str, words: Sequence[str]) -> lis
     reader = tagger.model.reader
     if not isinstance(reader.encoder, TransformerEncoder) or not words:
         return []
-    embedded = reader.inputs(tagger.batch([sentence])["values"])
+    embedded = reader.inputs(tagger.batch([sentence]).values)
     weights = reader.encoder.attention(embedded)[0].mean(1).float().cpu().numpy()  # (L, T, T)
     title = "Layer {}: where each word (down) looks (across), the mean of the heads"
     return [Panel(title.format(number), words, words, layer) for number, layer in enumerate(weights, start=1)]
