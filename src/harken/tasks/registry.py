@@ -33,6 +33,7 @@ JOBS: tuple[str, ...] = (
     "caption",
     "handwriting",
     "tag",
+    "masked",
     # one job a line
 )
 
