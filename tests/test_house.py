@@ -21,6 +21,7 @@ ALLOWED = {
     "inspection": {"nn", "errors"},
     "embeddings": {"data", "metrics", "kernels", "errors"},
     "tasks": {"data", "models", "nn", "search", "metrics", "inspection", "embeddings", "training", "recipe", "errors"},
+    "estimators": {"tasks", "training", "data", "metrics", "recipe", "run", "card", "api", "errors"},
     "lab": {"nn", "kernels", "models", "data", "training", "search", "metrics", "inspection", "tasks", "api", "errors"},
 }
 

@@ -34,6 +34,10 @@ JOBS: tuple[str, ...] = (
     "handwriting",
     "tag",
     "masked",
+    "forecast",
+    "classify",
+    "tag",
+    "regress",
     # one job a line
 )
 
