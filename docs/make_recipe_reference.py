@@ -21,9 +21,11 @@ from pydantic_core import PydanticUndefined
 
 from harken.data.config import DataConfig, SplitFiles, TokenizerConfig
 from harken.models.config import ConvolutionalConfig, DecoderOnlyConfig, RecurrentConfig, TransformerConfig
+from harken.models.config_answerer import AnswererConfig
 from harken.models.config_table import ModelTable
 from harken.recipe import describe, recipe_names
 from harken.search.config import SearchConfig
+from harken.tasks.answer.recipe import AnswerDataConfig
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.training.config import TrainConfig
 
@@ -80,6 +82,8 @@ SECTIONS: list[tuple[str, type[BaseModel], str]] = [
     ('[model] with architecture = "decoder-only"', DecoderOnlyConfig, ""),
     ("[train]", TrainConfig, ""),
     ("[search]", SearchConfig, ""),
+    ('[data] with task = "answer"', AnswerDataConfig, ""),
+    ('[model] with task = "answer"', AnswererConfig, "In this job `train.batch_tokens` counts questions."),
 ]
 
 
