@@ -21,9 +21,9 @@ from random import Random
 
 from harken.data.questions import Question, Questions
 
-PEOPLE = "Anna Ben Clara David Emma".split()
-PLACES = "kitchen garden office cellar attic hall".split()
-THINGS = "apple key lamp book".split()
+PEOPLE = ["Anna", "Ben", "Clara", "David", "Emma"]
+PLACES = ["kitchen", "garden", "office", "cellar", "attic", "hall"]
+THINGS = ["apple", "key", "lamp", "book"]
 MOVES = ("{} went to the {}.", "{} walked to the {}.", "{} ran to the {}.", "{} is now in the {}.")
 TAKES = ("{} took the {}.", "{} picked up the {}.")
 DROPS = ("{} put down the {}.", "{} dropped the {}.")

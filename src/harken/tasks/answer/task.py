@@ -150,6 +150,6 @@ def refuse_unseen(questions: Sequence[Question], max_facts: int) -> None:
     ]
     if missing:
         raise UserError(
-            f'{len(missing):,} of {len(questions):,} answers are no word of their facts (the first: "{missing[0].answer}" '
-            f'to "{missing[0].question}"); set model.output = "classes"'
+            f"{len(missing):,} of {len(questions):,} answers are no word of their facts (the first: "
+            f'"{missing[0].answer}" to "{missing[0].question}"); set model.output = "classes"'
         )
