@@ -1,5 +1,6 @@
 """Recipes: what ships loads, what is wrong is explained in one sentence, what is written reads back the same."""
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -35,8 +36,9 @@ def needed(name: str) -> list[str]:
     try:
         load_recipe(name)
     except UserError as problem:
-        assert "data.dir" in str(problem) or "data.files" in str(problem)
-        return MULTI30K if "data.pair" in str(problem) else ["data.dir=../x"]
+        wanted = re.search(r"--set (data\.\w+)=", str(problem))
+        assert wanted is not None
+        return MULTI30K if "data.pair" in str(problem) else [f"{wanted[1]}=../x"]
     return []
 
 

@@ -16,8 +16,8 @@ from harken.cli.demo import demo
 from harken.cli.embed import embed
 from harken.cli.evaluate import evaluate
 from harken.cli.exits import guarded
-from harken.cli.generate import generate
 from harken.cli.forecast import forecast
+from harken.cli.generate import generate
 from harken.cli.inspect import inspect
 from harken.cli.lab import lab
 from harken.cli.ladder import ladder
