@@ -20,7 +20,7 @@ ALLOWED = {
     "metrics": {"data", "errors"},
     "inspection": {"nn", "errors"},
     "embeddings": {"data", "metrics", "kernels", "errors"},
-    "tasks": {"data", "models", "nn", "search", "metrics", "inspection", "training", "recipe", "errors"},
+    "tasks": {"data", "models", "nn", "search", "metrics", "inspection", "embeddings", "training", "recipe", "errors"},
     "estimators": {"tasks", "training", "data", "metrics", "recipe", "run", "card", "api", "errors"},
     "lab": {"nn", "kernels", "models", "data", "training", "search", "metrics", "inspection", "tasks", "api", "errors"},
 }

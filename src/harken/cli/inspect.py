@@ -49,9 +49,11 @@ def inspect(
     elif gradients:
         _refuse_without_recurrence(model, translator.model, "gradients through time", "a sentence")
         if source is not None and target is not None:
+            if translator.recipe.task != "translate":
+                raise UserError(f"--source and --target are for translators, and {model} is none; use --split")
             pairs = read_pairs(source, target)
         else:
-            pairs = split_of(translator.recipe, split or "valid")
+            pairs = _examples(translator, split or "valid")
         others = {}
         for folder in compare or []:
             others[str(folder)] = load(folder)
@@ -123,6 +125,15 @@ def _show_gradients(translators: dict[str, Any], pairs: Any, out: Path | None, a
         print()
         for name, flow in flows.items():
             print(f"{name}: {flow.verdict}")
+
+
+def _examples(model: Any, split: str) -> Any:
+    """Pairs of a translator's corpus, or what another job reads."""
+    if model.recipe.task == "translate":
+        return split_of(model.recipe, split)
+    from harken.tasks.registry import job_of
+
+    return job_of(model.recipe.task).examples(model, split)
 
 
 def _short_names(folders: dict[str, Any]) -> dict[str, Any]:

@@ -147,8 +147,10 @@ def gates(model: Any, batch: Any, *, words: Words = None, target: str | None = N
     return GateTrace([_layer(one, words, row) for one in seen], title)
 
 
-def _sentence(model: Any, sentence: str, target: str | None) -> tuple[Any, dict[str, list[str]], str]:
+def _sentence(model: Any, sentence: str, target: str | None) -> tuple[Any, Words, str]:
     """A translator's batch of one pair, the pieces that its encoder and its decoder read, and what to write above."""
+    if hasattr(model, "reading") and sentence.strip():  # a model that reads one text, and no pair
+        return model.reading(sentence)
     if isinstance(model, nn.Module) or not hasattr(model, "translate"):
         raise UserError(f"a {type(model).__name__} reads no sentences; give it the tensors it is called with")
     if not sentence.strip():

@@ -15,6 +15,8 @@ from harken.inspection.checks import write_aside
 class Picture(ABC):
     """`print` draws it in a terminal, a notebook shows it, `save` writes .html, .svg or .png."""
 
+    ending = ".svg"  # how it is written where nobody says
+
     @abstractmethod
     def to_terminal(self, width: int | None = None, color: bool | None = None) -> str:
         """Lines of text of at most `width` columns; by default as wide and as colourful as the terminal is."""

@@ -66,6 +66,14 @@ class Job(ABC):
         """
         raise UserError(f"a model with the task {model.recipe.task!r} has no attention to show")
 
+    def examples(self, model: Any, split: str) -> list[Any]:
+        """Examples of a split of the model's own corpus, for `harken inspect --gradients`.
+
+        Raises:
+            UserError: no such split, or a job that cannot be looked into so.
+        """
+        raise UserError(f"harken inspect --gradients does not know the task {model.recipe.task!r}")
+
     def validation(self, best: dict[str, Any]) -> str:
         """The best validation, for the card; `best` is its line of metrics.jsonl."""
         left_out = ("kind", "step", "best", "seconds")

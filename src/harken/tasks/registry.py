@@ -24,7 +24,16 @@ if TYPE_CHECKING:
     from harken.tasks.job import Job
 
 JOBS: tuple[str, ...] = (
+    "answer",
     "translate",
+    "language",
+    "classify",
+    "forecast",
+    "transcribe",
+    "caption",
+    "handwriting",
+    "tag",
+    "masked",
     "forecast",
     "classify",
     "tag",

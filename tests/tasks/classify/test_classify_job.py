@@ -15,6 +15,7 @@ import harken
 from harken.cli.app import app
 from harken.data.examples import Labelled, LabelledSplits
 from harken.data.opinions import make_splits
+from harken.embeddings.vectors import WordVectors
 from harken.errors import UserError
 from harken.recipe import load_recipe
 from harken.tasks.classify.build import build_classifier
@@ -217,3 +218,21 @@ def test_too_long_for_its_positions(tmp_path: Path) -> None:
         harken.train(tmp_path / "long.toml", tmp_path / "m", progress=False)
     model = harken.train(tmp_path / "long.toml", tmp_path / "n", overrides=["data.max_tokens=8"], progress=False)
     assert model.predict(["a " * 100])[0] in ("0", "1") and model.attention("a " * 100).shape == (100,)
+
+
+def test_words_begin_as_the_vectors_that_are_given(tmp_path: Path) -> None:
+    vectors = WordVectors(["good", "dull", "zebra"], np.arange(48).reshape(3, 16) - 24.0)
+    vectors.save(tmp_path / "words")
+    changes = [*TEXT, f"classifier.vectors={tmp_path / 'words'}", "classifier.freeze=true", "train.max_steps=2"]
+    model = harken.train("opinions-classify", tmp_path / "m", overrides=changes, progress=False)
+    table = model.model.reader.inputs.table.weight.detach()
+    (good,), (zebra,) = model.tokenizer.encode("good"), model.tokenizer.encode("zebra")  # never in a review
+    given = torch.from_numpy(np.array(vectors.vector("good")))
+    assert torch.cosine_similarity(table[good], given, dim=0) > 0.9999
+    assert table[[good, zebra]].std() == pytest.approx(16**-0.5, rel=0.5)
+    with pytest.raises(UserError, match=r"vectors of 16 numbers, but model\.embedding is 8"):
+        harken.train("opinions-classify", tmp_path / "n", overrides=[*changes, "model.embedding=8"], progress=False)
+    with pytest.raises(UserError, match="are of words"):
+        harken.train(
+            "opinions-classify", tmp_path / "n", overrides=[*changes, "tokenizer.kind=character"], progress=False
+        )

@@ -20,6 +20,8 @@ def build_classifier(recipe: ClassifyRecipe, inputs: int, labels: int) -> Classi
     reads: nn.Module = (
         TokenInput(inputs, encoder.embedding) if recipe.data.kind == "text" else FrameInput(inputs, encoder.embedding)
     )
+    if chosen.freeze and isinstance(reads, TokenInput):
+        reads.table.weight.requires_grad_(False)
     return ClassifierModel(
         Reader(reads, encoder),
         labels,

@@ -33,6 +33,10 @@ class ClassifierConfig(BaseModel):
     noise: float = Field(
         0.0, ge=0, description="signals: deviation of the noise added in training, as a share of each channel's own"
     )
+    vectors: str | None = Field(
+        None, description="text: word vectors to begin with, a folder of harken embed train or a word2vec or GloVe file"
+    )
+    freeze: bool = Field(False, description="text: leave the embeddings as they begin, as where vectors are given")
     class_weights: Literal["none", "balanced"] = Field(
         "none", description="balanced: every class counts alike in the loss, however many examples it has"
     )

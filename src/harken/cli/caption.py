@@ -1,0 +1,77 @@
+"""`harken caption`: pictures in, a sentence for each out, with a map for every word where wanted.
+
+plain     text, or file TAB text where there are several pictures
+--json    {"image": ..., "text": ..., "score": ..., "words": [...], "attention": [rows x columns for each word]}
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harken.cli.options import AsJson, Beam, ModelFolder
+from harken.cli.printing import counting, tell
+from harken.errors import UserError
+
+ENDINGS = (".html", ".svg", ".png")
+
+
+def caption(
+    model: ModelFolder,
+    images: Annotated[list[Path], typer.Argument(metavar="IMAGE...", help="PNG or JPEG files, or folders of them.")],
+    beam: Beam = None,
+    out: Annotated[Path | None, typer.Option(help="Write the maps of every word: maps.html, maps.svg or .png.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what is in a picture, and show where the model looked for every word."""
+    if out is not None and out.suffix.lower() not in ENDINGS:
+        raise UserError(f"--out {out} has the ending {out.suffix!r}; name it like maps.html, maps.svg or maps.png")
+    files = picture_files(images)
+    from harken.api import load
+
+    captioner = load(model)
+    if captioner.recipe.task != "caption":
+        raise UserError(f"{model} is a model for the task {captioner.recipe.task!r}, not for captions; give another")
+    with counting("pictures", len(files) > 1, len(files)) as tick:
+        found = captioner.caption(files, beam=beam, progress=tick)
+    for best in found:
+        if as_json:
+            maps = None if best.attention is None else best.attention.round(4).tolist()
+            entry = {"image": best.name, "text": best.text, "score": round(best.score, 4)}
+            print(json.dumps({**entry, "words": best.words, "attention": maps, "note": best.note}, ensure_ascii=False))
+            continue
+        print(best.text if len(found) == 1 else f"{best.name}\t{best.text}")
+        if best.note:
+            tell(f"{best.name}: {best.note}")
+        if sys.stdout.isatty() and best.attention is not None and best.words:
+            print(f"\n{best.picture.to_terminal()}\n")
+    if out is not None:
+        from harken.inspection.caption_map import CaptionPage
+
+        CaptionPage([best.picture for best in found if best.words]).save(out)
+        tell(f"Wrote {out}")
+
+
+def picture_files(given: Sequence[Path]) -> list[Path]:
+    """The files named, and those in the folders named.
+
+    Raises:
+        UserError: a folder without pictures.
+    """
+    from harken.data.images import ENDINGS as PICTURES
+
+    files: list[Path] = []
+    for path in given:
+        if not path.is_dir():
+            files.append(path)
+            continue
+        inside = sorted(one for one in path.iterdir() if one.suffix.lower() in PICTURES)
+        if not inside:
+            raise UserError(f"{path} holds no picture ({', '.join(PICTURES)}); name files, or another folder")
+        files += inside
+    return files

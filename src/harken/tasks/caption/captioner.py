@@ -1,0 +1,163 @@
+"""A trained captioner: the model folder as an object.
+
+model = harken.load("runs/scenes")
+model.caption("picture.png").text    # 'a small red circle left of a large blue square'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from harken.data.images import as_pixels, read_image, to_square
+from harken.data.rows import pad
+from harken.data.tokenizers import TARGET, Tokenizer, load_tokenizer
+from harken.data.tokens import BOS
+from harken.metrics.links import merge_subwords
+from harken.models.build_image import build_caption_model
+from harken.models.caption_model import CaptionModel, to_images
+from harken.search import Hypothesis, beam_search, greedy_search
+from harken.tasks.caption.caption import Caption
+from harken.tasks.caption.recipe import CaptionRecipe
+from harken.training.checkpoints import load_weights
+from harken.training.loop import MODEL
+from harken.training.machine import choose_device
+
+Image = str | Path | np.ndarray
+Images = Sequence[Path] | Sequence[np.ndarray] | list[str] | tuple[str, ...]
+
+
+class Pixels(NamedTuple):
+    """A picture as the model takes it."""
+
+    image: np.ndarray  # (size, size, 3) bytes
+    note: str  # what was done to it
+    name: str
+
+
+class Captioner:
+    """Model, tokenizer and recipe of one folder; load it with `harken.load`."""
+
+    def __init__(
+        self, recipe: CaptionRecipe, model: CaptionModel, tokenizer: Tokenizer, folder: Path | None = None
+    ) -> None:
+        self.recipe, self.folder, self.tokenizer = recipe, folder, tokenizer
+        self.model = model.eval()
+
+    @classmethod
+    def load(cls, folder: Path, recipe: CaptionRecipe, device: str = "auto") -> Captioner:
+        """The model of a folder whose recipe was read."""
+        tokenizer = load_tokenizer(folder, TARGET)
+        model = build_caption_model(recipe.model, recipe.data.image_size, tokenizer.size)
+        load_weights(model, folder / MODEL)
+        return cls(recipe, model.to(choose_device(device)), tokenizer, folder)
+
+    @overload
+    def caption(self, images: Image, *, beam: int | None = None, progress: Any = None) -> Caption: ...
+    @overload
+    def caption(self, images: Images, *, beam: int | None = None, progress: Any = None) -> list[Caption]: ...
+
+    def caption(
+        self,
+        images: Image | Images,
+        *,
+        beam: int | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> Caption | list[Caption]:
+        """The best caption of a picture, or of each of several: files, or arrays (Y, X, 3).
+
+        Args:
+            beam: live hypotheses; 1 is greedy search. Default: what the recipe says.
+            progress: called with the number of pictures done since the last call.
+
+        Raises:
+            UserError: a file that is no picture.
+        """
+        if isinstance(images, str | Path | np.ndarray):
+            return self.caption_all([images], beam, progress)[0]
+        return self.caption_all(images, beam, progress)
+
+    def caption_all(
+        self, images: Sequence[Image], beam: int | None = None, progress: Callable[[int], None] | None = None
+    ) -> list[Caption]:
+        """One caption for each picture."""
+        size, found = self.recipe.search.batch_sentences, []
+        for start in range(0, len(images), size):
+            some = [self.read(image) for image in images[start : start + size]]
+            found += self._captions(some, beam or self.recipe.search.beam)
+            if progress is not None:
+                progress(len(some))
+        return found
+
+    def read(self, image: Image) -> Pixels:
+        """A file or an array as the model takes it; one of another size is cropped and scaled, which the note says.
+
+        Raises:
+            UserError: no such file, or no picture.
+        """
+        named = isinstance(image, str | Path)
+        pixels = read_image(image) if isinstance(image, str | Path) else as_pixels(image)
+        size, (height, width) = self.recipe.data.image_size, pixels.shape[:2]
+        note = ""
+        if (height, width) != (size, size):
+            cropped = " cropped to its middle square and" if height != width else ""
+            note = f"{width} x {height} pixels,{cropped} scaled to {size} x {size}"
+        return Pixels(to_square(pixels, size), note, str(image) if named else "")
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next(self.model.parameters()).device
+
+    @torch.no_grad()
+    def _captions(self, pictures: Sequence[Pixels], beam: int) -> list[Caption]:
+        images = to_images(torch.from_numpy(np.stack([picture.image for picture in pictures])).to(self.device))
+        found = self._search(images, beam)
+        maps = self._maps(images, found)
+        return [
+            Caption(self.tokenizer.decode(best.tokens), best.normalised, weights, *picture)
+            for best, weights, picture in zip(found, maps, pictures, strict=True)
+        ]
+
+    def _search(self, images: Tensor, beam: int) -> list[Hypothesis]:
+        state, search = self.model.start(images, None), self.recipe.search
+        if hasattr(state, "weights"):
+            state.weights = False  # attention is read afterwards, in one pass
+        limit, penalty = search.max_length_extra, search.length_penalty
+        longest = self.recipe.model.longest
+        limit = limit if longest is None else min(limit, longest - 1)
+        if beam == 1:
+            return greedy_search(self.model, state, len(images), max_lengths=limit, length_penalty=penalty)
+        best = beam_search(
+            self.model,
+            state,
+            len(images),
+            beam=beam,
+            nbest=1,
+            length_penalty=penalty,
+            max_lengths=limit,
+            stopping=search.stopping,
+        )
+        return [hypotheses[0] for hypotheses in best]
+
+    def _maps(self, images: Tensor, found: Sequence[Hypothesis]) -> list[np.ndarray | None]:
+        """Weights (words, rows, columns) of every caption, by reading it once under teacher forcing."""
+        target, _ = pad([[BOS, *best.tokens] for best in found], eos=False)
+        weights = self.model.attention(images, None, target.to(self.device))  # (B, L, N, T, S)
+        if weights is None:
+            return [None] * len(found)
+        aligned = self.model.alignment(weights).float().cpu().numpy()  # (B, T, S)
+        first, regions = 1 if self.model.alignment_shift else 0, list(range(aligned.shape[2]))
+        maps: list[np.ndarray | None] = []
+        for row, best in zip(aligned, found, strict=True):
+            text = self.tokenizer.decode(best.tokens)
+            words = self.tokenizer.word_of(best.tokens, text)
+            pieces = row[first : first + len(best.tokens)]  # (T, S)
+            merged = merge_subwords(pieces, words, regions, len(text.split()), len(regions))
+            maps.append(merged.reshape(-1, *self.model.grid))
+        return maps

@@ -1,0 +1,89 @@
+"""From a recipe for captioning to a run, and from a folder to a `Captioner`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harken.data.caption_corpus import read_caption_corpus
+from harken.data.tokenizers import TARGET, load_tokenizer, train_tokenizer
+from harken.models.build_image import build_caption_model
+from harken.models.size_image import size_of_captioner
+from harken.tasks.caption.recipe import CaptionRecipe
+from harken.tasks.caption.task import CaptionTask
+from harken.tasks.job import Job, Prepared
+from harken.tasks.scores import Scores
+
+if TYPE_CHECKING:
+    from harken.inspection.picture import Picture
+    from harken.tasks.caption.captioner import Captioner
+
+
+class CaptionJob(Job):
+    """See `harken.tasks.job`."""
+
+    def prepare(self, recipe: CaptionRecipe, folder: Path, going_on: bool) -> Prepared:
+        corpus = read_caption_corpus(recipe.data)
+        folder.mkdir(parents=True, exist_ok=True)
+        if going_on:
+            tokenizer = load_tokenizer(folder, TARGET)
+        else:
+            words = recipe.tokenizer
+            texts = [text for example in corpus.train for text in example.captions]
+            tokenizer = train_tokenizer(words.kind, texts, words.size, recipe.train.seed, min_count=words.min_count)
+            tokenizer.save(folder, TARGET)
+        size = recipe.data.image_size
+        model = build_caption_model(recipe.model, size, tokenizer.size)
+        parameters = sum(parameter.numel() for parameter in model.parameters())
+        captions = sum(len(example.captions) for example in corpus.train)
+        count = (
+            f"{len(corpus.train):,} training pictures with {captions:,} captions, {len(corpus.valid):,} for validation"
+        )
+        rows, columns = model.grid
+        return Prepared(
+            CaptionTask(recipe, corpus, model, tokenizer),
+            title=f"{corpus.name}, {recipe.model.title}",
+            facts={
+                "data": f"{corpus.name}: {count}",
+                "pictures": f"{size} x {size} pixels in {rows} x {columns} regions",
+                "vocabulary": f"{recipe.tokenizer.kind}, {tokenizer.size:,} pieces",
+            },
+            lines=[
+                f"{corpus.name}: {count}",
+                f"{recipe.model.title}: {parameters:,} parameters, {rows} x {columns} regions, {tokenizer.size:,} "
+                f"{recipe.tokenizer.kind} pieces",
+                *corpus.notes,
+            ],
+            flops_per_term=size_of_captioner(recipe.model, size, tokenizer.size).flops_per_target_token,
+        )
+
+    def load(self, folder: Path, recipe: CaptionRecipe, device: str) -> Captioner:
+        from harken.tasks.caption.captioner import Captioner
+
+        return Captioner.load(folder, recipe, device)
+
+    def may_lie_in_the_folder(self, name: str) -> bool:
+        return name in (f"{TARGET}.model", f"{TARGET}.json")
+
+    def evaluate(self, model: Any, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
+        from harken.tasks.caption.evaluation import evaluate, examples_of
+
+        return evaluate(model, examples_of(model.recipe, split, files), progress)
+
+    def look(self, model: Any, example: str) -> Picture:
+        picture: Picture = model.caption(example).picture
+        return picture
+
+    def validation(self, best: dict[str, Any]) -> str:
+        from harken.metrics.bleu import corpus_bleu
+
+        signature = corpus_bleu(["one"], ["one"]).signature.replace("|", r"\|")  # a bar would end the table's cell
+        return (
+            f"BLEU {best.get('bleu', math.nan):.2f} by greedy search against all references ({signature}), "
+            f"perplexity {best.get('perplexity', math.nan):.3f}"
+        )
+
+
+JOB = CaptionJob()
