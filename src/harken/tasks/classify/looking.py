@@ -1,7 +1,7 @@
 """What a classifier goes by in one example, as a picture: weights over its words, or over time.
 
-attention   the pooling's weights: which states were looked at. A state has read its neighbours, so a word may be looked at
-            for what stands beside it.
+attention   the pooling's weights: which states were looked at. A state has read its neighbours, so a word may be
+            looked at for what stands beside it.
 gradient    |d logit / d e_t|: which words or frames the label would change with. Every pooling has it.
 """
 
