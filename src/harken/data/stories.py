@@ -103,9 +103,7 @@ def load_stories(seed: int = 1, train: int = 4000, valid: int = 500, test: int =
     """At least so many questions a split, in whole stories."""
     seen: set[tuple[str, ...]] = set()
     splits = {name: _draw(f"{seed} {name}", size, seen) for name, size in (("test", test), ("valid", valid))}
-    return Questions(
-        "stories", _draw(f"{seed} train", train, seen), splits["valid"], {"test": splits["test"]}
-    )
+    return Questions("stories", _draw(f"{seed} train", train, seen), splits["valid"], {"test": splits["test"]})
 
 
 def _draw(stream: str, size: int, seen: set[tuple[str, ...]]) -> list[Question]:

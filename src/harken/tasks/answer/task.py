@@ -84,7 +84,9 @@ class AnswerTask(ByLength):
                 loss += float(self.model.loss(some, known[answered]))
                 chance += float(self.model.chances(some, known[answered]).sum())
             texts, _ = texts_of_scores(found.scores, self.answers, self.tokenizer)
-            right += sum(same(text, self.valid_answers[row], self.answers.kind) for text, row in zip(texts, rows, strict=True))
+            right += sum(
+                same(text, self.valid_answers[row], self.answers.kind) for text, row in zip(texts, rows, strict=True)
+            )
             count += len(rows)
         return {"loss": loss, "chance": chance, "accuracy": right, "count": count}
 
