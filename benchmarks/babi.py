@@ -4,7 +4,7 @@
     python benchmarks/babi.py ARCHIVE --out runs/babi --tasks 1 4 6 --set model.hops=3
 
 ARCHIVE is tasks_1-20_v1-2.tar.xz. Each model is trained once by the recipe babi-answer with one seed, chosen on the
-validation stories alone, and scored once on the test file. A folder that is finished already is scored as it stands.
+validation stories alone, and scored on the test file. A folder that is finished already is scored as it stands.
 """
 
 from __future__ import annotations

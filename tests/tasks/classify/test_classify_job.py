@@ -98,7 +98,7 @@ def test_without_attention_it_says_so_and_looks_by_gradient(tmp_path: Path, pool
     with pytest.raises(UserError, match="which has no weights"):
         model.attention("good")
     picture = JOB.look(model, "the film was good").to_terminal(100, False)
-    assert picture.startswith(f"Gradient to the label ({pooling} pooling)") and "1.0" in picture
+    assert f"gradient ({pooling} pooling)" in picture and "1.0" in picture and "attention" not in picture
 
 
 @pytest.mark.parametrize("name", ["opinions-classify", "gestures-classify"])
@@ -180,7 +180,8 @@ def test_evaluate_and_attention(texts: Any, signals: Any, tmp_path: Path) -> Non
     assert (tmp_path / "confusion.svg").read_text().startswith("<svg")
     (tmp_path / "mine.csv").write_text("text,label\nthe film was good,positive\n")
     assert json.loads(run("evaluate", texts.folder, tmp_path / "mine.csv", "--json").stdout)["texts"] == 1
-    run("attention", texts.folder, "the film was not good", "--out", tmp_path / "a.html")
+    shown = run("attention", texts.folder, "the film was not good", "--out", tmp_path / "a.html").stdout
+    assert [line.split()[0] for line in shown.splitlines()[2:]] == ["attention", "gradient"]
     np.save(tmp_path / "one.npy", np.ones((20, 2)))
     shown = run("attention", signals.folder, tmp_path / "one.npy").stdout
     assert "weights" in shown and "channel 2" in shown
