@@ -112,7 +112,7 @@ def test_every_internal_link_leads_somewhere(page: Path) -> None:
 
 def test_every_file_named_in_the_architecture_exists() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    rooms = "nn|kernels|models|data|training|tasks|search|metrics|inspection|embeddings|lab|cli|recipes"
+    rooms = "nn|kernels|models|data|training|tasks|search|metrics|inspection|embeddings|estimators|lab|cli|recipes"
     sources = re.findall(rf"(?<![\w/])((?:{rooms})/\w+\.py)", text)
     tests = re.findall(r"`(tests/[\w/]+\.py)`", text)
     assert len(sources) > 10 and len(tests) > 10
@@ -131,8 +131,9 @@ def test_the_recipe_in_the_readme_is_one(tmp_path: Path) -> None:
 
 def test_the_recipe_reference_is_up_to_date() -> None:
     script = runpy.run_path(str(ROOT / "docs" / "make_recipe_reference.py"))
-    written = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
-    assert written == script["reference"](), "run: python docs/make_recipe_reference.py"
+    for page, make in (("recipes.md", "reference"), ("recipes-jobs.md", "others")):
+        written = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        assert written == script[make](), "run: python docs/make_recipe_reference.py"
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,9 @@ Tokens stand in the order of the text, lines wrapped, a bar above each: the high
 model's perplexity is the exponential of the mean of the bars. Shannon (1951); Hale (2001).
 
 >>> print(Surprisal(["the", "cat", "flies"], [0.5, 1.0, 4.0]).to_terminal(width=40, color=False))
-the    ███                        0.50
-cat    ██████▎                    1.00
-flies  █████████████████████████  4.00
+the    ███▍                         0.50
+cat    ██████▊                      1.00
+flies  ███████████████████████████  4.00
 mean 1.83 nats, perplexity 6.25
 """
 

@@ -33,6 +33,11 @@ JOBS: tuple[str, ...] = (
     "caption",
     "handwriting",
     "tag",
+    "masked",
+    "forecast",
+    "classify",
+    "tag",
+    "regress",
     # one job a line
 )
 

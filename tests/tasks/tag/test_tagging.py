@@ -149,16 +149,33 @@ def test_the_size_is_that_of_what_is_built(overrides: list[str]) -> None:
 
 def test_gates_and_gradients_can_be_looked_at(trained: Tagger) -> None:
     words = ["we", "clean", "the", "house"]
-    trace = gates(trained, [" ".join(words)], words={"reader.encoder": words})
+    trace = gates(trained, " ".join(words))
     layer = next(layer for layer in trace if layer.name.startswith("reader.encoder"))
     assert layer.words == words and layer.values["forget"].shape == (4, 8)
     assert gradient_flow(trained, ["we clean the house", "she sleeps"]).verdict
+    assert gradient_flow(trained, job_of("tag").examples(trained, "valid")[:5]).verdict
+    batch = trained.batch([Tagged(("we", "sleep"), ("PRON", "VERB")), "the owl sleeps"])
+    assert [trained.tags[label] for label in batch.labels[0, :2].tolist()] == ["PRON", "VERB"]
+    assert batch.predictions(trained.model)[2].tolist() == [1, 2]
+    with pytest.raises(UserError, match="a sentence without words"):
+        trained.batch([])
 
 
 def test_the_picture_shows_tags_and_transitions(trained: Tagger) -> None:
     picture = job_of("tag").look(trained, "we clean the house")
     assert [panel.title.split(":")[0][:13] for panel in picture.panels] == ["Tags", "What the CRF "]  # type: ignore[attr-defined]
     assert "PRON" in picture.to_terminal(width=100, color=False)
+
+
+def test_a_transformer_shows_where_words_look() -> None:
+    recipe = load_recipe("phrasebook-tag", ["model={architecture='transformer', layers=2, width=16, heads=2}"])
+    sentences = [Tagged(("a", "b", "c"), ("X", "Y", "X"))]
+    task, vocabulary = build_task(recipe, sentences, sentences)
+    picture = job_of("tag").look(Tagger(recipe, task.model, vocabulary), "a b c")
+    first, second = picture.panels[-2:]  # type: ignore[attr-defined]
+    assert first.title.startswith("Layer 1") and second.title.startswith("Layer 2")
+    assert list(first.rows) == ["a", "b", "c"] == list(first.columns)
+    np.testing.assert_allclose(np.asarray(second.weights).sum(1), 1, atol=1e-5)
 
 
 def test_what_is_wrong_is_said_in_a_sentence(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from harken.data.examples import Labelled, LabelledSplits
 from harken.data.labelled_splits import read_examples, read_splits
 from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer, train_tokenizers
 from harken.errors import UserError
+from harken.models.pretrained import take_over
 from harken.models.reader import FrameInput, TokenInput
 from harken.models.size import ENCODERS
 from harken.tasks.classify.build import build_classifier
@@ -60,6 +61,9 @@ class ClassifyJob(Job):
         if isinstance(model.reader.inputs, FrameInput):
             model.reader.inputs.fit(torch.from_numpy(rows.flat))
         known = ""
+        if recipe.model.start is not None:
+            found = take_over(model.reader, recipe.model.start)
+            known = f"encoder and {found:,} pieces begin as {recipe.model.start} left them"
         if vectors and tokenizer and isinstance(model.reader.inputs, TokenInput):
             found = begin_with(model.reader.inputs, tokenizer, vectors)
             known = f"{found:,} of {tokenizer.size:,} words begin as vectors of {recipe.classifier.vectors}"
@@ -80,7 +84,7 @@ class ClassifyJob(Job):
                 "labels": f"{len(labels)}: {', '.join(labels[:20])}{' ...' if len(labels) > 20 else ''}",
                 "examples skipped": ", ".join(f"{n:,} {why}" for why, n in splits.skipped.items()) or "none",
                 "input": f"{read}, {steps:.1f} steps an example",
-                **({"word vectors": known} if vectors else {}),
+                **({"begins with": known} if known else {}),
             },
             lines=[
                 f"{splits.name}: {count}, {len(labels)} classes",
@@ -135,8 +139,11 @@ class ClassifyJob(Job):
         return known[chosen]
 
     def _tokenizer(self, recipe: ClassifyRecipe, texts: list[str], folder: Path, going_on: bool) -> Tokenizer:
-        if going_on:
-            return load_tokenizer(folder, JOINT)
+        start = recipe.model.start
+        if going_on or start is not None:
+            tokenizer = load_tokenizer(folder if going_on or start is None else start, JOINT)
+            tokenizer.save(folder, JOINT)
+            return tokenizer
         words = recipe.tokenizer.model_copy(update={"joint": True})
         tokenizer, _ = train_tokenizers(words, texts, [], recipe.train.seed)
         tokenizer.save(folder, JOINT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from harken.data.config import TokenizerConfig
 from harken.data.examples_config import ExamplesConfig
@@ -58,6 +58,14 @@ class ClassifyRecipe(Recipe):
         ClassifierConfig.model_validate({}), description="from what the encoder reads to a label"
     )
     train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")
+
+    @model_validator(mode="after")
+    def _one_beginning(self) -> ClassifyRecipe:
+        if self.model.start is not None and self.classifier.vectors is not None:
+            raise ValueError("model.start and classifier.vectors both say how the embeddings begin; keep one of them")
+        if self.model.start is not None and self.data.kind != "text":
+            raise ValueError("model.start is for texts: a masked model reads no signals; leave it out")
+        return self
 
     def require_data(self, origin: str) -> None:
         """Recipes for data that does not ship name its files and leave the folder to the user."""

@@ -14,7 +14,7 @@ from harken.tasks.forecast.evaluation import evaluate
 from harken.tasks.forecast.forecaster import Forecaster
 from harken.tasks.forecast.recipe import ForecastRecipe
 from harken.tasks.forecast.task import ForecastTask
-from harken.tasks.forecast.windows import Transform, cut, load_series
+from harken.tasks.forecast.windows import Cut, Transform, cut, load_series
 from harken.tasks.job import Job, Prepared
 from harken.tasks.scores import Scores
 
@@ -46,16 +46,24 @@ class ForecastJob(Job):
 JOB = ForecastJob()
 
 
-def prepare_series(recipe: ForecastRecipe, series: Sequence[Series], folder: Path) -> Prepared:
+def prepare_series(
+    recipe: ForecastRecipe,
+    series: Sequence[Series],
+    folder: Path,
+    origins: Sequence[tuple[int, int, int]] | None = None,
+) -> Prepared:
     """A run on series that are in memory.
+
+    Args:
+        origins: (number of the series, origin, end), each a training window, in place of all of the training part.
 
     Raises:
         UserError: series that are too short, or have no logarithm.
     """
     data = recipe.data
-    cuts = [cut(one, data) for one in series]
+    cuts = [Cut(len(one), len(one), len(one)) if origins else cut(one, data) for one in series]
     transform = Transform.choose(series, data.transform)
-    task = ForecastTask(recipe, series, cuts, transform)
+    task = ForecastTask(recipe, series, cuts, transform, origins)
     folder.mkdir(parents=True, exist_ok=True)
     ends = Ends.of(series, cuts, data.window, transform.log)
     (folder / ENDS).write_text(ends.to_json(), encoding="utf-8")

@@ -14,8 +14,10 @@ from harken.data.tagged import Tagged
 from harken.errors import UserError
 from harken.models.build import build_encoder
 from harken.models.character_features import WordInput
+from harken.models.pretrained import rows_in, take_over
 from harken.models.reader import FrameInput, Reader
 from harken.models.tagger import TaggingModel
+from harken.tasks.starting import starting_words
 from harken.tasks.tag.corpus import Example
 from harken.tasks.tag.recipe import TagRecipe
 from harken.tasks.tag.rows import FrameRows, WordRows
@@ -34,6 +36,8 @@ def build_task(
     vocabulary = vocabulary or learn_vocabulary(recipe, train, valid)
     refuse_too_long(recipe, [*train, *valid])
     model = build_tagging_model(recipe, vocabulary)
+    if recipe.model.start is not None:
+        take_over(model.reader, recipe.model.start, rows_in(vocabulary.words, starting_words(recipe.model.start)))
     if isinstance(model.reader.inputs, FrameInput):
         model.reader.inputs.fit(torch.from_numpy(np.concatenate([e.frames for e in train if isinstance(e, Framed)])))
     sides = [(as_rows(part, vocabulary), labels_of(part, vocabulary)) for part in (train, valid)]
@@ -51,8 +55,11 @@ def learn_vocabulary(recipe: TagRecipe, train: Sequence[Example], valid: Sequenc
     tags = {tag for example in valid for tag in example.tags}
     sentences = [example for example in train if isinstance(example, Tagged)]
     if len(sentences) == len(train):
-        settings = recipe.words
-        return Vocabulary.learn(sentences, lowercase=settings.lowercase, min_count=settings.min_count, more_tags=tags)
+        settings, start = recipe.words, recipe.model.start
+        more = [] if start is None else starting_words(start)
+        return Vocabulary.learn(
+            sentences, lowercase=settings.lowercase, min_count=settings.min_count, more_words=more, more_tags=tags
+        )
     widths = {example.frames.shape[1] if isinstance(example, Framed) else 0 for example in [*train, *valid]}
     if len(widths) > 1 or 0 in widths:
         raise UserError("the files hold words here and frames there, or frames of different widths; give one kind")
@@ -62,7 +69,7 @@ def learn_vocabulary(recipe: TagRecipe, train: Sequence[Example], valid: Sequenc
 
 def build_tagging_model(recipe: TagRecipe, vocabulary: Vocabulary) -> TaggingModel:
     """A new network, with weights drawn from torch's current random state."""
-    encoder = build_encoder(recipe.model)
+    encoder = build_encoder(recipe.model, may_start=True)
     if vocabulary.channels:
         inputs: Any = FrameInput(vocabulary.channels, encoder.embedding)
     else:

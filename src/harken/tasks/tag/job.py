@@ -57,16 +57,17 @@ class TagJob(Job):
         return name == FILE
 
     def evaluate(self, model: Tagger, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
-        if files:
-            return model.evaluate(read_files(model.recipe.data, files), progress=progress)
+        chosen = read_files(model.recipe.data, files) if files else self.examples(model, split or "test")
+        return model.evaluate(chosen, progress=progress)
+
+    def examples(self, model: Tagger, split: str) -> list[Any]:
         corpus = read_corpus(model.recipe.data)
         splits = {"valid": corpus.valid, **corpus.tests}
-        wanted = split or "test"
-        if wanted not in splits:
+        if split not in splits:
             raise UserError(
-                f"{corpus.name} has no split {wanted!r}; choose --split {' or '.join(splits)}, or give a file"
+                f"{corpus.name} has no split {split!r}; choose --split {' or '.join(splits)}, or give a file"
             )
-        return model.evaluate(splits[wanted], progress=progress)
+        return list(splits[split])
 
     def look(self, model: Tagger, example: str) -> Picture:
         from harken.tasks.tag.pictures import chances_picture

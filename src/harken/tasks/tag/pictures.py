@@ -1,4 +1,4 @@
-"""What a tagger shows of itself: the chance of every tag at every word, and which tag follows which."""
+"""What a tagger shows of itself: the chance of every tag at every word, which tag follows which, where words look."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from harken.inspection.heat import HeatMaps, Panel
+from harken.models.transformer_encoder import TransformerEncoder
 
 if TYPE_CHECKING:
     from harken.tasks.tag.tagger import Tagger
@@ -35,7 +36,19 @@ def chances_picture(tagger: Tagger, sentence: str) -> HeatMaps:
         follows = torch.softmax(tagger.model.crf.transitions.detach().float(), -1).cpu().numpy()
         title = "What the CRF has for the next tag (across) after a tag (down), the words left out of account"
         panels.append(Panel(title, tags, tags, follows[: len(tags), : len(tags)]))
-    return HeatMaps(panels)
+    return HeatMaps([*panels, *attention_panels(tagger, sentence, found.words)])
+
+
+@torch.no_grad()
+def attention_panels(tagger: Tagger, sentence: str, words: Sequence[str]) -> list[Panel]:
+    """Of a Transformer: where each word looks, layer by layer, the mean of the heads."""
+    reader = tagger.model.reader
+    if not isinstance(reader.encoder, TransformerEncoder) or not words:
+        return []
+    embedded = reader.inputs(tagger.batch([sentence]).values)
+    weights = reader.encoder.attention(embedded)[0].mean(1).float().cpu().numpy()  # (L, T, T)
+    title = "Layer {}: where each word (down) looks (across), the mean of the heads"
+    return [Panel(title.format(number), words, words, layer) for number, layer in enumerate(weights, start=1)]
 
 
 def confusion_picture(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> HeatMaps:

@@ -45,6 +45,19 @@ class Tagging:
         return " ".join(f"{word}/{tag}" for word, tag in zip(self.words, self.tags, strict=True))
 
 
+@dataclass(frozen=True)
+class TagBatch:
+    """Sentences with a label for every word."""
+
+    values: Any  # what the reader's input takes
+    lengths: torch.Tensor  # (B,)
+    labels: torch.Tensor  # (B, T)
+
+    def predictions(self, model: TaggingModel) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Emissions (B, T, K), the labels, and the place of each row's last word (B,)."""
+        return model(self.values, self.lengths), self.labels, self.lengths - 1
+
+
 class Tagger:
     """Model, vocabulary and recipe of one folder; load it with `harken.load`."""
 
@@ -125,14 +138,28 @@ class Tagger:
         found = self.tag_all(inputs, progress)
         return evaluate(self.tags, [example.tags for example in examples], [one.tags for one in found])
 
-    def batch(self, sentences: Sequence[Sentence]) -> dict[str, Any]:
-        """What the network is called with to read these sentences."""
-        if not sentences:
-            raise UserError("there are no sentences; give at least one")
-        batch, lengths = as_rows([self._example(one) for one in sentences], self.vocabulary).gather(
-            np.arange(len(sentences))
-        )
-        return {"values": batch.to(self.device), "lengths": lengths.to(self.device)}
+    def batch(self, sentences: Sequence[Sentence | Example]) -> TagBatch:
+        """Sentences as the network reads them, for `harken.inspection`; without tags those it gives them itself.
+
+        Raises:
+            UserError: there is nothing to read.
+        """
+        examples = [one if isinstance(one, Tagged | Framed) else self._example(one) for one in sentences]
+        rows = as_rows(examples, self.vocabulary)
+        if not len(rows) or not rows.lengths.all():
+            raise UserError("there is a sentence without words, or none at all; give some words")
+        read, counts = rows.gather(np.arange(len(examples)))
+        values, lengths = read.to(self.device), counts.to(self.device)
+        labels = self.model.tag(values, lengths)[0]
+        for row, example in enumerate(examples):
+            if example.tags:
+                labels[row, : len(example.tags)] = torch.tensor(self.vocabulary.tag_ids(example.tags))
+        return TagBatch(values, lengths, labels)
+
+    def reading(self, sentence: str) -> tuple[TagBatch, dict[str, list[str]], str]:
+        """For `harken inspect --gates`: the batch, what stands at the steps of the encoder, and a title."""
+        found = self.tag(sentence)
+        return self.batch([sentence]), {"reader.encoder": found.words}, str(found)
 
     def _example(self, sentence: Sentence) -> Example:
         if self.vocabulary.channels:
