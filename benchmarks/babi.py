@@ -4,7 +4,7 @@
     python benchmarks/babi.py ARCHIVE --out runs/babi --tasks 1 4 6 --set model.hops=3
 
 ARCHIVE is tasks_1-20_v1-2.tar.xz. Each model is trained once by the recipe babi-answer with one seed, chosen on the
-validation stories alone, and scored once on the test file. A folder that is finished already is scored as it stands.
+validation stories alone, and scored on the test file. A folder that is finished already is scored as it stands.
 """
 
 from __future__ import annotations
@@ -21,10 +21,28 @@ from record_writer import processor
 RECORDS = Path(__file__).resolve().parent / "records"
 ALL = tuple(range(1, 21))
 SOLVED = 0.95
-NAMES = (
-    "one fact|two facts|three facts|two-place relations|three-place relations|yes or no|counting|lists|negation|"
-    "indefinite|coreference|conjunction|compound coreference|time|deduction|induction|positions|sizes|paths|motives"
-).split("|")
+NAMES = [
+    "one fact",
+    "two facts",
+    "three facts",
+    "two-place relations",
+    "three-place relations",
+    "yes or no",
+    "counting",
+    "lists",
+    "negation",
+    "indefinite",
+    "coreference",
+    "conjunction",
+    "compound coreference",
+    "time",
+    "deduction",
+    "induction",
+    "positions",
+    "sizes",
+    "paths",
+    "motives",
+]
 
 
 def main() -> None:
@@ -94,8 +112,8 @@ def report(rows: list[dict[str, Any]], overrides: list[str]) -> str:
 `python benchmarks/babi.py ARCHIVE --out runs/babi --record {command}`, {date.today().isoformat()}.
 One model a task, one run each with the recipe's seed, the weights chosen by the validation stories (a tenth of the
 training stories). {len(solved)} tasks solved (at least 95% of the 1,000 test questions): {", ".join(solved)}.
-Mean accuracy {100 * mean:.1f}%. {seconds / 60:.1f} minutes of training in all, one process on one core of a machine that
-others were using ({processor()["model"]}, {os.cpu_count()} cores, Python {platform.python_version()}).
+Mean accuracy {100 * mean:.1f}%. {seconds / 60:.1f} minutes of training in all, one process on one core of a machine
+that others were using ({processor()["model"]}, {os.cpu_count()} cores, Python {platform.python_version()}).
 
 "Needed facts": of the questions whose supporting facts are known, how often as many facts as are needed, those with
 the most attention of any hop, were the supporting ones.

@@ -14,7 +14,8 @@ from harken.cli.app import app
 from harken.recipe import load_recipe, recipe_names
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "benchmarks" / "README.md"])
+FOLDERS = (ROOT, ROOT / "docs", ROOT / "docs" / "jobs")
+PAGES = sorted([*(page for folder in FOLDERS for page in folder.glob("*.md")), ROOT / "benchmarks" / "README.md"])
 VERBS: Any = typer.main.get_command(app)
 TINY = [
     "data.size=200",
@@ -90,6 +91,12 @@ def test_every_recipe_named_exists(page: Path) -> None:
     assert named - set(recipe_names()) == set()
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_nothing_is_left_to_fill_in(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert re.findall(r"@@[A-Z]+@@|^[A-Z]{7,}$|<!-- (?:figures|poolings) -->", text, re.MULTILINE) == []
+
+
 def anchors(page: Path) -> set[str]:
     """The headings of a page as GitHub links to them."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
@@ -112,7 +119,7 @@ def test_every_internal_link_leads_somewhere(page: Path) -> None:
 
 def test_every_file_named_in_the_architecture_exists() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    rooms = "nn|kernels|models|data|training|tasks|search|metrics|inspection|embeddings|lab|cli|recipes"
+    rooms = "nn|kernels|models|data|training|tasks|search|metrics|inspection|embeddings|estimators|lab|cli|recipes"
     sources = re.findall(rf"(?<![\w/])((?:{rooms})/\w+\.py)", text)
     tests = re.findall(r"`(tests/[\w/]+\.py)`", text)
     assert len(sources) > 10 and len(tests) > 10
@@ -131,8 +138,9 @@ def test_the_recipe_in_the_readme_is_one(tmp_path: Path) -> None:
 
 def test_the_recipe_reference_is_up_to_date() -> None:
     script = runpy.run_path(str(ROOT / "docs" / "make_recipe_reference.py"))
-    written = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
-    assert written == script["reference"](), "run: python docs/make_recipe_reference.py"
+    for page, make in (("recipes.md", "reference"), ("recipes-jobs.md", "others")):
+        written = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        assert written == script[make](), "run: python docs/make_recipe_reference.py"
 
 
 @pytest.fixture(scope="module")

@@ -18,16 +18,37 @@ if TYPE_CHECKING:
     from harken.api import load, train
     from harken.checking import check
     from harken.errors import UserError
+    from harken.estimators.classifier import SequenceClassifier
+    from harken.estimators.forecaster import SequenceForecaster
+    from harken.estimators.regressor import SequenceRegressor
+    from harken.estimators.tagger import SequenceTagger
     from harken.tasks.translate.translation import Translation
     from harken.tasks.translate.translator import Translator
 
     __version__: str
 
-__all__ = ["Translation", "Translator", "UserError", "__version__", "check", "load", "nn", "train"]
+__all__ = [
+    "SequenceClassifier",
+    "SequenceForecaster",
+    "SequenceRegressor",
+    "SequenceTagger",
+    "Translation",
+    "Translator",
+    "UserError",
+    "__version__",
+    "check",
+    "load",
+    "nn",
+    "train",
+]
 
 _HOME = {  # name -> the module that defines it
     "Translation": "harken.tasks.translate.translation",
     "Translator": "harken.tasks.translate.translator",
+    "SequenceClassifier": "harken.estimators.classifier",
+    "SequenceForecaster": "harken.estimators.forecaster",
+    "SequenceRegressor": "harken.estimators.regressor",
+    "SequenceTagger": "harken.estimators.tagger",
     "UserError": "harken.errors",
     "check": "harken.checking",
     "load": "harken.api",

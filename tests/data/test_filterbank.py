@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from harken.data.audio_config import AugmentConfig, FeatureConfig
-from harken.data.augmentation import louder_and_noisier, masked, noise, stretched, with_noise
+from harken.data.augmentation import louder_and_noisier, masked, noise, sped, stretched, with_noise
 from harken.data.filterbank import (
     FLOOR,
     band_centres,
@@ -120,6 +120,18 @@ def test_augmenting_is_drawn_from_the_generator_alone() -> None:
     nothing = AugmentConfig()
     np.testing.assert_array_equal(stretched(energies, nothing, np.random.default_rng(1)), energies)
     np.testing.assert_array_equal(masked(energies, nothing, np.random.default_rng(1)), energies)
+
+
+def test_another_speed_moves_the_pitch_and_keeps_the_loudness() -> None:
+    sound = tone(500, 8000, 1.0)
+    rates = set()
+    for seed in range(20):
+        found = sped(sound, AugmentConfig(speed=0.2), np.random.default_rng(seed))
+        heard = np.abs(np.fft.rfft(found)).argmax() * 8000 / len(found)
+        assert heard == pytest.approx(500 * 8000 / len(found), abs=2)
+        assert found.std() == pytest.approx(sound.std(), rel=0.01)
+        rates.add(round(heard))
+    assert min(rates) < 440 and max(rates) > 560 and min(rates) >= 399 and max(rates) <= 601
 
 
 def test_stretching_keeps_both_ends_and_straight_lines() -> None:

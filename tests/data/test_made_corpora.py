@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from harken.checking import check
 from harken.data.config import DataConfig
 from harken.data.pairs import Pair
 from harken.data.parallel import read_corpus
@@ -99,3 +100,10 @@ def test_what_cannot_be_made_is_refused() -> None:
     poor = Maker(lambda random: Pair("a", "b"), meaning=lambda pair: pair.source, source="", target="")
     with pytest.raises(UserError, match=r"toy cannot make 2 different pairs; lower data\.size"):
         draw_split(poor, "toy 1 train", 2, unlike=set())
+
+
+def test_a_check_knows_how_long_targets_are() -> None:
+    found = check("dates-seq2seq", ["data.size=100"])
+    assert found.corpus == "dates, 100 pairs made by harken" and found.tokens_per_epoch == 1100  # ten and their end
+    longer = check("brackets-seq2seq", ["data.size=100"]).tokens_per_epoch
+    assert longer is not None and 2500 < longer < 6000

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from harken.data.scenes.grammar import relation
+from harken.data.scenes.grammar import captions_of, relation
 from harken.data.scenes.scene import COLOURS, Thing, draw_things, picture_of
 from harken.data.scenes.shapes import SHAPES, coverage
 from harken.data.scenes.splits import load_scenes
@@ -47,12 +47,12 @@ def test_what_stands_in_a_box_has_the_colour_that_is_said() -> None:
         random = np.random.default_rng(seed)
         things = draw_things(random, 3, 64)
         example = picture_of(things, random, 64)
-        assert len(set(example.captions)) == 6
+        assert len(set(example.references)) == 6
         for thing, region in zip(things, example.regions, strict=True):
             pixel = example.image[int(thing.y), int(thing.x)].astype(int)
             nearest = min(COLOURS, key=lambda name: np.abs(pixel - COLOURS[name]).sum())
             assert nearest == thing.colour and thing.phrase == region.phrase
-            assert all(region.phrase in caption for caption in example.captions)
+            assert all(region.phrase in caption for caption in example.references)
             left, top, right, bottom = (64 * side for side in region.box)
             assert left < thing.x < right and top < thing.y < bottom
             assert 1.35 * thing.radius < right - left < 2.2 * thing.radius  # tight
@@ -80,7 +80,12 @@ def test_no_combination_of_the_test_is_in_training() -> None:
     assert len(set(pictures)) == 800
     assert {len(one.regions) for one in corpus.train} == {1, 2, 3}
     assert {len(one.captions) for one in corpus.train} == {1}
-    assert {len(one.captions) for one in corpus.valid} == {1, 2, 6}
+    assert {len(one.references) for one in corpus.valid} == {1, 2, 6}
+
+
+def test_the_usual_caption_begins_with_what_is_large_and_goes_from_left_to_right() -> None:
+    things = [Thing(size, "red", "star", x, 20, 6, 0.0) for size, x in (("small", 5), ("large", 50), ("large", 20))]
+    assert captions_of(things)[0] == ("a large red star left of a large red star and right of a small red star")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from harken.inspection.signal_weights import SignalWeights
 from harken.inspection.word_weights import WordWeights
 
 PICTURES: list[Picture] = [
-    WordWeights(["not", "<good>"], [0.25, 1.0], "negative 0.97"),
+    WordWeights(["not", "<good>"], {"attention": [0.25, 1.0], "gradient": [1.0, 0.5]}, "negative 0.97"),
     SignalWeights(np.stack([np.arange(9.0), np.ones(9)], 1), np.linspace(0, 1, 9), "up & 1", "Attention", ["x<", "y"]),
     ConfusionMatrix([[9, 1], [2, 8]], ["no", "yes&"]),
 ]

@@ -81,10 +81,11 @@ def test_padding_of_a_caption_changes_nothing() -> None:
     torch.testing.assert_close(together, apart)
 
 
-def test_a_region_sees_27_pixels_and_its_place() -> None:
-    """Halvings and convolutions of 3 x 3: 3, 7, 11, 19, 27; no norm tells of more."""
+def test_a_region_sees_27_pixels_and_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Halvings and convolutions of 3 x 3: 3, 7, 11, 19, 27; only the mean colour comes from further off."""
     encoder = RegionEncoder(size=64, channels=[8, 8, 8], width=8, dropout=0.0)
     images = torch.rand(1, 3, 64, 64).mul_(255).requires_grad_()
+    monkeypatch.setattr("harken.models.image_encoder.contrast", lambda images: images / 64)
     encoder(images).values[0, 3 * 8 + 4, 0].backward()  # row 3, column 4
     assert images.grad is not None
     seen = images.grad[0].abs().sum(0).nonzero()

@@ -16,8 +16,8 @@ from harken.cli.demo import demo
 from harken.cli.embed import embed
 from harken.cli.evaluate import evaluate
 from harken.cli.exits import guarded
-from harken.cli.generate import generate
 from harken.cli.forecast import forecast
+from harken.cli.generate import generate
 from harken.cli.inspect import inspect
 from harken.cli.lab import lab
 from harken.cli.ladder import ladder
@@ -46,12 +46,12 @@ EXAMPLES: dict[Callable[..., None], str] = {
     translate: "echo 'the black cat sleeps' | harken translate runs/demo\n\n"
     "harken translate runs/demo text.en --alignments links.txt > text.fr\n\n"
     "harken translate runs/demo text.en --nbest 5      (lines of: index ||| text ||| score)",
-    classify: "echo 'the film was not good' | harken classify runs/opinions --scores\n\n"
-    "harken classify runs/gestures signals.npz --top 3",
     forecast: "harken forecast runs/airline --out forecast.svg\n\n"
     "harken forecast runs/airline past.csv --steps 12 --json",
     transcribe: "harken transcribe runs/digits number.wav\n\n"
     "ls *.wav | harken transcribe runs/digits - --beam 8 --json",
+    classify: "echo 'the film was not good' | harken classify runs/opinions --scores\n\n"
+    "harken classify runs/gestures signals.npz --top 3",
     evaluate: "harken evaluate runs/demo --source test.en --reference test.fr\n\n"
     "harken evaluate runs/demo --split test-long --compare runs/attention",
     answer: "printf 'Anna went to the hall.\\nWhere is Anna?\\n' | harken answer runs/answer\n\n"

@@ -1,4 +1,4 @@
-"""`harken evaluate`: BLEU and chrF with their signatures, exact match, alignment error where gold links exist, and comparisons."""
+"""`harken evaluate`: BLEU, chrF, exact match, alignment error where gold links exist, and comparisons."""
 
 from __future__ import annotations
 

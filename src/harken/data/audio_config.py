@@ -75,6 +75,9 @@ class AugmentConfig(BaseModel):
     noise_db: tuple[float, float] | None = Field(
         None, description="add white or pink noise, so many decibels below the sound, drawn between the two"
     )
+    speed: float = Field(
+        0.0, ge=0, lt=0.9, description="play faster or slower by up to this share: pitch and formants move as well"
+    )
     stretch: float = Field(0.0, ge=0, lt=0.9, description="faster or slower by up to this share, at the same pitch")
     frequency_masks: int = Field(0, ge=0, description="bands of frequencies blanked out (SpecAugment)")
     frequency_width: int = Field(6, ge=1, description="the most filters in one of them")

@@ -1,6 +1,7 @@
-"""The same words said otherwise: louder, in noise, faster, with parts that cannot be heard.
+"""The same words said otherwise: louder, in noise, faster, by another voice, with parts that cannot be heard.
 
 gain, noise        on samples: x <- g x + n, white or pink, so many decibels below x
+speed              on samples: x(t) <- x(r t), which moves pitch and formants as well; Ko et al. (2015)
 stretch            on log energies: frame t of the new is frame t r of the old, between two frames their mix
 masks              bands or moments set to the mean of the utterance; Park et al. (2019), "SpecAugment"
 
@@ -18,6 +19,15 @@ from __future__ import annotations
 import numpy as np
 
 from harken.data.audio_config import AugmentConfig
+
+
+def sped(samples: np.ndarray, config: AugmentConfig, random: np.random.Generator) -> np.ndarray:
+    """(n,) -> (n / r,) with r drawn around 1: played faster or slower."""
+    if not config.speed:
+        return samples
+    count = max(2, round(len(samples) / random.uniform(1 - config.speed, 1 + config.speed)))
+    # As many frequencies as the new length has: band-limited, and one transform there and back.
+    return (np.fft.irfft(np.fft.rfft(samples), count) * (count / len(samples))).astype(np.float32)
 
 
 def louder_and_noisier(samples: np.ndarray, config: AugmentConfig, random: np.random.Generator) -> np.ndarray:

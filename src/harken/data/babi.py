@@ -64,7 +64,9 @@ def read_babi(place: Path, folder: str, tasks: list[int], split: str) -> list[Qu
         raise UserError(f"{place} holds no files like {folder}/qa1_NAME_{split}.txt; check data.dir and data.folder")
     for task in tasks:
         if task not in files:
-            raise UserError(f"{place} has no {split} file of task {task}; there are {', '.join(map(str, sorted(files)))}")
+            raise UserError(
+                f"{place} has no {split} file of task {task}; there are {', '.join(map(str, sorted(files)))}"
+            )
     chosen = tasks or sorted(files)
     return [asked for task in chosen for asked in parse_stories(*files[task], str(task))]
 
@@ -89,5 +91,7 @@ def _in_archive(place: Path, folder: str, split: str) -> dict[int, tuple[Iterabl
                 if named and stream and named[3] == split and path.parent.name == folder:
                     found[int(named[1])] = decode_lines(io.BytesIO(stream.read()), member.name), member.name
     except (tarfile.TarError, EOFError, OSError) as error:
-        raise UserError(f"{place} is no tar archive that can be read ({error}); give the archive, or a folder") from None
+        raise UserError(
+            f"{place} is no tar archive that can be read ({error}); give the archive, or a folder"
+        ) from None
     return found

@@ -38,9 +38,15 @@ class Captioned:
     """One picture and what people, or a grammar, say of it."""
 
     image: np.ndarray = field(repr=False)  # (Y, X, 3) uint8
-    captions: list[str]
+    captions: list[str]  # to learn
     regions: tuple[Region, ...] = ()  # gold, where it is known
     name: str = ""  # of its file
+    also: tuple[str, ...] = ()  # other captions that are as right, for scoring
+
+    @property
+    def references(self) -> list[str]:
+        """Every right caption."""
+        return [*self.captions, *self.also]
 
 
 @dataclass

@@ -1,7 +1,8 @@
 """Which files a name, a pattern or a list of them stands for.
 
->>> matching("src", ["harken/data/example_f*.py"]) == [Path("src/harken/data/example_files.py")]  # doctest: +SKIP
-True
+>>> here = Path(__file__).parent
+>>> [path.name for path in matching(str(here), ["example_f*.py", "rows.py"])]
+['example_files.py', 'rows.py']
 """
 
 from __future__ import annotations

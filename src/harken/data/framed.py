@@ -6,6 +6,7 @@ An `.npz` holds `frames` (N, C), the frames of all signals one after another, `l
 >>> import io
 >>> file = io.BytesIO()
 >>> np.savez(file, frames=np.zeros((5, 2)), labels=["a", "a", "b", "b", "b"], lengths=[2, 3])
+>>> _ = file.seek(0)
 >>> [signal.tags for signal in parse_frames(np.load(file), "example.npz")]
 [('a', 'a'), ('b', 'b', 'b')]
 """

@@ -29,8 +29,8 @@ class FrameRows:
         for number, example in enumerate(examples, start=1):
             if example.ndim != 2 or example.shape[1] != wide or not len(example):
                 raise UserError(
-                    f"signal {number} has shape {example.shape}; give (time, channels) with {wide} channels and at least "
-                    "one frame, as in training"
+                    f"signal {number} has shape {example.shape}; give (time, channels) with {wide} channels and at "
+                    "least one frame, as in training"
                 )
             if not np.isfinite(example).all():
                 raise UserError(f"signal {number} has a value that is missing or infinite; fill it, or leave it out")

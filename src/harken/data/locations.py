@@ -25,7 +25,8 @@ def origin(config: Any) -> str:
             f'and its languages, or data.corpus to "{BUILT_IN[0]}".'
         )
     if chosen == ["corpus"] and config.corpus not in BUILT_IN:
-        raise UserError(f'data.corpus is "{config.corpus}", which is not built in: use {", ".join(BUILT_IN[:-1])} or {BUILT_IN[-1]}.')
+        known = f"{', '.join(BUILT_IN[:-1])} or {BUILT_IN[-1]}"
+        raise UserError(f'data.corpus is "{config.corpus}", which is not built in: use {known}.')
     if chosen == ["files"] and not config.source:
         raise UserError("data.target is given without data.source: name the file with the source side too.")
     return chosen[0]

@@ -21,9 +21,9 @@ from random import Random
 
 from harken.data.questions import Question, Questions
 
-PEOPLE = "Anna Ben Clara David Emma".split()
-PLACES = "kitchen garden office cellar attic hall".split()
-THINGS = "apple key lamp book".split()
+PEOPLE = ["Anna", "Ben", "Clara", "David", "Emma"]
+PLACES = ["kitchen", "garden", "office", "cellar", "attic", "hall"]
+THINGS = ["apple", "key", "lamp", "book"]
 MOVES = ("{} went to the {}.", "{} walked to the {}.", "{} ran to the {}.", "{} is now in the {}.")
 TAKES = ("{} took the {}.", "{} picked up the {}.")
 DROPS = ("{} put down the {}.", "{} dropped the {}.")
@@ -103,9 +103,7 @@ def load_stories(seed: int = 1, train: int = 4000, valid: int = 500, test: int =
     """At least so many questions a split, in whole stories."""
     seen: set[tuple[str, ...]] = set()
     splits = {name: _draw(f"{seed} {name}", size, seen) for name, size in (("test", test), ("valid", valid))}
-    return Questions(
-        "stories", _draw(f"{seed} train", train, seen), splits["valid"], {"test": splits["test"]}
-    )
+    return Questions("stories", _draw(f"{seed} train", train, seen), splits["valid"], {"test": splits["test"]})
 
 
 def _draw(stream: str, size: int, seen: set[tuple[str, ...]]) -> list[Question]:

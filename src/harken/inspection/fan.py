@@ -1,4 +1,4 @@
-"""A series and what may come: history, a fan of quantiles, the truth where it is known; shade where a model looked.
+"""A series and what may come: history, a fan of quantiles, the truth where it is known; shade where it counts.
 
 >>> import numpy as np
 >>> values, truth = np.array([[2.0, 3.0, 5.0]]), np.array([4.0])
@@ -37,7 +37,7 @@ class FanPicture(Picture):
             values: (T, Q) forecasts.
             labels: (S + T,) dates, or nothing.
             truth: what came, T values or fewer.
-            shade: (S,) how much the model looked at each step of the past.
+            shade: (S,) how much each step of the past counts.
         """
         self.title, self.past, self.levels, self.values = title, past, list(levels), values
         self.labels, self.truth, self.shade = list(labels), truth, shade

@@ -60,7 +60,7 @@ def _axes(picture: FanPicture) -> list[str]:
 
 
 def _shade(picture: FanPicture) -> list[str]:
-    """How much each step of the past was looked at, as columns that reach from below to the curve."""
+    """How much each step of the past counts, as columns that reach from below to the curve."""
     if picture.shade is None or not len(picture.shade) or picture.shade.max() <= 0:
         return []
     thick = _x(picture, 1)
@@ -104,7 +104,7 @@ def _legend(picture: FanPicture) -> list[str]:
     entries = [("past", "past"), ("median", "forecast")]
     entries += [("band", f"quantiles {name}") for name, _, _ in picture.bands[:1]]
     entries += [("truth", "what came")] if picture.truth is not None else []
-    entries += [("look", "looked at")] if picture.shade is not None else []
+    entries += [("look", "how much it counts")] if picture.shade is not None else []
     parts, x = [], 0.0
     for kind, name in entries:
         mark = f'<rect class="{kind}" x="{x}" y="{TALL + 37}" width="22" height="10" fill-opacity="0.5"/>'

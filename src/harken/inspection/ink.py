@@ -7,7 +7,7 @@ that a plotter or a drawing program can take it up.
 >>> print(picture.to_terminal(width=3))
 ⠉⡏⠉
  ⡇
- ⡇
+ ⠁
 t
 """
 

@@ -1,15 +1,16 @@
-"""What a model went by in a text: its words across, one row of shades with the label it chose.
+"""What a model went by in a text: its words across, a row of shades for each way to ask.
 
->>> picture = WordWeights(["not", "good"], [0.5, 1.0], "negative 0.97", "Attention")
+>>> picture = WordWeights(["not", "good"], {"attention": [0.5, 1.0], "gradient": [1.0, 0.2]}, "negative 0.97")
 >>> print(picture.to_terminal(width=60, color=False))
-Attention; the largest is 1
-               not   good
-negative 0.97  ▓ .50 █ 1.0
+negative 0.97; the largest of a row is 1
+           not   good
+attention  ▓ .50 █ 1.0
+gradient   █ 1.0 ░ .20
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -19,15 +20,16 @@ from harken.inspection.picture import Picture
 
 
 class WordWeights(Picture):
-    """Weights from 0 to 1, one a word."""
+    """Rows of weights from 0 to 1, one a word."""
 
-    def __init__(self, words: Sequence[str], weights: npt.ArrayLike, label: str, title: str = "Attention") -> None:
+    def __init__(self, words: Sequence[str], rows: Mapping[str, npt.ArrayLike], title: str) -> None:
         """
         Raises:
             UserError: weights that do not fit the words, or are no weights.
         """
-        self.map = AlignmentMap(words, [label], np.asarray(weights)[None], f"{title}; the largest is 1")
-        self.weights = self.map.weights[0]
+        self.rows = {name: np.asarray(weights, dtype=np.float64) for name, weights in rows.items()}
+        heading = f"{title}; the largest of a row is 1" if len(self.rows) > 1 else f"{title}; the largest is 1"
+        self.map = AlignmentMap(words, list(self.rows), np.stack(list(self.rows.values())), heading)
 
     def to_terminal(self, width: int | None = None, color: bool | None = None) -> str:
         """Lines of text."""

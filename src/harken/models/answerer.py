@@ -61,9 +61,7 @@ class Answerer(nn.Module):
                 dropout,
             )
         else:
-            self.hops = ReductionHops(
-                vocabulary, width, config.hops, config.reader, config.score, config.gate, dropout
-            )
+            self.hops = ReductionHops(vocabulary, width, config.hops, config.reader, config.score, config.gate, dropout)
         self.answer = nn.Linear(width, width if config.output == "pointer" else answers)
 
     def forward(self, facts: Tensor, counts: Tensor, question: Tensor) -> Found:
@@ -78,7 +76,9 @@ class Answerer(nn.Module):
         rows = facts.shape[0]
         words = self.hops.words(facts)  # (B, F, W, D)
         real = (facts != PAD).flatten(1)  # (B, F W)
-        looked = torch.log(attention.amax(1) + TINY)[:, :, None].expand(facts.shape[:3])  # where a hop looked, (B, F, W)
+        looked = torch.log(attention.amax(1) + TINY)[:, :, None].expand(
+            facts.shape[:3]
+        )  # where a hop looked, (B, F, W)
         scores = (words @ query[:, None, :, None])[..., 0] + looked  # (B, F, W)
         chances = lookup(scores.flatten(1), real)  # (B, F W)
         summed = chances.new_zeros(rows, self.hops.words.num_embeddings)

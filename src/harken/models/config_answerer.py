@@ -42,7 +42,7 @@ class AnswererConfig(BaseModel):
         description="one of the answers of the training data; several of them, as in apple,football; or a word of the "
         "facts that is pointed at",
     )
-    dropout: float = Field(0.1, ge=0, lt=1, description="of the vectors of facts and question")
+    dropout: float = Field(0.0, ge=0, lt=1, description="of the vectors of facts and question")
 
     @property
     def title(self) -> str:

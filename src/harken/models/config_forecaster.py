@@ -45,7 +45,7 @@ class ForecastWords(BaseModel):
         """Of one member, beside its encoder: queries, what is known ahead, two layers, and the mixture."""
         queries = steps * width + (known * width if known else 0)
         smoothing = 4 + 4 + 4 * width + 4 if self.base == "smoothing" else 0
-        return queries + width + 2 * width * width + width + (width + 1) * len(self.quantiles) + smoothing
+        return queries + 2 * width * width + width + (width + 1) * len(self.quantiles) + smoothing
 
 
 class RecurrentForecasterConfig(ForecastWords, RecurrentEncoderConfig):

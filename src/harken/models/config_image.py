@@ -60,7 +60,7 @@ class RegionsConfig(ImageTable):
     )
     depth: list[Annotated[int, Field(ge=0)]] = Field(
         [1, 1, 0],
-        description="convolutions in each block after the halving; more of them, and later ones, let regions see further",
+        description="convolutions in each block after the halving; the more, and the later, the further a region sees",
     )
 
     @model_validator(mode="after")

@@ -27,8 +27,10 @@ class RecurrentLanguageConfig(RecurrentCellsConfig):
     weight_drop: float = Field(
         0.0, ge=0, lt=1, description="share of the recurrent weights zeroed in a batch (Merity et al., 2018)"
     )
-    activation: float = Field(0.0, ge=0, description="weight in the loss of the mean square of the top layer's states")
-    temporal: float = Field(
+    activation_penalty: float = Field(
+        0.0, ge=0, description="weight in the loss of the mean square of the top layer's states"
+    )
+    temporal_penalty: float = Field(
         0.0, ge=0, description="weight in the loss of how much those states change from step to step"
     )
     tied: bool = Field(True, description=TIED)

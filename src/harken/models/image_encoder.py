@@ -1,11 +1,12 @@
 """Pictures as a memory: one vector a region, laid out in a grid, for any decoder to look into (S22).
 
-convolutional   r = norm(W f(x)) + row[i] + column[j]      f: blocks that halve the picture; a region sees little more
+convolutional   r = W f(x) + row[i] + column[j]            f: blocks that halve the picture; a region sees little more
                                                            than its own pixels, so where it looks is what it saw
 patches         r = blocks(W x[patch] + row[i] + column[j])    a patch is a word, read by Transformer blocks
 
 Regions of a CNN for an LSTM: Xu et al., 2015, "Show, Attend and Tell"; patches: Dosovitskiy et al., 2021.
-Norms are over the channels of one place (Liu et al., 2022): nothing comes in from elsewhere, nor from other pictures.
+x is the picture less its mean colour, so that what stands out is what differs from zero; there are no norms, which
+would make an empty region as loud as a full one and keep attention from starting (docs/jobs/caption.md).
 
 >>> encoder = RegionEncoder(size=32, channels=[8, 16], depth=[1, 0], width=12)
 >>> encoder.grid, encoder(torch.zeros(2, 3, 32, 32)).values.shape
@@ -26,8 +27,14 @@ from harken.models.memory import Memory
 from harken.models.transformer_encoder import TransformerEncoder
 from harken.nn.dropout import Dropout
 
-MIDDLE, SPREAD = 127.5, 64.0  # of a channel's values, 0 to 255
-LOUD = 0.5  # of a place beside features of deviation 1: without places nothing is left of anything
+SPREAD = 64.0  # of a channel's values, 0 to 255, around their mean
+STRONG = 6.0  # first attention is even, a thing fills few of 64 regions: it must be strong to be seen in their mean
+LOUD = 0.5  # deviation of a place, enough to be heard beside features: without places nothing is left of anything
+
+
+def contrast(images: Tensor) -> Tensor:
+    """Every channel of (B, 3, Y, X) less its mean over the picture."""
+    return (images - images.mean((2, 3), keepdim=True)) / SPREAD
 
 
 class Places(nn.Module):
@@ -43,29 +50,27 @@ class Places(nn.Module):
         return (self.rows[:, None] + self.columns[None]).flatten(0, 1)
 
 
-class ChannelNorm(nn.LayerNorm):
-    """Every place of (B, C, Y, X) to mean 0 and deviation 1 over its channels."""
-
-    def forward(self, values: Tensor) -> Tensor:
-        """Channels last in memory make both turns free."""
-        return super().forward(values.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
-
-
 class Block(nn.Module):
-    """Halve the picture, then `depth` residual 3 x 3 convolutions."""
+    """Halve the picture, then `depth` residual convolutions: 3 x 3, ReLU, variance kept at first (He et al., 2015)."""
 
     def __init__(self, inputs: int, outputs: int, depth: int) -> None:
         super().__init__()
-        self.halve = nn.Conv2d(inputs, outputs, 3, stride=2, padding=1, bias=False)
-        self.norm = ChannelNorm(outputs)
-        self.convolutions = nn.ModuleList(nn.Conv2d(outputs, outputs, 3, padding=1, bias=False) for _ in range(depth))
-        self.norms = nn.ModuleList(ChannelNorm(outputs) for _ in range(depth))
+        self.halve = nn.Conv2d(inputs, outputs, 3, stride=2, padding=1)
+        self.convolutions = nn.ModuleList(nn.Conv2d(outputs, outputs, 3, padding=1) for _ in range(depth))
+        with torch.no_grad():
+            for name, parameter in self.named_parameters():
+                if name.endswith("bias"):
+                    parameter.zero_()
+                    continue
+                nn.init.kaiming_normal_(parameter, nonlinearity="relu")
+                if name.startswith("convolutions"):
+                    parameter.div_(2)  # what is added must not drown the way past it
 
     def forward(self, values: Tensor) -> Tensor:
         """(B, C, Y, X) -> (B, C', Y / 2, X / 2)."""
-        values = torch.relu(self.norm(self.halve(values)))
-        for convolution, norm in zip(self.convolutions, self.norms, strict=True):
-            values = values + torch.relu(norm(convolution(values)))
+        values = torch.relu(self.halve(values))
+        for convolution in self.convolutions:
+            values = values + torch.relu(convolution(values))
         return values
 
 
@@ -96,18 +101,17 @@ class RegionEncoder(ImageEncoder):
         self.grid, self.width, self.embedding = (side, side), width, 3
         self.blocks = nn.ModuleList(map(Block, (3, *channels), channels, depth))
         self.project = nn.Linear(channels[-1], width)
-        self.norm = nn.LayerNorm(width)
+        nn.init.normal_(self.project.weight, std=STRONG * channels[-1] ** -0.5)
         self.places = Places(side, side, width)
         self.dropout = Dropout(dropout)
 
     def forward(self, embedded: Tensor, lengths: Tensor | None = None, distances: Tensor | None = None) -> Memory:
         """Images (B, 3, Y, X) -> regions, row after row."""
-        values = (embedded - MIDDLE) / SPREAD
-        values = values.to(memory_format=torch.channels_last)
+        values = contrast(embedded).to(memory_format=torch.channels_last)
         for block in self.blocks:
             values = block(values)  # (B, C, rows, columns) in the end
         regions = self.project(values.flatten(2).transpose(1, 2))  # (B, S, W)
-        return Memory(self.dropout(self.norm(regions) + self.places()), None)
+        return Memory(self.dropout(regions + self.places()), None)
 
 
 class PatchEncoder(ImageEncoder):
@@ -138,7 +142,7 @@ class PatchEncoder(ImageEncoder):
 
     def forward(self, embedded: Tensor, lengths: Tensor | None = None, distances: Tensor | None = None) -> Memory:
         """Images (B, 3, Y, X) -> patches, row after row."""
-        pixels = nn.functional.pixel_unshuffle((embedded - MIDDLE) / SPREAD, self.patch)  # (B, 3 P P, rows, columns)
+        pixels = nn.functional.pixel_unshuffle(contrast(embedded), self.patch)  # (B, 3 P P, rows, columns)
         words = self.project(pixels.flatten(2).transpose(1, 2)) + self.places()  # (B, S, W)
         memory: Memory = self.blocks(words * self.scale, None)
         return memory

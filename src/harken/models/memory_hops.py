@@ -48,7 +48,7 @@ class MemoryHops(nn.Module):
     @property
     def words(self) -> nn.Embedding:
         """The vectors that the last hop reads."""
-        table: nn.Embedding = self.readers[-1].words  # type: ignore[assignment, union-attr]
+        table: nn.Embedding = self.readers[-1].words  # type: ignore[assignment]
         return table
 
     def forward(self, facts: Tensor, real: Tensor, question: Tensor) -> tuple[Tensor, Tensor]:

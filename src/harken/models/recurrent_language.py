@@ -4,8 +4,8 @@ e_t = E[w_t],   h_t = layers(h_{t-1}, e_t),   P(w_{t+1} | ...) = softmax(E h_t +
 
 The known regularisation (Merity et al., 2018, "Regularizing and Optimizing LSTM Language Models"), all in training:
 weight drop on the recurrent matrices, variational dropout on embeddings, between layers and before the output, whole
-words dropped from the embedding (Gal and Ghahramani, 2016), a = activation and b = temporal of the penalty
-a mean |m * h_t|^2 + b mean |h_t - h_{t-1}|^2 on the top layer. The output layer shares the embedding where it is tied.
+words dropped from the embedding (Gal and Ghahramani, 2016), and the penalties a mean |m * h_t|^2 on the top layer's
+activations and b mean |h_t - h_{t-1}|^2 on their change. The output layer shares the embedding where it is tied.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class RecurrentLanguage(LanguageNetwork):
         variational: bool = True,
         word_dropout: float = 0.0,
         weight_drop: float = 0.0,
-        activation: float = 0.0,
-        temporal: float = 0.0,
+        activation_penalty: float = 0.0,
+        temporal_penalty: float = 0.0,
         tied: bool = True,
         bidirectional: bool = False,
     ) -> None:
@@ -79,7 +79,7 @@ class RecurrentLanguage(LanguageNetwork):
         drop = VariationalDropout if variational else Dropout
         self.dropout, self.between = drop(dropout), drop(dropout if dropout_between is None else dropout_between)
         self.word_dropout, self.weight_drop = word_dropout, weight_drop
-        self.activation, self.temporal = activation, temporal
+        self.activation_penalty, self.temporal_penalty = activation_penalty, temporal_penalty
 
     def read(self, tokens: Tensor, state: RecurrentLanguageState | None = None) -> Read:
         """Every layer reads the whole piece before the next does."""
@@ -115,7 +115,7 @@ class RecurrentLanguage(LanguageNetwork):
         below, states = [embedded if keep is None else embedded * keep[tokens][:, :, None]], []
         for depth, layer in enumerate(self.layers):
             seen = (self.between if depth else self.dropout)(self.connections.into(below))
-            begin = None if state is None else _for_layer(state.layers[depth])
+            begin = None if state is None else _for_layer([part.to(seen.dtype) for part in state.layers[depth]])
             made, last = call_with_dropped_weights(layer, self.weight_drop, seen, begin)
             below.append(self.connections.out(depth, below, made))
             states.append(tuple(part[0] for part in (last if isinstance(last, tuple) else (last,))))
@@ -130,11 +130,11 @@ class RecurrentLanguage(LanguageNetwork):
 
     def _penalty(self, made: Tensor, dropped: Tensor) -> Tensor | None:
         """Of a token, from the top layer's states before and after dropout (B, T, H)."""
-        if not (self.activation or self.temporal):
+        if not (self.activation_penalty or self.temporal_penalty):
             return None
-        found = self.activation * dropped.float().square().mean()
+        found = self.activation_penalty * dropped.float().square().mean()
         if made.shape[1] > 1:
-            found = found + self.temporal * (made[:, 1:] - made[:, :-1]).float().square().mean()
+            found = found + self.temporal_penalty * (made[:, 1:] - made[:, :-1]).float().square().mean()
         return found
 
 

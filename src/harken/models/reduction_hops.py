@@ -5,8 +5,8 @@
     h_t = z_t c_t + (1 - z_t) h_{t-1}            = sum_{i <= t} a_ti c_i,  a_ti = z_i prod_{i < j <= t} (1 - z_j)
 
 The next hop's query at fact t is h_t read forwards plus h_t read backwards; the last hop's h at the newest fact is the
-answer's. "Where is the ball?" becomes "where is Mary?" at "Mary took the ball". The weights a of the newest fact are the
-attention that is shown; they sum to at most 1. There is no step after step: all a are one product. Seo et al. (2017).
+answer's. "Where is the ball?" becomes "where is Mary?" at "Mary took the ball". The weights a of the newest fact are
+the attention that is shown; they sum to at most 1. All a are one product. Seo et al. (2017).
 
 >>> [round(weight, 3) for weight in newest_first(torch.tensor([[0.9, 0.5, 0.0]]))[0, 2].tolist()]
 [0.45, 0.5, 0.0]

@@ -1,6 +1,6 @@
 """The size of a captioner, by arithmetic: see `size.py`.
 
-convolution k x k (m -> n)   k^2 m n;  norm: 2 n
+convolution 3 x 3 (m -> n)   9 m n + n
 learned places               (rows + columns) W
 
 The cost of a picture is spread over the words of a caption, TYPICAL_CAPTION of them.
@@ -53,12 +53,12 @@ def _regions(config: RegionsConfig, size: int) -> tuple[int, int, int]:
     for channels, depth in zip(config.channels, config.depth, strict=True):
         size //= 2
         weights = 9 * before * channels + depth * 9 * channels**2
-        parameters += weights + 2 * (1 + depth) * channels
+        parameters += weights + (1 + depth) * channels
         products += size**2 * weights
-        kept += 3 * (1 + depth) * size**2 * channels
+        kept += 2 * (1 + depth) * size**2 * channels
         before = channels
-    parameters += linear(before, config.width) + 2 * config.width
-    return parameters, products + size**2 * before * config.width, kept + 3 * size**2 * config.width
+    parameters += linear(before, config.width)
+    return parameters, products + size**2 * before * config.width, kept + 2 * size**2 * config.width
 
 
 def _patches(config: PatchesConfig, side: int) -> tuple[int, int, int]:

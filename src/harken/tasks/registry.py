@@ -34,6 +34,7 @@ JOBS: tuple[str, ...] = (
     "handwriting",
     "tag",
     "masked",
+    "regress",
     # one job a line
 )
 

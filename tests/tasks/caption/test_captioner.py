@@ -23,10 +23,10 @@ from harken.tasks.caption.evaluation import evaluate, examples_of
 from harken.tasks.caption.task import CaptionTask
 
 SMALL = [
-    "data.scenes=400", "data.things=1", "data.image_size=32", "model.channels=[16, 32]", "model.depth=[1, 0]", "model.width=32",
-    "model.decoder.embedding=16", "model.decoder.width=32", "model.dropout=0.0", "model.decoder.dropout=0.0",
-    "train.device=cpu", "train.precision=float32", "train.workers=1", "train.threads=1", "train.validate_sentences=20",
-    "train.average=0.9", "train.warmup_steps=5",
+    "data.scenes=600", "data.things=1", "data.image_size=32", "model.channels=[16, 32]", "model.depth=[1, 0]",
+    "model.width=32", "model.decoder.embedding=16", "model.decoder.width=32", "model.dropout=0.0",
+    "model.decoder.dropout=0.0", "train.device=cpu", "train.precision=float32", "train.workers=1", "train.threads=1",
+    "train.validate_sentences=20", "train.average=0.9", "train.warmup_steps=5",
 ]  # fmt: skip
 STEPS = 8
 
@@ -46,7 +46,7 @@ def few_scenes() -> Any:
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory, few_scenes: None) -> Captioner:
-    settings = ["train.max_steps=120", "train.validate_every=120", "train.learning_rate=5e-3", "train.batch_tokens=320"]
+    settings = ["train.max_steps=160", "train.validate_every=160", "train.learning_rate=5e-3", "train.batch_tokens=160"]
     found: Captioner = harken.train(
         "scenes-caption", tmp_path_factory.mktemp("run") / "model", overrides=[*SMALL, *settings], progress=False
     )
@@ -68,8 +68,8 @@ def run(*arguments: Any) -> Any:
 def test_it_learns(model: Captioner) -> None:
     examples = examples_of(model.recipe, "valid", [])
     scores = evaluate(model, examples, lambda done: None)
-    assert scores.count == 30 and scores["BLEU"] > 50 and 0.0 <= scores["exact match"] <= 1.0
-    assert scores["attended region"] > 2 * scores.details["chance"]
+    assert scores.count == 30 and scores["BLEU"] > 40  # 8 by chance
+    assert scores["exact match"] >= scores["attended region"] and scores.details["nouns"] == 30
     assert scores.details["bleu_signature"].startswith("nrefs:1|case:mixed")
 
 

@@ -15,6 +15,7 @@ import harken
 from harken.cli.app import app
 from harken.data.examples import Labelled, LabelledSplits
 from harken.data.opinions import make_splits
+from harken.embeddings.vectors import WordVectors
 from harken.errors import UserError
 from harken.recipe import load_recipe
 from harken.tasks.classify.build import build_classifier
@@ -97,7 +98,7 @@ def test_without_attention_it_says_so_and_looks_by_gradient(tmp_path: Path, pool
     with pytest.raises(UserError, match="which has no weights"):
         model.attention("good")
     picture = JOB.look(model, "the film was good").to_terminal(100, False)
-    assert picture.startswith(f"Gradient to the label ({pooling} pooling)") and "1.0" in picture
+    assert f"gradient ({pooling} pooling)" in picture and "1.0" in picture and "attention" not in picture
 
 
 @pytest.mark.parametrize("name", ["opinions-classify", "gestures-classify"])
@@ -179,7 +180,8 @@ def test_evaluate_and_attention(texts: Any, signals: Any, tmp_path: Path) -> Non
     assert (tmp_path / "confusion.svg").read_text().startswith("<svg")
     (tmp_path / "mine.csv").write_text("text,label\nthe film was good,positive\n")
     assert json.loads(run("evaluate", texts.folder, tmp_path / "mine.csv", "--json").stdout)["texts"] == 1
-    run("attention", texts.folder, "the film was not good", "--out", tmp_path / "a.html")
+    shown = run("attention", texts.folder, "the film was not good", "--out", tmp_path / "a.html").stdout
+    assert [line.split()[0] for line in shown.splitlines()[2:]] == ["attention", "gradient"]
     np.save(tmp_path / "one.npy", np.ones((20, 2)))
     shown = run("attention", signals.folder, tmp_path / "one.npy").stdout
     assert "weights" in shown and "channel 2" in shown
@@ -217,3 +219,55 @@ def test_too_long_for_its_positions(tmp_path: Path) -> None:
         harken.train(tmp_path / "long.toml", tmp_path / "m", progress=False)
     model = harken.train(tmp_path / "long.toml", tmp_path / "n", overrides=["data.max_tokens=8"], progress=False)
     assert model.predict(["a " * 100])[0] in ("0", "1") and model.attention("a " * 100).shape == (100,)
+
+
+def test_words_begin_as_the_vectors_that_are_given(tmp_path: Path) -> None:
+    vectors = WordVectors(["good", "dull", "zebra"], np.arange(48).reshape(3, 16) - 24.0)
+    vectors.save(tmp_path / "words")
+    changes = [*TEXT, f"classifier.vectors={tmp_path / 'words'}", "classifier.freeze=true", "train.max_steps=2"]
+    model = harken.train("opinions-classify", tmp_path / "m", overrides=changes, progress=False)
+    table = model.model.reader.inputs.table.weight.detach()
+    (good,), (zebra,) = model.tokenizer.encode("good"), model.tokenizer.encode("zebra")  # never in a review
+    given = torch.from_numpy(np.array(vectors.vector("good")))
+    assert torch.cosine_similarity(table[good], given, dim=0) > 0.9999
+    assert table[[good, zebra]].std() == pytest.approx(16**-0.5, rel=0.5)
+    with pytest.raises(UserError, match=r"vectors of 16 numbers, but model\.embedding is 8"):
+        harken.train("opinions-classify", tmp_path / "n", overrides=[*changes, "model.embedding=8"], progress=False)
+    with pytest.raises(UserError, match="are of words"):
+        harken.train(
+            "opinions-classify", tmp_path / "n", overrides=[*changes, "tokenizer.kind=character"], progress=False
+        )
+
+
+def test_vectors_of_its_own_are_the_same_twice_and_bring_words_together(tmp_path: Path) -> None:
+    changes = [*TEXT, "classifier.vectors=own", "classifier.freeze=true", "train.max_steps=2", "data.size=800"]
+    tables = []
+    for name in ("one", "two"):
+        model = harken.train("opinions-classify", tmp_path / name, overrides=changes, progress=False)
+        tables.append(model.model.reader.inputs.table.weight.detach())
+    assert torch.equal(*tables)
+    assert "words begin as vectors of own" in (tmp_path / "one" / "card.md").read_text()
+    drawn = harken.train("opinions-classify", tmp_path / "drawn", overrides=[*changes[:-4], "train.max_steps=2"])
+    assert not torch.equal(tables[0][4:20], drawn.model.reader.inputs.table.weight.detach()[4:20])
+
+
+def test_a_classifier_begins_with_a_masked_model(tmp_path: Path) -> None:
+    encoder = 'model={architecture="transformer", layers=1, width=16, heads=2, feedforward=32'
+    short = ["train.max_steps=2", "train.max_minutes=none", "train.workers=1", "train.device=cpu"]
+    masked = harken.train(
+        "phrasebook-masked", tmp_path / "masked", overrides=[encoder + "}", *short, "data.size=300"], progress=False
+    )
+    begun = [encoder + f', start="{tmp_path / "masked"}"}}', "train.max_epochs=none", "classifier={}", *short]
+    still = ["train.learning_rate=1e-30", "train.average=0"]
+    model = harken.train("opinions-classify", tmp_path / "m", overrides=[*begun, *still], progress=False)
+    assert model.tokenizer.size == masked.tokenizer.size
+    theirs = dict(masked.model.reader.named_parameters())
+    for name, parameter in model.model.reader.named_parameters():
+        assert torch.allclose(parameter, theirs[name], atol=1e-6), name
+    loaded = harken.load(tmp_path / "m")
+    assert np.allclose(loaded.predict_proba(["a good film"]), model.predict_proba(["a good film"]))
+    with pytest.raises(UserError, match="another than this recipe's"):
+        other = begun[0].replace("feedforward=32", "feedforward=64")
+        harken.train("opinions-classify", tmp_path / "n", overrides=[other, *begun[1:]], progress=False)
+    with pytest.raises(UserError, match="keep one of them"):
+        harken.train("opinions-classify", tmp_path / "n", overrides=[*begun, "classifier.vectors=own"], progress=False)

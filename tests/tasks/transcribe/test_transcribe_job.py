@@ -112,7 +112,7 @@ def test_an_example_is_a_function_of_its_number(tmp_path: Path) -> None:
 
 
 def test_stretching_never_leaves_too_few_steps() -> None:
-    recipe = load_recipe("tones-transcribe", ["augment.stretch=0.5"])
+    recipe = load_recipe("tones-transcribe", ["augment.stretch=0.5", "augment.speed=0.5"])
     samples = np.random.default_rng(0).normal(size=8000).astype(np.float32)
     plain = load_recipe("tones-transcribe", ["augment.stretch=0"])
     steps = len(training_frames(samples, plain, 1, np.random.default_rng(0)))

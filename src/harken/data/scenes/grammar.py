@@ -4,12 +4,13 @@
               phrase relation phrase                     a small red circle left of a large blue square
               phrase relation phrase and relation phrase a star left of a ... square and above a ... cross
 
-Any thing may come first and the others follow in any order, so a scene of N things has N! right captions.
+Any thing may come first and the others follow in any order, so a scene of N things has N! right captions. The first
+of them begins as one does: with what is large, and from left to right.
 
 >>> from harken.data.scenes.scene import Thing
 >>> things = [Thing("small", "red", "circle", 10, 30, 6, 0.0), Thing("large", "blue", "square", 40, 34, 12, 0.0)]
 >>> captions_of(things)
-['a small red circle left of a large blue square', 'a large blue square right of a small red circle']
+['a large blue square right of a small red circle', 'a small red circle left of a large blue square']
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def relation(first: Thing, second: Thing) -> str | None:
 
 def captions_of(things: Sequence[Thing]) -> list[str]:
     """Every right caption of things of which each pair is in a clear relation."""
-    return [_caption(order) for order in permutations(things)]
+    usual = sorted(things, key=lambda thing: (thing.size != "large", thing.x))
+    return [_caption(order) for order in permutations(usual)]
 
 
 def _caption(things: Sequence[Thing]) -> str:

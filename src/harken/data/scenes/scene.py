@@ -4,7 +4,7 @@
 >>> sorted(thing.phrase for thing in scene)
 ['large green cross', 'small yellow star']
 >>> example = picture_of(scene, np.random.default_rng(1), size=64)
->>> example.image.shape, len(example.captions), [region.noun for region in example.regions]
+>>> example.image.shape, len(example.references), [region.noun for region in example.regions]
 ((64, 64, 3), 2, ['star', 'cross'])
 """
 
@@ -89,7 +89,7 @@ def _fit(thing: Thing, other: Thing, size: int) -> bool:
 
 
 def picture_of(things: Sequence[Thing], random: np.random.Generator, size: int) -> Captioned:
-    """The things as pixels, with every right caption and the box of each thing."""
+    """The things as pixels, with the usual caption, all others that are right, and the box of each thing."""
     base = random.uniform(70, 215) + random.uniform(-8, 8, 3)  # a grey that leans to some colour
     slope = random.uniform(-16, 16, 2)
     ramp = np.linspace(-1, 1, size)
@@ -105,4 +105,5 @@ def picture_of(things: Sequence[Thing], random: np.random.Generator, size: int) 
         regions.append(Region(thing.phrase, tuple(map(float, box))))  # type: ignore[arg-type]
     canvas += random.normal(0, 4, canvas.shape)
     image = np.clip(np.rint(canvas), 0, 255).astype(np.uint8)
-    return Captioned(image, captions_of(things), tuple(regions))
+    usual, *others = captions_of(things)
+    return Captioned(image, [usual], tuple(regions), also=tuple(others))

@@ -14,7 +14,6 @@ Of a single thing there are only 60 kinds; there the places, colours and backgro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from zlib import crc32
 
 import numpy as np
@@ -24,14 +23,15 @@ from harken.data.scenes.scene import Thing, draw_things, picture_of
 from harken.errors import UserError
 
 NAMES = ("train", "valid", "test")
-COUNTS = (0.2, 0.5, 0.3)  # share of scenes with one, two and three things
+COUNTS = (0.3, 0.4, 0.3)  # share of scenes with one, two and three things ...
+TO_LEARN = (0.5, 0.3, 0.2)  # ... and in training, where what a thing is called is learnt from single ones first
 SMALLEST, MOST = 32, 3  # pixels of a side below which a small star is a blot; things in a scene
 
 
 def load_scenes(
     seed: int = 1, train: int = 12000, valid: int = 500, test: int = 1000, size: int = 64, most: int = MOST
 ) -> CaptionCorpus:
-    """Scenes of 1 to `most` things; a training scene has one caption, drawn from the right ones, others have all.
+    """Scenes of 1 to `most` things.
 
     Raises:
         UserError: a picture too small, or no scene at all.
@@ -57,15 +57,13 @@ def split_of(things: Sequence[Thing]) -> str | None:
 
 def _draw(seed: int, name: str, count: int, size: int, most: int) -> list[Captioned]:
     random = np.random.default_rng([seed, NAMES.index(name)])
-    shares = np.array(COUNTS[:most]) / sum(COUNTS[:most])
+    wanted = (TO_LEARN if name == "train" else COUNTS)[:most]
+    shares = np.array(wanted) / sum(wanted)
     counts = random.choice(np.arange(1, most + 1), size=count, p=shares)
     found = []
     for things_wanted in counts:
         things = draw_things(random, int(things_wanted), size)
         while split_of(things) not in (None, name):
             things = draw_things(random, int(things_wanted), size)
-        example = picture_of(things, random, size)
-        if name == "train":
-            example = replace(example, captions=[example.captions[int(random.integers(len(example.captions)))]])
-        found.append(example)
+        found.append(picture_of(things, random, size))
     return found

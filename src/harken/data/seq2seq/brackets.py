@@ -22,16 +22,31 @@ from harken.data.seq2seq.splits import Maker
 LONGEST = 16  # words of a sentence, its full stop counted
 DEEPEST = 2  # clauses inside clauses
 
-ACTORS = "cat dog man woman boy girl teacher farmer doctor horse bird fox king queen".split()
-THINGS = "house tree river bridge table garden ball book boat stone".split()
-TOOLS = "telescope stick rope net camera lamp".split()  # with these one does something
-MARKS = "hat tail scarf scar beard bell".split()  # with these one goes about
-ADJECTIVES = "black old small tall happy clever quiet red young slow".split()
-DETERMINERS = "the a every this".split()
-SLEEPING = "sleeps sings waits runs laughs".split()
-SEEING = "sees follows likes finds watches hears".split()
-SAYING = "says thinks knows believes".split()
-PLACES = "near behind under beside".split()  # where it happens: always of the verb
+ACTORS = [
+    "cat",
+    "dog",
+    "man",
+    "woman",
+    "boy",
+    "girl",
+    "teacher",
+    "farmer",
+    "doctor",
+    "horse",
+    "bird",
+    "fox",
+    "king",
+    "queen",
+]
+THINGS = ["house", "tree", "river", "bridge", "table", "garden", "ball", "book", "boat", "stone"]
+TOOLS = ["telescope", "stick", "rope", "net", "camera", "lamp"]  # with these one does something
+MARKS = ["hat", "tail", "scarf", "scar", "beard", "bell"]  # with these one goes about
+ADJECTIVES = ["black", "old", "small", "tall", "happy", "clever", "quiet", "red", "young", "slow"]
+DETERMINERS = ["the", "a", "every", "this"]
+SLEEPING = ["sleeps", "sings", "waits", "runs", "laughs"]
+SEEING = ["sees", "follows", "likes", "finds", "watches", "hears"]
+SAYING = ["says", "thinks", "knows", "believes"]
+PLACES = ["near", "behind", "under", "beside"]  # where it happens: always of the verb
 
 
 def draw(random: Random) -> Pair:

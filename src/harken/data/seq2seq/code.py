@@ -19,8 +19,8 @@ from harken.data.pairs import Pair
 from harken.data.seq2seq.splits import Maker
 
 DEEPEST = 2
-NAMES = "a b x y z n".split()
-LISTS = "xs ys names values scores words".split()
+NAMES = ["a", "b", "x", "y", "z", "n"]
+LISTS = ["xs", "ys", "names", "values", "scores", "words"]
 COMPARISONS = {
     "is greater than": ">",
     "is more than": ">",

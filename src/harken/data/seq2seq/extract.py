@@ -18,10 +18,19 @@ from random import Random
 from harken.data.pairs import Pair
 from harken.data.seq2seq.splits import Maker
 
-KINDS = "bridge school market harbour museum library station theatre factory hospital".split()
-MARKS = "old new small northern southern famous local wooden".split()
-OUTCOMES = "was closed|was sold|was rebuilt|was saved|will open again|will be moved|won a prize|burned down".split("|")
-WHEN = "on monday|on friday|today|this spring|after the vote|for good|in the end".split("|")
+KINDS = ["bridge", "school", "market", "harbour", "museum", "library", "station", "theatre", "factory", "hospital"]
+MARKS = ["old", "new", "small", "northern", "southern", "famous", "local", "wooden"]
+OUTCOMES = [
+    "was closed",
+    "was sold",
+    "was rebuilt",
+    "was saved",
+    "will open again",
+    "will be moved",
+    "won a prize",
+    "burned down",
+]
+WHEN = ["on monday", "on friday", "today", "this spring", "after the vote", "for good", "in the end"]
 COLOUR = (
     "people had talked about the {} for years",
     "the {} is well known in the town",

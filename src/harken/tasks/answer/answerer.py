@@ -58,9 +58,7 @@ class Answerer:
         return self.answer_all([Question(tuple(facts), question)])[0]
 
     @torch.no_grad()
-    def answer_all(
-        self, questions: Sequence[Question], progress: Callable[[int], None] | None = None
-    ) -> list[Answer]:
+    def answer_all(self, questions: Sequence[Question], progress: Callable[[int], None] | None = None) -> list[Answer]:
         """The answers to many questions, in their order.
 
         Raises:

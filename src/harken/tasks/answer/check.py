@@ -30,7 +30,9 @@ def estimate(recipe: AnswerRecipe) -> Estimate:
     size = size_of_answerer(recipe.model, KNOWN_WORDS, KNOWN_ANSWERS)
     notes = [f"sizes are for {KNOWN_WORDS} words and {KNOWN_ANSWERS} answers; the data may have more"]
     if data.corpus:
-        return Estimate(f"{data.corpus}, {data.size or 4000:,} questions made by harken", data.size or 4000, size, notes)
+        return Estimate(
+            f"{data.corpus}, {data.size or 4000:,} questions made by harken", data.size or 4000, size, notes
+        )
     return Estimate(f"questions of {data.dir or files_of(data)[0]}", None, size, notes)
 
 

@@ -54,7 +54,9 @@ class AnswerJob(Job):
     def may_lie_in_the_folder(self, name: str) -> bool:
         return name in (FILE, f"{JOINT}.json")
 
-    def evaluate(self, model: Answerer, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
+    def evaluate(
+        self, model: Answerer, split: str | None, files: list[Path], progress: Callable[[int], None]
+    ) -> Scores:
         data = model.recipe.data
         if files:
             asked = [one for path in files for one in read_file(path, data)]
@@ -65,7 +67,9 @@ class AnswerJob(Job):
         splits = {"valid": known.valid, **known.tests}
         wanted = split or "test"
         if wanted not in splits:
-            raise UserError(f"{known.name} has no split {wanted!r}; choose --split {' or '.join(splits)}, or give files")
+            raise UserError(
+                f"{known.name} has no split {wanted!r}; choose --split {' or '.join(splits)}, or give files"
+            )
         return evaluate(model, splits[wanted], progress)
 
     def look(self, model: Answerer, example: str) -> HopMap:

@@ -65,7 +65,7 @@ class AnswerRecipe(Recipe):
         if not given:
             raise UserError(
                 f"{origin} does not say where its questions are: add --set data.dir=ARCHIVE (tasks_1-20_v1-2.tar.xz of "
-                'bAbI, or a folder of its files), --set data.train=FILE, or --set data.corpus=stories'
+                "bAbI, or a folder of its files), --set data.train=FILE, or --set data.corpus=stories"
             )
         if len(given) > 1:
             raise UserError(f"{' and '.join(given)} of {origin} are both given: keep one of them")

@@ -81,6 +81,8 @@ def split_stories(asked: Sequence[Question], share: float, seed: int) -> tuple[l
     Random(seed).shuffle(order)
     held = set(order[: max(1, round(share * len(stories)))])
     if len(held) == len(stories):
-        raise UserError("the training questions are all of one story, so that none is left to train on; give data.valid")
+        raise UserError(
+            "the training questions are all of one story, so that none is left to train on; give data.valid"
+        )
     out = [one for place in sorted(held) for one in stories[place]]
     return out, [one for place, story in enumerate(stories) if place not in held for one in story]

@@ -84,7 +84,9 @@ class AnswerTask(ByLength):
                 loss += float(self.model.loss(some, known[answered]))
                 chance += float(self.model.chances(some, known[answered]).sum())
             texts, _ = texts_of_scores(found.scores, self.answers, self.tokenizer)
-            right += sum(same(text, self.valid_answers[row], self.answers.kind) for text, row in zip(texts, rows, strict=True))
+            right += sum(
+                same(text, self.valid_answers[row], self.answers.kind) for text, row in zip(texts, rows, strict=True)
+            )
             count += len(rows)
         return {"loss": loss, "chance": chance, "accuracy": right, "count": count}
 
@@ -148,6 +150,6 @@ def refuse_unseen(questions: Sequence[Question], max_facts: int) -> None:
     ]
     if missing:
         raise UserError(
-            f'{len(missing):,} of {len(questions):,} answers are no word of their facts (the first: "{missing[0].answer}" '
-            f'to "{missing[0].question}"); set model.output = "classes"'
+            f"{len(missing):,} of {len(questions):,} answers are no word of their facts (the first: "
+            f'"{missing[0].answer}" to "{missing[0].question}"); set model.output = "classes"'
         )

@@ -45,7 +45,7 @@ def examples_of(recipe: CaptionRecipe, split: str | None, files: Sequence[Path])
 def evaluate(model: Captioner, examples: Sequence[Captioned], progress: Callable[[int], None]) -> Scores:
     """Caption every picture and score the captions; the worst are on the page `errors`."""
     found = model.caption([example.image for example in examples], progress=progress)
-    texts, references = [caption.text for caption in found], [example.captions for example in examples]
+    texts, references = [caption.text for caption in found], [example.references for example in examples]
     bleu = bleu_of_many(texts, references)
     metrics = [Metric.of("BLEU", bleu_interval(texts, references), bleu.signature, digits=2)]
     details: dict[str, object] = {"bleu_signature": bleu.signature}
@@ -87,10 +87,10 @@ def errors_page(
     found: Sequence[Caption], examples: Sequence[Captioned], looks: Sequence[Sequence[Look]]
 ) -> CaptionPage:
     """The captions with the lowest BLEU, and among equals those whose nouns looked elsewhere, each with its maps."""
-    scores = [line_bleu(caption.text, example.captions) for caption, example in zip(found, examples, strict=True)]
+    scores = [line_bleu(caption.text, example.references) for caption, example in zip(found, examples, strict=True)]
     astray = [sum(not look.argmax for look in some) for some in looks]
     order = sorted(range(len(found)), key=lambda row: (scores[row], -astray[row]))
-    wrong = [row for row in order if found[row].text not in examples[row].captions or astray[row]]
+    wrong = [row for row in order if found[row].text not in examples[row].references or astray[row]]
     maps = [_entry(found[row], examples[row], scores[row], looks[row]) for row in wrong[:WORST] if found[row].words]
     about = (
         f"{len(wrong):,} of {len(found):,} captions differ from every reference or look elsewhere than they name; "
@@ -102,7 +102,7 @@ def errors_page(
 def _entry(caption: Caption, example: Captioned, score: float, looks: Sequence[Look]) -> CaptionMap:
     astray = [caption.words[look.word] for look in looks if not look.argmax]
     notes = [
-        f"reference: {' | '.join(nearest(caption.text, example.captions))}",
+        f"reference: {' | '.join(nearest(caption.text, example.references))}",
         f"BLEU {score:.1f}, score {caption.score:.3f}" + (f", {example.name}" if example.name else ""),
         *([f"looked elsewhere: {', '.join(astray)}"] if astray else []),
     ]

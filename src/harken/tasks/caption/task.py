@@ -30,9 +30,11 @@ class CaptionRows:
 
     def __init__(self, examples: Sequence[Captioned], tokenizer: Tokenizer) -> None:
         self.pixels = torch.from_numpy(np.stack([example.image for example in examples]))  # (N, Y, X, 3) bytes
-        self.references = [example.captions for example in examples]
-        self.rows = TokenRows.encode(tokenizer, [text for texts in self.references for text in texts])
-        self.first = np.cumsum([0, *map(len, self.references)])  # the rows of picture i are first[i] to first[i + 1]
+        self.references = [example.references for example in examples]
+        self.rows = TokenRows.encode(tokenizer, [text for example in examples for text in example.captions])
+        self.first = np.cumsum(
+            [0, *(len(example.captions) for example in examples)]
+        )  # the rows of picture i are first[i] to first[i + 1]
 
     def __len__(self) -> int:
         return len(self.references)

@@ -16,10 +16,12 @@ def build_classifier(recipe: ClassifyRecipe, inputs: int, labels: int) -> Classi
     Raises:
         UserError: words that do not go together.
     """
-    encoder, chosen = build_encoder(recipe.model), recipe.classifier
+    encoder, chosen = build_encoder(recipe.model, may_start=True), recipe.classifier
     reads: nn.Module = (
         TokenInput(inputs, encoder.embedding) if recipe.data.kind == "text" else FrameInput(inputs, encoder.embedding)
     )
+    if chosen.freeze and isinstance(reads, TokenInput):
+        reads.table.weight.requires_grad_(False)
     return ClassifierModel(
         Reader(reads, encoder),
         labels,

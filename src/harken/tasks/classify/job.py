@@ -13,10 +13,13 @@ from harken.data.examples import Labelled, LabelledSplits
 from harken.data.labelled_splits import read_examples, read_splits
 from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer, train_tokenizers
 from harken.errors import UserError
-from harken.models.reader import FrameInput
+from harken.models.pretrained import take_over
+from harken.models.reader import FrameInput, TokenInput
+from harken.models.size import ENCODERS
 from harken.tasks.classify.build import build_classifier
 from harken.tasks.classify.check import size_of
 from harken.tasks.classify.classifier import Classifier
+from harken.tasks.classify.first_vectors import begin_with, read_first_vectors
 from harken.tasks.classify.labels import LABELS, in_order, load_labels, numbers_of, save_labels
 from harken.tasks.classify.reading import as_frames, as_rows, require_kind
 from harken.tasks.classify.recipe import ClassifyRecipe
@@ -46,7 +49,10 @@ class ClassifyJob(Job):
         folder.mkdir(parents=True, exist_ok=True)
         train, valid = splits.train, splits.valid
         labels = load_labels(folder) if going_on else in_order(train.labels)
-        tokenizer = self._tokenizer(recipe, train.values, folder, going_on) if recipe.data.kind == "text" else None
+        width = ENCODERS[recipe.model.architecture](recipe.model).embedding
+        vectors = None if going_on else read_first_vectors(recipe, width, [str(text) for text in train.values])
+        seen = [*train.values, *(vectors.words if vectors else [])]
+        tokenizer = self._tokenizer(recipe, seen, folder, going_on) if recipe.data.kind == "text" else None
         rows = as_rows(train.values, recipe, tokenizer)
         inputs = tokenizer.size if tokenizer else as_frames(train.values[0]).shape[1]
         valid_rows = as_rows(valid.values, recipe, tokenizer, inputs if tokenizer is None else None)
@@ -55,6 +61,13 @@ class ClassifyJob(Job):
         model = build_classifier(recipe, inputs, len(labels))
         if isinstance(model.reader.inputs, FrameInput):
             model.reader.inputs.fit(torch.from_numpy(rows.flat))
+        known = ""
+        if recipe.model.start is not None:
+            found = take_over(model.reader, recipe.model.start)
+            known = f"encoder and {found:,} pieces begin as {recipe.model.start} left them"
+        if vectors and tokenizer and isinstance(model.reader.inputs, TokenInput):
+            found = begin_with(model.reader.inputs, tokenizer, vectors)
+            known = f"{found:,} of {tokenizer.size:,} words begin as vectors of {recipe.classifier.vectors}"
         task = ClassificationTask(
             recipe, model, rows, numbers_of(train.labels, labels, "training"), valid_rows, valid_labels
         )
@@ -72,10 +85,12 @@ class ClassifyJob(Job):
                 "labels": f"{len(labels)}: {', '.join(labels[:20])}{' ...' if len(labels) > 20 else ''}",
                 "examples skipped": ", ".join(f"{n:,} {why}" for why, n in splits.skipped.items()) or "none",
                 "input": f"{read}, {steps:.1f} steps an example",
+                **({"begins with": known} if known else {}),
             },
             lines=[
                 f"{splits.name}: {count}, {len(labels)} classes",
                 f"{pooled}: {parameters:,} parameters, {read}",
+                *([known] if known else []),
                 *(f"skipped {n:,} examples: {why}" for why, n in splits.skipped.items()),
             ],
             flops_per_term=size.flops_per_target_token * steps,
@@ -125,8 +140,11 @@ class ClassifyJob(Job):
         return known[chosen]
 
     def _tokenizer(self, recipe: ClassifyRecipe, texts: list[str], folder: Path, going_on: bool) -> Tokenizer:
-        if going_on:
-            return load_tokenizer(folder, JOINT)
+        start = recipe.model.start
+        if going_on or start is not None:
+            tokenizer = load_tokenizer(folder if going_on or start is None else start, JOINT)
+            tokenizer.save(folder, JOINT)
+            return tokenizer
         words = recipe.tokenizer.model_copy(update={"joint": True})
         tokenizer, _ = train_tokenizers(words, texts, [], recipe.train.seed)
         tokenizer.save(folder, JOINT)

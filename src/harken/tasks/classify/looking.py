@@ -1,6 +1,8 @@
 """What a classifier goes by in one example, as a picture: weights over its words, or over time.
 
-Where the pooling is attention these are its weights; elsewhere it is the norm of the gradient at each step.
+attention   the pooling's weights: which states were looked at. A state has read its neighbours, so a word may be
+            looked at for what stands beside it.
+gradient    |d logit / d e_t|: which words or frames the label would change with. Every pooling has it.
 """
 
 from __future__ import annotations
@@ -27,20 +29,26 @@ def look_at(model: Classifier, example: str) -> Picture:
         words = model.words(example)
         if not words:
             raise UserError("the text has no words; give some in quotes")
-        return WordWeights(words, *_weights_and_title(model, example))
+        return WordWeights(words, weights_of(model, example), _said(model, example))
     frames = read_signals(Path(example), model.recipe.data).values[0]
     names = model.recipe.data.channels or [f"channel {number + 1}" for number in range(frames.shape[1])]
-    return SignalWeights(frames, *_weights_and_title(model, frames), names)
+    kind, weights = next(iter(weights_of(model, frames).items()))
+    return SignalWeights(frames, weights, _said(model, frames), kind.capitalize(), names)
 
 
-def _weights_and_title(model: Classifier, example: str | np.ndarray) -> tuple[np.ndarray, str, str]:
+def weights_of(model: Classifier, example: str | np.ndarray) -> dict[str, np.ndarray]:
+    """Each way to ask, as shares of its largest, so that a long example can be seen too."""
+    gradient = model.saliency(example)
+    pooling = model.recipe.classifier.pooling
+    if pooling != "attention":
+        return {f"gradient ({pooling} pooling)": _to_one(gradient)}
+    return {"attention": _to_one(model.attention(example)), "gradient": _to_one(gradient)}
+
+
+def _said(model: Classifier, example: str | np.ndarray) -> str:
     chances = model.predict_proba([example])[0]
-    label = f"{model.classes[int(chances.argmax())]} {chances.max():.2f}"
-    if model.recipe.classifier.pooling == "attention":
-        return _to_one(model.attention(example)), label, "Attention over what was read"
-    return _to_one(model.saliency(example)), label, f"Gradient to the label ({model.recipe.classifier.pooling} pooling)"
+    return f"{model.classes[int(chances.argmax())]} {chances.max():.2f}"
 
 
 def _to_one(weights: np.ndarray) -> np.ndarray:
-    """As shares of the largest, so that a long example can be seen too."""
     return weights / max(float(weights.max()), 1e-30)

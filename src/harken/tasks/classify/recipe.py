@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from harken.data.config import TokenizerConfig
 from harken.data.examples_config import ExamplesConfig
@@ -33,6 +33,12 @@ class ClassifierConfig(BaseModel):
     noise: float = Field(
         0.0, ge=0, description="signals: deviation of the noise added in training, as a share of each channel's own"
     )
+    vectors: str | None = Field(
+        None,
+        description="text: word vectors to begin with: a folder of harken embed train, a word2vec or GloVe file, or "
+        "own, which learns them from the training texts first",
+    )
+    freeze: bool = Field(False, description="text: leave the embeddings as they begin, as where vectors are given")
     class_weights: Literal["none", "balanced"] = Field(
         "none", description="balanced: every class counts alike in the loss, however many examples it has"
     )
@@ -54,6 +60,14 @@ class ClassifyRecipe(Recipe):
         ClassifierConfig.model_validate({}), description="from what the encoder reads to a label"
     )
     train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")
+
+    @model_validator(mode="after")
+    def _one_beginning(self) -> ClassifyRecipe:
+        if self.model.start is not None and self.classifier.vectors is not None:
+            raise ValueError("model.start and classifier.vectors both say how the embeddings begin; keep one of them")
+        if self.model.start is not None and self.data.kind != "text":
+            raise ValueError("model.start is for texts: a masked model reads no signals; leave it out")
+        return self
 
     def require_data(self, origin: str) -> None:
         """Recipes for data that does not ship name its files and leave the folder to the user."""

@@ -38,6 +38,7 @@ class Forecast:
     past: np.ndarray  # (S,) what was read
     truth: np.ndarray | None = None  # what came, as far as it is known
     attention: np.ndarray | None = None  # (S,) how much was looked at each step of the past, mean over the horizon
+    influence: np.ndarray | None = None  # (S,) how much each step of the past moves the forecast
 
     def __len__(self) -> int:
         return len(self.values)
@@ -93,5 +94,5 @@ class Forecast:
             values=self.values,
             labels=[*self.past_dates, *self.dates],
             truth=self.truth,
-            shade=self.attention,
+            shade=self.influence,
         )

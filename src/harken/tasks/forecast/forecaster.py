@@ -89,23 +89,36 @@ class Forecaster:
         return [self.forecast_at(series, origin, covariates, steps) for series, origin in asked]
 
     def look(self, example: str) -> Picture:
-        """How much each step of the past was looked at, under the curve: of a file, or by the name of a series."""
-        named = [place for place, one in enumerate(self.ends.series) if one.name == example]
-        if named:
-            series, origin = self.ends.series[named[0]], self.ends.held_out[named[0]]
-        else:
-            series = self._read(example)[0]
-            origin = _end_of(series)
-        return self.forecast_at(series, origin, None, None, attention=True).picture()
+        """How much each step of the past moves the forecast, under the curve: of a file, or by a series' name."""
+        series, origin = self._named(example)
+        return self.forecast_at(series, origin, looking=True).picture()
 
-    def batch(self, pasts: Sequence[Any]) -> tuple[torch.Tensor, None, torch.Tensor]:
+    def reading(self, example: str) -> tuple[Any, list[str], str]:
+        """What `harken inspect --gates` shows of a file or a series: the batch, its steps' dates, and a title."""
+        series, origin = self._named(example)
+        past = series.rows(max(0, origin - self.recipe.data.window), origin)
+        labels = [written(date) for date in past.dates] or [str(step + 1) for step in range(len(past))]
+        return self.batch([past]), labels, f"{series.name} up to {labels[-1]}"
+
+    def _named(self, example: str) -> tuple[Series, int]:
+        """A series of the model's own by its name, or that of a file; and the row at which its past ends."""
+        for series, origin in zip(self.ends.series, self.ends.held_out, strict=True):
+            if series.name == example:
+                return series, origin
+        if not Path(example).is_file():
+            names = ", ".join(one.name for one in self.ends.series[:8])
+            raise UserError(f"{example} is neither a file nor a series of the model; its series: {names}")
+        series = self._read(example)[0]
+        return series, _end_of(series)
+
+    def batch(self, pasts: Sequence[Any]) -> dict[str, Any]:
         """What the network is called with, for `harken.inspection`: pasts of at least a window each."""
         series = [self._read(past)[0] for past in pasts]
         window = min(self.recipe.data.window, *(len(one) for one in series))
         origins = [(number, len(one), len(one)) for number, one in enumerate(series)]
         made = Windows(series, self.transform, origins, window, self.model.horizon)
         batch = made.batch(np.arange(len(made)), self.device)
-        return batch.past, None, batch.future
+        return {"past": batch.past, "lengths": None, "future": batch.future}
 
     def _read(self, past: Any) -> list[Series]:
         """A file, a table or bare numbers as series."""
@@ -138,7 +151,7 @@ class Forecaster:
         origin: int,
         covariates: Any = None,
         steps: int | None = None,
-        attention: bool = False,
+        looking: bool = False,
     ) -> Forecast:
         """What comes after the first `origin` rows of a series; later ones are the truth."""
         data = self.recipe.data
@@ -146,19 +159,22 @@ class Forecaster:
         if origin < 1:
             raise UserError(f"the series {series.name} has no past; give at least one value")
         known, dates = self._known(series, origin, covariates, steps)
-        before = max(0, origin - SHOWN * data.window)
-        part = series.rows(before, origin)
+        part = series.rows(max(0, origin - SHOWN * data.window), origin)
         ready = Series(part.name, part.target, _forward(part.past), part.known, part.dates)
         batch = Windows([ready], self.transform, [(0, len(ready), len(ready))], data.window, 1).batch(np.array([0]))
         future = torch.from_numpy(known.astype(np.float32))[None]
-        weights = None
+        looked = moved = None
         with torch.no_grad():
             past, lengths = batch.past.to(self.device), batch.lengths.to(self.device)
             found = self.model.unroll(past, lengths, future.to(self.device))[0].float().cpu().numpy()
-            if attention:
+            if looking:
                 ahead = _padded(future, self.model.horizon).to(self.device)
-                looked = self.model.attention(past, lengths, ahead)[0].mean(0).cpu().numpy()[: int(lengths[0])]
-                weights = np.concatenate([np.zeros(len(ready) - len(looked)), looked])
+                before = np.zeros(len(ready) - int(lengths[0]))
+                found_by = self.model.attention(past, lengths, ahead)[0].mean(0)
+                moved_by = self.model.influence(past, lengths, ahead)[0]
+                looked, moved = (
+                    np.concatenate([before, one.cpu().numpy()[: int(lengths[0])]]) for one in (found_by, moved_by)
+                )
         truth = series.target[origin : origin + steps]
         truth = truth[~np.isnan(truth)]
         return Forecast(
@@ -169,7 +185,8 @@ class Forecaster:
             [written(date) for date in part.dates],
             part.target,
             truth if len(truth) else None,
-            weights,
+            looked,
+            moved,
         )
 
     def _known(self, series: Series, origin: int, covariates: Any, steps: int) -> tuple[np.ndarray, list[Any]]:

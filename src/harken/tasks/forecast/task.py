@@ -28,7 +28,12 @@ class ForecastTask:
     higher_is_better = False
 
     def __init__(
-        self, recipe: ForecastRecipe, series: Sequence[Series], cuts: Sequence[Cut], transform: Transform
+        self,
+        recipe: ForecastRecipe,
+        series: Sequence[Series],
+        cuts: Sequence[Cut],
+        transform: Transform,
+        origins: Sequence[tuple[int, int, int]] | None = None,
     ) -> None:
         data = recipe.data
         self.recipe, self.transform = recipe, transform
@@ -44,8 +49,9 @@ class ForecastTask:
         )
         train_cuts = [Cut(end, one.valid, one.test) for end, one in zip(ends, cuts, strict=True)]
         shape = (data.window, self.model.horizon)
-        self.train = Windows(series, transform, origins_of(train_cuts, "train", data.shortest), *shape)
-        self.valid = Windows(series, transform, self._valid_origins(cuts), data.window, data.horizon)
+        chosen = origins or origins_of(train_cuts, "train", data.shortest)
+        self.train = Windows(series, transform, chosen, *shape)
+        self.valid = Windows(series, transform, origins or self._valid_origins(cuts), data.window, data.horizon)
         # MASE is measured in the units of the series, the loss in those of the network
         self.scales = np.array(
             [season_scale(one.target[: end.train], data.season) for one, end in zip(series, cuts, strict=True)]

@@ -30,6 +30,7 @@ from harken.training.loop import MODEL
 from harken.training.machine import choose_device
 
 BATCH = 128  # drawings that are drawn or scored together
+LEFT_BEHIND = 0.02  # a window that sees less of its text than this has passed the end; while writing it is above 0.09
 
 
 class Penman:
@@ -106,7 +107,10 @@ class Penman:
 
     @torch.no_grad()
     def _write(self, texts: list[str | None], bias: float, generator: torch.Generator) -> list[Strokes]:
-        """One step after another for all texts; rows that are over are drawn on and cut off afterwards."""
+        """One step after another for all texts; rows that are over are drawn on and cut off afterwards.
+
+        A row is over where the model says so, or where its window has left the whole text behind.
+        """
         rows, limit = len(texts), self.recipe.sampling.max_points
         ids = self._read(texts)
         state = self.model.start(*ids, rows=rows)
@@ -119,7 +123,10 @@ class Penman:
             point = torch.cat([place, marks[:, :1]], -1)
             made.append(point)
             looks += [] if weights is None else [weights]
-            ending = (marks[:, 1] > 0.5) & ~over
+            ended = marks[:, 1] > 0.5
+            if weights is not None:
+                ended |= weights.sum(1) < LEFT_BEHIND
+            ending = ended & ~over
             ends[ending] = number + 1
             over |= ending
             if bool(over.all()):

@@ -101,14 +101,18 @@ class LanguageModel:
 
     def stream(self, prompt: str = "", *, length: int = 200, line: bool = False, **options: Any) -> Iterator[str]:
         """The continuation bit by bit, as it is drawn; arguments as those of `samples`."""
-        shown = text_of(self.tokenizer, self.ids(prompt)[1:].tolist(), self.recipe.data.lines)
-        written: list[int] = []
-        known = self.ids(prompt)[1:].tolist()
+        known = self.ids(prompt).tolist()
+        current = known[len(known) - known[::-1].index(EOS) :]  # of the last line: what comes may change its spacing
+        shown = self.tokenizer.decode(current)
         for (token,) in self._drawn(prompt, 1, length, line, options):
-            if line and token == EOS:
+            if token == EOS and line:
                 return
-            written.append(token)
-            text = text_of(self.tokenizer, known + written, self.recipe.data.lines)
+            if token == EOS:
+                current, shown = [], ""
+                yield "\n"
+                continue
+            current.append(token)
+            text = self.tokenizer.decode(current)
             yield text[len(shown) :]
             shown = text
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.data.augmentation import louder_and_noisier, masked, stretched
+from harken.data.augmentation import louder_and_noisier, masked, sped, stretched
 from harken.data.filterbank import finished, frame_count, joined_count, log_mel
 from harken.data.symbols import Symbols
 from harken.data.utterances import Utterances
@@ -25,12 +25,12 @@ def steps_of(samples: int, recipe: TranscribeRecipe) -> int:
 def training_frames(
     samples: np.ndarray, recipe: TranscribeRecipe, needed: int, random: np.random.Generator
 ) -> np.ndarray:
-    """(T, C) of a recording as training hears it, `random` deciding; never stretched below the steps it needs."""
+    """(T, C) of a recording as training hears it, `random` deciding; never shortened below the steps it needs."""
     features, augment = recipe.features, recipe.augment
-    energies = log_mel(louder_and_noisier(samples, augment, random), features)
-    quicker = stretched(energies, augment, random)
-    if recipe.front.shortened(joined_count(len(quicker), features)) >= needed:
-        energies = quicker
+    changed = louder_and_noisier(sped(samples, augment, random), augment, random)
+    energies = stretched(log_mel(changed, features), augment, random)
+    if recipe.front.shortened(joined_count(len(energies), features)) < needed:
+        energies = log_mel(louder_and_noisier(samples, augment, random), features)
     return finished(masked(energies, augment, random), features)
 
 

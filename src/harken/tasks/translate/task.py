@@ -34,7 +34,7 @@ class TranslationTask:
         self, recipe: TranslateRecipe, corpus: Corpus, model: TranslationModel, source: Tokenizer, target: Tokenizer
     ) -> None:
         self.recipe, self.model = recipe, model
-        self.goal = recipe.search.goal
+        self.goal: str = recipe.search.goal
         self.source, self.target = source, target
         self.train = encode_pairs(corpus.train, source, target)
         self.valid = encode_pairs(corpus.valid, source, target)
