@@ -24,7 +24,7 @@ from harken.tasks.forecast.windows import PARTS, Cut, Windows, cut, load_series,
 from harken.tasks.scores import Metric, Scores
 
 AT_ONCE = 256  # windows
-REFITTED = 60  # origins of a series up to which exponential smoothing is fitted anew at each
+REFITTED = 60  # origins of all series together up to which exponential smoothing is fitted anew at each
 NO_PROGRESS: Callable[[int], None] = lambda done: None  # noqa: E731
 
 
@@ -128,7 +128,7 @@ def _to_beat(
         origins = rolled.origin[rolled.owner == number].tolist()
         naive.append(seasonal_naive(one.target, origins, data.horizon, data.season))
         if with_smoothing and origins:
-            refit, end = len(origins) <= REFITTED, at.span(part)[1]
+            refit, end = len(rolled.owner) <= REFITTED, at.span(part)[1]
             fitted = max(at.span(part)[0], origins[0])
             known = one.target[:end]
             made, form = exponential_smoothing(known, fitted, origins, data.horizon, data.season, refit=refit)
