@@ -13,7 +13,6 @@ from harken.data.examples import Labelled, LabelledSplits
 from harken.data.labelled_splits import read_examples, read_splits
 from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer, train_tokenizers
 from harken.errors import UserError
-from harken.models.pretrained import take_over
 from harken.models.reader import FrameInput, TokenInput
 from harken.models.size import ENCODERS
 from harken.tasks.classify.build import build_classifier
@@ -26,6 +25,7 @@ from harken.tasks.classify.recipe import ClassifyRecipe
 from harken.tasks.classify.task import ClassificationTask
 from harken.tasks.job import Job, Prepared
 from harken.tasks.scores import Scores
+from harken.tasks.starting import start_from, starting_tokenizer
 
 if TYPE_CHECKING:
     from harken.inspection.picture import Picture
@@ -62,8 +62,8 @@ class ClassifyJob(Job):
         if isinstance(model.reader.inputs, FrameInput):
             model.reader.inputs.fit(torch.from_numpy(rows.flat))
         known = ""
-        if recipe.model.start is not None:
-            found = take_over(model.reader, recipe.model.start)
+        if recipe.model.start is not None and tokenizer is not None:
+            found = start_from(model.reader, recipe.model.start, tokenizer)
             known = f"encoder and {found:,} pieces begin as {recipe.model.start} left them"
         if vectors and tokenizer and isinstance(model.reader.inputs, TokenInput):
             found = begin_with(model.reader.inputs, tokenizer, vectors)
@@ -140,13 +140,12 @@ class ClassifyJob(Job):
         return known[chosen]
 
     def _tokenizer(self, recipe: ClassifyRecipe, texts: list[str], folder: Path, going_on: bool) -> Tokenizer:
-        start = recipe.model.start
-        if going_on or start is not None:
-            tokenizer = load_tokenizer(folder if going_on or start is None else start, JOINT)
-            tokenizer.save(folder, JOINT)
-            return tokenizer
+        if going_on:
+            return load_tokenizer(folder, JOINT)
         words = recipe.tokenizer.model_copy(update={"joint": True})
         tokenizer, _ = train_tokenizers(words, texts, [], recipe.train.seed)
+        if recipe.model.start is not None:
+            tokenizer = starting_tokenizer(recipe.model.start, tokenizer)
         tokenizer.save(folder, JOINT)
         return tokenizer
 
