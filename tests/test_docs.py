@@ -14,7 +14,8 @@ from harken.cli.app import app
 from harken.recipe import load_recipe, recipe_names
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "benchmarks" / "README.md"])
+FOLDERS = (ROOT, ROOT / "docs", ROOT / "docs" / "jobs")
+PAGES = sorted([*(page for folder in FOLDERS for page in folder.glob("*.md")), ROOT / "benchmarks" / "README.md"])
 VERBS: Any = typer.main.get_command(app)
 TINY = [
     "data.size=200",
@@ -88,6 +89,12 @@ def test_the_table_of_verbs_names_only_what_there_is(verb: str) -> None:
 def test_every_recipe_named_exists(page: Path) -> None:
     named = set(re.findall(r"`((?:phrasebook|multi30k)-[a-z]+)`", page.read_text(encoding="utf-8")))
     assert named - set(recipe_names()) == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_nothing_is_left_to_fill_in(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert re.findall(r"@@[A-Z]+@@|^[A-Z]{7,}$|<!-- (?:figures|poolings) -->", text, re.MULTILINE) == []
 
 
 def anchors(page: Path) -> set[str]:

@@ -10,7 +10,7 @@ from harken.inspection.surprisal import TALL, Surprisal
 
 
 def test_bars_are_in_proportion() -> None:
-    places, _ = Surprisal(["a", "b", "c"], [1.0, 2.0, 4.0]).places()
+    places, *_ = Surprisal(["a", "b", "c"], [1.0, 2.0, 4.0]).places()
     assert [place.height for place in places] == [TALL / 4, TALL / 2, TALL]
     lines = Surprisal(["a", "b"], [1.0, 4.0]).to_terminal(width=40, color=False).splitlines()
     assert [line.count("█") for line in lines[:2]] == [7, 31]
@@ -18,8 +18,8 @@ def test_bars_are_in_proportion() -> None:
 
 
 def test_a_long_text_wraps() -> None:
-    places, height = Surprisal(["word"] * 100, [1.0] * 100).places()
-    assert max(place.x + place.width for place in places) <= 840 and height > 500
+    places, width, height = Surprisal(["word"] * 100, [1.0] * 100).places()
+    assert max(place.x + place.width for place in places) <= width - 24 < 840 and height > 500
 
 
 def test_every_format_holds_the_tokens(tmp_path: Path) -> None:

@@ -37,4 +37,4 @@ def test_entities_are_those_of_seqeval(shared_data: Path, tmp_path: Path) -> Non
     wanted = seqeval.f1_score([list(sentence.tags) for sentence in gold], [one.tags for one in found])
     assert scores.count == 1287
     assert scores["f1"] == pytest.approx(wanted)
-    assert scores["f1"] >= 0.25
+    assert scores["f1"] >= 0.15

@@ -32,6 +32,7 @@ EIGHTHS = " ▏▎▍▌▋▊▉"
 LONGEST = 24  # columns of a token
 WIDE, LETTER, TALL, GAP = 840, 8.6, 56, 4  # pixels: of a line, of a letter, of the highest bar, between tokens
 DOWN = TALL + 34  # from one line to the next
+LEAST_WIDE = 480.0  # pixels that the words above the bars need
 LEAST = 2.0  # nats that the highest bar stands for at least: a text without surprises looks like one
 
 
@@ -93,8 +94,8 @@ class Surprisal(Picture):
             drawn.append(line.append(f"  {value:{number}.2f}"))
         return [*drawn, Text(self.summary, style="bold" if color else "")]
 
-    def places(self) -> tuple[list[Place], float]:
-        """Where each token stands, and the height of them all together."""
+    def places(self) -> tuple[list[Place], float, float]:
+        """Where each token stands, and the width and height of them all together."""
         found, x, y = [], 24.0, 76.0 + TALL
         for token, value in zip(self.tokens, self.nats, strict=True):
             width = max(14.0, columns(cut(shown(token), LONGEST)) * LETTER + 4)
@@ -102,17 +103,18 @@ class Surprisal(Picture):
                 x, y = 24.0, y + DOWN
             found.append(Place(x, y, width, max(1.0, TALL * value / self.most)))
             x += width + GAP
-        return found, y + 36
+        edge = max(place.x + place.width for place in found) + 24
+        return found, max(edge, LEAST_WIDE), y + 36
 
     def to_svg(self) -> str:
         """The text with a bar above every token; pointing at one shows its number."""
-        places, height = self.places()
+        places, width, height = self.places()
         parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDE} {height:.0f}" width="{WIDE}" '
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
             f'height="{height:.0f}" role="img" aria-label="{text(f"{self.title}: {self.summary}")}" '
             'class="harken-surprisal">',
             f"<style>{_style()}</style>",
-            f'<rect class="paper" width="{WIDE}" height="{height:.0f}"/>',
+            f'<rect class="paper" width="{width:.0f}" height="{height:.0f}"/>',
             f'<text class="title" x="24" y="36">{text(self.title)}</text>',
             f'<text class="muted" x="24" y="58">{text(self.summary)}; the highest bar is {self.most:.1f} nats</text>',
         ]
@@ -145,12 +147,12 @@ class Surprisal(Picture):
 
         from harken.inspection.figure import FONT, LARGEST
 
-        places, height = self.places()
-        size = (WIDE / 100, height / 100)
+        places, width, height = self.places()
+        size = (width / 100, height / 100)
         figure = Figure(figsize=size, dpi=min(150, LARGEST / max(size)), facecolor=css(LIGHT.paper))
         canvas = FigureCanvasAgg(figure)
         axes = figure.add_axes((0, 0, 1, 1))
-        axes.set(xlim=(0, WIDE), ylim=(height, 0))
+        axes.set(xlim=(0, width), ylim=(height, 0))
         axes.axis("off")
         words: dict[str, Any] = {"family": FONT, "parse_math": False, "color": css(LIGHT.text)}
         axes.text(24, 36, self.title, fontsize=13, weight="bold", **words)

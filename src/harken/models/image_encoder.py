@@ -6,7 +6,7 @@ patches         r = blocks(W x[patch] + row[i] + column[j])    a patch is a word
 
 Regions of a CNN for an LSTM: Xu et al., 2015, "Show, Attend and Tell"; patches: Dosovitskiy et al., 2021.
 x is the picture less its mean colour, so that what stands out is what differs from zero; there are no norms, which
-would make an empty region as loud as a full one and keep attention from starting (docs/jobs/caption.md has figures).
+would make an empty region as loud as a full one and keep attention from starting (docs/jobs/caption.md).
 
 >>> encoder = RegionEncoder(size=32, channels=[8, 16], depth=[1, 0], width=12)
 >>> encoder.grid, encoder(torch.zeros(2, 3, 32, 32)).values.shape
@@ -28,7 +28,7 @@ from harken.models.transformer_encoder import TransformerEncoder
 from harken.nn.dropout import Dropout
 
 SPREAD = 64.0  # of a channel's values, 0 to 255, around their mean
-STRONG = 3.0  # first attention is even, a thing fills few of 64 regions: it must be strong to be seen in their mean
+STRONG = 6.0  # first attention is even, a thing fills few of 64 regions: it must be strong to be seen in their mean
 LOUD = 0.5  # deviation of a place, enough to be heard beside features: without places nothing is left of anything
 
 

@@ -34,9 +34,6 @@ JOBS: tuple[str, ...] = (
     "handwriting",
     "tag",
     "masked",
-    "forecast",
-    "classify",
-    "tag",
     "regress",
     # one job a line
 )

@@ -237,3 +237,37 @@ def test_words_begin_as_the_vectors_that_are_given(tmp_path: Path) -> None:
         harken.train(
             "opinions-classify", tmp_path / "n", overrides=[*changes, "tokenizer.kind=character"], progress=False
         )
+
+
+def test_vectors_of_its_own_are_the_same_twice_and_bring_words_together(tmp_path: Path) -> None:
+    changes = [*TEXT, "classifier.vectors=own", "classifier.freeze=true", "train.max_steps=2", "data.size=800"]
+    tables = []
+    for name in ("one", "two"):
+        model = harken.train("opinions-classify", tmp_path / name, overrides=changes, progress=False)
+        tables.append(model.model.reader.inputs.table.weight.detach())
+    assert torch.equal(*tables)
+    assert "words begin as vectors of own" in (tmp_path / "one" / "card.md").read_text()
+    drawn = harken.train("opinions-classify", tmp_path / "drawn", overrides=[*changes[:-4], "train.max_steps=2"])
+    assert not torch.equal(tables[0][4:20], drawn.model.reader.inputs.table.weight.detach()[4:20])
+
+
+def test_a_classifier_begins_with_a_masked_model(tmp_path: Path) -> None:
+    encoder = 'model={architecture="transformer", layers=1, width=16, heads=2, feedforward=32'
+    short = ["train.max_steps=2", "train.max_minutes=none", "train.workers=1", "train.device=cpu"]
+    masked = harken.train(
+        "phrasebook-masked", tmp_path / "masked", overrides=[encoder + "}", *short, "data.size=300"], progress=False
+    )
+    begun = [encoder + f', start="{tmp_path / "masked"}"}}', "train.max_epochs=none", "classifier={}", *short]
+    still = ["train.learning_rate=1e-30", "train.average=0"]
+    model = harken.train("opinions-classify", tmp_path / "m", overrides=[*begun, *still], progress=False)
+    assert model.tokenizer.size == masked.tokenizer.size
+    theirs = dict(masked.model.reader.named_parameters())
+    for name, parameter in model.model.reader.named_parameters():
+        assert torch.allclose(parameter, theirs[name], atol=1e-6), name
+    loaded = harken.load(tmp_path / "m")
+    assert np.allclose(loaded.predict_proba(["a good film"]), model.predict_proba(["a good film"]))
+    with pytest.raises(UserError, match="another than this recipe's"):
+        other = begun[0].replace("feedforward=32", "feedforward=64")
+        harken.train("opinions-classify", tmp_path / "n", overrides=[other, *begun[1:]], progress=False)
+    with pytest.raises(UserError, match="keep one of them"):
+        harken.train("opinions-classify", tmp_path / "n", overrides=[*begun, "classifier.vectors=own"], progress=False)

@@ -99,7 +99,7 @@ def test_forecasts_of_numbers_of_files_and_of_its_own_series(home: Path) -> None
 def test_a_batch_gives_what_one_series_gives(home: Path) -> None:
     model: Forecaster = harken.load(home / "sales")
     values = np.loadtxt(home / "sales.csv", delimiter=",", skiprows=1, usecols=1)
-    found = model.model(*model.batch([values[:40], values[10:50]])).detach().exp().numpy()
+    found = model.model(**model.batch([values[:40], values[10:50]])).detach().exp().numpy()
     assert np.allclose(found[0], model.forecast(values[:40]).values, rtol=1e-4)
 
 
@@ -121,6 +121,12 @@ def test_inspection_works(home: Path) -> None:
     values = np.loadtxt(home / "sales.csv", delimiter=",", skiprows=1, usecols=1)
     assert gates(model, [values])[0].values["update"].shape == (36, 8)
     assert len(gradient_flow(model, [values])) == 2
+    shown = CliRunner().invoke(app, ["inspect", str(home / "sales"), "--gates", "sales", "--json"])
+    assert json.loads(shown.stdout)["layers"][0]["words"][-1] == "2003-12-01"
+    flows = CliRunner().invoke(app, ["inspect", str(home / "made"), "--gradients", "--json"])
+    assert json.loads(flows.stdout)["sentences"] >= 16
+    with pytest.raises(harken.UserError, match="nothing is neither a file nor a series of the model"):
+        model.look("nothing")
     picture = model.look("sales")
     assert picture.shade.shape == (48,) and abs(picture.shade.sum() - 1) < 1e-5
     assert picture.shade[:12].sum() == 0  # before the window

@@ -23,7 +23,8 @@ from harken.data.scenes.scene import Thing, draw_things, picture_of
 from harken.errors import UserError
 
 NAMES = ("train", "valid", "test")
-COUNTS = (0.3, 0.4, 0.3)  # share of scenes with one, two and three things
+COUNTS = (0.3, 0.4, 0.3)  # share of scenes with one, two and three things ...
+TO_LEARN = (0.5, 0.3, 0.2)  # ... and in training, where what a thing is called is learnt from single ones first
 SMALLEST, MOST = 32, 3  # pixels of a side below which a small star is a blot; things in a scene
 
 
@@ -56,7 +57,8 @@ def split_of(things: Sequence[Thing]) -> str | None:
 
 def _draw(seed: int, name: str, count: int, size: int, most: int) -> list[Captioned]:
     random = np.random.default_rng([seed, NAMES.index(name)])
-    shares = np.array(COUNTS[:most]) / sum(COUNTS[:most])
+    wanted = (TO_LEARN if name == "train" else COUNTS)[:most]
+    shares = np.array(wanted) / sum(wanted)
     counts = random.choice(np.arange(1, most + 1), size=count, p=shares)
     found = []
     for things_wanted in counts:

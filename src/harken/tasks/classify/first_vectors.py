@@ -10,6 +10,8 @@ with them can be read. Kim (2014).
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,9 +24,12 @@ from harken.errors import UserError
 from harken.models.reader import TokenInput
 from harken.tasks.classify.recipe import ClassifyRecipe
 
+OWN = "own"
+EPOCHS, LEAST = 8, 3  # over the texts, and of a word, for vectors that are learnt here
 
-def read_first_vectors(recipe: ClassifyRecipe, width: int) -> WordVectors | None:
-    """What `classifier.vectors` names.
+
+def read_first_vectors(recipe: ClassifyRecipe, width: int, texts: Sequence[str]) -> WordVectors | None:
+    """What `classifier.vectors` names, or learnt from the training texts.
 
     Raises:
         UserError: vectors of another width than the embeddings, or a model that does not read words.
@@ -34,11 +39,34 @@ def read_first_vectors(recipe: ClassifyRecipe, width: int) -> WordVectors | None
         return None
     if recipe.data.kind != "text" or recipe.tokenizer.kind != "word":
         raise UserError('classifier.vectors are of words: set data.kind = "text" and tokenizer.kind = "word"')
-    vectors = WordVectors.load(Path(place).expanduser())
+    vectors = learn_vectors(texts, width, recipe.train.seed) if place == OWN else load_vectors(place)
     if vectors.width != width:
         key = "width" if recipe.model.architecture == "transformer" else "embedding"
         raise UserError(f"{place} has vectors of {vectors.width} numbers, but model.{key} is {width}; make them equal")
     return vectors
+
+
+def load_vectors(place: str) -> WordVectors:
+    """Vectors of a folder or file."""
+    return WordVectors.load(Path(place).expanduser())
+
+
+def learn_vectors(texts: Sequence[str], width: int, seed: int) -> WordVectors:
+    """Skip-gram vectors (S30) of the words in these texts; the same for the same seed.
+
+    Raises:
+        UserError: too few words to learn from.
+    """
+    from harken.embeddings.reading import read_corpus
+    from harken.embeddings.settings import Settings
+    from harken.embeddings.word2vec import train_word2vec
+
+    settings = Settings(width=width, epochs=EPOCHS, seed=seed, threads=1)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "texts.txt"
+        file.write_text("\n".join(" ".join(text.split()) for text in texts) + "\n", encoding="utf-8")
+        corpus = read_corpus([file], min_count=LEAST, folder=folder)
+        return train_word2vec(corpus, settings).vectors(corpus, settings)
 
 
 def begin_with(inputs: TokenInput, tokenizer: Tokenizer, vectors: WordVectors) -> int:

@@ -49,7 +49,8 @@ class ClassifyJob(Job):
         folder.mkdir(parents=True, exist_ok=True)
         train, valid = splits.train, splits.valid
         labels = load_labels(folder) if going_on else in_order(train.labels)
-        vectors = read_first_vectors(recipe, ENCODERS[recipe.model.architecture](recipe.model).embedding)
+        width = ENCODERS[recipe.model.architecture](recipe.model).embedding
+        vectors = None if going_on else read_first_vectors(recipe, width, [str(text) for text in train.values])
         seen = [*train.values, *(vectors.words if vectors else [])]
         tokenizer = self._tokenizer(recipe, seen, folder, going_on) if recipe.data.kind == "text" else None
         rows = as_rows(train.values, recipe, tokenizer)

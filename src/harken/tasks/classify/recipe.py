@@ -34,7 +34,9 @@ class ClassifierConfig(BaseModel):
         0.0, ge=0, description="signals: deviation of the noise added in training, as a share of each channel's own"
     )
     vectors: str | None = Field(
-        None, description="text: word vectors to begin with, a folder of harken embed train or a word2vec or GloVe file"
+        None,
+        description="text: word vectors to begin with: a folder of harken embed train, a word2vec or GloVe file, or "
+        "own, which learns them from the training texts first",
     )
     freeze: bool = Field(False, description="text: leave the embeddings as they begin, as where vectors are given")
     class_weights: Literal["none", "balanced"] = Field(

@@ -114,7 +114,7 @@ def score(
         wanted = f"between quantiles {levels[0]} and {levels[-1]}; {levels[-1] - levels[0]:.0%} is right"
         metrics.append(Metric.of("coverage", bootstrap((inside & rolled.counted).sum(1), counts), wanted))
     picture = model.forecast_at(series[0], cuts[0].span(part)[0] or model.recipe.data.shortest).picture()
-    details = {"part": part, "series": len(series)}
+    details = {"part": part, "series_count": len(series)}
     return Scores(len(rolled.owner), "origins", metrics, {"forecast": picture}, details)
 
 

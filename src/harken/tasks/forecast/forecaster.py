@@ -90,22 +90,35 @@ class Forecaster:
 
     def look(self, example: str) -> Picture:
         """How much each step of the past moves the forecast, under the curve: of a file, or by a series' name."""
-        named = [place for place, one in enumerate(self.ends.series) if one.name == example]
-        if named:
-            series, origin = self.ends.series[named[0]], self.ends.held_out[named[0]]
-        else:
-            series = self._read(example)[0]
-            origin = _end_of(series)
-        return self.forecast_at(series, origin, None, None, looking=True).picture()
+        series, origin = self._named(example)
+        return self.forecast_at(series, origin, looking=True).picture()
 
-    def batch(self, pasts: Sequence[Any]) -> tuple[torch.Tensor, None, torch.Tensor]:
+    def reading(self, example: str) -> tuple[Any, list[str], str]:
+        """What `harken inspect --gates` shows of a file or a series: the batch, its steps' dates, and a title."""
+        series, origin = self._named(example)
+        past = series.rows(max(0, origin - self.recipe.data.window), origin)
+        labels = [written(date) for date in past.dates] or [str(step + 1) for step in range(len(past))]
+        return self.batch([past]), labels, f"{series.name} up to {labels[-1]}"
+
+    def _named(self, example: str) -> tuple[Series, int]:
+        """A series of the model's own by its name, or that of a file; and the row at which its past ends."""
+        for series, origin in zip(self.ends.series, self.ends.held_out, strict=True):
+            if series.name == example:
+                return series, origin
+        if not Path(example).is_file():
+            names = ", ".join(one.name for one in self.ends.series[:8])
+            raise UserError(f"{example} is neither a file nor a series of the model; its series: {names}")
+        series = self._read(example)[0]
+        return series, _end_of(series)
+
+    def batch(self, pasts: Sequence[Any]) -> dict[str, Any]:
         """What the network is called with, for `harken.inspection`: pasts of at least a window each."""
         series = [self._read(past)[0] for past in pasts]
         window = min(self.recipe.data.window, *(len(one) for one in series))
         origins = [(number, len(one), len(one)) for number, one in enumerate(series)]
         made = Windows(series, self.transform, origins, window, self.model.horizon)
         batch = made.batch(np.arange(len(made)), self.device)
-        return batch.past, None, batch.future
+        return {"past": batch.past, "lengths": None, "future": batch.future}
 
     def _read(self, past: Any) -> list[Series]:
         """A file, a table or bare numbers as series."""

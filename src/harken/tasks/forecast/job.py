@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harken.data.series import Series
+from harken.errors import UserError
 from harken.inspection.picture import Picture
 from harken.tasks.forecast.check import size_of
 from harken.tasks.forecast.ends import ENDS, Ends
@@ -14,9 +15,11 @@ from harken.tasks.forecast.evaluation import evaluate
 from harken.tasks.forecast.forecaster import Forecaster
 from harken.tasks.forecast.recipe import ForecastRecipe
 from harken.tasks.forecast.task import ForecastTask
-from harken.tasks.forecast.windows import Cut, Transform, cut, load_series
+from harken.tasks.forecast.windows import PARTS, Cut, Transform, cut, load_series
 from harken.tasks.job import Job, Prepared
 from harken.tasks.scores import Scores
+
+WINDOWS = 8  # of a part of a series whose gradients are looked at
 
 
 class ForecastJob(Job):
@@ -38,6 +41,17 @@ class ForecastJob(Job):
 
     def look(self, model: Forecaster, example: str) -> Picture:
         return model.look(example)
+
+    def examples(self, model: Forecaster, split: str) -> list[Any]:
+        """Pasts that end at rows of a part, one a window, for `harken inspect --gradients`."""
+        data, found = model.recipe.data, []
+        if split not in PARTS:
+            raise UserError(f"there is no split {split!r}; there are {', '.join(PARTS)}")
+        for one in load_series(data):
+            first, end = cut(one, data).span(split)
+            origins = range(max(first, data.window), end, max(1, (end - first) // WINDOWS))
+            found += [one.rows(origin - data.window, origin) for origin in origins]
+        return found
 
     def validation(self, best: dict[str, Any]) -> str:
         return f"MASE {best.get('mase', float('nan')):.4f}, scaled pinball loss {best.get('pinball', float('nan')):.4f}"
