@@ -2,7 +2,7 @@
 
     python benchmarks/forecasts.py ../shared/data/time-series --out runs/forecasts
 
-The protocol was fixed before any of its numbers were seen, the same for all series of a kind:
+Horizons and parts were fixed before any number was seen, the same for all series of a kind:
 
     months   horizon 6, season 12     test: the last 20% of the rows, validation: the 20% before
     days     horizon 7, season 365    the same
