@@ -114,6 +114,10 @@ class ClassifyJob(Job):
 
         return look_at(model, example)
 
+    def examples(self, model: Classifier, split: str) -> list[Any]:
+        found = self._examples(model.recipe, split, [])
+        return list(zip(found.values, found.labels, strict=True))
+
     def validation(self, best: dict[str, Any]) -> str:
         known = {name: best[name] for name in ("accuracy", "macro_f1", "loss") if name in best}
         return ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in known.items())
