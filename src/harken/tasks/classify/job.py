@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from harken.data.examples import Labelled, LabelledSplits
-from harken.data.labelled_splits import read_examples, read_splits
+from harken.data.labelled_splits import read_examples, read_splits, split_table
 from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer, train_tokenizers
 from harken.errors import UserError
 from harken.models.reader import FrameInput, TokenInput
@@ -36,6 +36,11 @@ class ClassifyJob(Job):
 
     def prepare(self, recipe: ClassifyRecipe, folder: Path, going_on: bool) -> Prepared:
         return self.prepare_examples(recipe, read_splits(recipe.data), folder, going_on)
+
+    def prepare_table(
+        self, recipe: ClassifyRecipe, table: dict[str, list[Any]], folder: Path, going_on: bool
+    ) -> Prepared:
+        return self.prepare_examples(recipe, split_table(recipe.data, table), folder, going_on)
 
     def prepare_examples(
         self, recipe: ClassifyRecipe, splits: LabelledSplits, folder: Path, going_on: bool = False
@@ -113,6 +118,10 @@ class ClassifyJob(Job):
         from harken.tasks.classify.looking import look_at
 
         return look_at(model, example)
+
+    def examples(self, model: Classifier, split: str) -> list[Any]:
+        found = self._examples(model.recipe, split, [])
+        return list(zip(found.values, found.labels, strict=True))
 
     def validation(self, best: dict[str, Any]) -> str:
         known = {name: best[name] for name in ("accuracy", "macro_f1", "loss") if name in best}

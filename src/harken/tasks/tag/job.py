@@ -10,7 +10,7 @@ from harken.errors import UserError
 from harken.tasks.job import Job, Prepared
 from harken.tasks.scores import Scores
 from harken.tasks.tag.building import build_task
-from harken.tasks.tag.corpus import read_corpus, read_files
+from harken.tasks.tag.corpus import TagCorpus, corpus_of_table, read_corpus, read_files
 from harken.tasks.tag.recipe import TagRecipe
 from harken.tasks.tag.tagger import Tagger
 from harken.tasks.tag.vocabulary import FILE, Vocabulary
@@ -23,7 +23,12 @@ class TagJob(Job):
     """See `harken.tasks.job`."""
 
     def prepare(self, recipe: TagRecipe, folder: Path, going_on: bool) -> Prepared:
-        corpus = read_corpus(recipe.data)
+        return self._prepare(recipe, read_corpus(recipe.data), folder, going_on)
+
+    def prepare_table(self, recipe: TagRecipe, table: dict[str, list[Any]], folder: Path, going_on: bool) -> Prepared:
+        return self._prepare(recipe, corpus_of_table(recipe.data, table), folder, going_on)
+
+    def _prepare(self, recipe: TagRecipe, corpus: TagCorpus, folder: Path, going_on: bool) -> Prepared:
         folder.mkdir(parents=True, exist_ok=True)
         known = Vocabulary.load(folder) if going_on else None
         task, vocabulary = build_task(recipe, corpus.train, corpus.valid, known)
