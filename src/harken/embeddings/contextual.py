@@ -123,9 +123,9 @@ def of_word(found: Sequence[Occurrence], word: str, sentences: Sequence[str]) ->
 
 def cosines(queries: Sequence[Occurrence], others: Sequence[Occurrence]) -> np.ndarray:
     """(Q, N)."""
-    found: np.ndarray = unit(np.stack([one.vector for one in queries])) @ unit(
-        np.stack([one.vector for one in others])
-    ).T
+    found: np.ndarray = (
+        unit(np.stack([one.vector for one in queries])) @ unit(np.stack([one.vector for one in others])).T
+    )
     return found
 
 

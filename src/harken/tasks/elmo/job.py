@@ -31,12 +31,11 @@ class ElmoJob(Job):
         ]
         train, valid = splits
         settings = recipe.words
-        vocabulary = (
-            Vocabulary.load(folder) if going_on else learn_vocabulary(train, settings.size, settings.min_count)
-        )
+        vocabulary = Vocabulary.load(folder) if going_on else learn_vocabulary(train, settings.size, settings.min_count)
         if not vocabulary.words:
             raise UserError(
-                f"no word of {text.name} is seen words.min_count {settings.min_count} times; lower it, or give more text"
+                f"no word of {text.name} is seen words.min_count {settings.min_count} times; lower it, or give more "
+                "text"
             )
         vocabulary.save(folder)
         model = build_elmo(recipe, vocabulary)
