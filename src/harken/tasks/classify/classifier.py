@@ -23,8 +23,9 @@ from harken.models.reader import FrameInput
 from harken.tasks.by_length import rows_of_part
 from harken.tasks.classify.build import build_classifier
 from harken.tasks.classify.labels import load_labels
-from harken.tasks.classify.reading import as_rows, require_kind
+from harken.tasks.classify.reading import as_rows, in_context, require_kind
 from harken.tasks.classify.recipe import ClassifyRecipe
+from harken.tasks.context import COPY, Context, open_context
 from harken.training.checkpoints import load_weights
 from harken.training.loop import MODEL
 from harken.training.machine import choose_device
@@ -42,10 +43,11 @@ class Classifier:
         classes: Sequence[str],
         tokenizer: Tokenizer | None = None,
         folder: Path | None = None,
+        context: Context | None = None,
     ) -> None:
         self.recipe, self.folder = recipe, folder
         self.model = model.eval()
-        self.classes, self.tokenizer = list(classes), tokenizer
+        self.classes, self.tokenizer, self.context = list(classes), tokenizer, context
 
     @classmethod
     def load(cls, folder: Path, recipe: ClassifyRecipe, device: str = "auto") -> Classifier:
@@ -53,9 +55,10 @@ class Classifier:
         classes = load_labels(folder)
         tokenizer = load_tokenizer(folder, JOINT) if recipe.data.kind == "text" else None
         inputs = tokenizer.size if tokenizer else _channels(folder / MODEL)
-        model = build_classifier(recipe, inputs, len(classes))
+        context = open_context(folder / COPY, device) if recipe.classifier.elmo else None
+        model = build_classifier(recipe, inputs, len(classes), context)
         load_weights(model, folder / MODEL)
-        return cls(recipe, model.to(choose_device(device)), classes, tokenizer, folder)
+        return cls(recipe, model.to(choose_device(device)), classes, tokenizer, folder, context)
 
     @property
     def device(self) -> torch.device:
@@ -128,14 +131,15 @@ class Classifier:
         np.add.at(found, self.tokenizer.word_of(ids, text), values[: len(ids)])
         return found
 
-    def _batches(self, examples: Sequence[Any]) -> Iterator[tuple[np.ndarray, Tensor, Tensor]]:
+    def _batches(self, examples: Sequence[Any]) -> Iterator[tuple[np.ndarray, Any, Tensor]]:
         if isinstance(examples, str):
             raise UserError("a single text was given where a list is wanted; write [text]")
         require_kind(examples, self.recipe)
         known = examples if self.tokenizer is None else [cleaned(text, self.recipe.data) for text in examples]
         rows = as_rows(known, self.recipe, self.tokenizer, self.channels)
+        read = in_context(rows, known, self.recipe, self.context)
         for chosen in rows_of_part(rows.lengths, 0, 1, BATCH_TOKENS):
-            values, lengths = rows.gather(chosen)
+            values, lengths = read.gather(chosen)
             yield chosen, values.to(self.device), lengths.to(self.device)
 
 
