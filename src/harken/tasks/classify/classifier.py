@@ -15,9 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.data.frames import FrameRows
 from harken.data.labelled import cleaned
-from harken.data.rows import TokenRows
 from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer
 from harken.errors import UserError
 from harken.inspection.gates import ENDS, axis_pieces
@@ -26,8 +24,9 @@ from harken.models.reader import FrameInput
 from harken.tasks.by_length import rows_of_part
 from harken.tasks.classify.build import build_classifier
 from harken.tasks.classify.labels import load_labels
-from harken.tasks.classify.reading import as_rows, require_kind
+from harken.tasks.classify.reading import Rows, as_rows, in_context, require_kind
 from harken.tasks.classify.recipe import ClassifyRecipe
+from harken.tasks.context import COPY, Context, open_context
 from harken.tasks.label_batch import LabelBatch
 from harken.training.checkpoints import load_weights
 from harken.training.loop import MODEL
@@ -46,10 +45,11 @@ class Classifier:
         classes: Sequence[str],
         tokenizer: Tokenizer | None = None,
         folder: Path | None = None,
+        context: Context | None = None,
     ) -> None:
         self.recipe, self.folder = recipe, folder
         self.model = model.eval()
-        self.classes, self.tokenizer = list(classes), tokenizer
+        self.classes, self.tokenizer, self.context = list(classes), tokenizer, context
 
     @classmethod
     def load(cls, folder: Path, recipe: ClassifyRecipe, device: str = "auto") -> Classifier:
@@ -57,9 +57,10 @@ class Classifier:
         classes = load_labels(folder)
         tokenizer = load_tokenizer(folder, JOINT) if recipe.data.kind == "text" else None
         inputs = tokenizer.size if tokenizer else _channels(folder / MODEL)
-        model = build_classifier(recipe, inputs, len(classes))
+        context = open_context(folder / COPY, device) if recipe.classifier.elmo else None
+        model = build_classifier(recipe, inputs, len(classes), context)
         load_weights(model, folder / MODEL)
-        return cls(recipe, model.to(choose_device(device)), classes, tokenizer, folder)
+        return cls(recipe, model.to(choose_device(device)), classes, tokenizer, folder, context)
 
     @property
     def device(self) -> torch.device:
@@ -162,14 +163,15 @@ class Classifier:
         np.add.at(found, self.tokenizer.word_of(ids, text), values[: len(ids)])
         return found
 
-    def _rows(self, examples: Sequence[Any]) -> TokenRows | FrameRows:
+    def _rows(self, examples: Sequence[Any]) -> Rows:
         if isinstance(examples, str):
             raise UserError("a single text was given where a list is wanted; write [text]")
         require_kind(examples, self.recipe)
         known = examples if self.tokenizer is None else [cleaned(text, self.recipe.data) for text in examples]
-        return as_rows(known, self.recipe, self.tokenizer, self.channels)
+        rows = as_rows(known, self.recipe, self.tokenizer, self.channels)
+        return in_context(rows, known, self.recipe, self.context)
 
-    def _batches(self, examples: Sequence[Any]) -> Iterator[tuple[np.ndarray, Tensor, Tensor]]:
+    def _batches(self, examples: Sequence[Any]) -> Iterator[tuple[np.ndarray, Any, Tensor]]:
         rows = self._rows(examples)
         for chosen in rows_of_part(rows.lengths, 0, 1, BATCH_TOKENS):
             values, lengths = rows.gather(chosen)

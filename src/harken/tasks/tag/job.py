@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harken.errors import UserError
+from harken.tasks.context import COPY, copy_context, open_context
 from harken.tasks.job import Job, Prepared
 from harken.tasks.scores import Scores
 from harken.tasks.tag.building import build_task
@@ -31,7 +32,13 @@ class TagJob(Job):
     def _prepare(self, recipe: TagRecipe, corpus: TagCorpus, folder: Path, going_on: bool) -> Prepared:
         folder.mkdir(parents=True, exist_ok=True)
         known = Vocabulary.load(folder) if going_on else None
-        task, vocabulary = build_task(recipe, corpus.train, corpus.valid, known)
+        context = None
+        if recipe.words.elmo is not None:
+            if not going_on:
+                open_context(recipe.words.elmo)
+                copy_context(recipe.words.elmo, folder)
+            context = open_context(folder / COPY)
+        task, vocabulary = build_task(recipe, corpus.train, corpus.valid, known, context)
         vocabulary.save(folder)
         unit = "signals" if vocabulary.channels else "sentences"
         count = f"{len(corpus.train):,} training {unit}, {len(corpus.valid):,} for validation"
@@ -47,10 +54,15 @@ class TagJob(Job):
         return Prepared(
             task,
             title=f"{corpus.name} tags, {recipe.model.title}{' with a CRF' * recipe.tags.crf}",
-            facts={"data": f"{corpus.name}: {count}", "vocabulary": f"{known_words}, {len(vocabulary.tags)} tags"},
+            facts={
+                "data": f"{corpus.name}: {count}",
+                "vocabulary": f"{known_words}, {len(vocabulary.tags)} tags",
+                **({"begins with": task.begun} if task.begun else {}),
+            },
             lines=[
                 f"{corpus.name}: {count}",
                 f"{recipe.model.title}: {parameters:,} parameters, {known_words}, {len(vocabulary.tags)} tags",
+                *([task.begun] if task.begun else []),
             ],
             flops_per_term=6.0 * matrices,
         )
@@ -59,7 +71,7 @@ class TagJob(Job):
         return Tagger.load(folder, recipe, device)
 
     def may_lie_in_the_folder(self, name: str) -> bool:
-        return name == FILE
+        return name in (FILE, COPY)
 
     def evaluate(self, model: Tagger, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
         chosen = read_files(model.recipe.data, files) if files else self.examples(model, split or "test")
