@@ -116,7 +116,7 @@ def train_recogniser(
 
 
 def recogniser_for(penman: Penman, progress: Callable[[int], None] | None = None) -> Recogniser:
-    """The recogniser in the penman's folder; trained, and kept there, where there is none yet (a minute or two)."""
+    """The recogniser in the penman's folder; trained, and kept there, where there is none yet (minutes)."""
     assert penman.tokenizer is not None
     path = None if penman.folder is None else penman.folder / FILE
     if path is not None and path.is_file():
