@@ -192,6 +192,5 @@ def _show_summary(folder: Path, model: Any, as_json: bool) -> None:
             for cell in found.cells
         ],
     )
-    tell(
-        f"Next: harken inspect {folder} --gradients, or harken inspect {folder} --gates {INPUTS.get(model.recipe.task, 'a sentence')!r}"
-    )
+    wanted = INPUTS.get(model.recipe.task, "a sentence")
+    tell(f"Next: harken inspect {folder} --gradients, or harken inspect {folder} --gates {wanted!r}")

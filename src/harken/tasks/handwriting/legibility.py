@@ -8,7 +8,7 @@ not where. Of the built-in font it is given lines from other random numbers than
 training drawings. The characters read right are those of the text less the edits (Levenshtein, 1966) between text and
 reading, so letters too many count as well as letters missing. Spaces, which leave no ink, are not counted.
 
->>> edits("kitten", "sitting")
+>>> edits("kitten", "sitting").total
 3
 """
 
@@ -29,6 +29,7 @@ from harken.data.strokes.drawing import Drawing
 from harken.data.strokes.penfont import penfont
 from harken.data.strokes.rows import StrokeRows
 from harken.data.tokenizers import Tokenizer
+from harken.metrics.edits import edits
 from harken.nn.masks import length_mask
 from harken.nn.recurrent import LSTM
 from harken.training.checkpoints import load_weights, save_tensors
@@ -148,7 +149,7 @@ class Reading:
     def right(self) -> np.ndarray:
         """Characters of each text that were read right."""
         pairs = zip(self.texts, self.read, strict=True)
-        return np.array([max(0, len(text) - edits(text, found)) for text, found in pairs])
+        return np.array([max(0, len(text) - edits(text, found).total) for text, found in pairs])
 
     @property
     def lengths(self) -> np.ndarray:
@@ -165,16 +166,6 @@ def read_drawings(recogniser: Recogniser, drawings: Sequence[Drawing], tokenizer
     """Read drawings whose texts are known; spaces are left out on both sides."""
     texts = ["".join((drawing.text or "").split()) for drawing in drawings]
     return Reading(texts, ["".join(text.split()) for text in recogniser.read(drawings, tokenizer)])
-
-
-def edits(one: str, other: str) -> int:
-    """The fewest insertions, deletions and exchanges that make one text the other."""
-    row = list(range(len(other) + 1))
-    for number, character in enumerate(one, 1):
-        before, row[0] = row[0], number
-        for place, found in enumerate(other, 1):
-            before, row[place] = row[place], min(row[place] + 1, row[place - 1] + 1, before + (character != found))
-    return row[-1]
 
 
 def _may_write(path: Path) -> bool:
