@@ -51,7 +51,9 @@ def test_the_band_of_a_tones_frequency_is_the_loudest(frequency: float) -> None:
 
 def test_the_energy_of_a_tone_is_its_definition() -> None:
     """A full-scale tone on a frequency of the transform has |X|^2 = 1/4 in units of the window's sum."""
-    config = FeatureConfig(window=32.0, mels=40)  # 256 samples: 1,000 Hz is frequency 32 of the transform
+    config = FeatureConfig(
+        window=32.0, mels=40, range_db=None
+    )  # 256 samples: 1,000 Hz is frequency 32 of the transform
     samples = tone(1000, 8000).astype(np.float32)
     window = (0.5 - 0.5 * np.cos(2 * np.pi * (np.arange(256) + 0.5) / 256)).astype(np.float64)
     power = np.abs(np.fft.rfft(samples[:256] * window)) ** 2 / window.sum() ** 2
@@ -86,16 +88,20 @@ def test_joining_repeats_the_last_frame() -> None:
 def test_differences_are_slopes_and_normalising_is_per_band() -> None:
     line = np.arange(10.0)[:, None] * [2.0, -1.0]
     np.testing.assert_allclose(differences(line)[2:-2], np.broadcast_to([2.0, -1.0], (6, 2)))
-    config = FeatureConfig(deltas=1, stack=1, skip=1)
+    config = FeatureConfig(deltas=1, stack=1, skip=1, normalise="utterance")
     values = finished(np.random.default_rng(1).normal(3, 5, (50, 40)).astype(np.float32), config)
     assert values.shape == (50, 80)
     np.testing.assert_allclose(values.mean(0), 0, atol=1e-5)
     np.testing.assert_allclose(values.std(0), 1, atol=1e-3)
 
 
-def test_loudness_drops_out_when_each_utterance_is_normalised() -> None:
+def test_loudness_drops_out_and_silence_is_cut_where_a_range_is_set() -> None:
     samples = np.random.default_rng(2).normal(0, 0.1, 4000).astype(np.float32)
-    np.testing.assert_allclose(frames_of(samples, FeatureConfig()), frames_of(4 * samples, FeatureConfig()), atol=1e-3)
+    samples[2000:] = 0.0
+    found = log_mel(samples, FeatureConfig(range_db=40.0))
+    np.testing.assert_allclose(found, log_mel(4 * samples, FeatureConfig(range_db=40.0)), atol=1e-4)
+    assert found.max() == 0.0 and found.min() == pytest.approx(-4 * np.log(10))
+    assert log_mel(samples, FeatureConfig(range_db=None)).min() == pytest.approx(np.log(FLOOR))
 
 
 def test_noise_lies_as_far_below_as_is_said() -> None:

@@ -24,9 +24,9 @@ def test_a_recogniser_reads_what_is_written(tmp_path: Path) -> None:
 @pytest.mark.shared
 def test_real_drawings_are_better_than_by_one_gaussian(shared_data: Path, tmp_path: Path) -> None:
     file = shared_data / "online-strokes" / "omniglot.strokes.npz"
-    overrides = [f"data.file={file}", "train.max_steps=300", "train.max_minutes=none", *ONE_CORE]
+    overrides = [f"data.file={file}", "train.max_steps=600", "train.max_minutes=none", *ONE_CORE]
     penman = harken.train("omniglot-handwriting", tmp_path / "free", overrides=overrides, progress=False)
     test = read_npz(file)["test"]
     points = sum(len(drawing) for drawing in test)
     # A single Gaussian of the data's own deviation has 1 + log 2 pi = 2.84 nats a point, before any pen is lifted.
-    assert penman.nats(test).sum() / points < 1.0
+    assert penman.nats(test).sum() / points < 0.8

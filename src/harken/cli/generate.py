@@ -89,15 +89,10 @@ def _write(model: Any, prompt: str, count: int, options: dict[str, Any], as_json
 
 
 def _show_surprisal(model: Any, text: str, out: Path | None, as_json: bool) -> None:
-    from harken.inspection.surprisal import Surprisal
-
-    if not text.strip():
-        raise UserError("there is no text to be surprised at; give some words in quotes")
-    found = model.score(text)
-    nats = (-found.log_probabilities).tolist()
-    picture = Surprisal(found.tokens, nats)
+    picture = model.surprisal(text)
     if as_json:
-        rows = [{"token": token, "nats": round(value, 4)} for token, value in zip(found.tokens, nats, strict=True)]
+        pairs = zip(picture.tokens, picture.nats, strict=True)
+        rows = [{"token": token, "nats": round(value, 4)} for token, value in pairs]
         print(json.dumps(rows, ensure_ascii=False))
     else:
         print(picture.to_terminal())

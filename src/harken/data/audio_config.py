@@ -22,10 +22,13 @@ class FeatureConfig(BaseModel):
     mels: int = Field(40, ge=1, description="bands of the filterbank")
     low: float = Field(60.0, ge=0, description="lowest frequency in Hz")
     high: float | None = Field(None, gt=0, description="highest frequency in Hz; not given: half of the rate")
+    range_db: float | None = Field(
+        70.0, gt=0, description="energies are relative to the recording's loudest, and cut so far below; none: absolute"
+    )
     deltas: int = Field(0, ge=0, le=2, description="1 adds differences over time, 2 also theirs")
     normalise: Literal["utterance", "training", "none"] = Field(
-        "utterance",
-        description="bring every band to mean 0 and deviation 1, of its own recording or of the training set",
+        "training",
+        description="bring every band to mean 0 and deviation 1, of the training set or of its own recording",
     )
     stack: int = Field(3, ge=1, description="frames joined into one ...")
     skip: int = Field(3, ge=1, description="... of which one in so many is kept")

@@ -4,10 +4,13 @@ X_t(k) = | sum_n w(n) x(t hop + n) e^{-2 pi i k n / N} |^2 / (sum_n w(n))^2     
 e_t(m) = log max(floor, sum_k H_m(k) X_t(k))                                      triangles H_m, even on the mel scale
 mel(f) = 2595 log10(1 + f / 700)
 
-Then optionally differences over time, per-utterance mean 0 and deviation 1, and several frames joined into one, which
-makes the sequence shorter. Reference: Davis and Mermelstein (1980).
+With `range_db` energies are taken relative to the loudest of the recording and cut so far below it: how loud it was
+recorded, and how silent its silence is, then says nothing.
 
->>> config = FeatureConfig(normalise="none", stack=1, skip=1)
+Then optionally differences over time, mean 0 and deviation 1, and several frames joined into one, which makes the
+sequence shorter. Reference: Davis and Mermelstein (1980).
+
+>>> config = FeatureConfig(stack=1, skip=1)
 >>> tone = np.sin(2 * np.pi * 1000 * np.arange(8000) / 8000).astype(np.float32)
 >>> frames = log_mel(tone, config)
 >>> frames.shape, bool(abs(band_centres(config)[frames[50].argmax()] - 1000) < 60)
@@ -22,7 +25,7 @@ import numpy as np
 
 from harken.data.audio_config import FeatureConfig
 
-FLOOR = 1e-8  # -80 dB of full scale: below it there is nothing but silence
+FLOOR = 1e-12  # below the noise of 16 bits
 
 
 def frames_of(samples: np.ndarray, config: FeatureConfig) -> np.ndarray:
@@ -49,7 +52,10 @@ def log_mel(samples: np.ndarray, config: FeatureConfig) -> np.ndarray:
     shape = _window(window)
     power = np.abs(np.fft.rfft(pieces * shape, config.fft, axis=1)) ** 2 / shape.sum() ** 2  # (T, N / 2 + 1)
     energies = power.astype(np.float32) @ triangles(config).T
-    return np.log(np.maximum(energies, FLOOR)).astype(np.float32)
+    if config.range_db is None:
+        return np.log(np.maximum(energies, FLOOR)).astype(np.float32)
+    relative = energies / max(float(energies.max()), FLOOR)
+    return np.log(np.maximum(relative, 10 ** (-config.range_db / 10))).astype(np.float32)
 
 
 def finished(energies: np.ndarray, config: FeatureConfig) -> np.ndarray:

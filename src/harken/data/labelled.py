@@ -14,8 +14,9 @@ from __future__ import annotations
 import codecs
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from harken.data.bracketed import read_trees
 from harken.data.examples import Labelled
@@ -62,8 +63,18 @@ def first_word(line: str) -> tuple[str, str]:
 
 
 def _table(path: Path, data: ExamplesConfig) -> Labelled:
-    columns = [data.text] if isinstance(data.text, str) else list(data.text)
-    table = read_table(path, [*columns, data.label], header=data.header, quotes=data.quotes)
+    columns = read_table(path, [*text_columns(data), data.label], header=data.header, quotes=data.quotes)
+    return texts_of_table(columns, data)
+
+
+def text_columns(data: ExamplesConfig) -> list[str]:
+    """Those that are joined to a text."""
+    return [data.text] if isinstance(data.text, str) else list(data.text)
+
+
+def texts_of_table(table: Mapping[str, Sequence[Any]], data: ExamplesConfig) -> Labelled:
+    """The texts and labels of columns that were read."""
+    columns = text_columns(data)
     texts = [" ".join(str(cell) for cell in row) for row in zip(*(table[name] for name in columns), strict=True)]
     return Labelled(texts, [str(label).strip() for label in table[data.label]])
 

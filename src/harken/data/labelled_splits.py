@@ -10,13 +10,18 @@ text that also stands in the validation or the test is left out and counted.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from harken.data.example_files import matching
 from harken.data.examples import Labelled, LabelledSplits, joined, plain, split_off
 from harken.data.examples_config import ExamplesConfig
-from harken.data.labelled import cleaned, read_texts
+from harken.data.labelled import cleaned, read_texts, text_columns, texts_of_table
+from harken.data.memory import refuse_gaps
 from harken.data.signals import read_signals
+from harken.data.step_tables import read_steps
+from harken.data.table import read_table
 from harken.errors import UserError
 
 DEFAULT_COUNT, DEFAULT_SHARE = 1000, 0.1
@@ -30,9 +35,28 @@ def read_splits(data: ExamplesConfig) -> LabelledSplits:
     """
     if data.corpus:
         return _made(data)
-    skipped: dict[str, int] = {}
-    train = read_examples(data)
     tests = {"test": read_examples(data.split("test")).wholes()} if data.test else {}
+    return _split(data, read_examples(data), tests)
+
+
+def split_table(data: ExamplesConfig, table: Mapping[str, list[Any]]) -> LabelledSplits:
+    """The same out of one table in memory: texts with labels, or signals with a row a time step.
+
+    Raises:
+        UserError: a column that is not there, a cell without anything, or too few examples.
+    """
+    if data.kind == "text":
+        chosen = read_table(table, [*text_columns(data), data.label])
+        refuse_gaps(chosen, chosen)
+        found = _named(texts_of_table(chosen, data), data)
+        found.values = [cleaned(text, data) for text in found.values]
+    else:
+        found = _named(read_steps(Path("the table"), data, table), data)
+    return _split(data, found, {})
+
+
+def _split(data: ExamplesConfig, train: Labelled, tests: dict[str, Labelled]) -> LabelledSplits:
+    skipped: dict[str, int] = {}
     if not tests and data.test_size:
         tests["test"], train = split_off(train, _count(data.test_size, len(train.wholes())), data.seed)
     if data.valid:

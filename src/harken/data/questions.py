@@ -19,6 +19,7 @@ from torch import Tensor
 
 from harken.data.rows import TokenRows
 from harken.data.tokenizers import Tokenizer
+from harken.errors import UserError
 
 MARKS = " \t.?!:;,\"'"
 
@@ -60,6 +61,18 @@ def words_of(sentence: str) -> str:
 def texts_of(questions: Iterable[Question]) -> list[str]:
     """Every different sentence, in the order in which they come."""
     return list(dict.fromkeys(words_of(text) for one in questions for text in (*one.facts, one.question)))
+
+
+def example_of(text: str) -> Question:
+    """Facts and a question in one text, each sentence with its mark at the end; the question comes last.
+
+    >>> example_of("Anna slept. Ben ran. Who ran?").facts
+    ('Anna slept.', 'Ben ran.')
+    """
+    sentences = [part.strip() for part in text.replace("?", "?\n").replace(". ", ".\n").splitlines() if part.strip()]
+    if len(sentences) < 2 or not sentences[-1].endswith("?"):
+        raise UserError('write the facts and then the question, as in "Anna went to the hall. Where is Anna?"')
+    return Question(tuple(sentences[:-1]), sentences[-1])
 
 
 class QuestionIds:

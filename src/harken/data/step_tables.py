@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -37,17 +38,18 @@ def windows(labels: Sequence[str], window: int | None, step: int | None, mixed: 
             return
 
 
-def read_steps(path: Path, data: ExamplesConfig) -> Labelled:
-    """The windows of one file.
+def read_steps(path: Path, data: ExamplesConfig, table: Any = None) -> Labelled:
+    """The windows of one file, or of a table in memory that is called `path`.
 
     Raises:
         UserError: a column that is not there, or a cell that is no number.
     """
+    source = path if table is None else table
     other = {data.label, data.recording, data.group}
-    channels = data.channels or [name for name in column_names(path, header=data.header) if name not in other]
+    channels = data.channels or [name for name in column_names(source, header=data.header) if name not in other]
     grouped = data.group if data.group not in (None, "folder", "file") else None
     extra = list(dict.fromkeys(name for name in (data.recording, grouped) if name))
-    table = read_table(path, [*channels, data.label, *extra], header=data.header)
+    table = read_table(source, [*channels, data.label, *extra], header=data.header)
     frames = np.stack([_numbers(table[name], name, path) for name in channels], axis=1)  # (T, C)
     recordings = table[data.recording] if data.recording else [path.name] * len(frames)
     labels = [str(label).strip() for label in table[data.label]]

@@ -18,9 +18,13 @@ frames, so that a small set is not learnt by heart.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
+from harken.models.context_input import InContext
 from harken.models.pooling import Pooling
 from harken.models.reader import FrameInput, Reader
 from harken.nn.dropout import Dropout
@@ -49,7 +53,7 @@ class ClassifierModel(nn.Module):
         self.output = nn.Linear(reader.width, labels)
         self.word_dropout, self.noise = word_dropout, noise
 
-    def forward(self, values: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    def forward(self, values: Any, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Steps of a row from `lengths` on are of no account."""
         return self.decide(self.reader.inputs(self.disturbed(values)), lengths)
 
@@ -59,10 +63,12 @@ class ClassifierModel(nn.Module):
         logits: Tensor = self.output(self.dropout(vector))
         return logits, weights
 
-    def disturbed(self, values: Tensor) -> Tensor:
+    def disturbed(self, values: Any) -> Any:
         """What comes in, as training is to see it: some words unknown, or frames with noise."""
         if not self.training:
             return values
+        if isinstance(values, InContext):
+            return replace(values, values=self.disturbed(values.values))
         inputs = self.reader.inputs
         if isinstance(inputs, FrameInput):
             return values + self.noise * inputs.deviation * torch.randn_like(values) if self.noise else values
@@ -71,7 +77,7 @@ class ClassifierModel(nn.Module):
         dropped = torch.rand(values.shape, device=values.device) < self.word_dropout
         return values.masked_fill(dropped & (values >= FIRST_WORD), UNK)
 
-    def saliency(self, values: Tensor, lengths: Tensor | None) -> Tensor:
+    def saliency(self, values: Any, lengths: Tensor | None) -> Tensor:
         """|d logit_k / d e_t| (B, T) of the label k that wins: how much each step moves it. Simonyan et al. (2014)."""
         with torch.enable_grad():
             embedded = self.reader.inputs(values).detach().requires_grad_()

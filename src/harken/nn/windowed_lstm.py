@@ -16,15 +16,19 @@ Graves (2013), section 5.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harken.kernels.windowed_lstm import windowed_lstm
+from harken.nn.cell import State
 from harken.nn.initialisation import initialise
+from harken.nn.lengths import Layout
 from harken.nn.lstm import LSTMCell, LSTMState
+from harken.nn.noise import Noise
+from harken.nn.trace import DirectionTrace, Recurrence, Trace
 from harken.nn.window import GaussianWindow, Look
 
 
@@ -39,6 +43,8 @@ class Windowed(NamedTuple):
 class WindowedLSTM(nn.Module):
     """Values (B, T, I) and characters (B, U, E), of which the mask (B, U) says which are there."""
 
+    traceable = True  # `harken.inspection.tracing`
+
     def __init__(
         self, input_size: int, hidden_size: int, *, characters: int, gaussians: int, pace: float = 16.0
     ) -> None:
@@ -48,8 +54,10 @@ class WindowedLSTM(nn.Module):
         initialise(self.cell)
         self.window = GaussianWindow(hidden_size, gaussians, pace)
 
-    def forward(self, values: Tensor, characters: Tensor, mask: Tensor | None = None) -> Windowed:
-        """All steps, the quick way."""
+    def forward(self, values: Tensor, characters: Tensor, mask: Tensor | None = None, trace: bool = False) -> Any:
+        """All steps, the quick way: `Windowed`; with `trace`, step by step, and also every gate and state."""
+        if trace:
+            return self._traced(values, characters, _all(characters) if mask is None else mask)
         from_value, from_seen = self.cell.weight_ih.split([self.input_size, characters.shape[2]], 1)
         inputs = F.linear(values, from_value, self.cell.constant())  # (B, T, 4 H)
         joint = torch.cat([self.cell.weight_hh, from_seen], 1)
@@ -67,6 +75,25 @@ class WindowedLSTM(nn.Module):
             state, (seen, position, weights) = self.step(value, state, seen, position, characters, mask)
             made.append((state[0], seen, weights))
         return Windowed(*(torch.stack(part, 1) for part in zip(*made, strict=True)))
+
+    def _traced(self, values: Tensor, characters: Tensor, mask: Tensor) -> tuple[Windowed, Trace]:
+        nothing = values.new_zeros(len(values), self.hidden_size)
+        state: State = (nothing, nothing)
+        seen, position = self.start(characters)
+        products, inputs, before, made, looks = self.cell.products(), [], [], [], []
+        for value in values.unbind(1):
+            inputs.append(self.cell.from_input(torch.cat([value, seen], -1)))
+            before.append(state)
+            step = self.cell.step(inputs[-1], state, products)
+            state = step.state
+            seen, position, weights = self.window(state[0], position, characters, mask)
+            made.append({**step.gates, "hidden": state[0], "cell": state[1]})
+            looks.append((state[0], seen, weights))
+        words = {word: [step[word] for step in made] for word in made[0]}
+        layout = Layout.of(None, len(values), len(made))
+        recurrence = Recurrence(self.cell, inputs, before, Noise(None, ()))
+        windowed = Windowed(*(torch.stack(part, 1) for part in zip(*looks, strict=True)))
+        return windowed, Trace([[DirectionTrace(words, layout, recurrence)]])
 
     def start(self, characters: Tensor) -> tuple[Tensor, Tensor]:
         """w (B, E) and κ (B, K) before the first step."""

@@ -35,6 +35,7 @@ JOBS: tuple[str, ...] = (
     "tag",
     "masked",
     "regress",
+    "elmo",
     # one job a line
 )
 

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 import harken
-from harken.data.questions import Question
+from harken.data.questions import Question, example_of
 from harken.errors import UserError
 from harken.recipe import load_recipe
 from harken.tasks.answer.answerer import Answerer
 from harken.tasks.answer.evaluation import supported
-from harken.tasks.answer.job import JOB, example_of
+from harken.tasks.answer.job import JOB
 from harken.tasks.answer.sources import split_stories
 from harken.tasks.answer.task import same
 from harken.training.checkpoints import load_checkpoint

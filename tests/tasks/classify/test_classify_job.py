@@ -246,7 +246,7 @@ def test_vectors_of_its_own_are_the_same_twice_and_bring_words_together(tmp_path
         model = harken.train("opinions-classify", tmp_path / name, overrides=changes, progress=False)
         tables.append(model.model.reader.inputs.table.weight.detach())
     assert torch.equal(*tables)
-    assert "words begin as vectors of own" in (tmp_path / "one" / "card.md").read_text()
+    assert "begin as vectors of own" in (tmp_path / "one" / "card.md").read_text()
     drawn = harken.train("opinions-classify", tmp_path / "drawn", overrides=[*changes[:-4], "train.max_steps=2"])
     assert not torch.equal(tables[0][4:20], drawn.model.reader.inputs.table.weight.detach()[4:20])
 
@@ -260,10 +260,13 @@ def test_a_classifier_begins_with_a_masked_model(tmp_path: Path) -> None:
     begun = [encoder + f', start="{tmp_path / "masked"}"}}', "train.max_epochs=none", "classifier={}", *short]
     still = ["train.learning_rate=1e-30", "train.average=0"]
     model = harken.train("opinions-classify", tmp_path / "m", overrides=[*begun, *still], progress=False)
-    assert model.tokenizer.size == masked.tokenizer.size
-    theirs = dict(masked.model.reader.named_parameters())
-    for name, parameter in model.model.reader.named_parameters():
+    theirs = dict(masked.model.reader.encoder.named_parameters())
+    for name, parameter in model.model.reader.encoder.named_parameters():
         assert torch.allclose(parameter, theirs[name], atol=1e-6), name
+    assert model.tokenizer.size > masked.tokenizer.size  # its own words, and those of the masked model
+    (here,), (there,) = model.tokenizer.encode("the"), masked.tokenizer.encode("the")
+    tables = [found.model.reader.inputs.table.weight for found in (model, masked)]
+    assert torch.allclose(tables[0][here], tables[1][there], atol=1e-6)
     loaded = harken.load(tmp_path / "m")
     assert np.allclose(loaded.predict_proba(["a good film"]), model.predict_proba(["a good film"]))
     with pytest.raises(UserError, match="another than this recipe's"):

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from harken.data.strokes.drawing import Drawing
 from harken.data.strokes.hand import Hand
 from harken.data.tokenizers_character import CharacterTokenizer
+from harken.metrics.edits import edits
 from harken.tasks.handwriting.legibility import (
     Reading,
     Recogniser,
-    edits,
     read_drawings,
     recogniser_for,
     train_recogniser,
@@ -31,9 +31,9 @@ def lines(count: int, seed: int) -> list[Drawing]:
 
 @given(st.text("ab", max_size=6), st.text("ab", max_size=6))
 def test_edits_are_a_distance(one: str, other: str) -> None:
-    assert edits(one, other) == edits(other, one) <= max(len(one), len(other))
-    assert (edits(one, other) == 0) == (one == other)
-    assert edits(one + "a", other + "a") <= edits(one, other)
+    assert edits(one, other).total == edits(other, one).total <= max(len(one), len(other))
+    assert (edits(one, other).total == 0) == (one == other)
+    assert edits(one + "a", other + "a").total <= edits(one, other).total
 
 
 def test_characters_read_right() -> None:

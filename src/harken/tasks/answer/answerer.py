@@ -12,16 +12,18 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from harken.data.questions import Question, QuestionIds, words_of
+from harken.data.questions import Question, QuestionIds, example_of, words_of
 from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer
 from harken.data.tokens import UNK
 from harken.errors import UserError
+from harken.inspection.gates import axis_pieces
 from harken.models.answerer import Answerer as Network
 from harken.tasks.answer.answer import Answer
 from harken.tasks.answer.answers import Answers
 from harken.tasks.answer.recipe import AnswerRecipe
-from harken.tasks.answer.task import texts_of_scores
+from harken.tasks.answer.task import texts_of_scores, wanted_of
 from harken.tasks.by_length import rows_of_part
+from harken.tasks.label_batch import LabelBatch
 from harken.training.checkpoints import load_weights
 from harken.training.loop import MODEL
 from harken.training.machine import choose_device
@@ -81,6 +83,36 @@ class Answerer:
             if progress is not None:
                 progress(len(rows))
         return [answer for answer in found if answer is not None]
+
+    def batch(self, questions: Sequence[Question]) -> LabelBatch:
+        """Questions as the network reads them, for `harken.inspection`; without an answer that which it gives itself.
+
+        Raises:
+            UserError: as `answer`; or there is no question.
+        """
+        if not questions:
+            raise UserError("there is no question to read; give at least one")
+        for one in questions:
+            self._refuse(one)
+        ids = QuestionIds(questions, self.tokenizer, self.recipe.model.max_facts)
+        inputs = [tensor.to(self.device) for tensor in ids.batch(np.arange(len(questions)))]
+        wanted = wanted_of(questions, self.answers, self.tokenizer).to(self.device)
+        if wanted.ndim == 2:  # a set: as shares of its members
+            return LabelBatch(inputs, wanted / wanted.sum(1, keepdim=True).clamp(min=1))
+        with torch.no_grad():
+            own = self.model(*inputs).scores.argmax(-1)
+        return LabelBatch(inputs, torch.where(wanted < 0, own, wanted))
+
+    def reading(self, story: str) -> tuple[LabelBatch, dict[str, list[str]], str]:
+        """For `harken inspect --gates`: the fact it looks at most and the question, as the reader reads each."""
+        asked = example_of(story)
+        found = self.answer(asked.facts, asked.question)
+        fact = asked.facts[int(found.hops[-1].argmax())]
+        steps = {
+            f"hops.reader{called}": axis_pieces(self.tokenizer, self.tokenizer.encode(words_of(text)))
+            for called, text in ((".layer call 2", asked.question), ("s.0.layer call 2", asked.question), ("", fact))
+        }
+        return self.batch([Question((fact,), asked.question)]), steps, f"{fact} {asked.question} → {found.text}"
 
     @property
     def device(self) -> torch.device:

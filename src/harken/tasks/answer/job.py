@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from harken.data.questions import Question, texts_of
+from harken.data.questions import Question, example_of, texts_of
 from harken.data.tokenizers import JOINT, load_tokenizer, train_tokenizer
 from harken.errors import UserError
 from harken.inspection import HopMap
@@ -63,34 +63,25 @@ class AnswerJob(Job):
             if not asked:
                 raise UserError(f"{files[0]} holds no question; write a question, a tab and its answer")
             return evaluate(model, asked, progress)
-        known = read_questions(data)
-        splits = {"valid": known.valid, **known.tests}
-        wanted = split or "test"
-        if wanted not in splits:
-            raise UserError(
-                f"{known.name} has no split {wanted!r}; choose --split {' or '.join(splits)}, or give files"
-            )
-        return evaluate(model, splits[wanted], progress)
+        return evaluate(model, self._split(model, split or "test"), progress)
 
     def look(self, model: Answerer, example: str) -> HopMap:
         found = example_of(example)
         answer = model.answer(found.facts, found.question)
         return answer.map(found.supporting)
 
+    def examples(self, model: Answerer, split: str) -> list[Any]:
+        return list(self._split(model, split))
+
     def validation(self, best: dict[str, Any]) -> str:
         return f"accuracy {best.get('accuracy', float('nan')):.3f}, loss {best.get('loss', float('nan')):.4g}"
 
-
-def example_of(text: str) -> Question:
-    """Facts and a question in one text, each sentence with its mark at the end; the question comes last.
-
-    >>> example_of("Anna slept. Ben ran. Who ran?").facts
-    ('Anna slept.', 'Ben ran.')
-    """
-    sentences = [part.strip() for part in text.replace("?", "?\n").replace(". ", ".\n").splitlines() if part.strip()]
-    if len(sentences) < 2 or not sentences[-1].endswith("?"):
-        raise UserError('write the facts and then the question, as in "Anna went to the hall. Where is Anna?"')
-    return Question(tuple(sentences[:-1]), sentences[-1])
+    def _split(self, model: Answerer, split: str) -> Sequence[Question]:
+        known = read_questions(model.recipe.data)
+        splits = {"valid": known.valid, **known.tests}
+        if split not in splits:
+            raise UserError(f"{known.name} has no split {split!r}; choose --split {' or '.join(splits)}, or give files")
+        return splits[split]
 
 
 JOB = AnswerJob()

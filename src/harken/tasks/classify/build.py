@@ -8,9 +8,12 @@ from harken.models.build import build_encoder
 from harken.models.classifier import ClassifierModel
 from harken.models.reader import FrameInput, Reader, TokenInput
 from harken.tasks.classify.recipe import ClassifyRecipe
+from harken.tasks.context import Context
 
 
-def build_classifier(recipe: ClassifyRecipe, inputs: int, labels: int) -> ClassifierModel:
+def build_classifier(
+    recipe: ClassifyRecipe, inputs: int, labels: int, context: Context | None = None
+) -> ClassifierModel:
     """A new network for `inputs` ids or channels, with weights drawn from torch's current random state.
 
     Raises:
@@ -22,6 +25,8 @@ def build_classifier(recipe: ClassifyRecipe, inputs: int, labels: int) -> Classi
     )
     if chosen.freeze and isinstance(reads, TokenInput):
         reads.table.weight.requires_grad_(False)
+    if context is not None:
+        reads = context.beside(reads, encoder.embedding)
     return ClassifierModel(
         Reader(reads, encoder),
         labels,

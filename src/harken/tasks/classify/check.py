@@ -9,6 +9,7 @@ from harken.data.examples_config import ExamplesConfig
 from harken.data.files import read_lines
 from harken.models.size import ENCODERS, Size
 from harken.tasks.classify.recipe import ClassifyRecipe
+from harken.tasks.context_shape import parameters_beside
 from harken.tasks.registry import Estimate
 
 LINES_TO_READ = 1000
@@ -69,7 +70,7 @@ def size_of(recipe: ClassifyRecipe, rows: int, classes: int) -> Size:
     return Size(
         parameters={
             "embeddings": rows * side.embedding + constants,
-            "encoder": side.parameters,
+            "encoder": side.parameters + parameters_beside(chosen.elmo, side.embedding),
             "pooling": pooling,
             "output": classes * (width + 1),
         },

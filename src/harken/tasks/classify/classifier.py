@@ -18,13 +18,16 @@ from torch import Tensor
 from harken.data.labelled import cleaned
 from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer
 from harken.errors import UserError
+from harken.inspection.gates import ENDS, axis_pieces
 from harken.models.classifier import ClassifierModel
 from harken.models.reader import FrameInput
 from harken.tasks.by_length import rows_of_part
 from harken.tasks.classify.build import build_classifier
 from harken.tasks.classify.labels import load_labels
-from harken.tasks.classify.reading import as_rows, require_kind
+from harken.tasks.classify.reading import Rows, as_rows, in_context, require_kind
 from harken.tasks.classify.recipe import ClassifyRecipe
+from harken.tasks.context import COPY, Context, open_context
+from harken.tasks.label_batch import LabelBatch
 from harken.training.checkpoints import load_weights
 from harken.training.loop import MODEL
 from harken.training.machine import choose_device
@@ -42,10 +45,11 @@ class Classifier:
         classes: Sequence[str],
         tokenizer: Tokenizer | None = None,
         folder: Path | None = None,
+        context: Context | None = None,
     ) -> None:
         self.recipe, self.folder = recipe, folder
         self.model = model.eval()
-        self.classes, self.tokenizer = list(classes), tokenizer
+        self.classes, self.tokenizer, self.context = list(classes), tokenizer, context
 
     @classmethod
     def load(cls, folder: Path, recipe: ClassifyRecipe, device: str = "auto") -> Classifier:
@@ -53,9 +57,10 @@ class Classifier:
         classes = load_labels(folder)
         tokenizer = load_tokenizer(folder, JOINT) if recipe.data.kind == "text" else None
         inputs = tokenizer.size if tokenizer else _channels(folder / MODEL)
-        model = build_classifier(recipe, inputs, len(classes))
+        context = open_context(folder / COPY, device) if recipe.classifier.elmo else None
+        model = build_classifier(recipe, inputs, len(classes), context)
         load_weights(model, folder / MODEL)
-        return cls(recipe, model.to(choose_device(device)), classes, tokenizer, folder)
+        return cls(recipe, model.to(choose_device(device)), classes, tokenizer, folder, context)
 
     @property
     def device(self) -> torch.device:
@@ -116,6 +121,36 @@ class Classifier:
         """What the weights of a text belong to: its words, as the model reads them."""
         return cleaned(text, self.recipe.data).split()
 
+    def batch(self, examples: Sequence[Any]) -> LabelBatch:
+        """Examples as the network reads them, for `harken.inspection`: alone, or each with its label, (example, label).
+
+        Raises:
+            UserError: examples of another kind than the model was trained on, or none.
+        """
+        pairs = [one if isinstance(one, tuple) else (one, None) for one in examples]
+        if not pairs:
+            raise UserError("there is no example to read; give at least one")
+        rows = self._rows([example for example, _ in pairs])
+        values, lengths = (tensor.to(self.device) for tensor in rows.gather(np.arange(len(pairs))))
+        with torch.no_grad():
+            wanted = self.model(values, lengths)[0].argmax(-1)  # what it says itself, where no label is known
+        for row, (_, label) in enumerate(pairs):
+            if label in self.classes:
+                wanted[row] = self.classes.index(label)
+        return LabelBatch((values, lengths), wanted, direct=self.recipe.classifier.pooling != "last")
+
+    def reading(self, example: str) -> tuple[LabelBatch, dict[str, list[str]], str]:
+        """For `harken inspect --gates`: a text, or the first signal of a file, as a batch, its steps, and a title."""
+        from harken.tasks.classify.looking import read_example
+
+        found = read_example(self, example)
+        batch = self.batch([found])
+        if self.tokenizer is None:
+            steps = [str(number + 1) for number in range(len(found))]
+        else:
+            steps = [*axis_pieces(self.tokenizer, batch.inputs[0][0, :-1].tolist()), ENDS[1]]
+        return batch, {"reader.encoder": steps}, f"{example} → {self.predict([found])[0]}"
+
     def _by_word(self, example: Any, weights: Tensor) -> np.ndarray:
         values: np.ndarray = weights.float().cpu().numpy().astype(np.float64)
         if self.tokenizer is None:
@@ -128,12 +163,16 @@ class Classifier:
         np.add.at(found, self.tokenizer.word_of(ids, text), values[: len(ids)])
         return found
 
-    def _batches(self, examples: Sequence[Any]) -> Iterator[tuple[np.ndarray, Tensor, Tensor]]:
+    def _rows(self, examples: Sequence[Any]) -> Rows:
         if isinstance(examples, str):
             raise UserError("a single text was given where a list is wanted; write [text]")
         require_kind(examples, self.recipe)
         known = examples if self.tokenizer is None else [cleaned(text, self.recipe.data) for text in examples]
         rows = as_rows(known, self.recipe, self.tokenizer, self.channels)
+        return in_context(rows, known, self.recipe, self.context)
+
+    def _batches(self, examples: Sequence[Any]) -> Iterator[tuple[np.ndarray, Any, Tensor]]:
+        rows = self._rows(examples)
         for chosen in rows_of_part(rows.lengths, 0, 1, BATCH_TOKENS):
             values, lengths = rows.gather(chosen)
             yield chosen, values.to(self.device), lengths.to(self.device)

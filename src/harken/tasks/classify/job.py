@@ -10,22 +10,24 @@ import numpy as np
 import torch
 
 from harken.data.examples import Labelled, LabelledSplits
-from harken.data.labelled_splits import read_examples, read_splits
+from harken.data.labelled_splits import read_examples, read_splits, split_table
 from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer, train_tokenizers
 from harken.errors import UserError
-from harken.models.pretrained import take_over
+from harken.models.context_input import words_alone
 from harken.models.reader import FrameInput, TokenInput
 from harken.models.size import ENCODERS
 from harken.tasks.classify.build import build_classifier
 from harken.tasks.classify.check import size_of
 from harken.tasks.classify.classifier import Classifier
-from harken.tasks.classify.first_vectors import begin_with, read_first_vectors
 from harken.tasks.classify.labels import LABELS, in_order, load_labels, numbers_of, save_labels
-from harken.tasks.classify.reading import as_frames, as_rows, require_kind
+from harken.tasks.classify.reading import as_frames, as_rows, in_context, require_kind
 from harken.tasks.classify.recipe import ClassifyRecipe
 from harken.tasks.classify.task import ClassificationTask
+from harken.tasks.context import COPY, copy_context, open_context
+from harken.tasks.first_vectors import begin_with, coverage, read_first_vectors
 from harken.tasks.job import Job, Prepared
 from harken.tasks.scores import Scores
+from harken.tasks.starting import start_from, starting_tokenizer
 
 if TYPE_CHECKING:
     from harken.inspection.picture import Picture
@@ -36,6 +38,11 @@ class ClassifyJob(Job):
 
     def prepare(self, recipe: ClassifyRecipe, folder: Path, going_on: bool) -> Prepared:
         return self.prepare_examples(recipe, read_splits(recipe.data), folder, going_on)
+
+    def prepare_table(
+        self, recipe: ClassifyRecipe, table: dict[str, list[Any]], folder: Path, going_on: bool
+    ) -> Prepared:
+        return self.prepare_examples(recipe, split_table(recipe.data, table), folder, going_on)
 
     def prepare_examples(
         self, recipe: ClassifyRecipe, splits: LabelledSplits, folder: Path, going_on: bool = False
@@ -50,7 +57,16 @@ class ClassifyJob(Job):
         train, valid = splits.train, splits.valid
         labels = load_labels(folder) if going_on else in_order(train.labels)
         width = ENCODERS[recipe.model.architecture](recipe.model).embedding
-        vectors = None if going_on else read_first_vectors(recipe, width, [str(text) for text in train.values])
+        chosen = recipe.classifier
+        vectors = None
+        if chosen.vectors is not None and not going_on:
+            key = "model.width" if recipe.model.architecture == "transformer" else "model.embedding"
+            texts = [str(text) for text in train.values]
+            vectors = read_first_vectors(chosen.vectors, width, key, texts, recipe.train.seed)
+        if chosen.elmo is not None and not going_on:
+            open_context(chosen.elmo)
+            copy_context(chosen.elmo, folder)
+        context = open_context(folder / COPY) if chosen.elmo is not None else None
         seen = [*train.values, *(vectors.words if vectors else [])]
         tokenizer = self._tokenizer(recipe, seen, folder, going_on) if recipe.data.kind == "text" else None
         rows = as_rows(train.values, recipe, tokenizer)
@@ -58,18 +74,26 @@ class ClassifyJob(Job):
         valid_rows = as_rows(valid.values, recipe, tokenizer, inputs if tokenizer is None else None)
         valid_labels = numbers_of(valid.labels, labels, "the validation")
         save_labels(folder, labels)
-        model = build_classifier(recipe, inputs, len(labels))
+        model = build_classifier(recipe, inputs, len(labels), context)
         if isinstance(model.reader.inputs, FrameInput):
             model.reader.inputs.fit(torch.from_numpy(rows.flat))
         known = ""
-        if recipe.model.start is not None:
-            found = take_over(model.reader, recipe.model.start)
+        if recipe.model.start is not None and tokenizer is not None:
+            found = start_from(model.reader, recipe.model.start, tokenizer)
             known = f"encoder and {found:,} pieces begin as {recipe.model.start} left them"
-        if vectors and tokenizer and isinstance(model.reader.inputs, TokenInput):
-            found = begin_with(model.reader.inputs, tokenizer, vectors)
-            known = f"{found:,} of {tokenizer.size:,} words begin as vectors of {recipe.classifier.vectors}"
+        words = words_alone(model.reader.inputs)
+        if vectors and tokenizer and isinstance(words, TokenInput):
+            found = begin_with(words, tokenizer.pieces(list(range(tokenizer.size))), vectors)
+            known = coverage(found, tokenizer.size, str(chosen.vectors), chosen.freeze)
+        if context is not None:
+            known = "; ".join(filter(None, [known, f"beside {context.layers} frozen layers of {chosen.elmo}"]))
         task = ClassificationTask(
-            recipe, model, rows, numbers_of(train.labels, labels, "training"), valid_rows, valid_labels
+            recipe,
+            model,
+            in_context(rows, train.values, recipe, context),
+            numbers_of(train.labels, labels, "training"),
+            in_context(valid_rows, valid.values, recipe, context),
+            valid_labels,
         )
         steps = float(np.mean(rows.lengths))
         size = size_of(recipe, inputs if tokenizer else inputs + 1, len(labels))
@@ -100,7 +124,7 @@ class ClassifyJob(Job):
         return Classifier.load(folder, recipe, device)
 
     def may_lie_in_the_folder(self, name: str) -> bool:
-        return name in (LABELS, f"{JOINT}.model", f"{JOINT}.json")
+        return name in (LABELS, COPY, f"{JOINT}.model", f"{JOINT}.json")
 
     def evaluate(
         self, model: Classifier, split: str | None, files: list[Path], progress: Callable[[int], None]
@@ -113,6 +137,10 @@ class ClassifyJob(Job):
         from harken.tasks.classify.looking import look_at
 
         return look_at(model, example)
+
+    def examples(self, model: Classifier, split: str) -> list[Any]:
+        found = self._examples(model.recipe, split, [])
+        return list(zip(found.values, found.labels, strict=True))
 
     def validation(self, best: dict[str, Any]) -> str:
         known = {name: best[name] for name in ("accuracy", "macro_f1", "loss") if name in best}
@@ -140,13 +168,12 @@ class ClassifyJob(Job):
         return known[chosen]
 
     def _tokenizer(self, recipe: ClassifyRecipe, texts: list[str], folder: Path, going_on: bool) -> Tokenizer:
-        start = recipe.model.start
-        if going_on or start is not None:
-            tokenizer = load_tokenizer(folder if going_on or start is None else start, JOINT)
-            tokenizer.save(folder, JOINT)
-            return tokenizer
+        if going_on:
+            return load_tokenizer(folder, JOINT)
         words = recipe.tokenizer.model_copy(update={"joint": True})
         tokenizer, _ = train_tokenizers(words, texts, [], recipe.train.seed)
+        if recipe.model.start is not None:
+            tokenizer = starting_tokenizer(recipe.model.start, tokenizer)
         tokenizer.save(folder, JOINT)
         return tokenizer
 

@@ -25,15 +25,27 @@ def look_at(model: Classifier, example: str) -> Picture:
     Raises:
         UserError: a text without words, or a file that cannot be read.
     """
-    if model.tokenizer is not None:
-        words = model.words(example)
-        if not words:
-            raise UserError("the text has no words; give some in quotes")
-        return WordWeights(words, weights_of(model, example), _said(model, example))
-    frames = read_signals(Path(example), model.recipe.data).values[0]
+    found = read_example(model, example)
+    if isinstance(found, str):
+        return WordWeights(model.words(found), weights_of(model, found), _said(model, found))
+    frames = found
     names = model.recipe.data.channels or [f"channel {number + 1}" for number in range(frames.shape[1])]
     kind, weights = next(iter(weights_of(model, frames).items()))
     return SignalWeights(frames, weights, _said(model, frames), kind.capitalize(), names)
+
+
+def read_example(model: Classifier, example: str) -> str | np.ndarray:
+    """A text as it is, or the frames (T, C) of the first signal in a file.
+
+    Raises:
+        UserError: a text without words, or a file that cannot be read.
+    """
+    if model.tokenizer is None:
+        frames: np.ndarray = read_signals(Path(example), model.recipe.data).values[0]
+        return frames
+    if not model.words(example):
+        raise UserError("the text has no words; give some in quotes")
+    return example
 
 
 def weights_of(model: Classifier, example: str | np.ndarray) -> dict[str, np.ndarray]:

@@ -14,9 +14,14 @@ import numpy as np
 from harken.data.frames import FrameRows
 from harken.data.rows import TokenRows
 from harken.data.tokenizers import Tokenizer
+from harken.data.tokenizers_word import WordTokenizer
 from harken.data.tokens import EOS
 from harken.errors import UserError
 from harken.tasks.classify.recipe import ClassifyRecipe
+from harken.tasks.context import Context, ContextRows
+from harken.tasks.first_vectors import bare
+
+Rows = TokenRows | FrameRows | ContextRows
 
 
 def as_rows(
@@ -36,6 +41,19 @@ def as_rows(
         rows = TokenRows.from_lists([row if limit is None else cut(row, limit, keep) for row in ids])
     refuse_too_long(rows.lengths, recipe)
     return rows
+
+
+def in_context(rows: Rows, texts: Sequence[Any], recipe: ClassifyRecipe, context: Context | None) -> Rows:
+    """The rows with the layers of their words, cut as they are; the end of a text has none. As they are without any."""
+    if context is None:
+        return rows
+    sentences = [[bare(token) for token in WordTokenizer.split(text)] for text in texts]
+    places = []
+    for words in sentences:
+        where = [*range(len(words)), EOS]
+        limit = recipe.data.max_tokens
+        places.append([*(where if limit is None else cut(where, limit, recipe.data.keep))[:-1], -1])
+    return context.rows(rows, sentences, places)
 
 
 def require_kind(values: Sequence[Any], recipe: ClassifyRecipe) -> None:

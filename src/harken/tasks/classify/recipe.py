@@ -39,6 +39,11 @@ class ClassifierConfig(BaseModel):
         "own, which learns them from the training texts first",
     )
     freeze: bool = Field(False, description="text: leave the embeddings as they begin, as where vectors are given")
+    elmo: str | None = Field(
+        None,
+        description="text: folder of a model with the task elmo or language, whose frozen layers, mixed by learned "
+        "weights, are read beside the word vectors (S32)",
+    )
     class_weights: Literal["none", "balanced"] = Field(
         "none", description="balanced: every class counts alike in the loss, however many examples it has"
     )
@@ -67,6 +72,15 @@ class ClassifyRecipe(Recipe):
             raise ValueError("model.start and classifier.vectors both say how the embeddings begin; keep one of them")
         if self.model.start is not None and self.data.kind != "text":
             raise ValueError("model.start is for texts: a masked model reads no signals; leave it out")
+        if self.classifier.elmo is not None and (self.data.kind != "text" or self.tokenizer.kind != "word"):
+            raise ValueError('classifier.elmo is of words: set data.kind = "text" and tokenizer.kind = "word"')
+        if self.classifier.vectors is not None and (self.data.kind != "text" or self.tokenizer.kind != "word"):
+            raise ValueError('classifier.vectors are of words: set data.kind = "text" and tokenizer.kind = "word"')
+        if self.classifier.elmo is not None and self.model.start is not None:
+            raise ValueError(
+                "model.start and classifier.elmo are both given, but the encoder of a masked model reads "
+                "words alone; keep one of them"
+            )
         return self
 
     def require_data(self, origin: str) -> None:

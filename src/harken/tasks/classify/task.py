@@ -9,11 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.data.frames import FrameRows
-from harken.data.rows import TokenRows
 from harken.metrics.labels import accuracy, macro_f1
 from harken.models.classifier import ClassifierModel
 from harken.tasks.by_length import ByLength, rows_of_part
+from harken.tasks.classify.reading import Rows
 from harken.tasks.classify.recipe import ClassifyRecipe
 from harken.training.task import Examples
 
@@ -25,9 +24,9 @@ class ClassificationTask(ByLength):
         self,
         recipe: ClassifyRecipe,
         model: ClassifierModel,
-        train: TokenRows | FrameRows,
+        train: Rows,
         train_labels: Sequence[int],
-        valid: TokenRows | FrameRows,
+        valid: Rows,
         valid_labels: Sequence[int],
     ) -> None:
         self.recipe, self.settings, self.model = recipe, recipe.train, model

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from harken.data.series import Series
+from harken.data.series import Series, read_series
 from harken.errors import UserError
 from harken.inspection.picture import Picture
 from harken.tasks.forecast.check import size_of
@@ -27,6 +27,15 @@ class ForecastJob(Job):
 
     def prepare(self, recipe: ForecastRecipe, folder: Path, going_on: bool) -> Prepared:
         return prepare_series(recipe, load_series(recipe.data), folder)
+
+    table_key = "file"
+    table_instead_of = ("corpus",)
+
+    def prepare_table(
+        self, recipe: ForecastRecipe, table: dict[str, list[Any]], folder: Path, going_on: bool
+    ) -> Prepared:
+        series = read_series(table, recipe.data.layout)
+        return prepare_series(recipe, [one.rows(0, recipe.data.rows or len(one)) for one in series], folder)
 
     def load(self, folder: Path, recipe: ForecastRecipe, device: str) -> Forecaster:
         return Forecaster.load(folder, recipe, device)

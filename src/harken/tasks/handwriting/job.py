@@ -65,6 +65,9 @@ class HandwritingJob(Job):
     def look(self, model: Penman, example: str) -> Picture:
         return model.write(example).window_picture()
 
+    def examples(self, model: Penman, split: str) -> list[Any]:
+        return list(read_strokes_corpus(model.recipe.data)[split])
+
     def validation(self, best: dict[str, Any]) -> str:
         return f"{best.get('nats', math.nan):.4f} nats a point"
 

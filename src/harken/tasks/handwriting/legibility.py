@@ -1,14 +1,14 @@
 """Whether what a penman writes can be read: by a recogniser that has only ever seen real strokes.
 
-y_t = softmax(W BiLSTM(x)_t)           a character, or nothing, at every point of the pen
+y_t = softmax(W BiLSTM(x)_t)           a character, or nothing, at every point of the pen: movement, height, lifted
 read = the likeliest at each point, repeats and nothings left out
 
 It is trained by connectionist temporal classification (Graves et al., 2006), which needs to know what was written and
 not where. Of the built-in font it is given lines from other random numbers than the penman was; of other corpora their
 training drawings. The characters read right are those of the text less the edits (Levenshtein, 1966) between text and
-reading, so letters too many count as well as letters missing.
+reading, so letters too many count as well as letters missing. Spaces, which leave no ink, are not counted.
 
->>> edits("kitten", "sitting")
+>>> edits("kitten", "sitting").total
 3
 """
 
@@ -29,6 +29,7 @@ from harken.data.strokes.drawing import Drawing
 from harken.data.strokes.penfont import penfont
 from harken.data.strokes.rows import StrokeRows
 from harken.data.tokenizers import Tokenizer
+from harken.metrics.edits import edits
 from harken.nn.masks import length_mask
 from harken.nn.recurrent import LSTM
 from harken.training.checkpoints import load_weights, save_tensors
@@ -38,10 +39,12 @@ if TYPE_CHECKING:
     from harken.tasks.handwriting.penman import Penman
 
 FILE = "recogniser.safetensors"
-WIDTH, STEPS, WARMUP, BATCH, RATE = 80, 1200, 50, 48, 4e-3
+WIDTH, STEPS, WARMUP, BATCH, RATE = 80, 2000, 50, 48, 4e-3
 OTHER_SEED = 1000  # added to the seed of the penman's font
 LINES = 6000
 NOTHING = 0  # CTC's blank takes the place of padding
+SEEN = 4  # dx, dy, height, lifted
+LOW = 0.2  # of the height above the base line, so that it is as large as the movements
 
 
 class Recogniser(nn.Module):
@@ -50,11 +53,11 @@ class Recogniser(nn.Module):
     def __init__(self, characters: int, width: int = WIDTH) -> None:
         super().__init__()
         self.deviation = nn.Parameter(torch.ones(()), requires_grad=False)
-        self.layers = LSTM(3, width, 2, bidirectional=True)
+        self.layers = LSTM(SEEN, width, 2, bidirectional=True)
         self.output = nn.Linear(2 * width, characters)
 
     def forward(self, points: Tensor, lengths: Tensor) -> Tensor:
-        """Points (B, T, 3), normalised -> log-probabilities (B, T, V)."""
+        """Points (B, T, 4), normalised -> log-probabilities (B, T, V)."""
         hidden, _ = self.layers(points, lengths=lengths)
         return torch.log_softmax(self.output(hidden), -1)
 
@@ -72,9 +75,10 @@ class Recogniser(nn.Module):
         return found
 
     def points(self, rows: StrokeRows, chosen: np.ndarray | None = None) -> tuple[Tensor, Tensor]:
-        """Points (B, T, 3), normalised, and lengths (B,)."""
+        """Points (B, T, 4), normalised, and lengths (B,)."""
         batch = rows.batch(np.arange(len(rows)) if chosen is None else chosen, float(self.deviation))
-        return torch.cat([batch.place, batch.marks[..., :1]], -1), batch.lengths
+        height = LOW * batch.place[..., 1:].cumsum(1)
+        return torch.cat([batch.place, height, batch.marks[..., :1]], -1), batch.lengths
 
 
 def train_recogniser(
@@ -113,7 +117,7 @@ def train_recogniser(
 
 
 def recogniser_for(penman: Penman, progress: Callable[[int], None] | None = None) -> Recogniser:
-    """The recogniser in the penman's folder; trained, and kept there, where there is none yet (a minute or two)."""
+    """The recogniser in the penman's folder; trained, and kept there, where there is none yet (minutes)."""
     assert penman.tokenizer is not None
     path = None if penman.folder is None else penman.folder / FILE
     if path is not None and path.is_file():
@@ -145,7 +149,7 @@ class Reading:
     def right(self) -> np.ndarray:
         """Characters of each text that were read right."""
         pairs = zip(self.texts, self.read, strict=True)
-        return np.array([max(0, len(text) - edits(text, found)) for text, found in pairs])
+        return np.array([max(0, len(text) - edits(text, found).total) for text, found in pairs])
 
     @property
     def lengths(self) -> np.ndarray:
@@ -159,19 +163,9 @@ class Reading:
 
 
 def read_drawings(recogniser: Recogniser, drawings: Sequence[Drawing], tokenizer: Tokenizer) -> Reading:
-    """Read drawings whose texts are known."""
-    texts = [" ".join((drawing.text or "").split()) for drawing in drawings]
-    return Reading(texts, recogniser.read(drawings, tokenizer))
-
-
-def edits(one: str, other: str) -> int:
-    """The fewest insertions, deletions and exchanges that make one text the other."""
-    row = list(range(len(other) + 1))
-    for number, character in enumerate(one, 1):
-        before, row[0] = row[0], number
-        for place, found in enumerate(other, 1):
-            before, row[place] = row[place], min(row[place] + 1, row[place - 1] + 1, before + (character != found))
-    return row[-1]
+    """Read drawings whose texts are known; spaces are left out on both sides."""
+    texts = ["".join((drawing.text or "").split()) for drawing in drawings]
+    return Reading(texts, ["".join(text.split()) for text in recogniser.read(drawings, tokenizer)])
 
 
 def _may_write(path: Path) -> bool:

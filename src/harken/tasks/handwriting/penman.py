@@ -16,6 +16,7 @@ from torch import Tensor
 
 from harken.data.rows import pad
 from harken.data.strokes.drawing import Drawing
+from harken.data.strokes.files import read_npz, read_strokes
 from harken.data.strokes.rows import StrokeRows
 from harken.data.tokenizers import Tokenizer, load_tokenizers
 from harken.data.tokens import EOS, UNK
@@ -24,7 +25,7 @@ from harken.models.handwriting import MARKS, HandwritingModel
 from harken.nn.mixture import PenMixture
 from harken.tasks.handwriting.recipe import HandwritingRecipe
 from harken.tasks.handwriting.strokes import Strokes
-from harken.tasks.handwriting.task import nats_of_rows
+from harken.tasks.handwriting.task import DrawnBatch, nats_of_rows
 from harken.training.checkpoints import load_weights
 from harken.training.loop import MODEL
 from harken.training.machine import choose_device
@@ -178,13 +179,38 @@ class Penman:
                 progress(len(chosen))
         return found
 
-    def batch(self, drawings: Sequence[Drawing]) -> tuple[Tensor, ...]:
-        """What the network is called with to read these drawings, for `harken.inspection`."""
+    def batch(self, drawings: Sequence[Drawing]) -> DrawnBatch:
+        """Drawings as the network reads them, for `harken.inspection`.
+
+        Raises:
+            UserError: there is none, or one without the text that the model reads.
+        """
+        if not drawings or (self.tokenizer is not None and not all(drawing.text for drawing in drawings)):
+            raise UserError("there is a drawing without its text, which this model reads, or none at all; give some")
         batch = StrokeRows(drawings, self.tokenizer).batch(np.arange(len(drawings)), float(self.model.deviation))
-        batch = batch.to(self.device)
-        if batch.characters is None or batch.character_lengths is None:
-            return (batch.before,)
-        return batch.before, batch.characters, batch.character_lengths
+        return DrawnBatch(batch.to(self.device))
+
+    def reading(self, example: str) -> tuple[DrawnBatch, list[str], str]:
+        """For `harken inspect --gates`: the first drawing of a file, or a text as the model itself writes it.
+
+        What stands at a step is the character that the window looks at; without a window, the number of the point.
+        """
+        drawing = self._drawing(example)
+        batch = self.batch([drawing])
+        drawn = batch.drawn
+        with torch.no_grad():
+            weights = self.model(drawn.before, drawn.characters, drawn.character_lengths).weights  # (1, T, U)
+        if weights is None:
+            return batch, [str(number + 1) for number in range(len(drawing))], f"{example}, point by point"
+        names = [*(character.replace(" ", "␣") for character in " ".join((drawing.text or "").split())), "end"]
+        return batch, [names[place] for place in weights[0].argmax(-1).tolist()], f"“{drawing.text}”, point by point"
+
+    def _drawing(self, example: str) -> Drawing:
+        if Path(example).is_file():
+            return (read_npz(example)["test"] if example.endswith(".npz") else read_strokes(example))[0]
+        if self.tokenizer is None:
+            raise UserError(f"{example} is no file, and this model reads no text; give a file with a drawing (.jsonl)")
+        return self.write(example).drawing()
 
 
 def build(recipe: HandwritingRecipe, tokenizer: Tokenizer | None) -> HandwritingModel:

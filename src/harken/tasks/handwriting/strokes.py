@@ -57,11 +57,11 @@ class Strokes:
         strokes = [np.round(stroke, 3).tolist() for stroke in self.strokes()]
         return {"text": self.text, "strokes": strokes, "finished": self.finished}
 
-    def window_picture(self, rows: int = 60) -> AlignmentMap:
-        """Which characters were looked at while writing: characters across, time downwards.
+    def window_picture(self, columns: int = 48) -> AlignmentMap:
+        """Which characters were looked at while writing: characters downwards, points of the pen across.
 
         Args:
-            rows: points that follow each other are put together until there are no more than this many.
+            columns: points that follow each other are put together until there are no more than this many.
 
         Raises:
             UserError: the model reads no text.
@@ -73,12 +73,12 @@ class Strokes:
         from harken.inspection.alignment import AlignmentMap
 
         shares = self.window / np.maximum(self.window.sum(1, keepdims=True), 1e-9)  # (T, U)
-        together = -(-len(shares) // rows)
+        together = -(-len(shares) // columns)
         starts = range(0, len(shares), together)
         cells = np.stack([shares[start : start + together].mean(0) for start in starts])
         names = [{" ": "␣"}.get(character, character) for character in " ".join(self.text.split())] + ["end"]
         times = [f"{start + 1}" for start in starts]
-        return AlignmentMap(names, times, cells, f"The window while writing “{self.text}”, point by point")
+        return AlignmentMap(times, names, cells.T, f"The window while writing “{self.text}”, point by point")
 
     def _repr_html_(self) -> str:
         return self.to_svg()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -59,8 +60,24 @@ class HandwritingTask(ByLength):
 
 def nats_of_rows(model: HandwritingModel, batch: StrokeBatch) -> Tensor:
     """-log p of each drawing (B,), its movements in units of the training data's deviation."""
+    return nats_of_points(model, batch).sum(1)
+
+
+def nats_of_points(model: HandwritingModel, batch: StrokeBatch) -> Tensor:
+    """-log p of each point (B, T) after all before it; 0 after the end of a drawing."""
     written = model(batch.before, batch.characters, batch.character_lengths)
     with torch.autocast(batch.place.device.type, enabled=False):  # densities need all digits
         nats = -model.density(written).log_density(batch.place, batch.marks)  # (B, T)
     real = length_mask(batch.lengths, nats.shape[1])
-    return torch.where(real, nats, 0.0).sum(1)
+    return torch.where(real, nats, 0.0)
+
+
+@dataclass(frozen=True)
+class DrawnBatch:
+    """Drawings as `harken.inspection.running` runs a network on them."""
+
+    drawn: StrokeBatch
+
+    def losses(self, network: HandwritingModel) -> tuple[Tensor, Tensor]:
+        """Nats of every point (B, T), and the place of each drawing's last (B,)."""
+        return nats_of_points(network, self.drawn), self.drawn.lengths - 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harken.data.texts import TextCorpus, read_texts
 from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer, train_tokenizer
@@ -17,6 +18,9 @@ from harken.tasks.language.recipe import LanguageRecipe
 from harken.tasks.language.task import LanguageTask
 from harken.tasks.language.text_ids import corpus_ids
 from harken.tasks.scores import Scores
+
+if TYPE_CHECKING:
+    from harken.inspection.picture import Picture
 
 PLAIN = {"word": "plain word", "character": "plain character"}
 LEAST_TOKENS = 3
@@ -72,6 +76,9 @@ class LanguageJob(Job):
             return evaluate(model, lines, None if corpus is None else corpus.train, progress)
         assert corpus is not None
         return evaluate(model, corpus.split(split or "test"), corpus.train, progress)
+
+    def look(self, model: LanguageModel, example: str) -> Picture:
+        return model.surprisal(example)
 
     def examples(self, model: LanguageModel, split: str) -> list[str]:
         lines = read_texts(model.recipe.data).split(split)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -32,6 +32,9 @@ from harken.tasks.language.window import Windowed
 from harken.training.checkpoints import load_weights
 from harken.training.loop import MODEL
 from harken.training.machine import choose_device
+
+if TYPE_CHECKING:
+    from harken.inspection.surprisal import Surprisal
 
 LINE_END = "⏎"  # how the end of a line is shown among tokens
 
@@ -188,6 +191,19 @@ class LanguageModel:
         """Every token of a text with its log-probability."""
         ids = self.ids(text)
         return ScoredText(self.pieces(ids[1:].tolist()), self.log_probabilities(ids))
+
+    def surprisal(self, text: str) -> Surprisal:
+        """How surprising every token of a text is, as a picture.
+
+        Raises:
+            UserError: there is no token in the text.
+        """
+        from harken.inspection.surprisal import Surprisal
+
+        if not text.strip():
+            raise UserError("there is no text to be surprised at; give some words in quotes")
+        found = self.score(text)
+        return Surprisal(found.tokens, (-found.log_probabilities).tolist())
 
     def perplexity(self, text: str) -> float:
         """exp of the mean surprise at a token; the end of a line counts where the text ends one.

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from harken.data.examples import LabelledSplits
-from harken.data.labelled_splits import read_examples, read_splits
+from harken.data.labelled_splits import read_examples, read_splits, split_table
 from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer, train_tokenizers
 from harken.errors import UserError
 from harken.metrics.interval import bootstrap, resampled
@@ -30,6 +30,11 @@ class RegressJob(Job):
 
     def prepare(self, recipe: RegressRecipe, folder: Path, going_on: bool) -> Prepared:
         return self.prepare_examples(recipe, read_splits(recipe.data), folder, going_on)
+
+    def prepare_table(
+        self, recipe: RegressRecipe, table: dict[str, list[Any]], folder: Path, going_on: bool
+    ) -> Prepared:
+        return self.prepare_examples(recipe, split_table(recipe.data, table), folder, going_on)
 
     def prepare_examples(
         self, recipe: RegressRecipe, splits: LabelledSplits, folder: Path, going_on: bool = False

@@ -8,6 +8,7 @@ from pathlib import Path
 from harken.data.files import read_lines
 from harken.models.size import ENCODERS, Size
 from harken.models.size_side import linear
+from harken.tasks.context_shape import parameters_beside
 from harken.tasks.registry import Estimate
 from harken.tasks.tag.corpus import check_files, is_frames
 from harken.tasks.tag.recipe import TagRecipe, WordsConfig
@@ -55,7 +56,7 @@ def size_of(recipe: TagRecipe, words: int, characters: int = CHARACTERS, tags: i
         parameters={
             "embeddings": words * encoder.embedding + table,
             "characters": matrices + projection,
-            "encoder": encoder.parameters,
+            "encoder": encoder.parameters + parameters_beside(recipe.words.elmo, encoder.embedding),
             "output": linear(encoder.width, tags) + crf,
         },
         source_matrices=encoder.matrices + (LETTERS * matrices + projection if projection else 0),

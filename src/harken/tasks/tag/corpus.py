@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from harken.data.files import require_file
 from harken.data.framed import Framed, read_frames
 from harken.data.locations import as_list
-from harken.data.tagged import Tagged, read_tagged
+from harken.data.memory import refuse_gaps
+from harken.data.table import read_table
+from harken.data.tagged import Tagged, as_tagged, read_tagged
 from harken.errors import UserError
 from harken.tasks.tag.recipe import TagDataConfig
 
@@ -49,6 +52,23 @@ def read_corpus(config: TagDataConfig) -> TagCorpus:
         tests["test"] = read_files(config, files_of(config, config.test))
     first = files_of(config, config.train)[0]
     return TagCorpus(config.name or first.name.partition(".")[0], train, valid, tests)
+
+
+def corpus_of_table(config: TagDataConfig, table: Mapping[str, list[Any]]) -> TagCorpus:
+    """Sentences out of a table in memory: a list of words and a list of tags a row, some split off to validate on.
+
+    Raises:
+        UserError: a column that is not there, or words without tags.
+    """
+    names = [
+        default if column is None else str(column)
+        for column, default in ((config.word_column, "tokens"), (config.tag_column, "tags"))
+    ]
+    columns = read_table(table, names)
+    refuse_gaps(columns, names)
+    found: list[Example] = [*as_tagged(columns[names[0]], columns[names[1]], "the table")]
+    train, valid = split_off(found, config)
+    return TagCorpus(config.name or "table", train, valid, {})
 
 
 def files_of(config: TagDataConfig, files: str | list[str] | None) -> list[Path]:

@@ -62,6 +62,18 @@ class WordsConfig(BaseModel):
     character_width: int = Field(100, ge=2, description="width of what is read from the characters")
     character_dropout: float = Field(0.2, ge=0, lt=1, description="share zeroed before and after reading characters")
 
+    vectors: str | None = Field(
+        None,
+        description="word vectors to begin with: a folder of harken embed train, a word2vec or GloVe file, or own, "
+        "which learns them from the training sentences first",
+    )
+    freeze: bool = Field(False, description="leave the words' vectors as they begin, as where vectors are given")
+    elmo: str | None = Field(
+        None,
+        description="folder of a model with the task elmo or language, whose frozen layers, mixed by learned weights, "
+        "are read beside the word vectors (S32)",
+    )
+
     @model_validator(mode="after")
     def _width_splits(self) -> WordsConfig:
         if self.characters == "lstm" and self.character_width % 2:
@@ -88,6 +100,13 @@ class TagRecipe(Recipe):
     model: EncoderConfig = Field(description="the encoder; begin with architecture")
     tags: TagsConfig = Field(TagsConfig.model_validate({}), description="how tags are chosen")
     train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")
+
+    @model_validator(mode="after")
+    def _one_beginning(self) -> TagRecipe:
+        if self.model.start is not None and (self.words.vectors is not None or self.words.elmo is not None):
+            key = "vectors" if self.words.vectors is not None else "elmo"
+            raise ValueError(f"model.start and words.{key} both say how words begin; keep one of them")
+        return self
 
     def require_data(self, origin: str) -> None:
         """The recipes for real data leave the folder to the user, as `dir = ""`."""

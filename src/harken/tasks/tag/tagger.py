@@ -19,6 +19,7 @@ from harken.data.framed import Framed
 from harken.data.tagged import Tagged, as_tagged
 from harken.errors import UserError
 from harken.models.tagger import TaggingModel
+from harken.tasks.context import COPY, Context, open_context
 from harken.tasks.scores import Scores
 from harken.tasks.tag.building import as_rows, build_tagging_model
 from harken.tasks.tag.corpus import Example
@@ -62,19 +63,25 @@ class Tagger:
     """Model, vocabulary and recipe of one folder; load it with `harken.load`."""
 
     def __init__(
-        self, recipe: TagRecipe, model: TaggingModel, vocabulary: Vocabulary, folder: Path | None = None
+        self,
+        recipe: TagRecipe,
+        model: TaggingModel,
+        vocabulary: Vocabulary,
+        folder: Path | None = None,
+        context: Context | None = None,
     ) -> None:
         self.recipe, self.folder = recipe, folder
         self.model = model.eval()
-        self.vocabulary = vocabulary
+        self.vocabulary, self.context = vocabulary, context
 
     @classmethod
     def load(cls, folder: Path, recipe: TagRecipe, device: str = "auto") -> Tagger:
         """The model of a folder whose recipe was read."""
         vocabulary = Vocabulary.load(folder)
-        model = build_tagging_model(recipe, vocabulary)
+        context = open_context(folder / COPY, device) if recipe.words.elmo else None
+        model = build_tagging_model(recipe, vocabulary, context)
         load_weights(model, folder / MODEL)
-        return cls(recipe, model.to(choose_device(device)), vocabulary, folder)
+        return cls(recipe, model.to(choose_device(device)), vocabulary, folder, context)
 
     @property
     def device(self) -> torch.device:
@@ -97,7 +104,7 @@ class Tagger:
             UserError: words for a model of frames, or frames for a model of words.
         """
         examples = [self._example(sentence) for sentence in sentences]
-        rows = as_rows(examples, self.vocabulary)
+        rows = as_rows(examples, self.vocabulary, self.context)
         filled = np.flatnonzero(rows.lengths)
         nothing = np.zeros((0, len(self.tags)), np.float32)
         found = [Tagging([], [], [], nothing) for _ in examples]
@@ -145,7 +152,7 @@ class Tagger:
             UserError: there is nothing to read.
         """
         examples = [one if isinstance(one, Tagged | Framed) else self._example(one) for one in sentences]
-        rows = as_rows(examples, self.vocabulary)
+        rows = as_rows(examples, self.vocabulary, self.context)
         if not len(rows) or not rows.lengths.all():
             raise UserError("there is a sentence without words, or none at all; give some words")
         read, counts = rows.gather(np.arange(len(examples)))

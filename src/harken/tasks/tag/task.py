@@ -12,11 +12,12 @@ from harken.data.rows import TokenRows
 from harken.metrics.entities import Counts, is_bio, sentence_counts
 from harken.models.tagger import TaggingModel
 from harken.tasks.by_length import ByLength, rows_of_part
+from harken.tasks.context import ContextRows
 from harken.tasks.tag.rows import FrameRows, WordRows
 from harken.training.config import TrainConfig
 from harken.training.task import Examples
 
-Rows = WordRows | FrameRows
+Rows = WordRows | FrameRows | ContextRows
 
 
 class TaggingTask(ByLength):
@@ -36,6 +37,7 @@ class TaggingTask(ByLength):
         self.train, self.train_labels = train
         self.valid, self.valid_labels = valid
         self.lengths = self.train.lengths
+        self.begun = ""  # what the words begin with, in words
         self.bio = is_bio(tags)
         self.goal = "f1" if self.bio else "accuracy"
         self.loss_of = torch.compile(model.loss, dynamic=True) if settings.compile else model.loss

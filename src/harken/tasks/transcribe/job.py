@@ -22,6 +22,8 @@ from harken.tasks.transcribe.splits import read_split_table, read_splits
 from harken.tasks.transcribe.task import TranscribeTask
 from harken.tasks.transcribe.transcriber import LANGUAGE, Transcriber
 
+HEARD = 256  # recordings of a split that are held at once to look at gradients
+
 
 class TranscribeJob(Job):
     """See `harken.tasks.job`."""
@@ -70,6 +72,10 @@ class TranscribeJob(Job):
 
     def look(self, model: Transcriber, example: str) -> Picture:
         return model.transcribe(example).picture()
+
+    def examples(self, model: Transcriber, split: str) -> list[Any]:
+        found = read_splits(model.recipe)[split]
+        return [(found.samples(0, index), found.text(0, index)) for index in range(min(len(found), HEARD))]
 
     def validation(self, best: dict[str, Any]) -> str:
         words = f", {100 * best['word_error']:.2f}% of words" if "word_error" in best else ""

@@ -20,11 +20,12 @@ from harken.data.resampling import resample
 from harken.data.symbols import Symbols
 from harken.errors import UserError
 from harken.models.transcriber import TranscriberNetwork
+from harken.nn.ctc import frames_needed
 from harken.search.ctc_alignment import align_ctc
 from harken.search.ctc_greedy import greedy_ctc
 from harken.search.ctc_prefix import prefix_search
 from harken.search.symbol_ngram import SymbolNgram
-from harken.tasks.transcribe.frames import pad_frames, steps_of
+from harken.tasks.transcribe.frames import HeardBatch, pad_frames, steps_of
 from harken.tasks.transcribe.network import build_network
 from harken.tasks.transcribe.recipe import TranscribeRecipe
 from harken.tasks.transcribe.transcription import Posteriors, SpokenSymbol, Transcription
@@ -183,6 +184,39 @@ class Transcriber:
                 )
             )
         return found
+
+    def batch(self, sounds: Sequence[Sound | tuple[np.ndarray, str]]) -> HeardBatch:
+        """Recordings as the network hears them, for `harken.inspection`: alone, or samples with their text.
+
+        Without a text, and where it does not fit, what the network itself hears is taken for it.
+
+        Raises:
+            UserError: as `transcribe`; or there is none.
+        """
+        if not sounds:
+            raise UserError("there is no recording to hear; give at least one")
+        heard = [self.hear(one[0] if isinstance(one, tuple) else one)[1] for one in sounds]
+        frames = [finished(log_mel(samples, self.recipe.features), self.recipe.features) for samples in heard]
+        paths = []
+        for one, chances in zip(sounds, self.log_probs(frames), strict=True):
+            numbers = self.symbols.encode(one[1]) if isinstance(one, tuple) else greedy_ctc(chances)
+            numbers = numbers if frames_needed(numbers) <= len(chances) else greedy_ctc(chances)
+            path = np.zeros(len(chances), dtype=np.int64)  # blank
+            for number, span in zip(numbers, align_ctc(chances, numbers), strict=True):
+                path[span.start : span.end] = number
+            paths.append(path)
+        said = torch.zeros(len(paths), max(len(path) for path in paths), dtype=torch.long)
+        for row, path in enumerate(paths):
+            said[row, : len(path)] = torch.from_numpy(path)
+        last = torch.tensor([int(np.flatnonzero(path).max(initial=0)) or len(path) - 1 for path in paths])
+        padded, lengths = pad_frames(frames)
+        return HeardBatch(*(tensor.to(self.device) for tensor in (padded, lengths, said, last)))
+
+    def reading(self, sound: str) -> tuple[HeardBatch, dict[str, list[str]], str]:
+        """For `harken inspect --gates`: a file as a batch, the seconds of its steps, and a title."""
+        batch = self.batch([sound])
+        steps = [f"{number * self.recipe.step_seconds:.2f}" for number in range(batch.said.shape[1])]
+        return batch, {"encoder": steps}, f"{sound} → {self.transcribe(sound).text} (seconds)"
 
     def search(
         self, log_probs: np.ndarray, beam: int | None = None, lm_weight: float | None = None
