@@ -7,19 +7,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harken.data.spoken_digits import WORDS, DigitRecordings, MixConfig, MixedDigits, read_digits
+from harken.data.spoken_digits import LOUDNESS, WORDS, DigitRecordings, MixConfig, MixedDigits, read_digits
 from harken.data.tone_speech import DICTIONARY, LETTERS, ToneSpeech
 from harken.data.utterances import Utterances
 from harken.errors import UserError
 
 
 def recordings() -> DigitRecordings:
-    """Two speakers, ten digits, three takes; every recording a constant that is its own number."""
+    """Two speakers, ten digits, three takes; recording n is a constant of 100 + n samples, some loud and some soft."""
     count = 60
-    numbers = np.arange(1, count + 1, dtype=np.int16) * 100
+    lengths = 100 + np.arange(count)
     return DigitRecordings(
-        np.repeat(numbers, 400),
-        np.full(count, 400),
+        np.repeat(np.where(np.arange(count) % 3, 20, 9000).astype(np.int16), lengths),
+        lengths,
         np.tile(np.arange(10, dtype=np.int8), 6),
         np.repeat(np.array(["a", "b"]), 30),
         np.tile(np.repeat(np.arange(3), 10), 2),
@@ -45,9 +45,11 @@ def test_a_string_holds_the_recordings_of_its_digits_by_one_speaker_and_of_its_t
     mixed = MixedDigits(digits, [2], QUIET, 8000, 30, 1)
     for index in range(30):
         samples, text = mixed.samples(0, index), mixed.text(0, index)
-        heard = np.rint(samples * 32768 / 100).astype(int)
-        changes = np.flatnonzero(np.diff(heard)) + 1
-        numbers = [int(part[0]) - 1 for part in np.split(heard, changes) if part[0]]
+        spoken = np.concatenate([[0], samples > 0.01, [0]]).astype(int)
+        starts, ends = np.flatnonzero(np.diff(spoken) > 0), np.flatnonzero(np.diff(spoken) < 0)
+        numbers = (ends - starts - 100).tolist()
+        levels = [20 * np.log10(samples[start] / LOUDNESS) for start in starts]
+        assert max(levels) <= 3.01 and min(levels) >= -3.01 and max(levels) - min(levels) > 0.1
         assert "".join(str(digits.digit[number]) for number in numbers) == text
         assert {int(digits.take[number]) for number in numbers} == {2}
         assert len({str(digits.speaker[number]) for number in numbers}) == 1

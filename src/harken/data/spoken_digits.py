@@ -2,7 +2,8 @@
 
 The Free Spoken Digit Dataset as one NumPy archive (`train.npz.xz`): `samples` of all recordings one after another,
 `lengths`, `digit`, `speaker` and `take`. Takes divide it: some are kept for validation and others for testing, so that
-no recording of a test string was heard in training. A string is a function of (seed, epoch, index).
+no recording of a test string was heard in training. Some recordings are 30 dB softer than others of their speaker, and
+would drown in the noise: in a string all are about as loud. A string is a function of (seed, epoch, index).
 
 >>> digits = DigitRecordings(np.ones(60, np.int16), np.full(6, 10), np.arange(6), np.array(["a"] * 6), np.arange(6))
 >>> mixed = MixedDigits(digits, [0, 1, 2, 3], MixConfig(silence=(0.0, 0.0), ends=(0.0, 0.0)), rate=8000, size=5, seed=1)
@@ -26,6 +27,7 @@ from harken.data.utterances import Utterances
 from harken.errors import UserError
 
 RATE = 8000
+LOUDNESS = 0.05  # root mean square of a digit in a string
 ARCHIVE = "train.npz.xz"
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 COLUMNS = ("samples", "lengths", "digit", "speaker", "take")
@@ -39,7 +41,8 @@ class MixConfig:
     longest: int = 7
     silence: tuple[float, float] = (0.05, 0.4)  # seconds between two digits
     ends: tuple[float, float] = (0.1, 0.5)  # seconds before the first and after the last
-    noise_db: tuple[float, float] = (10.0, 30.0)  # how far the noise lies below the speech
+    noise_db: tuple[float, float] = (10.0, 30.0)  # how far the noise lies below the digits
+    level_db: float = 3.0  # how much louder or softer than the others a digit may be
     words: bool = False  # "three one" in place of "31"
 
 
@@ -87,6 +90,7 @@ class Plan:
 
     recordings: list[int]
     gaps: list[int]  # samples of silence before each and after the last
+    levels: list[float]  # decibels of each digit
     below: float  # decibels from speech to noise
     noise_seed: int
 
@@ -112,6 +116,8 @@ class MixedDigits(Utterances):
                 f"no spoken digit has a take of {list(takes)}; there are {sorted(set(digits.take.tolist()))}"
             )
         self.starts = digits.ends - digits.lengths
+        squares = np.add.reduceat(np.square(digits.samples.astype(np.float64) / 32768), self.starts)
+        self.loudness = np.sqrt(np.maximum(squares / digits.lengths, 1e-12))  # of every recording
 
     def __len__(self) -> int:
         return self.size
@@ -124,7 +130,8 @@ class MixedDigits(Utterances):
         recordings = [int(number) for number in group[random.integers(0, len(group), count)]]
         ends, inside = random.uniform(*config.ends, 2), random.uniform(*config.silence, count - 1)
         gaps = [int(seconds * RATE) for seconds in (ends[0], *inside, ends[1])]
-        return Plan(recordings, gaps, float(random.uniform(*config.noise_db)), int(random.integers(2**31)))
+        levels = random.uniform(-config.level_db, config.level_db, count).tolist()
+        return Plan(recordings, gaps, levels, float(random.uniform(*config.noise_db)), int(random.integers(2**31)))
 
     def text(self, epoch: int, index: int) -> str:
         said = [int(self.digits.digit[number]) for number in self.plan(epoch, index).recordings]
@@ -137,14 +144,13 @@ class MixedDigits(Utterances):
     def samples(self, epoch: int, index: int) -> np.ndarray:
         plan = self.plan(epoch, index)
         parts: list[np.ndarray] = []
-        for number, gap in zip(plan.recordings, plan.gaps, strict=False):
+        for number, gap, level in zip(plan.recordings, plan.gaps, plan.levels, strict=False):
             start, count = self.starts[number], self.digits.lengths[number]
             sound = self.digits.samples[start : start + count].astype(np.float32) / 32768
-            parts += [np.zeros(gap, np.float32), sound]
-        speech = np.concatenate(parts)
-        loudness = float(np.sqrt(np.mean(np.square(speech))))
-        mixed = np.concatenate([speech, np.zeros(plan.gaps[-1], np.float32)])
-        return mixed + decibels(-plan.below) * loudness * noise(len(mixed), np.random.default_rng(plan.noise_seed))
+            gain = LOUDNESS * decibels(level) / float(self.loudness[number])
+            parts += [np.zeros(gap, np.float32), gain * sound]
+        mixed = np.concatenate([*parts, np.zeros(plan.gaps[-1], np.float32)])
+        return mixed + decibels(-plan.below) * LOUDNESS * noise(len(mixed), np.random.default_rng(plan.noise_seed))
 
     def name(self, index: int) -> str:
         return f"string {index}"

@@ -47,6 +47,9 @@ class TranscribeDataConfig(BaseModel):
     longest: int = Field(7, ge=1, description="... and the most")
     silence: Range = Field((0.05, 0.4), description="spoken digits: seconds between two, from and to")
     ends: Range = Field((0.1, 0.5), description="spoken digits: seconds before the first and after the last")
+    level_db: float = Field(
+        3.0, ge=0, description="spoken digits: all of a string are as loud, give or take so many decibels"
+    )
     noise_db: Range = Field(
         (10.0, 30.0), description="made and mixed: decibels from the speech down to the noise over it"
     )

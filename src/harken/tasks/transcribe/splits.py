@@ -62,7 +62,9 @@ def _digits(recipe: TranscribeRecipe) -> dict[str, Utterances]:
         "test": data.test_takes,
     }
     sizes = {"train": data.size, "valid": data.valid_size, "test": data.test_size}
-    mix = MixConfig(data.shortest, data.longest, data.silence, data.ends, data.noise_db, data.digits == "words")
+    mix = MixConfig(
+        data.shortest, data.longest, data.silence, data.ends, data.noise_db, data.level_db, data.digits == "words"
+    )
     return {
         name: MixedDigits(digits, takes[name], mix, recipe.features.rate, size, 3 * data.seed + number)
         for number, (name, size) in enumerate(sizes.items())
