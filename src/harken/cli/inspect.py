@@ -29,7 +29,10 @@ INPUTS = {  # what the jobs read that do not read a sentence
 def inspect(
     model: ModelFolder,
     gates: Annotated[
-        str | None, typer.Option(metavar="INPUT", help="Show every gate while the model reads this: a text, or the path of a file.")
+        str | None,
+        typer.Option(
+            metavar="INPUT", help="Show every gate while the model reads this: a text, or the path of a file."
+        ),
     ] = None,
     gradients: Annotated[
         bool, typer.Option("--gradients", help="Show the gradient at every step against its distance to the loss.")
@@ -189,4 +192,5 @@ def _show_summary(folder: Path, model: Any, as_json: bool) -> None:
             for cell in found.cells
         ],
     )
-    tell(f"Next: harken inspect {folder} --gradients, or harken inspect {folder} --gates {INPUTS.get(model.recipe.task, 'a sentence')!r}")
+    example = INPUTS.get(model.recipe.task, "a sentence")
+    tell(f"Next: harken inspect {folder} --gradients, or harken inspect {folder} --gates {example!r}")

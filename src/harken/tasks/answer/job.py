@@ -80,9 +80,7 @@ class AnswerJob(Job):
         known = read_questions(model.recipe.data)
         splits = {"valid": known.valid, **known.tests}
         if split not in splits:
-            raise UserError(
-                f"{known.name} has no split {split!r}; choose --split {' or '.join(splits)}, or give files"
-            )
+            raise UserError(f"{known.name} has no split {split!r}; choose --split {' or '.join(splits)}, or give files")
         return splits[split]
 
 

@@ -22,7 +22,6 @@ from harken.tasks.transcribe.splits import read_split_table, read_splits
 from harken.tasks.transcribe.task import TranscribeTask
 from harken.tasks.transcribe.transcriber import LANGUAGE, Transcriber
 
-
 HEARD = 256  # recordings of a split that are held at once to look at gradients
 
 
