@@ -100,7 +100,7 @@ def test_who_looks_for_the_file_later_is_told(tmp_path: Path, reviews: dict[str,
     from harken.tasks.registry import job_of
 
     model = classifier(tmp_path / "model", reviews)
-    with pytest.raises(harken.UserError, match="the data was a table in memory .*: give files instead"):
+    with pytest.raises(harken.UserError, match=r"the data was a table in memory .*: give files instead"):
         job_of("classify").evaluate(model, "valid", [], lambda count: None)
 
 

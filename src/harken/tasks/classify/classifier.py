@@ -26,7 +26,7 @@ from harken.models.reader import FrameInput
 from harken.tasks.by_length import rows_of_part
 from harken.tasks.classify.build import build_classifier
 from harken.tasks.classify.labels import load_labels
-from harken.tasks.classify.reading import as_rows, require_kind
+from harken.tasks.classify.reading import as_rows, by_word, require_kind
 from harken.tasks.classify.recipe import ClassifyRecipe
 from harken.tasks.label_batch import LabelBatch
 from harken.training.checkpoints import load_weights
@@ -109,12 +109,12 @@ class Classifier:
                 f'classifier.pooling is "{self.recipe.classifier.pooling}", which has no weights; use saliency, or '
                 'train with classifier.pooling = "attention"'
             )
-        return self._by_word(example, weights[0])
+        return by_word(example, weights[0], self.recipe.data, self.tokenizer)
 
     def saliency(self, example: Any) -> np.ndarray:
         """How much each word, or frame, moves the likeliest label: |d logit / d e_t|, summed over a word's pieces."""
         _, values, lengths = next(self._batches([example]))
-        return self._by_word(example, self.model.saliency(values, lengths)[0])
+        return by_word(example, self.model.saliency(values, lengths)[0], self.recipe.data, self.tokenizer)
 
     def words(self, text: str) -> list[str]:
         """What the weights of a text belong to: its words, as the model reads them."""
@@ -142,25 +142,13 @@ class Classifier:
         """For `harken inspect --gates`: a text, or the first signal of a file, as a batch, its steps, and a title."""
         from harken.tasks.classify.looking import read_example
 
-        found = read_example(self, example)
+        found = read_example(example, self.recipe.data)
         batch = self.batch([found])
         if self.tokenizer is None:
             steps = [str(number + 1) for number in range(len(found))]
         else:
             steps = [*axis_pieces(self.tokenizer, batch.inputs[0][0, :-1].tolist()), ENDS[1]]
         return batch, {"reader.encoder": steps}, f"{example} → {self.predict([found])[0]}"
-
-    def _by_word(self, example: Any, weights: Tensor) -> np.ndarray:
-        values: np.ndarray = weights.float().cpu().numpy().astype(np.float64)
-        if self.tokenizer is None:
-            return values
-        text = cleaned(example, self.recipe.data)
-        ids = self.tokenizer.encode(text)
-        found = np.zeros(len(text.split()))
-        if len(ids) + 1 != len(values):  # a text that was cut: its first pieces, where those were kept
-            ids = ids[: len(values) - 1]
-        np.add.at(found, self.tokenizer.word_of(ids, text), values[: len(ids)])
-        return found
 
     def _rows(self, examples: Sequence[Any]) -> TokenRows | FrameRows:
         if isinstance(examples, str):
