@@ -12,7 +12,15 @@ from typer.testing import CliRunner
 
 import harken
 from harken.cli.app import app
+from harken.inspection import gradient_flow
 
+SHORT = [
+    "train.max_steps=2",
+    "train.max_epochs=none",
+    "train.max_minutes=none",
+    "train.workers=1",
+    "train.device=cpu",
+]
 TEXTS = {
     "opinions-classify": "the film was not good",
     "phrasebook-tag": "the black cat sleeps",
@@ -111,6 +119,49 @@ def test_attention(
     assert done.exit_code == 0, done.output
     assert done.stdout.strip()
     assert out.stat().st_size > 300
+
+
+RECURRENT = "model={architecture='recurrent', cell='gru', width=8, embedding=8, bidirectional=true}"
+REGRESSION = """
+task = "regress"
+[data]
+train = "given as a table"
+[model]
+architecture = "recurrent"
+width = 8
+embedding = 8
+[train]
+max_steps = 2
+workers = 1
+device = "cpu"
+"""
+
+
+def test_a_recurrent_reader_of_gaps(tmp_path: Path) -> None:
+    folder = tmp_path / "masked"
+    harken.train("phrasebook-masked", folder, overrides=[*SHORT, "data.size=60", RECURRENT], progress=False)
+    done = run("inspect", folder, "--gates", "the black [MASK] sleeps", "--json")
+    layers = json.loads(done.stdout)["layers"]
+    assert len(layers) == 2 and layers[0]["words"][2:] == ["[MASK]", "sleeps", "</s>"]
+    done = run("inspect", folder, "--gradients", "--sentences", 3, "--json")
+    assert done.exit_code == 0, done.output
+
+
+def test_a_regressor(tmp_path: Path) -> None:
+    recipe = tmp_path / "regress.toml"
+    recipe.write_text(REGRESSION)
+    table = {"text": [f"{number} rooms" for number in range(40)], "label": list(range(40))}
+    model = harken.train(recipe, tmp_path / "model", data=table, progress=False)
+    done = run("inspect", tmp_path / "model", "--gates", "3 rooms", "--json")
+    assert json.loads(done.stdout)["layers"][0]["words"] == ["3", "rooms", "</s>"]
+    done = run("attention", tmp_path / "model", "3 rooms", "--out", tmp_path / "weights.svg")
+    assert done.exit_code == 0 and "rooms" in done.stdout
+    flow = gradient_flow(model, [("3 rooms", 3.0), ("20 rooms of any kind", 20.0)])
+    expected = sum(
+        ((model.predict([text])[0] - number) / float(model.model.deviation[0])) ** 2
+        for text, number in [("3 rooms", 3.0), ("20 rooms of any kind", 20.0)]
+    )
+    assert flow.loss == pytest.approx(expected, rel=1e-4)
 
 
 def test_without_recurrent_layers_another_command_is_named(

@@ -45,3 +45,18 @@ def test_the_future_is_not_seen(way: str) -> None:
     changed[:, 4:] = 9.0
     one, other = (getattr(layer, way)(points, characters, mask).hidden for points in (values, changed))
     assert torch.equal(one[:, :4], other[:, :4]) and not torch.equal(one[:, 4:], other[:, 4:])
+
+
+def test_a_trace_has_what_the_quick_way_makes() -> None:
+    torch.manual_seed(3)
+    layer = WindowedLSTM(3, 8, characters=4, gaussians=2)
+    values, texts = torch.randn(2, 5, 3), torch.randn(2, 6, 4)
+    mask = torch.tensor([[1.0] * 6, [1.0] * 4 + [0.0] * 2])
+    quick = layer(values, texts, mask)
+    traced, trace = layer(values, texts, mask, trace=True)
+    for left, right in zip(quick, traced, strict=True):
+        torch.testing.assert_close(left, right, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(trace[0].hidden, quick.hidden, atol=1e-5, rtol=1e-5)
+    assert trace.words == ("input", "forget", "candidate", "output", "hidden", "cell")
+    written = trace[0].output * torch.tanh(trace[0].cell)
+    torch.testing.assert_close(written, trace[0].hidden)

@@ -24,7 +24,11 @@ from harken.models.reader import FrameInput
 from harken.tasks.by_length import rows_of_part
 from harken.tasks.classify.build import build_classifier
 from harken.tasks.classify.labels import load_labels
+<<<<<<< HEAD
 from harken.tasks.classify.reading import Rows, as_rows, in_context, require_kind
+=======
+from harken.tasks.classify.reading import as_rows, by_word, require_kind
+>>>>>>> a72af58b27273f931fe817e3b0c446acbbcaafac
 from harken.tasks.classify.recipe import ClassifyRecipe
 from harken.tasks.context import COPY, Context, open_context
 from harken.tasks.label_batch import LabelBatch
@@ -110,12 +114,12 @@ class Classifier:
                 f'classifier.pooling is "{self.recipe.classifier.pooling}", which has no weights; use saliency, or '
                 'train with classifier.pooling = "attention"'
             )
-        return self._by_word(example, weights[0])
+        return by_word(example, weights[0], self.recipe.data, self.tokenizer)
 
     def saliency(self, example: Any) -> np.ndarray:
         """How much each word, or frame, moves the likeliest label: |d logit / d e_t|, summed over a word's pieces."""
         _, values, lengths = next(self._batches([example]))
-        return self._by_word(example, self.model.saliency(values, lengths)[0])
+        return by_word(example, self.model.saliency(values, lengths)[0], self.recipe.data, self.tokenizer)
 
     def words(self, text: str) -> list[str]:
         """What the weights of a text belong to: its words, as the model reads them."""
@@ -143,7 +147,7 @@ class Classifier:
         """For `harken inspect --gates`: a text, or the first signal of a file, as a batch, its steps, and a title."""
         from harken.tasks.classify.looking import read_example
 
-        found = read_example(self, example)
+        found = read_example(example, self.recipe.data)
         batch = self.batch([found])
         if self.tokenizer is None:
             steps = [str(number + 1) for number in range(len(found))]
@@ -151,6 +155,7 @@ class Classifier:
             steps = [*axis_pieces(self.tokenizer, batch.inputs[0][0, :-1].tolist()), ENDS[1]]
         return batch, {"reader.encoder": steps}, f"{example} → {self.predict([found])[0]}"
 
+<<<<<<< HEAD
     def _by_word(self, example: Any, weights: Tensor) -> np.ndarray:
         values: np.ndarray = weights.float().cpu().numpy().astype(np.float64)
         if self.tokenizer is None:
@@ -164,6 +169,9 @@ class Classifier:
         return found
 
     def _rows(self, examples: Sequence[Any]) -> Rows:
+=======
+    def _rows(self, examples: Sequence[Any]) -> TokenRows | FrameRows:
+>>>>>>> a72af58b27273f931fe817e3b0c446acbbcaafac
         if isinstance(examples, str):
             raise UserError("a single text was given where a list is wanted; write [text]")
         require_kind(examples, self.recipe)

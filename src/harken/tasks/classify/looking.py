@@ -7,10 +7,13 @@ gradient    |d logit / d e_t|: which words or frames the label would change with
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
+from harken.data.examples_config import ExamplesConfig
+from harken.data.labelled import cleaned
 from harken.data.signals import read_signals
 from harken.errors import UserError
 from harken.inspection.picture import Picture
@@ -25,25 +28,31 @@ def look_at(model: Classifier, example: str) -> Picture:
     Raises:
         UserError: a text without words, or a file that cannot be read.
     """
-    found = read_example(model, example)
-    if isinstance(found, str):
-        return WordWeights(model.words(found), weights_of(model, found), _said(model, found))
-    frames = found
-    names = model.recipe.data.channels or [f"channel {number + 1}" for number in range(frames.shape[1])]
-    kind, weights = next(iter(weights_of(model, frames).items()))
-    return SignalWeights(frames, weights, _said(model, frames), kind.capitalize(), names)
+    found = read_example(example, model.recipe.data)
+    return picture_of(found, weights_of(model, found), _said(model, found), model.recipe.data)
 
 
-def read_example(model: Classifier, example: str) -> str | np.ndarray:
+def picture_of(
+    example: str | np.ndarray, weights: Mapping[str, np.ndarray], title: str, data: ExamplesConfig
+) -> Picture:
+    """Weights, by what they are, over the words of a text; of a signal the first of them, over time."""
+    if isinstance(example, str):
+        return WordWeights(cleaned(example, data).split(), dict(weights), title)
+    names = data.channels or [f"channel {number + 1}" for number in range(example.shape[1])]
+    kind, chosen = next(iter(weights.items()))
+    return SignalWeights(example, chosen, title, kind.capitalize(), names)
+
+
+def read_example(example: str, data: ExamplesConfig) -> str | np.ndarray:
     """A text as it is, or the frames (T, C) of the first signal in a file.
 
     Raises:
         UserError: a text without words, or a file that cannot be read.
     """
-    if model.tokenizer is None:
-        frames: np.ndarray = read_signals(Path(example), model.recipe.data).values[0]
+    if data.kind == "signal":
+        frames: np.ndarray = read_signals(Path(example), data).values[0]
         return frames
-    if not model.words(example):
+    if not cleaned(example, data).split():
         raise UserError("the text has no words; give some in quotes")
     return example
 
@@ -53,8 +62,8 @@ def weights_of(model: Classifier, example: str | np.ndarray) -> dict[str, np.nda
     gradient = model.saliency(example)
     pooling = model.recipe.classifier.pooling
     if pooling != "attention":
-        return {f"gradient ({pooling} pooling)": _to_one(gradient)}
-    return {"attention": _to_one(model.attention(example)), "gradient": _to_one(gradient)}
+        return {f"gradient ({pooling} pooling)": to_one(gradient)}
+    return {"attention": to_one(model.attention(example)), "gradient": to_one(gradient)}
 
 
 def _said(model: Classifier, example: str | np.ndarray) -> str:
@@ -62,5 +71,6 @@ def _said(model: Classifier, example: str | np.ndarray) -> str:
     return f"{model.classes[int(chances.argmax())]} {chances.max():.2f}"
 
 
-def _to_one(weights: np.ndarray) -> np.ndarray:
+def to_one(weights: np.ndarray) -> np.ndarray:
+    """As shares of the largest."""
     return weights / max(float(weights.max()), 1e-30)

@@ -10,8 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
+from harken.data.examples_config import ExamplesConfig
 from harken.data.frames import FrameRows
+from harken.data.labelled import cleaned
 from harken.data.rows import TokenRows
 from harken.data.tokenizers import Tokenizer
 from harken.data.tokenizers_word import WordTokenizer
@@ -67,6 +70,20 @@ def require_kind(values: Sequence[Any], recipe: ClassifyRecipe) -> None:
             raise UserError(f"example {number} is a text, but the model reads signals; give arrays (time, channels)")
         if recipe.data.kind == "text" and not isinstance(value, str):
             raise UserError(f"example {number} is a {type(value).__name__}, but the model reads texts; give strings")
+
+
+def by_word(example: Any, weights: Tensor, data: ExamplesConfig, tokenizer: Tokenizer | None) -> np.ndarray:
+    """Weights (T,) of an example's steps; those of a text summed over the pieces of each word."""
+    values: np.ndarray = weights.float().cpu().numpy().astype(np.float64)
+    if tokenizer is None:
+        return values
+    text = cleaned(example, data)
+    ids = tokenizer.encode(text)
+    found = np.zeros(len(text.split()))
+    if len(ids) + 1 != len(values):  # a text that was cut: its first pieces, where those were kept
+        ids = ids[: len(values) - 1]
+    np.add.at(found, tokenizer.word_of(ids, text), values[: len(ids)])
+    return found
 
 
 def as_frames(value: Any) -> np.ndarray:

@@ -60,14 +60,14 @@ class MaskedJob(Job):
     ) -> Scores:
         if files:
             return model.evaluate(read_files(model.recipe.data, files), progress=progress)
+        return model.evaluate(self.examples(model, split or "test"), progress=progress)
+
+    def examples(self, model: MaskedReader, split: str) -> list[Any]:
         text = read_text(model.recipe.data)
         splits = {"valid": text.valid, **({"test": text.test} if text.test else {})}
-        wanted = split or "test"
-        if wanted not in splits:
-            raise UserError(
-                f"{text.name} has no split {wanted!r}; choose --split {' or '.join(splits)}, or give a file"
-            )
-        return model.evaluate(splits[wanted], progress=progress)
+        if split not in splits:
+            raise UserError(f"{text.name} has no split {split!r}; choose --split {' or '.join(splits)}, or give a file")
+        return list(splits[split])
 
     def look(self, model: MaskedReader, example: str) -> Picture:
         return model.picture(example)

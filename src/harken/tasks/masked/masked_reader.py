@@ -18,11 +18,13 @@ from harken.data.rows import pad
 from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer
 from harken.data.tokens import EOS
 from harken.errors import UserError
+from harken.inspection.gates import ENDS, axis_pieces
 from harken.metrics.interval import Interval, bootstrap
 from harken.models.build import build_encoder
 from harken.models.masked import FIRST_WORD, MASK, MaskedModel
 from harken.models.reader import Reader, TokenInput
 from harken.tasks.by_length import rows_of_part
+from harken.tasks.label_batch import LabelBatch
 from harken.tasks.masked.recipe import MaskedRecipe
 from harken.tasks.masked.task import hide_all, score_rows
 from harken.tasks.masked.text import as_rows
@@ -73,15 +75,9 @@ class MaskedReader:
         Raises:
             UserError: nothing is masked.
         """
-        if self.recipe.data.lowercase:
-            text = HOLE.join(part.lower() for part in text.split(HOLE))
-        parts = text.split(HOLE)
-        if len(parts) < 2:
+        if HOLE not in text:
             raise UserError(f"nothing is hidden in {text!r}; write {HOLE} in place of a word")
-        row: list[int] = []
-        for number, part in enumerate(parts):
-            row += [MASK] * (number > 0) + self.tokenizer.encode(part)
-        ids, lengths = pad([[*row, EOS]])
+        ids, lengths = pad([[*self._encode(text), EOS]])
         ids = ids.to(self.device)
         logits = self.model(ids, lengths.to(self.device), ids == MASK)[:, FIRST_WORD:]  # (M, V)
         best = torch.softmax(logits.float(), -1).topk(min(count, logits.shape[1]))
@@ -89,6 +85,42 @@ class MaskedReader:
         return [
             list(zip(found, chances, strict=True)) for found, chances in zip(names, best.values.tolist(), strict=True)
         ]
+
+    def batch(self, lines: Sequence[str]) -> LabelBatch:
+        """Lines with one word to guess, for `harken.inspection`: their first gap, or where there is none the last word.
+
+        Raises:
+            UserError: a line without words; or there is none.
+        """
+        rows = [self._encode(line)[: self.recipe.data.max_tokens - 1] for line in lines]
+        if not rows or not all(rows):
+            raise UserError("there is a line without words, or none at all; give some words")
+        places = [row.index(MASK) if MASK in row else len(row) - 1 for row in rows]
+        known, lengths = pad([[*row, EOS] for row in rows])
+        chosen = torch.zeros(known.shape, dtype=torch.bool)
+        chosen[torch.arange(len(rows)), torch.tensor(places)] = True
+        ids = known.masked_fill(chosen, MASK)
+        inputs = [tensor.to(self.device) for tensor in (ids, lengths, chosen)]
+        wanted = known[chosen].to(self.device)
+        with torch.no_grad():
+            own = self.model(*inputs).argmax(-1)  # what it says itself of a gap
+        return LabelBatch(inputs, torch.where(wanted == MASK, own, wanted))
+
+    def reading(self, text: str) -> tuple[LabelBatch, dict[str, list[str]], str]:
+        """For `harken inspect --gates`: a text as a batch, its pieces, and a title."""
+        batch = self.batch([text])
+        ids = batch.inputs[0][0].tolist()
+        names = axis_pieces(self.tokenizer, ids[:-1])
+        steps = [HOLE if index == MASK else name for index, name in zip(ids, names, strict=False)]
+        return batch, {"reader.encoder": [*steps, ENDS[1]]}, text
+
+    def _encode(self, text: str) -> list[int]:
+        """Ids of a text, gaps as MASK."""
+        row: list[int] = []
+        for number, part in enumerate(text.split(HOLE)):
+            row += [MASK] * (number > 0)
+            row += self.tokenizer.encode(part.lower() if self.recipe.data.lowercase else part)
+        return row
 
     def evaluate(self, lines: Sequence[str], *, progress: Callable[[int], None] | None = None) -> Scores:
         """Perplexity of hidden words and the share that is guessed; the same words are hidden at every call."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
 
-from harken.data.examples import LabelledSplits
+from harken.data.examples import Labelled, LabelledSplits
 from harken.data.labelled_splits import read_examples, read_splits, split_table
 from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer, train_tokenizers
 from harken.errors import UserError
@@ -23,6 +23,9 @@ from harken.tasks.regress.recipe import RegressRecipe
 from harken.tasks.regress.regressor import Regressor, build_regressor
 from harken.tasks.regress.task import RegressionTask
 from harken.tasks.scores import Metric, Scores
+
+if TYPE_CHECKING:
+    from harken.inspection.picture import Picture
 
 
 class RegressJob(Job):
@@ -80,13 +83,23 @@ class RegressJob(Job):
             named = {"corpus": None, "dir": None, "train": [str(file) for file in files], "valid": None, "test": None}
             examples = read_examples(data.model_copy(update=named)).wholes()
         else:
-            splits = read_splits(data)
-            known = {"train": splits.train, "valid": splits.valid, **splits.tests}
-            chosen = split or ("test" if "test" in known else "valid")
-            if chosen not in known:
-                raise UserError(f"there is no split {chosen!r}; choose --split {' or '.join(known)}, or give files")
-            examples = known[chosen]
+            examples = self._split(model, split)
         return score(model.predict(examples.values), numbers(examples.labels))
+
+    def look(self, model: Regressor, example: str) -> Picture:
+        return model.look(example)
+
+    def examples(self, model: Regressor, split: str) -> list[Any]:
+        found = self._split(model, split)
+        return list(zip(found.values, numbers(found.labels), strict=True))
+
+    def _split(self, model: Regressor, split: str | None) -> Labelled:
+        splits = read_splits(model.recipe.data)
+        known = {"train": splits.train, "valid": splits.valid, **splits.tests}
+        chosen = split or ("test" if "test" in known else "valid")
+        if chosen not in known:
+            raise UserError(f"there is no split {chosen!r}; choose --split {' or '.join(known)}, or give files")
+        return known[chosen]
 
     def _tokenizer(self, recipe: RegressRecipe, texts: list[str], folder: Path, going_on: bool) -> Tokenizer:
         if going_on:

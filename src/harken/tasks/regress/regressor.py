@@ -7,30 +7,50 @@ model.predict(["three rooms and a garden"])   # [312000.0]
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from harken.data.frames import FrameRows
 from harken.data.labelled import cleaned
 from harken.data.rows import TokenRows
 from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer
 from harken.errors import UserError
+from harken.inspection.gates import ENDS, axis_pieces
+from harken.inspection.picture import Picture
 from harken.models.build import build_encoder
 from harken.models.classifier import ClassifierModel
 from harken.models.reader import FrameInput, Reader, TokenInput
 from harken.models.regressor import RegressorModel
 from harken.tasks.by_length import rows_of_part
-from harken.tasks.classify.reading import as_rows
+from harken.tasks.classify.looking import picture_of, read_example, to_one
+from harken.tasks.classify.reading import as_rows, by_word
 from harken.tasks.regress.recipe import RegressRecipe
 from harken.training.checkpoints import load_weights
 from harken.training.loop import MODEL
 from harken.training.machine import choose_device
 
 BATCH_TOKENS = 16384
+
+
+@dataclass(frozen=True)
+class NumberBatch:
+    """Examples and their numbers as `harken.inspection.running` runs a network on them."""
+
+    values: Tensor  # (B, T) ids or (B, T, C) frames
+    lengths: Tensor  # (B,)
+    wanted: Tensor  # (B,)
+    direct: bool  # whether the answer looks at every step
+
+    def losses(self, network: RegressorModel) -> tuple[Tensor, Tensor]:
+        """Squared errors (B, 1) in units of the deviation, and the place of each row's only one (B,): 0."""
+        wanted = (self.wanted - network.mean[0]) / network.deviation[0]
+        squares = (network.standard(self.values, self.lengths)[:, :1] - wanted[:, None]).square()
+        return squares, torch.zeros_like(self.lengths)
 
 
 class Regressor:
@@ -67,6 +87,44 @@ class Regressor:
         channels = len(inputs.mean) if isinstance(inputs, FrameInput) else None
         known = examples if self.tokenizer is None else [cleaned(text, self.recipe.data) for text in examples]
         return as_rows(known, cast(Any, self.recipe), self.tokenizer, channels)
+
+    def batch(self, examples: Sequence[Any]) -> NumberBatch:
+        """Examples as the network reads them, for `harken.inspection`: alone, or as (example, number).
+
+        Raises:
+            UserError: examples of another kind than the model was trained on, or none.
+        """
+        pairs = [one if isinstance(one, tuple) else (one, None) for one in examples]
+        if not pairs:
+            raise UserError("there is no example to read; give at least one")
+        rows = self.rows([example for example, _ in pairs])
+        values, lengths = (tensor.to(self.device) for tensor in rows.gather(np.arange(len(pairs))))
+        mean = float(self.model.mean[0])
+        wanted = torch.tensor([mean if number is None else float(number) for _, number in pairs], device=self.device)
+        return NumberBatch(values, lengths, wanted, direct=self.recipe.regressor.pooling != "last")
+
+    def reading(self, example: str) -> tuple[NumberBatch, dict[str, list[str]], str]:
+        """For `harken inspect --gates`: a text, or the first signal of a file, as a batch, its steps, and a title."""
+        found = read_example(example, self.recipe.data)
+        batch = self.batch([found])
+        if self.tokenizer is None:
+            steps = [str(number + 1) for number in range(len(found))]
+        else:
+            steps = [*axis_pieces(self.tokenizer, batch.values[0, :-1].tolist()), ENDS[1]]
+        return batch, {"network.reader.encoder": steps}, f"{example} → {self.predict([found])[0]:.6g}"
+
+    def look(self, example: str) -> Picture:
+        """What the number hangs on, over the words of a text or the steps of the first signal in a file."""
+        found = read_example(example, self.recipe.data)
+        batch, network = self.batch([found]), self.model.network
+        with torch.no_grad():
+            weights = network(batch.values, batch.lengths)[1]
+        steps = {"attention": weights} if weights is not None else {}
+        steps["gradient"] = network.saliency(batch.values, batch.lengths)
+        shown = {
+            kind: to_one(by_word(found, values[0], self.recipe.data, self.tokenizer)) for kind, values in steps.items()
+        }
+        return picture_of(found, shown, f"{self.predict([found])[0]:.6g}", self.recipe.data)
 
     def predict(self, examples: Sequence[Any]) -> np.ndarray:
         """(N,), a number for every text or array (T, C).
