@@ -16,14 +16,8 @@ from harken.cli.app import app
 from harken.recipe import load_recipe, recipe_names
 
 ROOT = Path(__file__).parent.parent
-<<<<<<< HEAD
 FOLDERS = (ROOT, ROOT / "docs", ROOT / "docs" / "jobs")
 PAGES = sorted([*(page for folder in FOLDERS for page in folder.glob("*.md")), ROOT / "benchmarks" / "README.md"])
-=======
-PAGES = sorted(
-    [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/jobs/*.md"), ROOT / "benchmarks" / "README.md"]
-)
->>>>>>> a72af58b27273f931fe817e3b0c446acbbcaafac
 VERBS: Any = typer.main.get_command(app)
 TINY = [
     "data.size=200",

@@ -192,10 +192,5 @@ def _show_summary(folder: Path, model: Any, as_json: bool) -> None:
             for cell in found.cells
         ],
     )
-<<<<<<< HEAD
     wanted = INPUTS.get(model.recipe.task, "a sentence")
     tell(f"Next: harken inspect {folder} --gradients, or harken inspect {folder} --gates {wanted!r}")
-=======
-    example = INPUTS.get(model.recipe.task, "a sentence")
-    tell(f"Next: harken inspect {folder} --gradients, or harken inspect {folder} --gates {example!r}")
->>>>>>> a72af58b27273f931fe817e3b0c446acbbcaafac

@@ -24,11 +24,7 @@ from harken.models.reader import FrameInput
 from harken.tasks.by_length import rows_of_part
 from harken.tasks.classify.build import build_classifier
 from harken.tasks.classify.labels import load_labels
-<<<<<<< HEAD
-from harken.tasks.classify.reading import Rows, as_rows, in_context, require_kind
-=======
-from harken.tasks.classify.reading import as_rows, by_word, require_kind
->>>>>>> a72af58b27273f931fe817e3b0c446acbbcaafac
+from harken.tasks.classify.reading import Rows, as_rows, by_word, in_context, require_kind
 from harken.tasks.classify.recipe import ClassifyRecipe
 from harken.tasks.context import COPY, Context, open_context
 from harken.tasks.label_batch import LabelBatch
@@ -155,23 +151,7 @@ class Classifier:
             steps = [*axis_pieces(self.tokenizer, batch.inputs[0][0, :-1].tolist()), ENDS[1]]
         return batch, {"reader.encoder": steps}, f"{example} → {self.predict([found])[0]}"
 
-<<<<<<< HEAD
-    def _by_word(self, example: Any, weights: Tensor) -> np.ndarray:
-        values: np.ndarray = weights.float().cpu().numpy().astype(np.float64)
-        if self.tokenizer is None:
-            return values
-        text = cleaned(example, self.recipe.data)
-        ids = self.tokenizer.encode(text)
-        found = np.zeros(len(text.split()))
-        if len(ids) + 1 != len(values):  # a text that was cut: its first pieces, where those were kept
-            ids = ids[: len(values) - 1]
-        np.add.at(found, self.tokenizer.word_of(ids, text), values[: len(ids)])
-        return found
-
     def _rows(self, examples: Sequence[Any]) -> Rows:
-=======
-    def _rows(self, examples: Sequence[Any]) -> TokenRows | FrameRows:
->>>>>>> a72af58b27273f931fe817e3b0c446acbbcaafac
         if isinstance(examples, str):
             raise UserError("a single text was given where a list is wanted; write [text]")
         require_kind(examples, self.recipe)
