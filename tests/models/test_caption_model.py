@@ -81,15 +81,31 @@ def test_padding_of_a_caption_changes_nothing() -> None:
     torch.testing.assert_close(together, apart)
 
 
-def test_a_region_sees_27_pixels_and_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Halvings and convolutions of 3 x 3: 3, 7, 11, 19, 27; only the mean colour comes from further off."""
+def test_focus_is_the_entropy_of_the_maps() -> None:
+    _, model = build(ENCODERS[0], DECODERS[0], focus=0.5)
+    images, target = 255 * torch.rand(4, 3, 16, 16), torch.randint(4, 20, (4, 5))
+    target[0, 3:] = 0
+    plain = model.loss_of_captions(images, torch.arange(4), target, target)  # not in training
+    for part in model.modules():
+        part.training = part is model  # training, but for dropout
+    weights = model.attention(images[:1], None, target[:1])
+    assert weights is not None
+    maps = weights[0, 0, 0, :3]  # a quarter of four captions: the first, of three real words
+    entropy = -(maps * maps.log()).sum(-1).mean()
+    terms = (target != 0).sum()
+    wanted = plain + 0.5 * torch.exp(-plain / terms) * terms * entropy
+    torch.testing.assert_close(model.loss_of_captions(images, torch.arange(4), target, target), wanted)
+
+
+def test_a_region_sees_19_pixels_and_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Halvings and convolutions of 3 x 3: 3, 7, 11, 19; only the mean colour comes from further off."""
     encoder = RegionEncoder(size=64, channels=[8, 8, 8], width=8, dropout=0.0)
     images = torch.rand(1, 3, 64, 64).mul_(255).requires_grad_()
     monkeypatch.setattr("harken.models.image_encoder.contrast", lambda images: images / 64)
     encoder(images).values[0, 3 * 8 + 4, 0].backward()  # row 3, column 4
     assert images.grad is not None
     seen = images.grad[0].abs().sum(0).nonzero()
-    assert seen.min(0).values.tolist() == [24 - 13, 32 - 13] and seen.max(0).values.tolist() == [24 + 13, 32 + 13]
+    assert seen.min(0).values.tolist() == [24 - 9, 32 - 9] and seen.max(0).values.tolist() == [24 + 9, 32 + 9]
     same = encoder(torch.zeros(1, 3, 64, 64)).values[0].reshape(8, 8, 8)
     assert not torch.allclose(same[4, 4], same[4, 5]) and not torch.allclose(same[4, 4], same[5, 4])
 

@@ -17,13 +17,13 @@ def build_caption_model(config: AnyImageConfig, image_size: int, target_size: in
     """
     try:
         decoder = DECODERS[config.decoder.architecture](config.decoder)
-        return CaptionModel(target_size, _encoder(config, image_size), decoder, config.tied)
+        return CaptionModel(target_size, _encoder(config, image_size), decoder, config.tied, config.focus)
     except ValueError as problem:
         raise UserError(f"model: {problem}") from problem
 
 
 def _encoder(config: AnyImageConfig, size: int) -> ImageEncoder:
-    options = config.model_dump(exclude={"architecture", "decoder", "tied"})
+    options = config.model_dump(exclude={"architecture", "decoder", "tied", "focus"})
     return (
         PatchEncoder(size=size, **options) if isinstance(config, PatchesConfig) else RegionEncoder(size=size, **options)
     )

@@ -17,6 +17,9 @@ class ImageTable(ModelTable):
 
     width: int = Field(128, ge=2, description="W, the width of a region's vector")
     dropout: float = Field(0.1, ge=0, lt=1, description="share of the regions' values zeroed in training")
+    focus: float = Field(
+        0.0, ge=0, description="weight in the loss of how widely each word looks, the entropy of its map in nats"
+    )
     tied: Literal["output", "none"] = Field("output", description="whether embedding and output layer share a matrix")
     decoder: DecoderConfig = Field(description=LOOKS_INTO)
 
@@ -59,7 +62,7 @@ class RegionsConfig(ImageTable):
         description="channels after each block; each block halves the picture",
     )
     depth: list[Annotated[int, Field(ge=0)]] = Field(
-        [1, 1, 0],
+        [1, 0, 0],
         description="convolutions in each block after the halving; the more, and the later, the further a region sees",
     )
 

@@ -1,6 +1,6 @@
 """Pictures as a memory: one vector a region, laid out in a grid, for any decoder to look into (S22).
 
-convolutional   r = W f(x) + row[i] + column[j]            f: blocks that halve the picture; a region sees little more
+convolutional   r = W relu(V f(x)) + row[i] + column[j]    f: blocks that halve the picture; a region sees little more
                                                            than its own pixels, so where it looks is what it saw
 patches         r = blocks(W x[patch] + row[i] + column[j])    a patch is a word, read by Transformer blocks
 
@@ -88,7 +88,7 @@ class RegionEncoder(ImageEncoder):
         *,
         size: int,
         channels: Sequence[int] = (32, 64, 128),
-        depth: Sequence[int] = (1, 1, 0),
+        depth: Sequence[int] = (1, 0, 0),
         width: int = 128,
         dropout: float = 0.1,
     ) -> None:
@@ -100,8 +100,9 @@ class RegionEncoder(ImageEncoder):
             raise ValueError(f"pictures of {size} pixels cannot be halved {len(channels)} times")
         self.grid, self.width, self.embedding = (side, side), width, 3
         self.blocks = nn.ModuleList(map(Block, (3, *channels), channels, depth))
-        self.project = nn.Linear(channels[-1], width)
-        nn.init.normal_(self.project.weight, std=STRONG * channels[-1] ** -0.5)
+        self.mix = nn.Linear(channels[-1], width)
+        self.project = nn.Linear(width, width)
+        nn.init.normal_(self.project.weight, std=STRONG * width**-0.5)
         self.places = Places(side, side, width)
         self.dropout = Dropout(dropout)
 
@@ -110,7 +111,8 @@ class RegionEncoder(ImageEncoder):
         values = contrast(embedded).to(memory_format=torch.channels_last)
         for block in self.blocks:
             values = block(values)  # (B, C, rows, columns) in the end
-        regions = self.project(values.flatten(2).transpose(1, 2))  # (B, S, W)
+        mixed = torch.relu(self.mix(values.flatten(2).transpose(1, 2)))  # (B, S, W)
+        regions = self.project(mixed)
         return Memory(self.dropout(regions + self.places()), None)
 
 

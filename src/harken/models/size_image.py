@@ -57,8 +57,8 @@ def _regions(config: RegionsConfig, size: int) -> tuple[int, int, int]:
         products += size**2 * weights
         kept += 2 * (1 + depth) * size**2 * channels
         before = channels
-    parameters += linear(before, config.width)
-    return parameters, products + size**2 * before * config.width, kept + 2 * size**2 * config.width
+    parameters += linear(before, config.width) + linear(config.width, config.width)
+    return parameters, products + size**2 * (before + config.width) * config.width, kept + 2 * size**2 * config.width
 
 
 def _patches(config: PatchesConfig, side: int) -> tuple[int, int, int]:

@@ -26,7 +26,7 @@ SMALL = [
     "data.scenes=600", "data.things=1", "data.image_size=32", "model.channels=[16, 32]", "model.depth=[1, 0]",
     "model.width=32", "model.decoder.embedding=16", "model.decoder.width=32", "model.dropout=0.0",
     "model.decoder.dropout=0.0", "train.device=cpu", "train.precision=float32", "train.workers=1", "train.threads=1",
-    "train.validate_sentences=20", "train.average=0.9", "train.warmup_steps=5",
+    "model.focus=0.0", "train.validate_sentences=20", "train.average=0.9", "train.warmup_steps=5",
 ]  # fmt: skip
 STEPS = 8
 
@@ -102,8 +102,10 @@ def test_greedy_is_a_beam_of_one_and_another_size_is_said(model: Captioner) -> N
 
 
 def test_resumed_is_uninterrupted(tmp_path: Path, few_scenes: None) -> None:
-    settings = [*SMALL, "train.schedule=constant", "train.checkpoint_every=3", "train.validate_every=4",
-                "data.flips=true", "data.shift=3", "model.dropout=0.2", "train.batch_tokens=64"]  # fmt: skip
+    settings = [
+        *SMALL, "train.schedule=constant", "train.checkpoint_every=3", "train.validate_every=4", "data.flips=true",
+        "data.shift=3", "model.dropout=0.2", "model.focus=0.1", "train.batch_tokens=64",
+    ]  # fmt: skip
     harken.train(
         "scenes-caption", tmp_path / "whole", overrides=[*settings, f"train.max_steps={STEPS}"], progress=False
     )
