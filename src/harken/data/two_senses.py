@@ -9,7 +9,7 @@ word of the topic. The same seed makes the same sentences.
 
 >>> made = sentences(1, seed=3)[0]
 >>> made.word, made.sense, made.words[made.place]
-('match', 1, 'match')
+('bat', 0, 'bat')
 """
 
 from __future__ import annotations

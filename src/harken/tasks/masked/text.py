@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harken.data.files import read_lines, require_file
 from harken.data.locations import as_list
-from harken.data.rows import TokenRows
-from harken.data.tokenizers import Tokenizer
 from harken.data.tokens import EOS
 from harken.errors import UserError
 from harken.tasks.masked.recipe import MaskedDataConfig
+
+if TYPE_CHECKING:
+    from harken.data.rows import TokenRows
+    from harken.data.tokenizers import Tokenizer
 
 
 @dataclass
@@ -74,6 +77,8 @@ def long_enough(lines: Iterable[str], words: int) -> list[str]:
 
 def as_rows(lines: Sequence[str], tokenizer: Tokenizer, limit: int) -> TokenRows:
     """Ids of the lines in pieces of at most `limit`, the end of a line counted."""
+    from harken.data.rows import TokenRows  # torch, which a mere check of a recipe does without
+
     pieces = []
     for row in tokenizer.encode_all(list(lines)):
         whole = [*row, EOS]
