@@ -42,7 +42,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def characters(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("characters")
     (folder / "text.txt").write_text("".join(f"line {number}:  a b\n" for number in range(80)))
-    changes = [*SMALL, f"data.train={folder / 'text.txt'}", "model.width=16", "model.heads=2", "model.feedforward=16"]
+    shape = "layers=2, width=16, heads=2, feedforward=16, positions='rotary', tied=false"
+    changes = [*SMALL, f"data.train={folder / 'text.txt'}", f"model={{architecture='transformer', {shape}}}"]
     return harken.train("shakespeare-characters-gpu", folder / "run", overrides=changes[1:], progress=False)
 
 

@@ -62,14 +62,9 @@ def transformer_task() -> LanguageTask:
         "shakespeare-characters-gpu",
         [
             "data.train=x",
-            "model.width=16",
-            "model.heads=2",
-            "model.feedforward=16",
+            "model={architecture='transformer', layers=2, width=16, heads=2, feedforward=16, dropout=0.0}",
             "data.chunk=6",
             "train.batch_tokens=24",
-            "model.dropout=0.0",
-            "model.attention_dropout=0.0",
-            "model.feedforward_dropout=0.0",
         ],
     )
     torch.manual_seed(2)
