@@ -81,20 +81,30 @@ def test_padding_of_a_caption_changes_nothing() -> None:
     torch.testing.assert_close(together, apart)
 
 
-def test_focus_is_the_entropy_of_the_maps() -> None:
+def test_focus_is_the_entropy_of_the_maps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harken.models.caption_model.TOO_LITTLE", 0.0)
     _, model = build(ENCODERS[0], DECODERS[0], focus=0.5)
-    images, target = 255 * torch.rand(4, 3, 16, 16), torch.randint(4, 20, (4, 5))
+    images, target = 255 * torch.rand(8, 3, 16, 16), torch.randint(4, 20, (8, 5))
     target[0, 3:] = 0
-    plain = model.loss_of_captions(images, torch.arange(4), target, target)  # not in training
+    plain = model.loss_of_captions(images, torch.arange(8), target, target)  # not in training
     for part in model.modules():
         part.training = part is model  # training, but for dropout
     weights = model.attention(images[:1], None, target[:1])
     assert weights is not None
-    maps = weights[0, 0, 0, :3]  # a quarter of four captions: the first, of three real words
+    maps = weights[0, 0, 0, :3]  # an eighth of eight captions: the first, of three real words
     entropy = -(maps * maps.log()).sum(-1).mean()
     terms = (target != 0).sum()
-    wanted = plain + 0.5 * torch.exp(-plain / terms) * terms * entropy
-    torch.testing.assert_close(model.loss_of_captions(images, torch.arange(4), target, target), wanted)
+    wanted = plain + 0.5 * torch.exp(-5 * plain / terms) * terms * entropy
+    torch.testing.assert_close(model.loss_of_captions(images, torch.arange(8), target, target), wanted)
+    monkeypatch.setattr("harken.models.caption_model.TOO_LITTLE", 2.0)
+    torch.testing.assert_close(model.loss_of_captions(images, torch.arange(8), target, target), plain)
+
+
+def test_a_recurrent_decoder_knows_nothing_before_it_looks() -> None:
+    _, model = build(ENCODERS[0], DECODERS[0])
+    first, second = (model.start(255 * torch.rand(1, 3, 16, 16), None) for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(first.layers[0], second.layers[0], strict=True))  # type: ignore[attr-defined]
+    assert not torch.allclose(first.memory, second.memory)  # type: ignore[attr-defined]
 
 
 def test_a_region_sees_19_pixels_and_its_place(monkeypatch: pytest.MonkeyPatch) -> None:

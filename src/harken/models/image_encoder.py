@@ -113,7 +113,9 @@ class RegionEncoder(ImageEncoder):
             values = block(values)  # (B, C, rows, columns) in the end
         mixed = torch.relu(self.mix(values.flatten(2).transpose(1, 2)))  # (B, S, W)
         regions = self.project(mixed)
-        return Memory(self.dropout(regions + self.places()), None)
+        # What is in the picture is known by looking alone: a recurrent decoder begins from nothing.
+        nothing: list[tuple[Tensor, ...]] = [(regions.new_zeros(len(regions), self.width),)]
+        return Memory(self.dropout(regions + self.places()), None, nothing)
 
 
 class PatchEncoder(ImageEncoder):
