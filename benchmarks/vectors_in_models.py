@@ -29,7 +29,7 @@ SETTINGS: dict[str, list[str]] = {  # of `harken embed train`
     "n-grams": ["--ngrams", "3-6", "--epochs", "2"],
 }
 ROWS = (
-    "random", "skip-gram", "random + ELMo", "CBOW", "GloVe", "n-grams", "one-hot", "skip-gram + ELMo",
+    "random", "skip-gram", "random + ELMo", "CBOW", "GloVe", "n-grams", "random, frozen", "skip-gram + ELMo",
     "skip-gram, frozen",
 )  # fmt: skip
 ELMO = [
@@ -117,8 +117,8 @@ def train_models(data: Path, out: Path) -> None:
 def changes(out: Path, row: str, section: str) -> list[str]:
     """How words begin in a row, for the section of a recipe that says so."""
     kind, *more = row.replace(", ", " + ").split(" + ")
-    found = [] if kind in ("random", "one-hot") else [f"{section}.vectors={out / kind}"]
-    if kind == "one-hot" or "frozen" in more:  # vectors that never move: the model learns what each dimension is for
+    found = [] if kind == "random" else [f"{section}.vectors={out / kind}"]
+    if "frozen" in more:
         found.append(f"{section}.freeze=true")
     if "ELMo" in more:
         found.append(f"{section}.elmo={out / 'ELMo'}")
