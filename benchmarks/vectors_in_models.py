@@ -29,7 +29,7 @@ SETTINGS: dict[str, list[str]] = {  # of `harken embed train`
     "n-grams": ["--ngrams", "3-6", "--epochs", "2"],
 }
 ROWS = (
-    "random", "skip-gram", "random + ELMo", "GloVe", "CBOW", "n-grams", "one-hot", "skip-gram + ELMo",
+    "random", "skip-gram", "random + ELMo", "CBOW", "GloVe", "n-grams", "random, frozen", "skip-gram + ELMo",
     "skip-gram, frozen",
 )  # fmt: skip
 ELMO = [
@@ -40,13 +40,13 @@ ELMO = [
 SST2 = [
     "data.train=SST2/train.txt.gz", "data.format=prefix", "data.names={0='negative', 1='positive'}",
     "data.valid_size=500", "tokenizer.size=40000", "model.embedding=100", "model.width=128", "train.max_epochs=none",
-    "train.max_steps=250", "train.warmup_steps=25", "train.validate_every=50", "train.average=0.97",
+    "train.max_steps=800", "train.warmup_steps=25", "train.validate_every=100", "train.average=0.97",
 ]  # fmt: skip
 EWT = [
     "data.dir=.", "data.tag_column=none", "data.valid=none", "data.valid_size=400", "model.embedding=100",
     "model.width=128", "model.layers=1", "words.characters=convolutional", "words.character_width=64",
-    "train.max_epochs=none", "train.max_minutes=none", "train.max_steps=250", "train.warmup_steps=25",
-    "train.validate_every=50", "train.average=0.97",
+    "train.max_epochs=none", "train.max_minutes=none", "train.max_steps=500", "train.warmup_steps=25",
+    "train.validate_every=100", "train.average=0.97",
 ]  # fmt: skip
 
 
@@ -117,8 +117,8 @@ def train_models(data: Path, out: Path) -> None:
 def changes(out: Path, row: str, section: str) -> list[str]:
     """How words begin in a row, for the section of a recipe that says so."""
     kind, *more = row.replace(", ", " + ").split(" + ")
-    found = [] if kind in ("random", "one-hot") else [f"{section}.vectors={out / kind}"]
-    if kind == "one-hot" or "frozen" in more:  # vectors that never move: the model learns what each dimension is for
+    found = [] if kind == "random" else [f"{section}.vectors={out / kind}"]
+    if "frozen" in more:
         found.append(f"{section}.freeze=true")
     if "ELMo" in more:
         found.append(f"{section}.elmo={out / 'ELMo'}")
@@ -151,7 +151,7 @@ def score(out: Path, kind: str, name: str, recipe: str, overrides: Sequence[str]
     keep(out, kind, name, {"accuracy": metric.value, "low": metric.low, "high": metric.high, "seconds": seconds})
     inputs = model.model.reader.inputs
     if hasattr(inputs, "mix"):
-        keep(out, kind, f"{name}: layers", {"weights": [round(float(one), 3) for one in inputs.mix.weights]})
+        keep(out, kind, f"{name}: layers", {"weights": [round(one, 3) for one in inputs.mix.weights.tolist()]})
 
 
 def _job(task: str) -> Any:
