@@ -91,7 +91,7 @@ def style() -> str:
     return (
         ".harken-caption{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif}"
         ".harken-caption .title{font-size:15px;font-weight:600}.harken-caption .word{font-size:13px}"
-        ".harken-caption .note{font-size:12px}.harken-caption .veil{fill:#000}"
+        ".harken-caption .note{font-size:12px}.harken-caption .veil{fill:#000;shape-rendering:crispEdges}"
         ".harken-caption .box{fill:none;stroke:#fff;stroke-width:1.5;stroke-dasharray:4 3}"
         f"{_colours(LIGHT)}@media (prefers-color-scheme:dark){{{_colours(DARK)}}}"
     )

@@ -84,7 +84,8 @@ class CaptionJob(Job):
     def validation(self, best: dict[str, Any]) -> str:
         from harken.metrics.bleu import corpus_bleu
 
-        signature = corpus_bleu(["one"], ["one"]).signature.replace("|", r"\|")  # a bar would end the table's cell
+        full = corpus_bleu(["one"], ["one"]).signature
+        signature = full.partition("|")[2].replace("|", r"\|")  # a bar would end the table's cell
         return (
             f"BLEU {best.get('bleu', math.nan):.2f} by greedy search against all references ({signature}), "
             f"perplexity {best.get('perplexity', math.nan):.3f}"
