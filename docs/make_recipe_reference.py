@@ -1,4 +1,4 @@
-"""Writes docs/recipes.md from the recipe's own classes, so that the page cannot fall behind the code.
+"""Writes docs/recipes.md and docs/recipes-jobs.md from the recipes' own classes: they cannot fall behind the code.
 
     python docs/make_recipe_reference.py
 
@@ -21,15 +21,21 @@ from pydantic_core import PydanticUndefined
 
 from harken.data.config import DataConfig, SplitFiles, TokenizerConfig
 from harken.models.config import ConvolutionalConfig, DecoderOnlyConfig, RecurrentConfig, TransformerConfig
-from harken.models.config_table import ModelTable
 from harken.recipe import describe, recipe_names
 from harken.search.config import SearchConfig
+from harken.tasks.registry import JOBS, recipe_class
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.training.config import TrainConfig
 
-PAGE = Path(__file__).parent / "recipes.md"
+PAGE, OTHER_PAGE = (Path(__file__).parent / name for name in ("recipes.md", "recipes-jobs.md"))
 
-WORDS = {int: "whole number", float: "number", str: "text", bool: "true or false", SplitFiles: "table of files"}
+WORDS = {
+    int: "whole number",
+    float: "number",
+    str: "text",
+    bool: "true or false",
+    SplitFiles: "table of files",
+}
 BOUNDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
 
 OPENING = """# Recipes: every key
@@ -82,6 +88,14 @@ SECTIONS: list[tuple[str, type[BaseModel], str]] = [
     ("[search]", SearchConfig, ""),
 ]
 
+OTHERS = """# Recipes of the other jobs: every key
+
+<!-- Written by docs/make_recipe_reference.py from the classes that check recipes. Change those, then run it again. -->
+
+What all recipes have in common, and all that translation has, is in [recipes](recipes.md); `[train]` is the same for
+every job. Here are the other sections, job by job; a table that several jobs share stands with the first of them.
+"""
+
 
 def reference() -> str:
     """The whole page."""
@@ -89,6 +103,44 @@ def reference() -> str:
     parts = [OPENING, "## Those that ship\n\n" + shipped, "## Outside any section\n\n" + top_level()]
     parts += [section(*entry) for entry in SECTIONS]
     return "\n".join(parts)
+
+
+def others() -> str:
+    """The page of all jobs but translation."""
+    parts, shown = [OTHERS], {TrainConfig: "recipes.md#train"}
+    for job in JOBS:
+        if job == "translate":
+            continue
+        lines = [f'## task = "{job}"', "", " ".join((recipe_class(job).__doc__ or "").split()), ""]
+        for name, field in recipe_class(job).model_fields.items():
+            for model in classes(field.annotation):
+                lines += described(f"[{name}]", model, job, shown)
+        parts.append("\n".join(lines))
+    return "\n".join(parts)
+
+
+def described(title: str, model: type[BaseModel], job: str, shown: dict[type[BaseModel], str]) -> list[str]:
+    """A table of keys under its title, and those of the tables inside it; or where it was shown before."""
+    if model is TrainConfig:
+        return []
+    architecture = model.model_fields.get("architecture")
+    fixed = get_args(architecture.annotation) if architecture is not None else ()
+    title = f'{title} with architecture = "{fixed[0]}"' if len(fixed) == 1 else title
+    if model in shown:
+        return [f"### {title}", "", f"As {shown[model]} has it.", ""]
+    shown[model] = f'task = "{job}"'
+    lines = [f"### {title}", "", " ".join((model.__doc__ or "").split()), "", fields_table(model.model_fields)]
+    for name, field in model.model_fields.items():
+        for inner in classes(field.annotation):
+            lines += described(f"{title.split()[0][:-1]}.{name}]", inner, job, shown)
+    return lines
+
+
+def classes(annotation: Any) -> list[type[BaseModel]]:
+    """The tables that an annotation allows."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [found for part in get_args(annotation) for found in classes(part)]
 
 
 def top_level() -> str:
@@ -144,8 +196,8 @@ def words_for(annotation: Any) -> str:
         return f"list of {len(arguments)} {words_for(arguments[0])}s"
     if origin is dict:
         return f"{words_for(arguments[1])}, or several by name"
-    if isinstance(annotation, type) and issubclass(annotation, ModelTable):
-        return "table"
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return WORDS.get(annotation, "table")
     return WORDS[annotation]
 
 
@@ -168,5 +220,6 @@ def phrase(field: FieldInfo) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(reference(), encoding="utf-8")
-    print(f"wrote {PAGE}")
+    for page, text in ((PAGE, reference()), (OTHER_PAGE, others())):
+        page.write_text(text, encoding="utf-8")
+        print(f"wrote {page}")

@@ -1,6 +1,7 @@
-"""What all tests share: one torch thread, and the way to the data sets beside the project."""
+"""What all tests share: one torch thread, small models, and the way to the data sets beside the project."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,3 +23,63 @@ def shared_data() -> Path:
         if folder.is_dir():
             return folder
     pytest.skip("the data sets (../shared/data, or HARKEN_SHARED) are not here")
+
+
+SHORT = [
+    "train.max_steps=2",
+    "train.max_epochs=none",
+    "train.max_minutes=none",
+    "train.average=0.0",
+    "train.warmup_steps=0",
+    "train.workers=1",
+    "train.threads=1",
+    "train.device=cpu",
+    "train.precision=float32",
+]
+NARROW = ["model.width=8", "model.embedding=8"]
+TINY = {  # recipe -> what makes it small enough to be trained in a second
+    "opinions-classify": ["data.size=60", "train.batch_tokens=100", *NARROW],
+    "gestures-classify": ["data.size=60", "train.batch_tokens=200", *NARROW],
+    "phrasebook-tag": ["data.size=60", "train.batch_tokens=100", *NARROW],
+    "phrasebook-language": ["data.size=60", "train.batch_tokens=100", *NARROW],
+    "phrasebook-masked": ["data.size=60", "train.batch_tokens=100", "model.width=16", "model.feedforward=16"],
+    "seasons-forecast": ["data.series=2", "train.batch_tokens=200", *NARROW],
+    "tones-transcribe": ["data.size=8", "data.valid_size=4", "data.test_size=2", "train.batch_tokens=100", *NARROW],
+    "stories-answer": ["data.size=60", "model.width=8", "model.reader='gru'"],
+    "scenes-caption": [
+        "data.scenes=20",
+        "data.image_size=32",
+        "model.channels=[8, 8]",
+        "model.depth=[0, 0]",
+        "model.width=8",
+        "model.decoder.width=8",
+        "model.decoder.embedding=8",
+        "train.validate_sentences=2",
+        "train.batch_tokens=100",
+    ],
+    "penfont-handwriting": [
+        "data.size=20",
+        "model.width=8",
+        "model.mixtures=2",
+        "model.window=2",
+        "model.embedding=4",
+        "train.batch_tokens=200",
+        "sampling.max_points=20",
+    ],
+}
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder of a barely trained model of an embedded recipe, trained when it is first asked for."""
+    folder, made = tmp_path_factory.mktemp("tiny"), {}
+
+    def folder_of(recipe: str) -> Path:
+        from harken.api import train
+
+        if recipe not in made:
+            train(recipe, folder / recipe, overrides=[*SHORT, *TINY[recipe]], progress=False)
+            made[recipe] = folder / recipe
+        return made[recipe]
+
+    return folder_of

@@ -3,10 +3,12 @@
 import re
 import runpy
 import shlex
-from collections.abc import Iterator
+import wave
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import typer
 
@@ -14,7 +16,8 @@ from harken.cli.app import app
 from harken.recipe import load_recipe, recipe_names
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "benchmarks" / "README.md"])
+FOLDERS = (ROOT, ROOT / "docs", ROOT / "docs" / "jobs")
+PAGES = sorted([*(page for folder in FOLDERS for page in folder.glob("*.md")), ROOT / "benchmarks" / "README.md"])
 VERBS: Any = typer.main.get_command(app)
 TINY = [
     "data.size=200",
@@ -27,6 +30,18 @@ TINY = [
     "train.precision=float32",
     "train.device=cpu",
 ]
+
+
+OTHERS = {  # the folder in runs that the pages load -> the recipe it was trained with
+    "opinions": "opinions-classify",
+    "tags": "phrasebook-tag",
+    "language": "phrasebook-language",
+    "masked": "phrasebook-masked",
+    "tones": "tones-transcribe",
+    "scenes": "scenes-caption",
+    "answer": "stories-answer",
+    "pen": "penfont-handwriting",
+}
 
 
 def blocks(page: Path, *languages: str) -> list[str]:
@@ -90,6 +105,12 @@ def test_every_recipe_named_exists(page: Path) -> None:
     assert named - set(recipe_names()) == set()
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_nothing_is_left_to_fill_in(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert re.findall(r"@@[A-Z]+@@|^[A-Z]{7,}$|<!-- (?:figures|poolings) -->", text, re.MULTILINE) == []
+
+
 def anchors(page: Path) -> set[str]:
     """The headings of a page as GitHub links to them."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
@@ -112,7 +133,7 @@ def test_every_internal_link_leads_somewhere(page: Path) -> None:
 
 def test_every_file_named_in_the_architecture_exists() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    rooms = "nn|kernels|models|data|training|tasks|search|metrics|inspection|embeddings|lab|cli|recipes"
+    rooms = "nn|kernels|models|data|training|tasks|search|metrics|inspection|embeddings|estimators|lab|cli|recipes"
     sources = re.findall(rf"(?<![\w/])((?:{rooms})/\w+\.py)", text)
     tests = re.findall(r"`(tests/[\w/]+\.py)`", text)
     assert len(sources) > 10 and len(tests) > 10
@@ -131,17 +152,31 @@ def test_the_recipe_in_the_readme_is_one(tmp_path: Path) -> None:
 
 def test_the_recipe_reference_is_up_to_date() -> None:
     script = runpy.run_path(str(ROOT / "docs" / "make_recipe_reference.py"))
-    written = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
-    assert written == script["reference"](), "run: python docs/make_recipe_reference.py"
+    for page, make in (("recipes.md", "reference"), ("recipes-jobs.md", "others")):
+        written = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        assert written == script[make](), "run: python docs/make_recipe_reference.py"
 
 
 @pytest.fixture(scope="module")
-def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a barely trained model in runs/demo, where the examples are run."""
+def workplace(tmp_path_factory: pytest.TempPathFactory, tiny_model: Callable[[str], Path]) -> Path:
+    """A folder with a barely trained model of every job in runs, where the examples are run."""
+    from PIL import Image
+
     from harken.api import train
 
     folder = tmp_path_factory.mktemp("docs")
     train("phrasebook-transformer", folder / "runs" / "demo", overrides=TINY, progress=False)
+    for name, recipe in OTHERS.items():
+        (folder / "runs" / name).symlink_to(tiny_model(recipe))
+    table = {"month": [f"{1949 + k // 12}-{k % 12 + 1:02d}" for k in range(120)], "passengers": range(100, 220)}
+    narrow = ["model.width=8", "model.embedding=8", "train.max_steps=2", "train.workers=1", "train.device=cpu"]
+    train("series-forecast", folder / "runs" / "airline", data=table, overrides=narrow, progress=False)
+    Image.fromarray(np.full((32, 32, 3), 200, np.uint8)).save(folder / "picture.png")
+    with wave.open(str(folder / "recording.wav"), "wb") as sound:
+        sound.setnchannels(1)
+        sound.setsampwidth(2)
+        sound.setframerate(8000)
+        sound.writeframes((3000 * np.sin(np.arange(6000) / 3)).astype("<i2").tobytes())
     return folder
 
 

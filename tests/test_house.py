@@ -11,6 +11,7 @@ import harken
 HOUSE = Path(harken.__file__).parent
 
 # Room -> what it may import of harken beside itself. The outer files (api, translator ...) are free but for `cli`.
+ROOMS_INWARD = {"nn", "kernels", "models", "data", "training", "search", "metrics", "inspection"}
 ALLOWED = {
     "nn": {"kernels"},
     "kernels": set[str](),
@@ -20,8 +21,9 @@ ALLOWED = {
     "metrics": {"data", "errors"},
     "inspection": {"nn", "errors"},
     "embeddings": {"data", "metrics", "kernels", "errors"},
-    "tasks": {"data", "models", "nn", "search", "metrics", "inspection", "training", "recipe", "errors"},
-    "lab": {"nn", "kernels", "models", "data", "training", "search", "metrics", "inspection", "tasks", "api", "errors"},
+    "tasks": {"data", "models", "nn", "search", "metrics", "inspection", "embeddings", "training", "recipe", "errors"},
+    "estimators": {"tasks", "training", "data", "metrics", "recipe", "run", "card", "api", "errors"},
+    "lab": ROOMS_INWARD | {"embeddings", "tasks", "api", "recipe", "errors"},
 }
 
 

@@ -36,3 +36,12 @@ def test_the_layers_load_no_compiler() -> None:
     code = "import sys, torch, harken.nn; print('torch._dynamo' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_every_job_has_its_object() -> None:
+    import harken
+
+    names = ("Answerer", "Captioner", "Classifier", "Forecaster", "LanguageModel", "MaskedReader", "Penman")
+    for name in (*names, "Regressor", "Tagger", "Transcriber", "Translator"):
+        found = getattr(harken, name)
+        assert found.__name__ == name and name in harken.__all__

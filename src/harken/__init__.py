@@ -18,14 +18,82 @@ if TYPE_CHECKING:
     from harken.api import load, train
     from harken.checking import check
     from harken.errors import UserError
+    from harken.estimators.classifier import SequenceClassifier
+    from harken.estimators.forecaster import SequenceForecaster
+    from harken.estimators.regressor import SequenceRegressor
+    from harken.estimators.tagger import SequenceTagger
+    from harken.tasks.answer.answer import Answer
+    from harken.tasks.answer.answerer import Answerer
+    from harken.tasks.caption.caption import Caption
+    from harken.tasks.caption.captioner import Captioner
+    from harken.tasks.classify.classifier import Classifier
+    from harken.tasks.forecast.forecast import Forecast
+    from harken.tasks.forecast.forecaster import Forecaster
+    from harken.tasks.handwriting.penman import Penman
+    from harken.tasks.handwriting.strokes import Strokes
+    from harken.tasks.language.language_model import LanguageModel
+    from harken.tasks.masked.masked_reader import MaskedReader
+    from harken.tasks.regress.regressor import Regressor
+    from harken.tasks.tag.tagger import Tagger, Tagging
+    from harken.tasks.transcribe.transcriber import Transcriber
+    from harken.tasks.transcribe.transcription import Transcription
     from harken.tasks.translate.translation import Translation
     from harken.tasks.translate.translator import Translator
 
     __version__: str
 
-__all__ = ["Translation", "Translator", "UserError", "__version__", "check", "load", "nn", "train"]
+__all__ = [
+    "Answer",
+    "Answerer",
+    "Caption",
+    "Captioner",
+    "Classifier",
+    "Forecast",
+    "Forecaster",
+    "LanguageModel",
+    "MaskedReader",
+    "Penman",
+    "Regressor",
+    "SequenceClassifier",
+    "SequenceForecaster",
+    "SequenceRegressor",
+    "SequenceTagger",
+    "Strokes",
+    "Tagger",
+    "Tagging",
+    "Transcriber",
+    "Transcription",
+    "Translation",
+    "Translator",
+    "UserError",
+    "__version__",
+    "check",
+    "load",
+    "nn",
+    "train",
+]
 
 _HOME = {  # name -> the module that defines it
+    "Answer": "harken.tasks.answer.answer",
+    "Answerer": "harken.tasks.answer.answerer",
+    "Caption": "harken.tasks.caption.caption",
+    "Captioner": "harken.tasks.caption.captioner",
+    "Classifier": "harken.tasks.classify.classifier",
+    "Forecast": "harken.tasks.forecast.forecast",
+    "Forecaster": "harken.tasks.forecast.forecaster",
+    "LanguageModel": "harken.tasks.language.language_model",
+    "MaskedReader": "harken.tasks.masked.masked_reader",
+    "Penman": "harken.tasks.handwriting.penman",
+    "Regressor": "harken.tasks.regress.regressor",
+    "SequenceClassifier": "harken.estimators.classifier",
+    "SequenceForecaster": "harken.estimators.forecaster",
+    "SequenceRegressor": "harken.estimators.regressor",
+    "SequenceTagger": "harken.estimators.tagger",
+    "Strokes": "harken.tasks.handwriting.strokes",
+    "Tagger": "harken.tasks.tag.tagger",
+    "Tagging": "harken.tasks.tag.tagger",
+    "Transcriber": "harken.tasks.transcribe.transcriber",
+    "Transcription": "harken.tasks.transcribe.transcription",
     "Translation": "harken.tasks.translate.translation",
     "Translator": "harken.tasks.translate.translator",
     "UserError": "harken.errors",

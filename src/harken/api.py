@@ -39,6 +39,7 @@ def train(
     out: str | Path,
     *,
     overrides: Sequence[str] = (),
+    data: Any = None,
     resume: bool = False,
     progress: bool = True,
 ) -> Any:
@@ -48,6 +49,9 @@ def train(
         recipe: a name that ships, a TOML file, or a `Recipe`.
         out: the model folder. With `resume`, a run that was stopped there goes on; a finished one is loaded.
         overrides: changes to the recipe, each "section.key=value".
+        data: a table in memory to train on, in the place of what the recipe names: a pandas or polars frame, a
+            `datasets.Dataset`, a dict of columns or a list of records. Its columns are those that the recipe's `[data]`
+            names. Classifiers, regressors, taggers and forecasters take one; a run goes on with the same table alone.
         progress: show a bar in a terminal, lines elsewhere.
 
     Raises:
@@ -56,9 +60,13 @@ def train(
     from harken.recipe import as_recipe
     from harken.training.machine import prepare_environment
 
-    chosen = as_recipe(recipe, overrides)
+    chosen = as_recipe(recipe, overrides, with_data=data is None)
     if chosen.train.precision != "float32" and chosen.train.device in ("auto", "cpu"):
         prepare_environment()
     from harken.run import run_recipe
 
-    return run_recipe(chosen, Path(out), resume, progress)
+    if data is None:
+        return run_recipe(chosen, Path(out), resume, progress)
+    from harken.data.memory import in_memory
+
+    return run_recipe(chosen, Path(out), resume, progress, in_memory(data))

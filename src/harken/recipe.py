@@ -74,8 +74,11 @@ class Recipe(BaseModel):
         )
 
 
-def load_recipe(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Any:
+def load_recipe(name_or_path: str | Path, overrides: Sequence[str] = (), *, with_data: bool = True) -> Any:
     """Read a recipe by name or from a file, apply `overrides`, and check every key; it is of its job's own class.
+
+    Args:
+        with_data: whether it has to say where its data is.
 
     Raises:
         UserError: one sentence that names the file and line, or the key, and what would be right.
@@ -90,19 +93,20 @@ def load_recipe(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Any:
         recipe = kind.model_validate(values)
     except ValidationError as error:
         raise UserError(explain(error, kind, values, origin, applied)) from None
-    recipe.require_data(origin)
+    if with_data:
+        recipe.require_data(origin)
     recipe._source = str(name_or_path)
     return recipe
 
 
-def as_recipe(recipe: str | Path | Recipe, overrides: Sequence[str] = ()) -> Any:
+def as_recipe(recipe: str | Path | Recipe, overrides: Sequence[str] = (), *, with_data: bool = True) -> Any:
     """A recipe from its name, its file, or itself.
 
     Raises:
         UserError: as `load_recipe`; or overrides to a recipe that was read already.
     """
     if not isinstance(recipe, Recipe):
-        return load_recipe(recipe, overrides)
+        return load_recipe(recipe, overrides, with_data=with_data)
     if overrides:
         raise UserError("overrides go with a recipe's name or file; a Recipe object can be changed itself")
     return recipe

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from harken.card import write_aside, write_card
+from harken.data.memory import name_of
 from harken.errors import UserError
 from harken.recipe import Recipe, load_recipe
 from harken.tasks.job import Job, Prepared
@@ -22,13 +23,20 @@ BUDGET = ("max_steps", "max_epochs", "max_minutes", "patience")
 CHOSEN = ("device", "precision", "workers", "threads")  # where the recipe leaves them open, harken decides
 
 
-def run_recipe(recipe: Recipe, folder: Path, resume: bool, progress: bool) -> Any:
+def run_recipe(
+    recipe: Recipe, folder: Path, resume: bool, progress: bool, table: dict[str, list[Any]] | None = None
+) -> Any:
     """Train into `folder` and give back the best model, as the object its job makes of it.
+
+    Args:
+        table: columns in memory, to be trained on in the place of what the recipe's `[data]` names.
 
     Raises:
         UserError: bad data, or a folder that holds another run.
     """
     job = job_of(recipe.task)
+    if table is not None:
+        recipe = of_table(recipe, job, table)
     going_on = resume and (folder / RECIPE).is_file()
     if going_on:
         recipe = same_run(recipe, folder)
@@ -39,7 +47,10 @@ def run_recipe(recipe: Recipe, folder: Path, resume: bool, progress: bool) -> An
     display = choose_display(progress)
     torch.set_num_threads(recipe.train.threads or 1)
     torch.manual_seed(recipe.train.seed)
-    prepared = job.prepare(recipe, folder, going_on)
+    if table is None:
+        prepared = job.prepare(recipe, folder, going_on)
+    else:
+        prepared = job.prepare_table(recipe, table, folder, going_on)
     write_aside(folder / RECIPE, recipe.to_toml())
     if progress:
         print("\n".join(describe(recipe, prepared)), flush=True)
@@ -47,6 +58,17 @@ def run_recipe(recipe: Recipe, folder: Path, resume: bool, progress: bool) -> An
     state = trainer.run(resume=going_on)
     write_card(folder, recipe, job, prepared, state)
     return job.load(folder, recipe, recipe.train.device)
+
+
+def of_table(recipe: Any, job: Job, table: dict[str, list[Any]]) -> Any:
+    """The recipe with a table's name in the place of files: it goes on with the same table alone."""
+    if type(job).prepare_table is Job.prepare_table:
+        return recipe  # the job will say that it takes none
+    known = type(recipe.data).model_fields
+    said = {key: None for key in job.table_instead_of if key in known} | {job.table_key: name_of(table)}
+    if recipe.data.corpus:  # its name is not the table's
+        said["name"] = None
+    return recipe.model_copy(update={"data": recipe.data.model_copy(update=said)})
 
 
 def resolve(recipe: Recipe) -> Recipe:

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 from harken.cli.app import app
 from harken.errors import UserError
 from harken.inspection import AlignmentMap, AttentionGrid
-from harken.metrics.bleu import Score, corpus_bleu, corpus_chrf
+from harken.metrics import Score, corpus_bleu, corpus_chrf, exact_match
+from harken.metrics.interval import Interval
 from harken.recipe import load_recipe
 
 
@@ -41,6 +42,7 @@ class FakeTranslation:
 class FakeEvaluation:
     bleu: Score
     chrf: Score
+    exact: Interval
     alignment_error: float | None
     hypotheses: list[str]
     seconds: float = 0.5
@@ -81,9 +83,8 @@ class FakeTranslator:
         hypotheses = [pair.source.upper() for pair in pairs]
         wanted = [pair.target for pair in pairs]
         gold = pairs[0].alignment is not None
-        return FakeEvaluation(
-            corpus_bleu(hypotheses, wanted), corpus_chrf(hypotheses, wanted), 0.125 if gold else None, hypotheses
-        )
+        scores = corpus_bleu(hypotheses, wanted), corpus_chrf(hypotheses, wanted), exact_match(hypotheses, wanted)
+        return FakeEvaluation(*scores, 0.125 if gold else None, hypotheses)
 
     def _one(self, text: str, attention: bool) -> FakeTranslation:
         weights = np.eye(len(text.split())) if attention and self.attends else None

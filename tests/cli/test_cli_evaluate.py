@@ -35,9 +35,10 @@ def corpus(monkeypatch: pytest.MonkeyPatch) -> Corpus:
 def test_files_are_scored(api: Any, run: Callable[..., Any], model: Path, files: tuple[Path, Path]) -> None:
     done = run("evaluate", model, "--source", files[0], "--reference", files[1])
     assert done.exit_code == 0, done.stderr
-    bleu, chrf = done.stdout.splitlines()
+    bleu, chrf, exact = done.stdout.splitlines()
     assert bleu.startswith("BLEU\t100.00\tnrefs:1|")
     assert chrf.startswith("chrF\t100.00\t")
+    assert exact == "exact match\t100.00\tpercent right as a whole; 100.00 to 100.00, 95% interval"
 
 
 def test_splits_of_the_models_own_corpus_are_scored_with_their_links(

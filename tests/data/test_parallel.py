@@ -244,7 +244,10 @@ def test_exactly_one_origin(tmp_path: Path) -> None:
         "data.corpus and data.source and data.target are both given: keep one of them."
     )
     assert refused().startswith("The recipe names no data: set data.source and data.target to files")
-    assert refused(corpus="phrasebok") == 'data.corpus is "phrasebok", which is not built in: use phrasebook.'
+    assert refused(corpus="phrasebok") == (
+        'data.corpus is "phrasebok", which is not built in: '
+        "use phrasebook, arithmetic, brackets, code, dates or extract."
+    )
 
 
 def test_built_in_corpus_gets_its_settings(monkeypatch: pytest.MonkeyPatch) -> None:

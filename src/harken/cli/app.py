@@ -7,19 +7,26 @@ from typing import Annotated
 
 import typer
 
+from harken.cli.answer import answer
 from harken.cli.attention import attention
 from harken.cli.caption import caption
 from harken.cli.check import check
+from harken.cli.classify import classify
 from harken.cli.demo import demo
 from harken.cli.embed import embed
 from harken.cli.evaluate import evaluate
 from harken.cli.exits import guarded
+from harken.cli.forecast import forecast
+from harken.cli.generate import generate
 from harken.cli.inspect import inspect
 from harken.cli.lab import lab
 from harken.cli.ladder import ladder
 from harken.cli.recipes import recipes
+from harken.cli.tag import tag
 from harken.cli.train import train
+from harken.cli.transcribe import transcribe
 from harken.cli.translate import translate
+from harken.cli.write import write
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -39,11 +46,22 @@ EXAMPLES: dict[Callable[..., None], str] = {
     translate: "echo 'the black cat sleeps' | harken translate runs/demo\n\n"
     "harken translate runs/demo text.en --alignments links.txt > text.fr\n\n"
     "harken translate runs/demo text.en --nbest 5      (lines of: index ||| text ||| score)",
+    forecast: "harken forecast runs/airline --out forecast.svg\n\n"
+    "harken forecast runs/airline past.csv --steps 12 --json",
+    transcribe: "harken transcribe runs/digits number.wav\n\n"
+    "ls *.wav | harken transcribe runs/digits - --beam 8 --json",
+    classify: "echo 'the film was not good' | harken classify runs/opinions --scores\n\n"
+    "harken classify runs/gestures signals.npz --top 3",
     evaluate: "harken evaluate runs/demo --source test.en --reference test.fr\n\n"
     "harken evaluate runs/demo --split test-long --compare runs/attention",
+    answer: "printf 'Anna went to the hall.\\nWhere is Anna?\\n' | harken answer runs/answer\n\n"
+    "harken answer runs/answer story.txt --question 'Where is the key?' --json",
     attention: "harken attention runs/demo 'the black cat sleeps'\n\n"
     "harken attention runs/demo 'the black cat sleeps' --out map.html\n\n"
     "harken attention runs/demo 'the black cat sleeps' --target 'le chat noir dort'",
+    generate: "harken generate runs/language 'the black cat' --line --count 5\n\n"
+    "harken generate runs/shakespeare 'ROMEO:' --length 500 --temperature 0.8 --top-p 0.95\n\n"
+    "harken generate runs/language 'the black cat sleeps' --surprisal --out surprise.svg",
     caption: "harken caption runs/scenes picture.png\n\n"
     "harken caption runs/scenes a.png b.png --json\n\n"
     "harken caption runs/scenes pictures --out maps.html      (a folder; one map a word)",
@@ -53,6 +71,11 @@ EXAMPLES: dict[Callable[..., None], str] = {
     inspect: "harken inspect runs/rnn      (parts, and the largest singular value of the recurrent weights)\n\n"
     "harken inspect runs/rnn --gates 'the black cat sleeps' --out gates.html\n\n"
     "harken inspect runs/rnn --gradients --compare runs/attention --out gradients.svg",
+    write: "harken write runs/pen 'hello world' --out hello.svg\n\n"
+    "harken write runs/pen 'hello world' --bias 2 --count 5\n\n"
+    "harken write runs/omniglot --count 12 --out drawings.html      (a model that draws from nothing)",
+    tag: "echo 'we clean the clean house' | harken tag runs/tags\n\n"
+    "harken tag runs/tags sentences.txt --conll > tagged.conll",
     demo: "harken demo\n\nharken demo --out runs/another",
 }
 

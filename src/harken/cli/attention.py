@@ -1,4 +1,4 @@
-"""`harken attention`: which source words each target word was made from, in the terminal or as a file."""
+"""`harken attention`: what a model looks at, of a translator the alignment map, in the terminal or as a file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ ENDINGS = (".html", ".svg", ".png")
 def attention(
     model: ModelFolder,
     sentence: Annotated[
-        str, typer.Argument(help="A sentence in quotes; for jobs that read signals or images, the path of a file.")
+        str,
+        typer.Argument(
+            metavar="INPUT", help="A sentence in quotes; for jobs that read signals or images, the path of a file."
+        ),
     ],
     target: Annotated[
         str | None, typer.Option(help="Read this translation instead of the model's own (teacher forcing).")
@@ -30,7 +33,7 @@ def attention(
 ) -> None:
     """Draw what a model pays attention to: of a translator the alignment map, source across, target down."""
     if not sentence.strip():
-        raise UserError("the sentence is empty; give some words in quotes")
+        raise UserError("the input is empty; give some words in quotes, or the path of a file")
     if out is not None and out.suffix.lower() not in (ENDINGS[:1] if layers else ENDINGS):
         allowed = "map.html with --layers" if layers else "map.html, map.svg or map.png"
         raise UserError(f"--out {out} has the ending {out.suffix!r}; name it like {allowed}")

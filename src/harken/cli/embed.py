@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harken.cli.embed_context import context
 from harken.cli.embed_train import train
 from harken.cli.exits import guarded
 from harken.cli.options import AsJson
@@ -177,6 +178,8 @@ EXAMPLES: dict[Callable[..., None], str] = {
     "harken embed train text.txt --out runs/glove --method glove",
     neighbors: "harken embed neighbors runs/words river\n\nharken embed neighbors vectors.bin river lake --json",
     analogy: "harken embed analogy runs/words man king woman",
+    context: 'harken embed context runs/elmo "give me the stick" "we stick to the plan" --word stick\n\n'
+    'harken embed context runs/elmo "they sat on the river bank" --word bank --among text.txt --json',
     evaluate: "harken embed evaluate runs/words EN-WS-353-ALL.txt questions-words.txt.gz\n\n"
     "harken embed evaluate runs/words EN-WS-353-ALL.txt --one-hot      (what knowing nothing scores)",
     plot: "harken embed plot runs/words --out words.html\n\n"

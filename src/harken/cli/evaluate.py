@@ -1,4 +1,4 @@
-"""`harken evaluate`: BLEU and chrF with their signatures, alignment error where gold links exist, and comparisons."""
+"""`harken evaluate`: BLEU, chrF, exact match, alignment error where gold links exist, and comparisons."""
 
 from __future__ import annotations
 
@@ -69,6 +69,9 @@ def evaluate(
         ("BLEU", f"{result.bleu.value:.2f}", result.bleu.signature),
         ("chrF", f"{result.chrf.value:.2f}", result.chrf.signature),
     ]
+    exact = result.exact
+    between = f"{exact.low:.2f} to {exact.high:.2f}, 95% interval"
+    rows.append(("exact match", f"{exact.value:.2f}", f"percent right as a whole; {between}"))
     if result.alignment_error is not None:
         rows.append(("AER", f"{result.alignment_error:.3f}", "alignment error rate, 0 is perfect"))
     if compare is not None:

@@ -1,4 +1,4 @@
-"""`harken inspect`: a model's parts, what its gates do with a sentence, and how far its gradients reach."""
+"""`harken inspect`: a model's parts, what its gates do with an input, and how far its gradients reach."""
 
 from __future__ import annotations
 
@@ -17,21 +17,31 @@ if TYPE_CHECKING:
     from harken.inspection.picture import Picture
 
 ENDINGS = (".html", ".svg", ".png")
+INPUTS = {  # what the jobs read that do not read a sentence
+    "answer": "Anna went to the hall. Where is Anna?",
+    "caption": "picture.png",
+    "forecast": "series.csv",
+    "masked": "the black [MASK] sleeps",
+    "transcribe": "recording.wav",
+}
 
 
 def inspect(
     model: ModelFolder,
     gates: Annotated[
-        str | None, typer.Option(metavar="SENTENCE", help="Show every gate while the model reads this sentence.")
+        str | None,
+        typer.Option(
+            metavar="INPUT", help="Show every gate while the model reads this: a text, or the path of a file."
+        ),
     ] = None,
     gradients: Annotated[
         bool, typer.Option("--gradients", help="Show the gradient at every step against its distance to the loss.")
     ] = False,
     layer: Annotated[int | None, typer.Option(min=1, help="With --gates: this layer alone, counted from 1.")] = None,
-    source: Annotated[Path | None, typer.Option(help="With --gradients: sentences to read, one a line.")] = None,
+    source: Annotated[Path | None, typer.Option(help="With --gradients, translators: sentences, one a line.")] = None,
     target: Annotated[Path | None, typer.Option(help="Their translations, line by line.")] = None,
     split: Annotated[str | None, typer.Option(help="Instead of files: a split of the model's corpus (valid).")] = None,
-    sentences: Annotated[int, typer.Option(min=1, help="With --gradients: how many pairs to read.")] = 64,
+    sentences: Annotated[int, typer.Option(min=1, help="With --gradients: how many examples to read.")] = 64,
     compare: Annotated[
         list[Path] | None, typer.Option(help="With --gradients: another model folder; may be given many times.")
     ] = None,
@@ -44,21 +54,23 @@ def inspect(
 
     translator = load(model)
     if gates is not None:
-        _refuse_without_recurrence(model, translator.model, "gates", gates)
+        _refuse_without_recurrence(model, translator, "gates", gates)
         _show_gates(translator, gates, layer, out, as_json)
     elif gradients:
-        _refuse_without_recurrence(model, translator.model, "gradients through time", "a sentence")
+        _refuse_without_recurrence(model, translator, "gradients through time")
         if source is not None and target is not None:
+            if translator.recipe.task != "translate":
+                raise UserError(f"--source and --target are for translators, and {model} is none; use --split")
             pairs = read_pairs(source, target)
         else:
-            pairs = split_of(translator.recipe, split or "valid")
+            pairs = _examples(translator, split or "valid")
         others = {}
         for folder in compare or []:
             others[str(folder)] = load(folder)
-            _refuse_without_recurrence(folder, others[str(folder)].model, "gradients through time", "a sentence")
+            _refuse_without_recurrence(folder, others[str(folder)], "gradients through time")
         _show_gradients(_short_names({str(model): translator, **others}), pairs[:sentences], out, as_json)
     else:
-        _show_summary(model, translator.model, as_json)
+        _show_summary(model, translator, as_json)
 
 
 def _check(
@@ -74,7 +86,7 @@ def _check(
     if gates is not None and gradients:
         raise UserError("--gates and --gradients are two pictures; ask for one at a time")
     if gates is not None and not gates.strip():
-        raise UserError("the sentence after --gates is empty; give some words in quotes")
+        raise UserError("what comes after --gates is empty; give some words in quotes, or a file")
     if (source is None) != (target is None):
         raise UserError("--source and --target go together; give both, or neither for the corpus of the model")
     if source is not None and split is not None:
@@ -82,21 +94,27 @@ def _check(
     if (source or split or compare) and not gradients:
         raise UserError("--source, --target, --split and --compare are for --gradients; add it, or leave them out")
     if layer is not None and gates is None:
-        raise UserError("--layer is for --gates; add a sentence, as in --gates 'the black cat sleeps'")
+        raise UserError("--layer is for --gates; add an input, as in --gates 'the black cat sleeps'")
     if out is not None and gates is None and not gradients:
-        raise UserError("--out writes a picture; say which with --gates SENTENCE or --gradients")
+        raise UserError("--out writes a picture; say which with --gates INPUT or --gradients")
     if out is not None and out.suffix.lower() not in ENDINGS:
         raise UserError(f"--out {out} has the ending {out.suffix!r}; name it .html, .svg or .png")
 
 
-def _refuse_without_recurrence(folder: Path, network: Any, what: str, sentence: str) -> None:
+def _refuse_without_recurrence(folder: Path, model: Any, what: str, example: str | None = None) -> None:
     from harken.inspection.tracing import is_traceable
 
-    if not any(is_traceable(module) for module in network.modules()):
+    if not any(is_traceable(module) for module in model.model.modules()):
         raise UserError(
             f"{folder} has no recurrent layers, so it has no {what}; to look inside it, use: "
-            f"harken attention {folder} {sentence!r} --layers"
+            f"{_attention_command(folder, model, example)}"
         )
+
+
+def _attention_command(folder: Path, model: Any, example: str | None = None) -> str:
+    """What shows something of a model without recurrent layers."""
+    layers = " --layers" if model.recipe.task == "translate" else ""
+    return f"harken attention {folder} {example or INPUTS.get(model.recipe.task, 'a sentence')!r}{layers}"
 
 
 def _show_gates(translator: Any, sentence: str, layer: int | None, out: Path | None, as_json: bool) -> None:
@@ -115,7 +133,7 @@ def _show_gradients(translators: dict[str, Any], pairs: Any, out: Path | None, a
     from harken.inspection import gradient_flow
     from harken.inspection.flow_picture import FlowPicture
 
-    tell(f"Reading {len(pairs):,} sentences ...")
+    tell(f"Reading {len(pairs):,} examples ...")
     flows = {name: gradient_flow(translator, list(pairs)) for name, translator in translators.items()}
     shown: dict[str, Any] = {"sentences": len(pairs), "models": {name: flow.to_dict() for name, flow in flows.items()}}
     _show(FlowPicture(flows), shown, out, as_json)
@@ -123,6 +141,15 @@ def _show_gradients(translators: dict[str, Any], pairs: Any, out: Path | None, a
         print()
         for name, flow in flows.items():
             print(f"{name}: {flow.verdict}")
+
+
+def _examples(model: Any, split: str) -> Any:
+    """Pairs of a translator's corpus, or what another job reads."""
+    if model.recipe.task == "translate":
+        return split_of(model.recipe, split)
+    from harken.tasks.registry import job_of
+
+    return job_of(model.recipe.task).examples(model, split)
 
 
 def _short_names(folders: dict[str, Any]) -> dict[str, Any]:
@@ -138,17 +165,17 @@ def _show(picture: Picture, shown: dict[str, Any], out: Path | None, as_json: bo
         tell(f"Wrote {out}")
 
 
-def _show_summary(folder: Path, network: Any, as_json: bool) -> None:
+def _show_summary(folder: Path, model: Any, as_json: bool) -> None:
     from harken.inspection.summary import summarise
 
-    found = summarise(network)
+    found = summarise(model.model)
     if as_json:
         print(json.dumps({"model": str(folder), **found.to_dict()}, ensure_ascii=False))
         return
     rows = [(name, f"{count:,}", f"{100 * count / found.total:.1f} %") for name, count in found.parts.items()]
     print_table(("part", "parameters", "share"), [*rows, ("all", f"{found.total:,}", "")])
     if not found.cells:
-        tell(f"No recurrent layers. To look inside: harken attention {folder} 'a sentence' --layers")
+        tell(f"No recurrent layers. To look inside: {_attention_command(folder, model)}")
         return
     headings = ("recurrent layer", "cell", "input", "units", "largest singular value of U", "gate by gate")
     print_table(
@@ -165,4 +192,5 @@ def _show_summary(folder: Path, network: Any, as_json: bool) -> None:
             for cell in found.cells
         ],
     )
-    tell(f"Next: harken inspect {folder} --gradients, or harken inspect {folder} --gates 'a sentence'")
+    wanted = INPUTS.get(model.recipe.task, "a sentence")
+    tell(f"Next: harken inspect {folder} --gradients, or harken inspect {folder} --gates {wanted!r}")

@@ -16,6 +16,7 @@ import typer
 
 from harken.cli.options import AsJson
 from harken.cli.printing import print_table, tell
+from harken.errors import UserError
 
 if TYPE_CHECKING:
     from harken.lab.experiment import Progress
@@ -30,6 +31,9 @@ def lab(
     seed: Annotated[int, typer.Option(min=0, help="Another seed, another sample.")] = 1,
     png: Annotated[bool, typer.Option("--png", help="Also write NAME.png.")] = False,
     html: Annotated[bool, typer.Option("--html", help="Also write NAME.html; of all: lab.html.")] = False,
+    data: Annotated[
+        list[Path] | None, typer.Option(help="Your own text, for C7, C14, C15; may be given many times.")
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: shows the way, proves nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -41,6 +45,9 @@ def lab(
     from harken.lab.registry import experiment_names, find_experiment
     from harken.lab.report import run_experiment
 
+    if data and (name == "all" or not find_experiment(name).takes_files):
+        raise UserError(f"--data is for experiments that ask your own data, and {name} does not; leave it out")
+    files = tuple(path.expanduser() for path in data or ())
     names = experiment_names() if name == "all" else [find_experiment(name).name]
     reports: list[Report] = []
     failed: list[str] = []
@@ -49,7 +56,7 @@ def lab(
             experiment = find_experiment(one)
             with _progress(f"{experiment.claim} {one}") as progress:
                 try:
-                    report = run_experiment(experiment, Settings(seed, quick), progress)
+                    report = run_experiment(experiment, Settings(seed, quick, files), progress)
                 except Exception:
                     if name != "all":
                         raise

@@ -12,6 +12,19 @@ from harken.cli.options import Overrides, RecipeName
 from harken.cli.printing import tell
 from harken.errors import UserError
 
+NEXT = {  # what to do with a model of each job
+    "answer": "harken answer {} story.txt",
+    "caption": "harken caption {} picture.png",
+    "classify": "harken classify {} examples",
+    "forecast": "harken forecast {}",
+    "handwriting": "harken write {} --out sample.svg",
+    "language": "harken generate {}",
+    "masked": "harken attention {} 'a [MASK] sentence'",
+    "tag": "harken tag {}",
+    "transcribe": "harken transcribe {} recording.wav",
+    "translate": "harken translate {}",
+}
+
 
 def train(
     recipe: RecipeName,
@@ -26,14 +39,15 @@ def train(
     from harken.api import train as run
 
     try:
-        run(recipe, out, overrides=overrides, resume=resume, progress=not quiet)
+        model = run(recipe, out, overrides=overrides, resume=resume, progress=not quiet)
     except KeyboardInterrupt:
         command = ["harken", "train", recipe, "--out", str(out)]
         command += [part for override in overrides for part in ("--set", override)]
         raise KeyboardInterrupt(f"go on with\n  {shlex.join([*command, '--resume'])}") from None
     if not quiet:
         folder = shlex.quote(str(out))
-        tell(f"The model is in {out}. Try\n  harken translate {folder}\n  harken evaluate {folder}")
+        use = NEXT.get(model.recipe.task, "harken inspect {}").format(folder)
+        tell(f"The model is in {out}. Try\n  {use}\n  harken evaluate {folder}")
 
 
 def require_free(out: Path, resume: bool) -> None:

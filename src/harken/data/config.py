@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from harken.data.files import MAX_LINE_BYTES
+from harken.data.locations import BUILT_IN
 
 Files = str | list[str]
 Column = Annotated[int, Field(ge=0)] | str
@@ -42,9 +43,9 @@ class DataConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    corpus: str | None = Field(default=None, description='A built-in corpus: "phrasebook".')
+    corpus: str | None = Field(default=None, description=f"A built-in corpus: {', '.join(BUILT_IN)}.")
     size: Annotated[int, Field(gt=0)] | None = Field(default=None, description="Training pairs of the built-in corpus.")
-    direction: str = Field(default="en-fr", description='Direction of the built-in corpus: "en-fr" or "fr-en".')
+    direction: str = Field(default="en-fr", description='Direction of the phrasebook: "en-fr" or "fr-en".')
 
     source: Files | None = Field(
         default=None, description="File or list of files with the source side (TSV, JSONL: both)."

@@ -22,6 +22,7 @@ from typing import BinaryIO, cast
 
 from harken.errors import UserError
 
+IN_MEMORY = "a table in memory"  # begins what a recipe says in the place of a file: `harken.data.memory`
 COMPRESSIONS = (".gz", ".xz")
 MAX_LINE_BYTES = 1_000_000  # a longer line is nearly always a file that is not text
 
@@ -108,6 +109,8 @@ def require_file(path: str | Path) -> Path:
         raise UserError(f"{path} is a folder where a file is wanted: name a file in it.")
     if path.exists():
         return path
+    if path.name.startswith(IN_MEMORY):
+        raise UserError(f"the data was {path.name}, which no file holds: give files instead.")
     folder = path.parent
     if not folder.is_dir():
         raise UserError(f"{path} does not exist, nor does the folder {folder}: check the path.")

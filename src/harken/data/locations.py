@@ -6,9 +6,10 @@ from typing import Any
 
 from harken.data.folders import Split, splits_in_folder
 from harken.data.formats import Layout, format_of
+from harken.data.seq2seq import MADE
 from harken.errors import UserError
 
-BUILT_IN = ("phrasebook",)
+BUILT_IN = ("phrasebook", *MADE)
 
 
 def origin(config: Any) -> str:
@@ -24,7 +25,8 @@ def origin(config: Any) -> str:
             f'and its languages, or data.corpus to "{BUILT_IN[0]}".'
         )
     if chosen == ["corpus"] and config.corpus not in BUILT_IN:
-        raise UserError(f'data.corpus is "{config.corpus}", which is not built in: use {" or ".join(BUILT_IN)}.')
+        known = f"{', '.join(BUILT_IN[:-1])} or {BUILT_IN[-1]}"
+        raise UserError(f'data.corpus is "{config.corpus}", which is not built in: use {known}.')
     if chosen == ["files"] and not config.source:
         raise UserError("data.target is given without data.source: name the file with the source side too.")
     return chosen[0]

@@ -2,7 +2,7 @@
 
     files      source and target: aligned text, TSV or JSONL, plain, .gz or .xz, several per side
     a folder   dir and pair: train.en.gz, val.en.gz, test*.en.gz ... as Multi30k lays them out
-    built in   corpus = "phrasebook"
+    built in   corpus = "phrasebook", or one for another seq2seq job (`harken.data.seq2seq`): "dates" ...
 
 What is skipped is counted by reason in `Corpus.skipped`, never silently. Length limits hold for the training text
 (and what is split off from it); validation and test files that are given are kept whole, so scores stay comparable.
@@ -23,6 +23,7 @@ from harken.data.formats import Layout, read_pairs
 from harken.data.heads import read_heads
 from harken.data.locations import as_list, file_pairs, layout_of, origin, splits_of
 from harken.data.pairs import Corpus, Pair
+from harken.data.seq2seq import MADE, load_made
 from harken.data.splits import held_out_count, split_off
 from harken.errors import UserError
 
@@ -74,10 +75,13 @@ def check_files(config: Any) -> list[Path]:
 
 
 def _read_built_in(config: Any) -> Corpus:
-    from harken.data.phrasebook import load_phrasebook
-
     chosen = {} if config.size is None else {"train": config.size}
-    corpus = load_phrasebook(direction=config.direction, seed=config.seed, **chosen)
+    if config.corpus in MADE:
+        corpus = load_made(config.corpus, seed=config.seed, **chosen)
+    else:
+        from harken.data.phrasebook import load_phrasebook
+
+        corpus = load_phrasebook(direction=config.direction, seed=config.seed, **chosen)
     if not config.lowercase:
         return corpus
     return replace(

@@ -30,14 +30,19 @@ from harken.errors import UserError
 CELL_BYTES = 10_000_000  # the longest cell that is read as text
 
 
-def read_table(source: Any, columns: Sequence[str] | None = None, *, header: bool = True) -> dict[str, list[Any]]:
+def read_table(
+    source: Any, columns: Sequence[str] | None = None, *, header: bool = True, quotes: bool = True
+) -> dict[str, list[Any]]:
     """The columns that are wanted (all where None), each as a list; cells of CSV and TSV files are strings.
+
+    Args:
+        quotes: whether a quote at the beginning of a cell of a file encloses it; else it is a letter like any other.
 
     Raises:
         UserError: a file that cannot be read, a line with too few cells, or no such column.
     """
     if isinstance(source, str | Path):
-        return _read_file(Path(source), columns, header)
+        return _read_file(Path(source), columns, header, quotes)
     table = _columns_of(source)
     return {name: table[name] for name in _wanted(columns, list(table), "the table")}
 
@@ -62,10 +67,10 @@ def _ending(path: Path) -> str:
     return (Path(path.stem).suffix if path.suffix in COMPRESSIONS else path.suffix).lower()
 
 
-def _read_file(path: Path, columns: Sequence[str] | None, header: bool) -> dict[str, list[Any]]:
+def _read_file(path: Path, columns: Sequence[str] | None, header: bool, quotes: bool) -> dict[str, list[Any]]:
     if is_jsonl(path):
         return _read_jsonl(path, columns)
-    lines, names = _first(path, header)
+    lines, names = _first(path, header, quotes)
     wanted = _wanted(columns, names, str(path))
     places = [names.index(name) for name in wanted]
     cells: list[list[Any]] = [[] for _ in wanted]
@@ -82,9 +87,9 @@ def _read_file(path: Path, columns: Sequence[str] | None, header: bool) -> dict[
     return dict(zip(wanted, cells, strict=True))
 
 
-def _first(path: Path, header: bool) -> tuple[Iterator[tuple[int, list[str]]], list[str]]:
+def _first(path: Path, header: bool, quotes: bool = True) -> tuple[Iterator[tuple[int, list[str]]], list[str]]:
     """The rows with their line numbers, and the names of the columns."""
-    rows = _rows(path)
+    rows = _rows(path, quotes)
     first = next(rows, None)
     if first is None:
         raise UserError(f"{path} is empty; give a table with at least one row")
@@ -98,16 +103,21 @@ def _first(path: Path, header: bool) -> tuple[Iterator[tuple[int, list[str]]], l
     return all_rows(), [str(place) for place in range(len(first[1]))]
 
 
-def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _rows(path: Path, quotes: bool) -> Iterator[tuple[int, list[str]]]:
     separator = "\t" if _ending(path) in (".tsv", ".tab", ".txt") else ","
     csv.field_size_limit(CELL_BYTES)
     lines = (f"{line}\n" for line in read_lines(path, CELL_BYTES))
-    reader = csv.reader(lines, delimiter=separator, strict=True)
+    reader = csv.reader(
+        lines, delimiter=separator, strict=True, quoting=csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE
+    )
     while True:
         try:
             row = next(reader, None)
         except csv.Error as error:
-            raise UserError(f"{path}, line {reader.line_num} is no row of a table ({error}); mend its quotes") from None
+            raise UserError(
+                f"{path}, line {reader.line_num} is no row of a table ({error}); mend its quotes, or set quotes = "
+                "false where they are part of the text"
+            ) from None
         if row is None:
             return
         yield reader.line_num, row

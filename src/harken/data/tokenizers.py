@@ -1,8 +1,9 @@
-"""Text to ids and back: one contract, four kinds.
+"""Text to ids and back: one contract, a few kinds.
 
     bpe, unigram   subwords (sentencepiece), NAME.model       `harken.data.tokenizers_subword`
     word           words and punctuation, NAME.json           `harken.data.tokenizers_word`
     character      characters, NAME.json                      `harken.data.tokenizers_character`
+    plain word, plain character   just as the text has them   `harken.data.tokenizers_plain`
 
 Ids 0 to 3 are padding, unknown, beginning and end in all of them (`harken.data.tokens`).
 
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from harken.data.tokenizers_character import CharacterTokenizer
+from harken.data.tokenizers_plain import PlainCharacterTokenizer, PlainWordTokenizer
 from harken.data.tokenizers_subword import SubwordTokenizer
 from harken.data.tokenizers_vocabulary import read_vocabulary
 from harken.data.tokenizers_word import WordTokenizer
@@ -74,6 +76,10 @@ def train_tokenizer(
         return WordTokenizer.train(texts, size, min_count)
     if kind == "character":
         return CharacterTokenizer.train(texts, size, min_count)
+    if kind == PlainWordTokenizer.kind:
+        return PlainWordTokenizer.train(texts, size, min_count)
+    if kind == PlainCharacterTokenizer.kind:
+        return PlainCharacterTokenizer.train(texts, size, min_count)
     if kind not in ("bpe", "unigram"):
         raise UserError(f'tokenizer.kind is "{kind}": use bpe, unigram, word or character.')
     lines = list(texts)
@@ -121,7 +127,7 @@ def load_tokenizer(folder: str | Path, name: str) -> Tokenizer:
             f"{folder} holds neither {subword.name} nor {vocabulary.name}: check that it is a model folder."
         )
     kind, tokens = read_vocabulary(vocabulary)
-    for found in (WordTokenizer, CharacterTokenizer):
+    for found in (WordTokenizer, CharacterTokenizer, PlainWordTokenizer, PlainCharacterTokenizer):
         if found.kind == kind:
             return found(tokens)
     raise UserError(f'{vocabulary} is of kind "{kind}", which this version cannot read: use word or character.')

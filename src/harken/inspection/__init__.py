@@ -6,6 +6,7 @@ from harken.inspection.flow_picture import FlowPicture
 from harken.inspection.gate_picture import GatePicture
 from harken.inspection.gates import GateTrace, LayerGates, gates
 from harken.inspection.grid import AttentionGrid
+from harken.inspection.hop_map import HopMap
 from harken.inspection.summary import summarise
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "GatePicture",
     "GateTrace",
     "GradientFlow",
+    "HopMap",
     "LayerFlow",
     "LayerGates",
     "gates",

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from harken.errors import UserError
 from harken.inspection.checks import checked_weights, write_aside
+from harken.inspection.picture import Picture
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 DEFAULT_TITLE = "Alignment"
 
 
-class AlignmentMap:
+class AlignmentMap(Picture):
     """Attention weights between the words of a sentence and of its translation, ready to be looked at.
 
     In a notebook it shows itself; `print` draws it in a terminal; `save` writes .html, .svg or .png.

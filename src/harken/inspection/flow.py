@@ -195,7 +195,7 @@ def gradient_flow(
         raise UserError("the loss does not depend on any weight, so there are no gradients; give another loss=")
     gradients = iter(torch.autograd.grad(found, tensors, allow_unused=True))
     attended = looks_everywhere(network, batch)
-    layers = [_layer(one, gradients, sampled, attended and one.module.startswith("encoder")) for one in seen]
+    layers = [_layer(one, gradients, sampled, attended and not one.module.startswith("decoder")) for one in seen]
     name = loss if isinstance(loss, str) else getattr(loss, "__name__", "a function") if loss else "last"
     return GradientFlow(layers, found.item(), name)
 

@@ -125,7 +125,8 @@ def gates(model: Any, batch: Any, *, words: Words = None, target: str | None = N
     Args:
         model: a recurrent layer, a module that contains some (harken's or torch's), or a translator.
         batch: what the model is called with; for a translator a sentence.
-        words: what stands on the axis, one for each step; or a dict from the start of a layer's name to such a list.
+        words: what stands on the axis, one for each step; or a dict from the start of a layer's name to such a list
+            (with " call 2" after it for what is read second).
         target: a translator's decoder reads this; by default what the translator itself makes of the sentence.
         row: which row of a batch.
 
@@ -147,8 +148,10 @@ def gates(model: Any, batch: Any, *, words: Words = None, target: str | None = N
     return GateTrace([_layer(one, words, row) for one in seen], title)
 
 
-def _sentence(model: Any, sentence: str, target: str | None) -> tuple[Any, dict[str, list[str]], str]:
+def _sentence(model: Any, sentence: str, target: str | None) -> tuple[Any, Words, str]:
     """A translator's batch of one pair, the pieces that its encoder and its decoder read, and what to write above."""
+    if hasattr(model, "reading") and sentence.strip():  # a model that reads one text, and no pair
+        return model.reading(sentence)
     if isinstance(model, nn.Module) or not hasattr(model, "translate"):
         raise UserError(f"a {type(model).__name__} reads no sentences; give it the tensors it is called with")
     if not sentence.strip():
@@ -158,14 +161,15 @@ def _sentence(model: Any, sentence: str, target: str | None) -> tuple[Any, dict[
     batch = model.batch([(sentence, target)])
     source, read = batch.source[0].tolist(), batch.target_input[0].tolist()
     words = {
-        "encoder": [*_pieces(model.source, source[:-1]), ENDS[1]],
-        "decoder": [ENDS[0], *_pieces(model.target, read[1:])],
+        "encoder": [*axis_pieces(model.source, source[:-1]), ENDS[1]],
+        "decoder": [ENDS[0], *axis_pieces(model.target, read[1:])],
     }
     return batch, words, f"{sentence} → {target}"
 
 
-def _pieces(tokenizer: Any, ids: list[int]) -> list[str]:
-    return [piece.replace(JOINED, "") or piece for piece in tokenizer.pieces(ids)]
+def axis_pieces(tokenizer: Any, ids: Sequence[int]) -> list[str]:
+    """Pieces of a text as they are written on an axis."""
+    return [piece.replace(JOINED, "") or piece for piece in tokenizer.pieces(list(ids))]
 
 
 def _layer(seen: Seen, words: Words, row: int) -> LayerGates:
@@ -176,7 +180,8 @@ def _layer(seen: Seen, words: Words, row: int) -> LayerGates:
     steps = int(places[row].sum())
     values = {word: trace[word][row, :steps].double().cpu().numpy() for word in trace.words}
     if isinstance(words, Mapping):
-        words = next((labels for start, labels in words.items() if seen.module.startswith(start)), None)
+        called = f"{seen.module} call {seen.call + 1}"  # a module may read one thing after another
+        words = next((labels for start, labels in words.items() if called.startswith(start)), None)
     labels = [str(number + 1) for number in range(steps)] if words is None else [str(word) for word in words]
     if len(labels) != steps:
         raise UserError(f"{len(labels)} words do not fit the {steps} steps of {seen.name}; give one for each")

@@ -4,6 +4,9 @@ a recurrent layer      batch: values (B, T, I), or a tuple of what it is called 
 any other module       the same
 a translation network  batch: `harken.data.rows.ParallelBatch`
 a `Translator`         batch: pairs of sentences
+anything that predicts token by token       batch: what has `predictions(model)` -> logits (B, T, V), the tokens that
+                       should come (B, T), and the place of each row's last one (B,); a `LanguageModel`: texts
+anything else that has a loss at every step batch: what has `losses(model)` -> (B, T), and those places (B,)
 
 loss="last"    of a layer: |h|^2 of its last state, each direction's own last; of a module that gives (B, T, D): |y|^2
                of the last step; of a translator: the cross-entropy of each row's last token. Every step then is a
@@ -56,6 +59,10 @@ def run(model: nn.Module, batch: Any, loss: Loss | None = None, lengths: Tensor 
     """
     if isinstance(loss, str) and loss not in ("last", "all"):
         raise UserError(f'loss is {loss!r}; it may be "last", "all", or a function of what the model returns')
+    if hasattr(batch, "predictions"):
+        return _prediction_loss(model, batch, loss or "last")
+    if hasattr(batch, "losses"):
+        return _step_loss(model, batch, loss or "last")
     if hasattr(batch, "target_input") and hasattr(model, "logits"):
         return _translation_loss(model, batch, loss or "last")
     result = model(*_arguments(batch), **_options(batch, lengths))
@@ -70,7 +77,9 @@ def run(model: nn.Module, batch: Any, loss: Loss | None = None, lengths: Tensor 
 
 
 def looks_everywhere(model: Any, batch: Any) -> bool:
-    """Whether a translator's decoder attends, so that the loss reaches every step of the encoder directly."""
+    """Whether the answer attends to or pools over what is read, so that the loss reaches every step of it directly."""
+    if hasattr(batch, "direct"):
+        return bool(batch.direct)
     if not (hasattr(batch, "target_input") and hasattr(model, "attention")):
         return False
     with torch.no_grad():
@@ -98,6 +107,26 @@ def _squares(model: nn.Module, result: Any, loss: str, lengths: Tensor | None) -
         rows = torch.arange(output.shape[0], device=output.device)
         output = output[:, -1] if lengths is None else output[rows, lengths.to(output.device) - 1]
     return output if output.dim() == 0 else output.square().sum()
+
+
+def _prediction_loss(model: nn.Module, batch: Any, loss: Loss) -> Tensor:
+    logits, wanted, last = batch.predictions(model)
+    if callable(loss):
+        return loss(logits).reshape(())
+    rows = torch.arange(len(last), device=logits.device)
+    if loss == "last":
+        return F.cross_entropy(logits[rows, last], wanted[rows, last], reduction="sum")
+    real = torch.arange(logits.shape[1], device=logits.device) <= last[:, None]
+    return F.cross_entropy(logits[real], wanted[real], reduction="sum")
+
+
+def _step_loss(model: nn.Module, batch: Any, loss: Loss) -> Tensor:
+    losses, last = batch.losses(model)  # (B, T), (B,)
+    if callable(loss):
+        return loss(losses).reshape(())
+    steps = torch.arange(losses.shape[1], device=losses.device)
+    real = steps == last[:, None] if loss == "last" else steps <= last[:, None]
+    return torch.where(real, losses, 0.0).sum()
 
 
 def _translation_loss(model: Any, batch: Any, loss: Loss) -> Tensor:

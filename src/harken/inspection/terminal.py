@@ -53,7 +53,7 @@ def lines(picture: AlignmentMap, width: int, color: bool) -> list[Text]:
     longest = max((columns(printable(word)) for word in picture.target_words), default=0)
     label = max(1, min(longest, max(6, width // 4)))
     room = max(width - label - 2, 1)
-    cell = _coloured if color else _shaded
+    cell = cell_of(color)
     title = [Text(cut(picture.title, width), style="bold" if color else "")] if picture.title else []
     source = len(picture.source_words)
     wide = [max(columns(printable(word)), 5) for word in picture.source_words]
@@ -137,6 +137,11 @@ def _legend(words: list[str], width: int) -> list[Text]:
             line = ""
         line += ("  " if line else "") + entry
     return [*drawn, Text(line)]
+
+
+def cell_of(color: bool) -> Cell:
+    """How a weight is written: on a shade of colour, or beside one of ░▒▓█."""
+    return _coloured if color else _shaded
 
 
 def _shaded(weight: float, width: int) -> tuple[str, Style]:

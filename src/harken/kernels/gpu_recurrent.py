@@ -2,20 +2,20 @@
 
 W x + b of all steps and directions goes in as one tensor (one product, made by torch); the launches are in
 `harken.kernels.gpu_recurrent_forward` and `..._backward`. They work in the dtype of W x + b, sums and C in float32;
-under autocast W x + b has autocast's dtype, and U is cast to it by `harken.nn.gpu_layer`. Under `torch.compile` the
-operator stays one node of the graph. Definition: `harken.nn.unroll.unroll_by_definition`.
+under autocast `harken.nn.gpu_layer` casts W, b and U to autocast's dtype. Under `torch.compile` the operator stays one
+node of the graph; without it, `harken.kernels.gpu_recurrent_whole` goes the shorter way.
+Definition: `harken.nn.unroll.unroll_by_definition`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from harken.kernels.gpu_recurrent_gradient import launch_backward, weight_gradient
+from harken.kernels.gpu_recurrent_gradient import weight_gradient
 from harken.kernels.gpu_recurrent_launch import CELLS, awaited, launch, plan_for, wide, zoning
 from harken.kernels.gpu_recurrent_plan import SAVED, gate_rows
 
@@ -122,10 +122,26 @@ def _keep_for_backward(ctx: Any, inputs: tuple, output: tuple) -> None:
     ctx.mark_non_differentiable(seen, reset_seen, saved, previous)
 
 
-def _gradients(ctx: Any, run: Callable[..., Any], d_y: Tensor, d_hidden_last: Tensor, d_cell_last: Tensor) -> Any:
-    weight, hidden, extra, *masks, y, seen, reset_seen, saved, previous, cell_last = ctx.saved_tensors
+def gradients_of(
+    ctx: Any,
+    kept: Sequence[Tensor],
+    needed: Sequence[bool],
+    run: Callable[..., Any],
+    d_y: Tensor | None,
+    d_hidden_last: Tensor | None,
+    d_cell_last: Tensor | None,
+) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None, Tensor | None]:
+    """Of W x + b, U, the first h and C, and the peepholes or a GRU's inner bias; None for those not needed.
+
+    Args:
+        ctx: knows `kind`, `zone` and `reverse`.
+        kept: U, first h, extra, keep, zoneout's masks, lengths, y, and what else the launch gave, last C at the end.
+        needed: whether the gradient of U, the first h, the first C and extra is wanted.
+        run: the backward launch, or its operator.
+    """
+    weight, hidden, extra, *masks, y, seen, reset_seen, saved, previous, cell_last = kept
     (keep, *_, lengths), kind = masks, ctx.kind
-    _, need_weight, need_hidden, need_cell, need_extra, *_ = ctx.needs_input_grad
+    need_weight, need_hidden, need_cell, need_extra = needed
     d_y = torch.zeros_like(y) if d_y is None else d_y
     if d_hidden_last is None:
         d_hidden_last = y.new_zeros(y.shape[2], y.shape[1], y.shape[3])
@@ -139,43 +155,19 @@ def _gradients(ctx: Any, run: Callable[..., Any], d_y: Tensor, d_hidden_last: Te
         states = y if keep is None else seen
         made = weight_gradient(kind, d_input, d_product, states, reset_seen, first, lengths, ctx.reverse)
         d_weight = made.view_as(weight)
-    if not need_extra:
+    if extra is None or not need_extra:
         d_extra = None
     elif kind == "gru":
         d_extra = d_product.sum((0, 1), dtype=torch.float32).to(extra.dtype).view_as(extra)
     else:
         d_extra = (d_extra[:, 1:] if kind == "coupled" else d_extra).to(extra.dtype).reshape(extra.shape)
-    of_states = d_hidden if need_hidden else None, d_cell if need_cell else None
-    return d_input, d_weight, *of_states, d_extra, *(None for _ in range(8))
+    return d_input, d_weight, d_hidden if need_hidden else None, d_cell if need_cell else None, d_extra
 
 
 def _backward(ctx: Any, d_y: Tensor, d_hidden_last: Tensor, d_cell_last: Tensor, *unused: Any) -> Any:
-    return _gradients(ctx, torch.ops.harken.recurrent_backward, d_y, d_hidden_last, d_cell_last)
+    run, needed = torch.ops.harken.recurrent_backward, ctx.needs_input_grad[1:5]
+    made = gradients_of(ctx, ctx.saved_tensors, needed, run, d_y, d_hidden_last, d_cell_last)
+    return *made, *(None for _ in range(8))
 
 
 recurrent.register_autograd(_backward, setup_context=_keep_for_backward)
-
-
-class _Recurrent(torch.autograd.Function):
-    """The operator without the dispatcher, which costs more than a short launch."""
-
-    @staticmethod
-    def forward(*arguments: Any) -> Any:
-        return launch_forward(*arguments)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple, output: Any) -> None:
-        _keep_for_backward(ctx, inputs, output)
-        ctx.set_materialize_grads(False)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return _gradients(ctx, launch_backward, *gradients[:3])
-
-
-def run_recurrent(*arguments: Any) -> tuple[Tensor, ...]:
-    """`torch.ops.harken.recurrent`, by the quickest way there is: takes and gives the same."""
-    if torch.compiler.is_compiling():
-        return torch.ops.harken.recurrent(*arguments)
-    return _Recurrent.apply(*arguments) if arguments[-1] else launch_forward(*arguments)

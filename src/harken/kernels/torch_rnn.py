@@ -40,7 +40,11 @@ def run_layer(
 def flatten_for_cudnn(kind: str, weights: list[Tensor], per_direction: int, hidden: int, projection: int) -> None:
     """Put the weights of one layer, which lie on a GPU, into one piece of memory, in place."""
     first = weights[0]
-    if not all(w.is_cuda and w.dtype == first.dtype and torch.backends.cudnn.is_acceptable(w) for w in weights):
+    # torch itself leaves bfloat16 out, and its layers then copy all their weights at every call
+    known = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+    if not torch.backends.cudnn.enabled or first.dtype not in known:
+        return
+    if not all(weight.is_cuda and weight.dtype == first.dtype for weight in weights):
         return
     if len({weight.data_ptr() for weight in weights}) != len(weights) or not torch._use_cudnn_rnn_flatten_weight():
         return

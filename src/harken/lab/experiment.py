@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from harken.lab.figure import Figure
@@ -25,6 +26,7 @@ class Settings:
 
     seed: int = 1
     quick: bool = False
+    files: tuple[Path, ...] = ()  # the user's own data, for experiments that can be asked about it
 
 
 class Progress(Protocol):
@@ -63,3 +65,4 @@ class Experiment:
     statement: str  # the claim in our own words
     shows: str  # one line for `harken lab list`
     run: Callable[[Settings, Progress], Findings]
+    takes_files: bool = False  # whether `Settings.files` is of use

@@ -52,7 +52,7 @@ class Report:
                 "rows": found.rows,
                 "measured": found.measured,
                 "figure": asdict(found.figure),
-                "settings": asdict(self.settings),
+                "settings": {**asdict(self.settings), "files": [str(path) for path in self.settings.files]},
                 "seconds": round(self.seconds, 2),
                 "cpu_seconds": round(self.cpu_seconds, 2),
                 "made": {

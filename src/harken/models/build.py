@@ -50,12 +50,18 @@ def build_model(config: Architecture, source_size: int, target_size: int) -> Tra
         raise UserError(f"model: {problem}") from problem
 
 
-def build_encoder(config: AnyEncoderConfig) -> Encoder:
+def build_encoder(config: AnyEncoderConfig, may_start: bool = False) -> Encoder:
     """A new encoder alone, for jobs that read and write no sequence.
+
+    Args:
+        may_start: the caller sees to `model.start` (`harken.models.pretrained`); else it is refused, not passed over.
 
     Raises:
         UserError: words that do not go together.
     """
+    start = getattr(config, "start", None)
+    if start is not None and not may_start:
+        raise UserError(f"model.start is {start}, but this job begins with no other model; leave it out")
     try:
         return ENCODERS[config.architecture](config)
     except ValueError as problem:

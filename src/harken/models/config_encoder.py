@@ -10,11 +10,14 @@ from harken.models.config_convolutional import ConvolutionalBlocksConfig
 from harken.models.config_recurrent import RecurrentCellsConfig
 from harken.models.config_transformer import TransformerBlocksConfig
 
+START = "folder of a masked model (task masked) whose encoder and token vectors this one begins with (S28)"
+
 
 class RecurrentEncoderConfig(RecurrentCellsConfig):
     """Recurrent layers that read one way or both (S6, S7)."""
 
     architecture: Literal["recurrent"] = "recurrent"
+    start: str | None = Field(None, description=START)
     bidirectional: bool | Literal["first"] = Field(
         True, description="read in both directions, in every layer or in the first alone"
     )
@@ -32,6 +35,7 @@ class TransformerEncoderConfig(TransformerBlocksConfig):
     """Blocks that see the whole sequence (S23, S27)."""
 
     architecture: Literal["transformer"] = "transformer"
+    start: str | None = Field(None, description=START)
 
     @model_validator(mode="after")
     def _no_trees_here(self) -> TransformerEncoderConfig:
@@ -44,6 +48,7 @@ class ConvolutionalEncoderConfig(ConvolutionalBlocksConfig):
     """Convolutions, each word at the centre of its own (S35)."""
 
     architecture: Literal["convolutional"] = "convolutional"
+    start: str | None = Field(None, description=START)
 
     @model_validator(mode="after")
     def _kernel_has_a_centre(self) -> ConvolutionalEncoderConfig:

@@ -16,6 +16,8 @@ of input are made small by that much.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -77,7 +79,7 @@ class Reader(nn.Module):
         """W, of what is read."""
         return self.encoder.width
 
-    def forward(self, values: Tensor, lengths: Tensor | None) -> Memory:
-        """Ids (B, T) or frames (B, T, C), and how many of each row are real (None: all) -> memory (B, T, W)."""
+    def forward(self, values: Any, lengths: Tensor | None) -> Memory:
+        """What `inputs` takes, and how many of each row are real (None: all) -> memory (B, T, W)."""
         memory: Memory = self.encoder(self.inputs(values), lengths)
         return memory

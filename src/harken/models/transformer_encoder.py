@@ -53,3 +53,8 @@ class TransformerEncoder(Encoder):
         refuse_too_long(self.stack.positions, embedded.shape[1])
         values = self.stack(embedded * math.sqrt(self.width), lengths, distances, balance)
         return Memory(values, mask)
+
+    def attention(self, embedded: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """The weights (B, L, N, S, S) of every layer and head, from a word (row) to all words."""
+        _, weights = self.stack.with_weights(embedded * math.sqrt(self.width), lengths)
+        return weights

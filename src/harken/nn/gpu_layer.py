@@ -10,6 +10,7 @@ Sequences stay padded and time comes first, (T, B, I); the kernel knows the leng
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -48,10 +49,7 @@ def lengths_for_gpu(lengths: Tensor, batch: int, time: int, device: torch.device
     if torch.compiler.is_compiling():  # a graph cannot raise: the launch stays inside the sequence whatever they are
         return lengths.to(device, torch.int32).clamp(0, time)
     check_lengths(lengths, batch, time)
-    lengths = lengths.to(torch.int32)
-    if device.type == "cuda" and not lengths.is_cuda:
-        lengths = lengths.pin_memory()  # from there a copy waits for nothing
-    return lengths.to(device, non_blocking=True)
+    return lengths.to(torch.int32).to(device, non_blocking=True)  # so few that the driver keeps a copy: no waiting
 
 
 def run_on_gpu(
@@ -60,18 +58,21 @@ def run_on_gpu(
     lengths: Tensor,
     first: Sequence[State] | None,
     noises: Sequence[Noise],
+    behind: Tensor | None = None,
 ) -> tuple[Tensor, list[State]]:
     """Values (T, B, I), lengths (B,), first states and noise -> (T, B, H x directions), the last states.
 
+    `behind` (T, B) is True where values have to be set to 0 first, lest they reach a gradient.
     Both directions go in one launch; where only one fits on the GPU, one after the other.
     """
     cell = cells[0]
     dtype, rows = compute_dtype(values, cell), values.shape[1]
     if len(cells) == 1 or runs_at_once(str(kind_of(cell)), dtype, rows, cell.hidden_size, values.device):
-        return _run(cells, values, lengths, first, noises, reverse=False)
+        return _run(cells, values, lengths, first, noises, behind, reverse=False)
     begins = [None, None] if first is None else [[state] for state in first]
     made = [
-        _run([cell], values, lengths, begins[way], [noises[way]], reverse=way == 1) for way, cell in enumerate(cells)
+        _run([cell], values, lengths, begins[way], [noises[way]], behind, reverse=way == 1)
+        for way, cell in enumerate(cells)
     ]
     return torch.cat([output for output, _ in made], -1), [last for _, states in made for last in states]
 
@@ -82,16 +83,13 @@ def _run(
     lengths: Tensor,
     first: Sequence[State] | None,
     noises: Sequence[Noise],
+    behind: Tensor | None,
     reverse: bool,
 ) -> tuple[Tensor, list[State]]:
-    from harken.kernels.gpu_recurrent import run_recurrent
-
-    cell, kind = cells[0], kind_of(cells[0])
+    cell, kind, dtype = cells[0], kind_of(cells[0]), compute_dtype(values, cells[0])
     constants = [constant for constant in (cell.constant() for cell in cells) if constant is not None]
-    weights = [cell.weight_ih for cell in cells]
-    from_input = F.linear(values, _joined(weights), _joined(constants) if constants else None)
-    from_input = from_input.unflatten(-1, (len(cells), cell.gates, cell.hidden_size))  # (T, B, D, gates, H)
-    dtype = from_input.dtype
+    weight_in = _joined([cell.weight_ih for cell in cells]).to(dtype)
+    constant = _joined(constants).to(dtype) if constants else None
     weight = _stacked([cell.weight_hh for cell in cells]).to(dtype)
     hidden, cells_first = None, None
     if first is not None:
@@ -101,12 +99,33 @@ def _run(
     keeps = [noise.keep.to(dtype) for noise in noises if noise.keep is not None]
     extra, keep = _stacked(extras) if extras else None, _stacked(keeps) if keeps else None
     zone, stays = _zoneout(noises)
-    save = torch.is_grad_enabled()
-    y, hidden_last, cell_last, *_ = run_recurrent(
-        from_input, weight, hidden, cells_first, extra, keep, *stays, lengths, kind, zone, reverse, save
-    )
+    rest = (weight, hidden, cells_first, extra, keep, *stays, lengths, kind, zone, reverse)
+    y, hidden_last, cell_last = _launched(values.to(dtype), weight_in, constant, behind, rest)
     last = [hidden_last, cell_last.to(dtype)] if isinstance(cell, LSTMCell) else [hidden_last]
     return y.flatten(2), list(zip(*(part.unbind(0) for part in last), strict=True))
+
+
+def _launched(
+    values: Tensor, weight_in: Tensor, constant: Tensor | None, behind: Tensor | None, rest: tuple[Any, ...]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """y (T, B, D, H), the last h and C; `rest` is what `launch_forward` takes after W x + b, but whether to save."""
+    save = torch.is_grad_enabled()
+    if save and not torch.compiler.is_compiling():
+        from harken.kernels.gpu_recurrent_whole import WholeLayer
+
+        whole: tuple[Tensor, Tensor, Tensor] = WholeLayer.apply(values, weight_in, constant, behind, *rest)
+        return whole
+    from harken.kernels.gpu_recurrent import launch_forward
+
+    if behind is not None:
+        values = values.masked_fill(behind[:, :, None], 0.0)
+    weight = rest[0]  # (D, gates x H, H)
+    from_input = F.linear(values, weight_in, constant)
+    from_input = from_input.unflatten(-1, (weight.shape[0], -1, weight.shape[-1]))  # (T, B, D, gates, H)
+    run = torch.ops.harken.recurrent if torch.compiler.is_compiling() else launch_forward
+    given: Any = (from_input, *rest, save)
+    y, hidden_last, cell_last, *_ = run(*given)
+    return y, hidden_last, cell_last
 
 
 def _stacked(tensors: Sequence[Tensor]) -> Tensor:

@@ -17,7 +17,9 @@ and lie on any device.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -46,7 +48,8 @@ class Layout:
         steps = torch.arange(max(known), device=device)[:, None]
         running = steps < lengths[order]  # (T, B)
         places = (order * time + steps)[running]
-        sizes = [sum(length > step for length in known) for step in range(max(known))]
+        ended = Counter(known)
+        sizes = [batch - gone for gone in accumulate(ended[step] for step in range(max(known)))]
         return cls(sizes, batch, time, order, places)
 
     @property

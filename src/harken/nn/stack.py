@@ -165,19 +165,21 @@ class Stack(nn.Module):
         """All layers by our own launches, (B, T, I) -> (B, T, H x directions) and the last state."""
         batch, time, _ = values.shape
         first = None if state is None else self._first(state, values)
-        steps = values.transpose(0, 1)  # (T, B, I)
+        steps, behind = values.transpose(0, 1), None  # (T, B, I), (T, B)
         if lengths is None:
             lengths = torch.full((batch,), time, dtype=torch.int32, device=values.device)
         else:
             lengths = lengths_for_gpu(lengths, batch, time, values.device)
             if torch.is_grad_enabled():  # what lies behind a row must not reach the gradients of W
-                steps = steps.masked_fill(~length_mask(lengths, time).t()[:, :, None], 0.0)
+                behind = torch.arange(time, device=values.device)[:, None] >= lengths
+                if self.options.connections is not None:  # nor those of the layers above that see it too
+                    steps, behind = steps.masked_fill(behind[:, :, None], 0.0), None
 
         def run(depth: int, below: Tensor) -> Layer:
             ways = slice(depth * self.directions, (depth + 1) * self.directions)
             noises = [self._noise(depth, time, batch, below) for _ in range(self.directions)]
             begin = None if first is None else first[ways]
-            return *run_on_gpu(self._cells(depth), below, lengths, begin, noises), []
+            return *run_on_gpu(self._cells(depth), below, lengths, begin, noises, None if depth else behind), []
 
         output, last, _ = self._wire(steps, run)
         return output.transpose(0, 1), self._join(last)

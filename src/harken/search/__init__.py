@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from harken.search.contract import State, StepModel
     from harken.search.greedy import greedy_search
     from harken.search.hypothesis import Hypothesis
+    from harken.search.sampling import sample
 
-__all__ = ["Hypothesis", "State", "StepModel", "beam_search", "greedy_search"]
+__all__ = ["Hypothesis", "State", "StepModel", "beam_search", "greedy_search", "sample"]
 
 _HOME = {
     "Hypothesis": "harken.search.hypothesis",
@@ -22,6 +23,7 @@ _HOME = {
     "StepModel": "harken.search.contract",
     "beam_search": "harken.search.beam",
     "greedy_search": "harken.search.greedy",
+    "sample": "harken.search.sampling",
 }
 
 

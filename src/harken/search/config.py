@@ -20,4 +20,8 @@ class SearchConfig(BaseModel):
     )
     max_length_factor: float = Field(2.0, gt=0, description="longest output, as a multiple of the source's pieces ...")
     max_length_extra: int = Field(10, ge=1, description="... plus this many")
+    goal: Literal["bleu", "exact_match"] = Field(
+        default="bleu",
+        description="what says on the validation sentences which weights are best: BLEU, or outputs right as a whole",
+    )
     batch_sentences: int = Field(64, ge=1, description="sentences searched at once")

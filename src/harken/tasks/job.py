@@ -30,6 +30,10 @@ class Prepared:
 class Job(ABC):
     """One kind of task."""
 
+    # For `prepare_table`: the key of `[data]` that a table in memory takes the place of, and those that go with it.
+    table_key = "train"
+    table_instead_of: tuple[str, ...] = ("corpus", "dir", "valid", "test")
+
     @abstractmethod
     def prepare(self, recipe: Any, folder: Path, going_on: bool) -> Prepared:
         """Read the data, make or (going on) load what belongs in the folder beside the weights, and build the model.
@@ -45,6 +49,14 @@ class Job(ABC):
         Raises:
             UserError: the folder does not hold together.
         """
+
+    def prepare_table(self, recipe: Any, table: dict[str, list[Any]], folder: Path, going_on: bool) -> Prepared:
+        """As `prepare`, of a table in memory whose columns the recipe's `[data]` names.
+
+        Raises:
+            UserError: bad data, or a job that reads no tables.
+        """
+        raise UserError(f"a run with the task {recipe.task!r} takes no table in memory; name files in [data] instead")
 
     def may_lie_in_the_folder(self, name: str) -> bool:
         """Whether `prepare` may have written this file before a run was killed."""
@@ -65,6 +77,14 @@ class Job(ABC):
             UserError: the model pays attention to nothing.
         """
         raise UserError(f"a model with the task {model.recipe.task!r} has no attention to show")
+
+    def examples(self, model: Any, split: str) -> list[Any]:
+        """Examples of a split of the model's own corpus, for `harken inspect --gradients`.
+
+        Raises:
+            UserError: no such split, or a job that cannot be looked into so.
+        """
+        raise UserError(f"harken inspect --gradients does not know the task {model.recipe.task!r}")
 
     def validation(self, best: dict[str, Any]) -> str:
         """The best validation, for the card; `best` is its line of metrics.jsonl."""

@@ -24,8 +24,18 @@ if TYPE_CHECKING:
     from harken.tasks.job import Job
 
 JOBS: tuple[str, ...] = (
+    "answer",
     "translate",
+    "language",
+    "classify",
+    "forecast",
+    "transcribe",
     "caption",
+    "handwriting",
+    "tag",
+    "masked",
+    "regress",
+    "elmo",
     # one job a line
 )
 

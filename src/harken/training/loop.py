@@ -30,7 +30,7 @@ from harken.training.display import Display, Silence
 from harken.training.log import MetricsLog
 from harken.training.optimizers import build_optimizer, clip_by_global_norm, optimizer_tensors, restore_optimizer
 from harken.training.schedules import factor
-from harken.training.task import Examples, Task
+from harken.training.task import Examples, Task, carried_by, move_carried
 from harken.training.workers import Workers
 
 MODEL = "model.safetensors"
@@ -59,6 +59,7 @@ class Trainer:
         """Train until the budget is spent, patience is lost or Ctrl-C comes."""
         torch.set_num_threads(self.config.threads or 1)
         self.task.model.to(self.device).train()
+        move_carried(self.task, self.device)
         workers = self.config.workers or 1 if self.device.type == "cpu" else 1
         self.workers = Workers(self.task, workers, self.config.seed, self._autocast)
         try:
@@ -218,6 +219,7 @@ class Trainer:
         tensors = {f"model.{name}": value for value, name in self.names.items()}
         tensors |= {f"average.{name}": value for name, value in self.average.shadow.items()}
         tensors |= dict(optimizer_tensors(self.optimizer, self.names))
+        tensors |= {f"carried.{name}": value for name, value in carried_by(self.task).items()}
         save_checkpoint(self.folder, tensors, self.progress, self._settings())
 
     def _restore(self) -> bool:
@@ -236,6 +238,8 @@ class Trainer:
                 parameter.copy_(tensors[f"model.{name}"])
             for name, value in self.average.shadow.items():
                 value.copy_(tensors[f"average.{name}"])
+            for name, value in carried_by(self.task).items():
+                value.copy_(tensors[f"carried.{name}"])
         restore_optimizer(self.optimizer, self.names, tensors)
         return True
 

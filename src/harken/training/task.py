@@ -1,6 +1,10 @@
 """What a task hands to the trainer: batches, a loss, and metrics.
 
 A translator, a tagger or a forecaster is one class with these methods; the loop knows nothing else about it.
+
+A task may also carry something from batch to batch, as a language model does its states: tensors in a dict `carried`
+that `loss` reads and writes in place. The loop moves them to the device, lets worker processes share them and keeps
+them in the checkpoint. A row of them must belong to one worker: `share` says which.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 Examples = np.ndarray  # (B,) numbers of examples that make a batch
@@ -41,3 +46,15 @@ class Task(Protocol):
 
     def score(self, results: list[Any]) -> dict[str, float]:
         """Put the parts together into metrics; one of them is `goal`."""
+
+
+def carried_by(task: Task) -> dict[str, Tensor]:
+    """What a task hands from batch to batch, by name; nothing where it says nothing of it."""
+    found: dict[str, Tensor] = getattr(task, "carried", {})
+    return found
+
+
+def move_carried(task: Task, device: torch.device) -> None:
+    """To where the model is."""
+    carried = carried_by(task)
+    carried.update({name: value.to(device) for name, value in carried.items()})

@@ -1,6 +1,7 @@
 """Several CPU processes that share each batch: the same weights, a part of the examples each, gradients summed.
 
-The weights lie in memory that all processes see, so an update made by the first is there for all. A step goes so: the
+The weights lie in memory that all processes see, so an update made by the first is there for all; so does what a task
+carries from batch to batch (`harken.training.task`), each worker writing rows of its own. A step goes so: the
 parent sends every worker its examples over a pipe, all compute their gradients at once, each worker copies its own into
 shared memory, the parent adds them up in the order of the workers. The sum is the same every time, so a run with the
 same number of workers is repeatable to the bit.
@@ -22,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.training.task import Examples, Task
+from harken.training.task import Examples, Task, carried_by
 
 DIED = "a training worker died; is the machine out of memory?"
 
@@ -66,6 +67,9 @@ class Workers:
         for parameter, shared in zip(self.parameters, shared_like(self.parameters), strict=True):
             shared.copy_(parameter.data)
             parameter.data = shared
+        carried = carried_by(self.task)
+        for name, shared in zip(list(carried), shared_like(list(carried.values())), strict=True):
+            carried[name] = shared.copy_(carried[name])
         context = multiprocessing.get_context("fork")
         for worker in range(1, count):
             here, there = context.Pipe()

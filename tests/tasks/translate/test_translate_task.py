@@ -115,13 +115,16 @@ def test_scores_are_those_of_the_translations(task: TranslationTask) -> None:
     wanted = corpus_bleu([translations[i] for i in range(20)], [pair.target for pair in valid])
     assert score["bleu"] == wanted.value
     assert score["perplexity"] == pytest.approx(math.exp(found["loss"] / found["tokens"]))
-    assert set(score) == {"loss", "perplexity", "bleu"} and task.goal in score
+    right = [translations[i] == pair.target for i, pair in enumerate(valid)]
+    assert score["exact_match"] == pytest.approx(100 * sum(right) / 20)
+    assert set(score) == {"loss", "perplexity", "bleu", "exact_match"} and task.goal == "bleu"
+    assert make_task("search.goal=exact_match").goal == "exact_match"
 
 
 def test_a_perfect_model_scores_100(task: TranslationTask) -> None:
     perfect = {"loss": 0.0, "tokens": 9, "translations": [(i, pair.target) for i, pair in enumerate(pairs(20, 2))]}
     score = task.score([perfect])
-    assert score["bleu"] == pytest.approx(100.0)
+    assert score["bleu"] == pytest.approx(100.0) and score["exact_match"] == 100.0
     assert (score["loss"], score["perplexity"]) == (0.0, 1.0)
 
 

@@ -13,6 +13,7 @@ French     subject  ne le lui  donne  pas souvent               (clitics before 
 
 from __future__ import annotations
 
+from harken.data.phrasebook.classes import Word
 from harken.data.phrasebook.french import conjugate, participle_agrees
 from harken.data.phrasebook.links import CONTENT, FUNCTION, WEAK, Tokens
 from harken.data.phrasebook.modifiers import DEGREES, FEELINGS
@@ -238,7 +239,7 @@ def _english_verb(clause: Clause, verb_key: Key, negation_key: Key, modal_key: K
         return [("will", WEAK, verb_key + question)], base
     if tense == "going":
         be = [(BE_PRESENT[person], WEAK, modal_key + question)]
-        return be, [("going", FUNCTION, modal_key), ("to", WEAK, verb_key), *base]
+        return be, [("going", FUNCTION, modal_key), (Word("to", "PART"), WEAK, verb_key), *base]
     if clause.modal in ("can", "must"):
         return [(clause.modal, CONTENT, modal_key + question)], base
     if verb in COPULAS:
@@ -247,7 +248,7 @@ def _english_verb(clause: Clause, verb_key: Key, negation_key: Key, modal_key: K
     rest: Tokens = []
     finite: Verb = verb
     if clause.modal == "want":
-        finite, rest, verb_key = WANT, [("to", WEAK, verb_key), *base], modal_key
+        finite, rest, verb_key = WANT, [(Word("to", "PART"), WEAK, verb_key), *base], modal_key
         base = [(WANT.english, CONTENT, verb_key)]
     if question or clause.negation == "not":
         text = "did" if tense == "past" else "does" if person == IL else "do"

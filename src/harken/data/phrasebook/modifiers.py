@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from harken.data.phrasebook.classes import Word
 from harken.data.phrasebook.english import comparative
 from harken.data.phrasebook.french import AdjectiveForms, adjective_forms
 from harken.data.phrasebook.nouns import NOUNS, Noun
@@ -84,12 +85,12 @@ class Adjective:
 def _read_adjective(row: str) -> Adjective:
     english, french, tags, *marks = row.split()
     return Adjective(
-        english=english,
+        english=Word(english, "ADJ"),
         french=adjective_forms(french),
         before="<" in marks,
         predicate_only="!" in marks,
         attribute_only="@" in marks,
-        comparative=comparative(english) if "er" in marks else "",
+        comparative=Word(comparative(english), "ADJ") if "er" in marks else "",
         tags=frozenset(tags.split(",")),
     )
 
@@ -154,14 +155,14 @@ class Adverb:
 
 
 FREQUENCIES = tuple(
-    Adverb(english, french, early=True, short=True)
+    Adverb(Word(english, "ADV"), french, early=True, short=True)
     for english, french in (
         ("often", "souvent"), ("always", "toujours"), ("sometimes", "parfois"), ("rarely", "rarement"),
     )
 )  # fmt: skip
-ALREADY = Adverb("already", "déjà", early=True, short=True)
+ALREADY = Adverb(Word("already", "ADV"), "déjà", early=True, short=True)
 MANNERS = tuple(
-    Adverb(english, french, short=french in ("bien", "mal"))
+    Adverb(Word(english, "ADV"), french, short=french in ("bien", "mal"))
     for english, french in (
         ("slowly", "lentement"), ("quickly", "rapidement"), ("well", "bien"), ("badly", "mal"),
         ("quietly", "silencieusement"), ("calmly", "calmement"), ("carefully", "soigneusement"),
@@ -169,9 +170,10 @@ MANNERS = tuple(
     )
 )  # fmt: skip
 WHEREABOUTS = tuple(
-    Adverb(english, french) for english, french in (("here", "ici"), ("there", "là-bas"), ("outside", "dehors"))
+    Adverb(Word(english, "ADV"), french)
+    for english, french in (("here", "ici"), ("there", "là-bas"), ("outside", "dehors"))
 )
-EVERYWHERE = Adverb("everywhere", "partout")
+EVERYWHERE = Adverb(Word("everywhere", "ADV"), "partout")
 MANNERS_OF = {
     "manner": tuple(a for a in MANNERS if a.english in ("slowly", "quickly", "quietly", "calmly")),
     "well": tuple(a for a in MANNERS if a.short),
@@ -190,7 +192,9 @@ class Preposition:
 
 
 PREPOSITION = {
-    english.replace("~", ""): Preposition(tuple(english.split()), tuple(french.split()))
+    english.replace("~", ""): Preposition(
+        tuple(Word(word, "ADV") if word == "next" else word for word in english.split()), tuple(french.split())
+    )
     for english, french in (
         ("in", "dans"), ("on", "sur"), ("under", "sous"), ("near", "près ~de"), ("behind", "derrière"),
         ("~in front ~of", "devant"), ("next ~to", "~à côté ~de"), ("at", "à"), ("to", "à"), ("from", "de"),

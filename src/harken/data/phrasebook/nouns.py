@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from harken.data.phrasebook.classes import Word
 from harken.data.phrasebook.english import plural
 from harken.data.phrasebook.french import noun_plural, starts_with_vowel
 
@@ -139,11 +140,11 @@ def _read() -> list[Noun]:
             together = frozenset(heading.split()) | frozenset(tags)
             nouns.append(
                 Noun(
-                    english,
+                    Word(english, "NOUN"),
                     french,
                     gender == "f",
                     together,
-                    plural(english),
+                    Word(plural(english), "NOUN"),
                     noun_plural(french),
                     starts_with_vowel(french),
                     "mass" in together,

@@ -6,6 +6,7 @@ one is hungry, and what was bought can be sold.
 
 from __future__ import annotations
 
+from harken.data.phrasebook.classes import Word
 from harken.data.phrasebook.modifiers import NAMES, NUMBERS, PREPOSITION
 from harken.data.phrasebook.nouns import NOUN, NOUNS, Noun, tagged
 from harken.data.phrasebook.trees import PRONOUN, Name, Pronoun
@@ -29,7 +30,7 @@ PEOPLE = tuple(noun for noun in tagged("person") if "kin" not in noun.tags)
 KIN = tagged("kin")
 ANYBODY = tagged("person")
 JOBS = tagged("job")
-PERSON_NAMES = tuple(Name(text, feminine) for text, feminine in NAMES.items())
+PERSON_NAMES = tuple(Name(Word(text, "PROPN"), feminine) for text, feminine in NAMES.items())
 SUBJECT_PRONOUNS = _pronouns("i you he she we they")
 SPEAKERS = _pronouns("i you we")  # never point back to anything in the sentence
 ASKED = _pronouns("you he she they")  # whom a question is about

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from harken.data.phrasebook.classes import Word
 from harken.data.phrasebook.clauses import Key, Realiser
 from harken.data.phrasebook.links import CONTENT, FUNCTION, WEAK, Tokens
 from harken.data.phrasebook.nominals import Words
@@ -53,7 +54,9 @@ class Sentences(Realiser):
         """`why does the cat sleep?`: pourquoi est-ce que le chat dort ?"""
         key = self.key()
         english, french = self._inverted(clause)
-        return self._ask([(word, CONTENT, key), *english], [(ADVERBIAL_QUESTIONS[word], CONTENT, key), *french])
+        return self._ask(
+            [(Word(word, "ADV"), CONTENT, key), *english], [(ADVERBIAL_QUESTIONS[word], CONTENT, key), *french]
+        )
 
     def who(self, clause: Clause) -> Words:
         """`who reads the book?`, the subject of the clause being a Trace."""
@@ -103,7 +106,10 @@ class Sentences(Realiser):
         """`there is a cat in the garden`: il y a un chat dans le jardin."""
         there, verb_key, negation_key = self.key(), self.key(), self.key()
         singular, plural, french_verb = THERE[tense]
-        english: Tokens = [("there", FUNCTION, there), (plural if phrase.plural else singular, CONTENT, verb_key)]
+        english: Tokens = [
+            (Word("there", "PRON"), FUNCTION, there),
+            (plural if phrase.plural else singular, CONTENT, verb_key),
+        ]
         french: Tokens = [("il", WEAK, there), ("y", FUNCTION, there), (french_verb, CONTENT, verb_key)]
         if negated:
             french.insert(1, ("ne", WEAK, negation_key))
@@ -124,7 +130,11 @@ class Sentences(Realiser):
         """`i think that ...`: je pense que ..."""
         english, french = self.clause(clause)
         key = self.key()
-        return [*english, ("that", FUNCTION, key), *reported[0]], [*french, ("que", FUNCTION, key), *reported[1]]
+        return [*english, (Word("that", "SCONJ"), FUNCTION, key), *reported[0]], [
+            *french,
+            ("que", FUNCTION, key),
+            *reported[1],
+        ]
 
     def conjunction(self, word: str) -> Words:
         """The tokens of a conjunction."""

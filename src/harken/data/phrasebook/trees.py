@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from harken.data.phrasebook.classes import Word
 from harken.data.phrasebook.modifiers import ADJECTIVE, Adjective, Adverb, Preposition, Time
 from harken.data.phrasebook.nouns import NOUN, Noun
 from harken.data.phrasebook.verbs import Verb
@@ -57,15 +58,17 @@ class Pronoun:
 
 
 PRONOUN = {
-    "i": Pronoun("i", "me", JE, False, False, "je", "me", "me", "moi"),
-    "you": Pronoun("you", "you", VOUS, False, False, "vous", "vous", "vous", "vous"),
-    "he": Pronoun("he", "him", IL, False, False, "il", "le", "lui", "lui"),
-    "she": Pronoun("she", "her", IL, False, True, "elle", "la", "lui", "elle"),
-    "it": Pronoun("it", "it", IL, False, False, "il", "le", "lui", "lui"),
-    "it (feminine)": Pronoun("it", "it", IL, False, True, "elle", "la", "lui", "elle"),
-    "we": Pronoun("we", "us", NOUS, True, False, "nous", "nous", "nous", "nous"),
-    "they": Pronoun("they", "them", ILS, True, False, "ils", "les", "leur", "eux"),
-    "they (feminine)": Pronoun("they", "them", ILS, True, True, "elles", "les", "leur", "elles"),
+    "i": Pronoun(Word("i", "PRON"), Word("me", "PRON"), JE, False, False, "je", "me", "me", "moi"),
+    "you": Pronoun(Word("you", "PRON"), Word("you", "PRON"), VOUS, False, False, "vous", "vous", "vous", "vous"),
+    "he": Pronoun(Word("he", "PRON"), Word("him", "PRON"), IL, False, False, "il", "le", "lui", "lui"),
+    "she": Pronoun(Word("she", "PRON"), Word("her", "PRON"), IL, False, True, "elle", "la", "lui", "elle"),
+    "it": Pronoun(Word("it", "PRON"), Word("it", "PRON"), IL, False, False, "il", "le", "lui", "lui"),
+    "it (feminine)": Pronoun(Word("it", "PRON"), Word("it", "PRON"), IL, False, True, "elle", "la", "lui", "elle"),
+    "we": Pronoun(Word("we", "PRON"), Word("us", "PRON"), NOUS, True, False, "nous", "nous", "nous", "nous"),
+    "they": Pronoun(Word("they", "PRON"), Word("them", "PRON"), ILS, True, False, "ils", "les", "leur", "eux"),
+    "they (feminine)": Pronoun(
+        Word("they", "PRON"), Word("them", "PRON"), ILS, True, True, "elles", "les", "leur", "elles"
+    ),
 }
 
 

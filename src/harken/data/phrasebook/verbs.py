@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from harken.data.phrasebook.classes import Word
 from harken.data.phrasebook.english import past, third_person
 from harken.data.phrasebook.french import Conjugation, conjugate
 from harken.data.phrasebook.nouns import Noun, tagged
@@ -130,9 +131,9 @@ def _read_verb(row: str) -> Verb:
     preposition = particles.pop() if transitive and particles and particles[-1] in PREPOSITIONS else ""
     return Verb(
         name=" ".join([base, *particles, *([preposition] if preposition else [])]),
-        english=base,
-        english_third=third_person(base),
-        english_past=past(base) if past_form == "-" else past_form,
+        english=Word(base, "VERB"),
+        english_third=Word(third_person(base), "VERB"),
+        english_past=Word(past(base) if past_form == "-" else past_form, "VERB"),
         particles=tuple(particles),
         english_preposition=preposition,
         french=conjugate(french),
@@ -153,8 +154,10 @@ VERB = {verb.name: verb for verb in VERBS}
 
 def _special(english: str, third: str, past_form: str, french: str) -> Verb:
     """A verb that the grammar uses by name: the copula, the modals, the verbs before `that`."""
+    kind = "AUX" if english in ("be", "can", "must") else "VERB"
+    base, third, past_form = (Word(form, kind) for form in (english, third, past_form))
     return Verb(
-        english, english, third, past_form, (), "", conjugate(french), ("person",), (), "",
+        english, base, third, past_form, (), "", conjugate(french), ("person",), (), "",
         False, False, True, False, frozenset(),
     )  # fmt: skip
 

@@ -34,12 +34,14 @@ class Caption:
         """The picture, darkened for every word where it did not look.
 
         Raises:
-            UserError: the model does not attend.
+            UserError: the model does not attend, or wrote nothing.
         """
         from harken.inspection.caption_map import CaptionMap
 
         if self.attention is None:
             raise UserError("this captioner has no attention to show; train one that attends, such as scenes-caption")
+        if not self.words:
+            raise UserError(f"the model writes no word for {self.name or 'the picture'}, so no map; train it longer")
         return CaptionMap(self.image, self.words, self.attention, self.text, [self.note] if self.note else [])
 
     def __str__(self) -> str:

@@ -7,6 +7,7 @@ model.caption("picture.png").text    # 'a small red circle left of a large blue 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, overload
 
@@ -14,10 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from harken.data.captioned import Captioned
 from harken.data.images import as_pixels, read_image, to_square
 from harken.data.rows import pad
 from harken.data.tokenizers import TARGET, Tokenizer, load_tokenizer
 from harken.data.tokens import BOS
+from harken.errors import UserError
+from harken.inspection.gates import ENDS, axis_pieces
 from harken.metrics.links import merge_subwords
 from harken.models.build_image import build_caption_model
 from harken.models.caption_model import CaptionModel, to_images
@@ -38,6 +42,20 @@ class Pixels(NamedTuple):
     image: np.ndarray  # (size, size, 3) bytes
     note: str  # what was done to it
     name: str
+
+
+@dataclass(frozen=True)
+class WrittenBatch:
+    """Pictures and captions as `harken.inspection.running` runs a network on them."""
+
+    images: Tensor  # (B, 3, Y, X)
+    target: Tensor  # (B, T) what the decoder reads
+    wanted: Tensor  # (B, T) what it should write
+    lengths: Tensor  # (B,)
+
+    def predictions(self, network: CaptionModel) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits (B, T, V), what should come (B, T), and the place of each caption's end (B,)."""
+        return network.logits(network(self.images, None, self.target)), self.wanted, self.lengths - 1
 
 
 class Captioner:
@@ -108,6 +126,28 @@ class Captioner:
             cropped = " cropped to its middle square and" if height != width else ""
             note = f"{width} x {height} pixels,{cropped} scaled to {size} x {size}"
         return Pixels(to_square(pixels, size), note, str(image) if named else "")
+
+    def batch(self, examples: Sequence[Image | Captioned]) -> WrittenBatch:
+        """Pictures with the first of their captions, or with the one it writes itself, for `harken.inspection`.
+
+        Raises:
+            UserError: a file that is no picture; or there is none.
+        """
+        if not examples:
+            raise UserError("there is no picture to look at; give at least one")
+        pictures = [self.read(one.image if isinstance(one, Captioned) else one).image for one in examples]
+        texts = [one.captions[0] if isinstance(one, Captioned) else self.caption(one).text for one in examples]
+        rows = [self.tokenizer.encode(text) for text in texts]
+        before, lengths = pad([[BOS, *row] for row in rows], eos=False)
+        after, _ = pad(rows, eos=True)
+        images = to_images(torch.from_numpy(np.stack(pictures)).to(self.device))
+        return WrittenBatch(images, *(tensor.to(self.device) for tensor in (before, after, lengths)))
+
+    def reading(self, image: str) -> tuple[WrittenBatch, dict[str, list[str]], str]:
+        """For `harken inspect --gates`: a file as a batch, what the decoder reads at its steps, and a title."""
+        batch = self.batch([image])
+        read = axis_pieces(self.tokenizer, batch.target[0, 1:].tolist())
+        return batch, {"decoder": [ENDS[0], *read]}, f"{image} → {' '.join(read)}"
 
     @property
     def device(self) -> torch.device:

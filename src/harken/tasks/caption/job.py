@@ -76,6 +76,11 @@ class CaptionJob(Job):
         picture: Picture = model.caption(example).picture
         return picture
 
+    def examples(self, model: Any, split: str) -> list[Any]:
+        from harken.tasks.caption.evaluation import examples_of
+
+        return list(examples_of(model.recipe, split, []))
+
     def validation(self, best: dict[str, Any]) -> str:
         from harken.metrics.bleu import corpus_bleu
 

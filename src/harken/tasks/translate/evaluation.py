@@ -1,4 +1,4 @@
-"""How good a translator is on a test set: BLEU, chrF, and alignment error where gold links are known."""
+"""How good a translator is on a test set: BLEU, chrF, exact match, and alignment error where gold links are known."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from harken.data.heads import write_heads
 from harken.data.pairs import Pair
-from harken.metrics import Score, alignment_error_rate, corpus_bleu, corpus_chrf
+from harken.metrics import Score, alignment_error_rate, corpus_bleu, corpus_chrf, exact_match
+from harken.metrics.interval import Interval
 from harken.tasks.translate.translation import Translation
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ class Evaluation:
 
     bleu: Score
     chrf: Score
+    exact: Interval  # percent of the outputs that are right as a whole
     alignment_error: float | None  # None where no gold alignment is known or the model does not attend
     hypotheses: list[str] = field(repr=False)
     seconds: float
@@ -33,6 +35,8 @@ class Evaluation:
             "bleu_signature": self.bleu.signature,
             "chrf": self.chrf.value,
             "chrf_signature": self.chrf.signature,
+            "exact_match": self.exact.value,
+            "exact_match_interval": [self.exact.low, self.exact.high],
             "alignment_error": self.alignment_error,
             "seconds": self.seconds,
         }
@@ -47,6 +51,7 @@ def evaluate(
     return Evaluation(
         corpus_bleu(hypotheses, references),
         corpus_chrf(hypotheses, references),
+        exact_match(hypotheses, references),
         alignment_error(translator, pairs),
         hypotheses,
         seconds,

@@ -65,6 +65,7 @@ class TranslateJob(Job):
         signature = corpus_bleu(["one"], ["one"]).signature.replace("|", r"\|")  # a bar would end the table's cell
         return (
             f"BLEU {best.get('bleu', math.nan):.2f} by greedy search ({signature}), "
+            f"exact match {best.get('exact_match', math.nan):.2f}%, "
             f"perplexity {best.get('perplexity', math.nan):.3f}"
         )
 

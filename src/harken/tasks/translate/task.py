@@ -1,4 +1,4 @@
-"""Translation as a task: sentence pairs in batches of tokens, label-smoothed cross-entropy, BLEU by greedy search."""
+"""Translation as a task: sentence pairs in batches of tokens, label-smoothed cross-entropy, scores by greedy search."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from harken.training.task import Examples
 class TranslationTask:
     """See `harken.training.task.Task`."""
 
-    goal = "bleu"
     higher_is_better = True
 
     def __init__(
         self, recipe: TranslateRecipe, corpus: Corpus, model: TranslationModel, source: Tokenizer, target: Tokenizer
     ) -> None:
         self.recipe, self.model = recipe, model
+        self.goal: str = recipe.search.goal
         self.source, self.target = source, target
         self.train = encode_pairs(corpus.train, source, target)
         self.valid = encode_pairs(corpus.valid, source, target)
@@ -103,14 +103,19 @@ class TranslationTask:
         return {"loss": loss, "tokens": tokens, "translations": list(found.items())}
 
     def score(self, results: list[Any]) -> dict[str, float]:
-        """Mean loss per token, perplexity, and BLEU."""
-        from harken.metrics import corpus_bleu
+        """Mean loss per token, perplexity, BLEU, and the percentage of outputs that are right as a whole."""
+        from harken.metrics import corpus_bleu, exact_match
 
         loss = sum(result["loss"] for result in results) / sum(result["tokens"] for result in results)
         translations = dict(item for result in results for item in result["translations"])
         chosen = sorted(translations)
-        bleu = corpus_bleu([translations[i] for i in chosen], [self.references[i] for i in chosen])
-        return {"loss": loss, "perplexity": math.exp(min(loss, 50.0)), "bleu": bleu.value}
+        outputs, references = [translations[i] for i in chosen], [self.references[i] for i in chosen]
+        return {
+            "loss": loss,
+            "perplexity": math.exp(min(loss, 50.0)),
+            "bleu": corpus_bleu(outputs, references).value,
+            "exact_match": exact_match(outputs, references).value,
+        }
 
 
 def encode_pairs(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer) -> ParallelIds:

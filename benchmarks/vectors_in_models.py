@@ -1,0 +1,200 @@
+"""What each kind of word vector does for a classifier (SST-2) and a tagger (UD EWT), against random ones.
+
+    python benchmarks/vectors_in_models.py --data ../shared/data --out runs/vectors-in-models
+
+All vectors are learnt from the same text (wiki-en), 100 numbers a word, on one core. Then every row trains the same
+model with the same seed and as many updates; only how words begin is different. Budgets are small, so that all of it
+takes about a quarter of an hour on one core: sentences of SST-2 (not its phrases), every third sentence of EWT, two or
+three passes over either, an ELMo of 400 updates. What is finished already is not made again, so that a run that was
+stopped goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+WIDTH, SEED = 100, 1
+ELMO_LINES = 16_000  # paragraphs: about a million words
+ONE_CORE = ["train.workers=1", "train.threads=1", "train.device=cpu", "train.precision=float32", f"train.seed={SEED}"]
+SETTINGS: dict[str, list[str]] = {  # of `harken embed train`
+    "skip-gram": ["--epochs", "4"],
+    "CBOW": ["--method", "cbow", "--epochs", "8"],
+    "GloVe": ["--method", "glove", "--epochs", "10"],
+    "n-grams": ["--ngrams", "3-6", "--epochs", "2"],
+}
+ROWS = (
+    "random", "skip-gram", "random + ELMo", "CBOW", "GloVe", "n-grams", "random, frozen", "skip-gram + ELMo",
+    "skip-gram, frozen",
+)  # fmt: skip
+ELMO = [
+    "data.lowercase=true", "data.max_tokens=40", "data.valid_share=0.01", "words.size=3000", "model.width=96",
+    "model.character_embedding=24", "model.character_width=128", "train.max_epochs=none", "train.max_minutes=none",
+    "train.max_steps=400", "train.learning_rate=5e-3", "train.warmup_steps=25", "train.validate_every=200",
+]  # fmt: skip
+SST2 = [
+    "data.train=SST2/train.txt.gz", "data.format=prefix", "data.names={0='negative', 1='positive'}",
+    "data.valid_size=500", "tokenizer.size=40000", "model.embedding=100", "model.width=128", "train.max_epochs=none",
+    "train.max_steps=800", "train.warmup_steps=25", "train.validate_every=100", "train.average=0.97",
+]  # fmt: skip
+EWT = [
+    "data.dir=.", "data.tag_column=none", "data.valid=none", "data.valid_size=400", "model.embedding=100",
+    "model.width=128", "model.layers=1", "words.characters=convolutional", "words.character_width=64",
+    "train.max_epochs=none", "train.max_minutes=none", "train.max_steps=500", "train.warmup_steps=25",
+    "train.validate_every=100", "train.average=0.97",
+]  # fmt: skip
+
+
+def main() -> None:
+    """Vectors, models, and the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="the folder that has wiki-en, sst and ud-english-ewt")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--only", choices=("vectors", "elmo", "models"), help="this part alone")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    parts: dict[str, Callable[[Path, Path], None]] = {
+        "vectors": train_vectors,
+        "elmo": train_elmo,
+        "models": train_models,
+    }
+    for name, part in parts.items():
+        if options.only in (None, name):
+            part(options.data, options.out)
+    print(table(read(options.out)))
+
+
+def train_vectors(data: Path, out: Path) -> None:
+    """Each kind by its verb."""
+    from harken.cli.app import app
+
+    (text,) = (data / "wiki-en").glob("*.txt.xz")
+    for name, words in SETTINGS.items():
+        folder = out / name
+        if (folder / "card.json").exists():
+            continue
+        shared = ["--width", str(WIDTH), "--max-words", "20000", "--threads", "1", "--seed", str(SEED)]
+        started = time.process_time()
+        app(["embed", "train", str(text), "--out", str(folder), *shared, *words], standalone_mode=False)
+        keep(out, "vectors", name, {"seconds": time.process_time() - started})
+
+
+def train_elmo(data: Path, out: Path) -> None:
+    """On the first paragraphs of the text."""
+    import harken
+    from harken.data.files import read_lines
+
+    (text,) = (data / "wiki-en").glob("*.txt.xz")
+    part = out / "wiki-part.txt"
+    if not part.exists():
+        lines = islice((line for line in read_lines(text) if line.strip()), ELMO_LINES)
+        part.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    folder, started = out / "ELMo", time.process_time()
+    if (folder / "card.md").exists():
+        return
+    changes = [*ELMO, *ONE_CORE, f"data.train={part}"]
+    model = harken.train("wiki-elmo", folder, overrides=changes, resume=folder.is_dir(), progress=False)
+    valid = [str(line) for line in _job("elmo").examples(model, "valid")]
+    found = model.evaluate(valid)
+    keep(out, "vectors", "ELMo", {"seconds": time.process_time() - started, "valid perplexity": found["perplexity"]})
+
+
+def train_models(data: Path, out: Path) -> None:
+    """Row by row, the classifier and then the tagger."""
+    sst2 = [*SST2, *ONE_CORE, f"data.dir={data / 'sst'}"]
+    test = data / "ud-english-ewt" / "en_ewt-ud-dev.conllu.xz"
+    for name in ROWS:
+        score(out, "sst2", name, "sst2-classify", [*sst2, *changes(out, name, "classifier")], [])
+        ewt = [*EWT, *ONE_CORE, f"data.train={a_third(data, out)}"]
+        score(out, "ewt", name, "ewt-tag", [*ewt, *changes(out, name, "words")], [test])
+
+
+def changes(out: Path, row: str, section: str) -> list[str]:
+    """How words begin in a row, for the section of a recipe that says so."""
+    kind, *more = row.replace(", ", " + ").split(" + ")
+    found = [] if kind == "random" else [f"{section}.vectors={out / kind}"]
+    if "frozen" in more:
+        found.append(f"{section}.freeze=true")
+    if "ELMo" in more:
+        found.append(f"{section}.elmo={out / 'ELMo'}")
+    return found
+
+
+def a_third(data: Path, out: Path) -> Path:
+    """Every third sentence of EWT's training part, as columns."""
+    from harken.data.tagged import read_tagged
+
+    part = out / "ewt-third.conll"
+    if not part.exists():
+        whole = read_tagged(data / "ud-english-ewt" / "en_ewt-ud-train.conllu.xz")
+        sentences = ["\n".join(f"{w}\t{t}" for w, t in zip(*one, strict=True)) for one in whole[::3]]
+        part.write_text("\n\n".join(sentences) + "\n", encoding="utf-8")
+    return part
+
+
+def score(out: Path, kind: str, name: str, recipe: str, overrides: Sequence[str], files: list[Path]) -> None:
+    """Train a row and keep its accuracy; files of another format than the training ones are read by their name."""
+    import harken
+
+    if name in read(out).get(kind, {}):
+        return
+    folder, started = out / kind / name.replace(" ", "-").replace(",", ""), time.process_time()
+    model = harken.train(recipe, folder, overrides=list(overrides), resume=folder.is_dir(), progress=False)
+    seconds = time.process_time() - started
+    found = _job(model.recipe.task).evaluate(model, None, files, lambda done: None)
+    metric = next(metric for metric in found.metrics if metric.name == "accuracy")
+    keep(out, kind, name, {"accuracy": metric.value, "low": metric.low, "high": metric.high, "seconds": seconds})
+    inputs = model.model.reader.inputs
+    if hasattr(inputs, "mix"):
+        keep(out, kind, f"{name}: layers", {"weights": [round(one, 3) for one in inputs.mix.weights.tolist()]})
+
+
+def _job(task: str) -> Any:
+    from harken.tasks.registry import job_of
+
+    return job_of(task)
+
+
+def read(out: Path) -> dict[str, Any]:
+    """What was measured so far."""
+    path = out / "measured.json"
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return found
+
+
+def keep(out: Path, kind: str, name: str, values: dict[str, Any]) -> None:
+    """Add to what was measured."""
+    found = read(out)
+    found.setdefault(kind, {})[name] = values
+    (out / "measured.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    print(kind, name, values, flush=True)
+
+
+def table(found: dict[str, Any]) -> str:
+    """Markdown: a row for each beginning that was measured.
+
+    >>> row = {"accuracy": 0.81, "low": 0.78, "high": 0.84, "seconds": 9.6}
+    >>> print(table({"sst2": {"random": row}, "ewt": {}}).splitlines()[-1])
+    | random | 0.8100 (0.780 to 0.840) | 10 | | |
+    """
+    lines = ["| words begin as | SST-2 accuracy | CPU seconds | EWT accuracy | CPU seconds |", "| --- |" + " --- |" * 4]
+    names = dict.fromkeys(
+        name for kind in ("sst2", "ewt") for name in found.get(kind, {}) if not name.endswith("layers")
+    )
+    for name in names:
+        cells = []
+        for kind in ("sst2", "ewt"):
+            row = found.get(kind, {}).get(name)
+            interval = "" if row is None else f" {row['accuracy']:.4f} ({row['low']:.3f} to {row['high']:.3f})"
+            cells += [interval, "" if row is None else f" {row['seconds']:.0f}"]
+        lines.append(f"| {name} |" + " |".join(cells) + " |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

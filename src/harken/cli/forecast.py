@@ -1,0 +1,66 @@
+"""`harken forecast`: the past of a series in, what comes out, as CSV, as JSON, or as a picture.
+
+plain     step,date,forecast,q0.1,q0.9                  a row a step; several series have their names first
+--json    {"series": ..., "forecast": [...], "quantiles": {"0.1": [...], ...}, "dates": [...]} a line each
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harken.cli.options import AsJson, ModelFolder
+from harken.cli.printing import tell
+from harken.errors import UserError
+
+ENDINGS = (".html", ".svg", ".png")
+
+
+def forecast(
+    model: ModelFolder,
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="The past, with the columns of the training data (CSV, TSV, JSONL); else its own series."),
+    ] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="How many; beyond the horizon they are fed back.")] = None,
+    series: Annotated[str | None, typer.Option(help="This series alone, where there are several.")] = None,
+    end: Annotated[
+        bool, typer.Option("--end", help="Without a file: go on after the last row, not where the test part begins.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Also write a picture: forecast.svg, .png or .html.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Forecast a series with its quantiles. Rows of FILE that have no target yet may hold covariates known ahead."""
+    if out is not None and out.suffix.lower() not in ENDINGS:
+        raise UserError(f"--out {out} has the ending {out.suffix!r}; name it .html, .svg or .png")
+    if file is not None and end:
+        raise UserError("--end is for the model's own series, but a file was given; keep one of them")
+    from harken.api import load
+
+    forecaster = load(model)
+    if forecaster.recipe.task != "forecast":
+        raise UserError(
+            f"{model} was trained for the task {forecaster.recipe.task!r}; harken forecast needs a forecaster"
+        )
+    found = forecaster.forecast_all(None if file is None else str(file), steps=steps, at="end" if end else "test")
+    if series is not None:
+        named = [one for one in found if one.name == series]
+        if not named:
+            names = ", ".join(one.name for one in found[:8])
+            raise UserError(f"--series {series} is not there; there are {names}")
+        found = named
+    for number, one in enumerate(found):
+        if as_json:
+            print(json.dumps(one.to_dict(), ensure_ascii=False))
+        else:
+            print(one.to_csv(header=number == 0, named=len(found) > 1), end="")
+    picture = found[0].picture()
+    if not as_json and sys.stdout.isatty():
+        print(f"\n{picture.to_terminal()}")
+    if out is not None:
+        picture.save(out)
+        tell(f"Wrote {out}" + (f", the first of {len(found)} series" if len(found) > 1 else ""))

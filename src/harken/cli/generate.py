@@ -1,0 +1,101 @@
+"""`harken generate`: text that a language model writes, as it writes it; or how surprised it is at a text.
+
+Formats:
+
+    plain         the prompt and what follows it; several are separated by an empty line
+    --json        {"prompt": ..., "text": ...} a line for each
+    --surprisal   the text with a bar for every token, or with --json [{"token": ..., "nats": ...}, ...]
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from harken.cli.options import AsJson, ModelFolder
+from harken.cli.printing import tell
+from harken.errors import UserError
+
+ENDINGS = (".html", ".svg", ".png")
+
+
+def generate(
+    model: ModelFolder,
+    prompts: Annotated[
+        list[str] | None, typer.Argument(metavar="[PROMPT]...", help="What to go on from, in quotes; `-`: from stdin.")
+    ] = None,
+    length: Annotated[int, typer.Option(min=1, help="Tokens to write.")] = 200,
+    temperature: Annotated[
+        float, typer.Option(help="Below 1 safer, above 1 bolder; 0: the likeliest token every time.")
+    ] = 1.0,
+    top_k: Annotated[int | None, typer.Option(help="Draw from so many likeliest tokens alone.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="Draw from the fewest likeliest tokens that have this chance together.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same text.")] = 0,
+    count: Annotated[int, typer.Option(min=1, help="Texts for each prompt.")] = 1,
+    line: Annotated[bool, typer.Option("--line", help="Stop at the end of a line.")] = False,
+    surprisal: Annotated[
+        bool, typer.Option("--surprisal", help="Write nothing: show how surprising every token of the prompt is.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="With --surprisal: also write the picture, .html, .svg, .png.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let a language model write on from a prompt, each token drawn and fed back."""
+    if out is not None and not surprisal:
+        raise UserError("--out writes the picture of --surprisal; add it, or send the text to a file with >")
+    if out is not None and out.suffix.lower() not in ENDINGS:
+        raise UserError(f"--out {out} has the ending {out.suffix!r}; name it .html, .svg or .png")
+    from harken.api import load
+
+    texts = [sys.stdin.read().removesuffix("\n") if prompt == "-" else prompt for prompt in prompts or _stdin()]
+    loaded = load(model)
+    if loaded.recipe.task != "language":
+        raise UserError(
+            f"{model} is no language model but of task {loaded.recipe.task!r}; train one with task language"
+        )
+    options = {"length": length, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "line": line}
+    for number, text in enumerate(texts):
+        if surprisal:
+            _show_surprisal(loaded, text, out, as_json)
+        else:
+            _write(loaded, text, count, options, as_json, number > 0)
+
+
+def _stdin() -> list[str]:
+    """What is piped in, as one prompt; none where a person sits there."""
+    return [""] if sys.stdin.isatty() else [sys.stdin.read().removesuffix("\n")]
+
+
+def _write(model: Any, prompt: str, count: int, options: dict[str, Any], as_json: bool, more: bool) -> None:
+    if as_json:
+        for text in model.samples(prompt, count, **options):
+            print(json.dumps({"prompt": prompt, "text": text}, ensure_ascii=False), flush=True)
+        return
+    if count == 1:
+        print(("\n" if more else "") + prompt, end="", flush=True)
+        for piece in model.stream(prompt, **options):
+            print(piece, end="", flush=True)
+        print()
+        return
+    for number, text in enumerate(model.samples(prompt, count, **options)):
+        print(("\n" if more or number else "") + prompt + text, flush=True)
+
+
+def _show_surprisal(model: Any, text: str, out: Path | None, as_json: bool) -> None:
+    picture = model.surprisal(text)
+    if as_json:
+        pairs = zip(picture.tokens, picture.nats, strict=True)
+        rows = [{"token": token, "nats": round(value, 4)} for token, value in pairs]
+        print(json.dumps(rows, ensure_ascii=False))
+    else:
+        print(picture.to_terminal())
+    if out is not None:
+        picture.save(out)
+        tell(f"Wrote {out}")

@@ -1,0 +1,56 @@
+"""`harken write`: a text in, handwriting out; or drawings from nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harken.cli.options import AsJson, ModelFolder
+from harken.cli.printing import counting, tell
+from harken.errors import UserError
+
+ENDINGS = (".svg", ".png", ".html")
+
+
+def write(
+    model: ModelFolder,
+    text: Annotated[
+        str | None, typer.Argument(help="What to write, in quotes; left out where the model draws from nothing.")
+    ] = None,
+    count: Annotated[int, typer.Option(min=1, help="How many drawings, each from its own random numbers.")] = 1,
+    bias: Annotated[
+        float | None, typer.Option(min=0.0, help="0: as varied as the data; more: neater. Default: the recipe's.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same strokes.")] = 1,
+    out: Annotated[Path | None, typer.Option(help="Also write the picture: .svg, .png or .html.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write by hand: strokes drawn from a model, point by point."""
+    if out is not None and out.suffix.lower() not in ENDINGS:
+        raise UserError(f"--out {out} has the ending {out.suffix!r}; name it like line.svg, line.png or line.html")
+    from harken.api import load
+
+    penman = load(model)
+    if penman.recipe.task != "handwriting":
+        raise UserError(
+            f"{model} has the task {penman.recipe.task!r} and cannot write by hand; train penfont-handwriting"
+        )
+    with counting("drawings", total=count) as tick:
+        drawings = penman.write([text] * count, bias=bias, seed=seed, progress=tick)
+    from harken.inspection.ink import InkPicture
+
+    picture = InkPicture([one.strokes() for one in drawings], [one.text or "" for one in drawings])
+    if as_json:
+        for one in drawings:
+            print(json.dumps(one.to_json(), ensure_ascii=False))
+    else:
+        print(picture.to_terminal())
+    if out is not None:
+        picture.save(out)
+        tell(f"Wrote {out}")
+    unfinished = sum(not one.finished for one in drawings)
+    if unfinished:
+        tell(f"{unfinished} of {count} had no end after {penman.recipe.sampling.max_points} points and were cut off")

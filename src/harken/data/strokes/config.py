@@ -1,0 +1,33 @@
+"""The `[data]` table of a recipe for handwriting (no numpy, no torch)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class StrokeConfig(BaseModel):
+    """Where the drawings come from: the built-in font, one file with all splits, or a file for each split."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    corpus: Literal["penfont"] | None = Field(None, description="The built-in corpus: lines written by made-up hands.")
+    size: int = Field(8000, ge=1, description="Training lines of the built-in corpus.")
+    file: str | None = Field(None, description="An .npz file with all splits, as online-strokes has them.")
+    train: str | None = Field(None, description="Drawings to train on: .jsonl, or pendigits' .tra (.gz, .xz too).")
+    valid: str | None = Field(None, description="Drawings to validate on; split off from training where absent.")
+    test: str | None = Field(None, description="Drawings to test on.")
+    max_points: int | None = Field(None, ge=1, description="Longer drawings are left out of training and counted.")
+    seed: int = Field(1, ge=0, description="The built-in corpus is made from it; chooses what is split off.")
+
+    @property
+    def sources(self) -> list[str]:
+        """The keys that say where drawings come from."""
+        return [key for key in ("corpus", "file", "train") if getattr(self, key)]
+
+    @model_validator(mode="after")
+    def _one_source(self) -> StrokeConfig:
+        if len(self.sources) > 1:
+            raise ValueError(f"data.{' and data.'.join(self.sources)} are both given: keep one of them")
+        return self

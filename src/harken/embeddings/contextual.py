@@ -1,0 +1,138 @@
+"""Vectors of words in their sentences: from an ELMo, or from any language model of harken (S32).
+
+    v_t = gamma sum_j s_j h_{j,t}          h_j: the layers of the model, s: weights that sum to 1
+
+An ELMo gives (L, T, W), layers by words. A language model gives states of its tokens, of one direction: a word has
+those of its last token, where all of it has been read. Two words, or one word in two sentences, are then compared by
+the cosine, as vectors of words by themselves are (`vectors.py`).
+
+>>> layers = np.array([[[2.0, 0.0]], [[4.0, 2.0]]])
+>>> mixed(layers).tolist(), mixed(layers, [1, 0], gamma=2).tolist()
+([[3.0, 1.0]], [[4.0, 0.0]])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harken.embeddings.vectors import unit
+from harken.errors import UserError
+
+
+def mixed(layers: np.ndarray, weights: Sequence[float] | None = None, gamma: float = 1.0) -> np.ndarray:
+    """(L, T, W) -> (T, W); without weights all layers count alike.
+
+    Raises:
+        UserError: not one weight for each layer.
+    """
+    chosen = np.full(len(layers), 1 / len(layers)) if weights is None else np.asarray(weights, dtype=np.float64)
+    if chosen.shape != (len(layers),):
+        raise UserError(f"{chosen.size} weights were given for {len(layers)} layers; give one for each layer")
+    return (gamma * np.tensordot(chosen, layers, axes=1)).astype(layers.dtype)
+
+
+def words_and_layers(
+    model: Any, sentences: Sequence[str], progress: Callable[[int], None] | None = None
+) -> list[tuple[list[str], np.ndarray]]:
+    """For every sentence its words and (L, T, W), from a model of either kind.
+
+    Raises:
+        UserError: the model has no layers to give.
+    """
+    if hasattr(model, "vectors_of_all"):
+        made = model.vectors_of_all(sentences, progress)
+        return [(model.words(sentence), layers) for sentence, layers in zip(sentences, made, strict=True)]
+    if not hasattr(model, "states"):
+        raise UserError(
+            f"a model with the task {model.recipe.task!r} gives no vectors of words in context; take one with the "
+            "task elmo or language"
+        )
+    found = []
+    for sentence in sentences:
+        words = sentence.split()
+        found.append((words, word_states(model, words)))
+        if progress:
+            progress(1)
+    return found
+
+
+def word_states(model: Any, words: Sequence[str]) -> np.ndarray:
+    """(L, T, W) of words by a language model: the states of each one's last token."""
+    text = " ".join(words)
+    states = model.states(text)  # (L, tokens, W)
+    owner = model.tokenizer.word_of(model.tokenizer.encode(text), text)
+    last = {word: token for token, word in enumerate(owner)}
+    reached, places = 0, []
+    for word in range(len(words)):  # a word without a token of its own has what was read until then
+        reached = last.get(word, reached)
+        places.append(reached)
+    return np.asarray(states[:, places])
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """A word where it stands."""
+
+    word: str
+    place: int  # from 0
+    sentence: str
+    vector: np.ndarray  # (W,)
+
+
+def occurrences(
+    model: Any,
+    sentences: Sequence[str],
+    *,
+    layer: int | None = None,
+    weights: Sequence[float] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> list[Occurrence]:
+    """Every word of the sentences with its vector: of one layer, or mixed.
+
+    Raises:
+        UserError: there is no such layer.
+    """
+    found = []
+    read = words_and_layers(model, sentences, progress)
+    for sentence, (words, layers) in zip(sentences, read, strict=True):
+        if layer is not None and not 0 <= layer < len(layers):
+            raise UserError(f"--layer is {layer}, but the model has layers 0 to {len(layers) - 1}")
+        vectors = mixed(layers, weights) if layer is None else layers[layer]
+        found += [Occurrence(word, at, sentence, vectors[at]) for at, word in enumerate(words)]
+    return found
+
+
+def of_word(found: Sequence[Occurrence], word: str, sentences: Sequence[str]) -> list[Occurrence]:
+    """Where a word stands, once for each sentence.
+
+    Raises:
+        UserError: a sentence does not have it.
+    """
+    chosen = []
+    for sentence in sentences:
+        here = [one for one in found if one.sentence == sentence and one.word.lower() == word.lower()]
+        if not here:
+            raise UserError(f'"{word}" is no word of "{sentence}"; give --word one of its words')
+        chosen.append(here[0])
+    return chosen
+
+
+def cosines(queries: Sequence[Occurrence], others: Sequence[Occurrence]) -> np.ndarray:
+    """(Q, N)."""
+    found: np.ndarray = (
+        unit(np.stack([one.vector for one in queries])) @ unit(np.stack([one.vector for one in others])).T
+    )
+    return found
+
+
+def nearest(query: Occurrence, among: Sequence[Occurrence], count: int = 10) -> list[tuple[Occurrence, float]]:
+    """The occurrences with the highest cosines."""
+    if not among:
+        return []
+    scores = cosines([query], among)[0]
+    best = np.argsort(-scores, kind="stable")[:count]
+    return [(among[number], float(scores[number])) for number in best]

@@ -1,0 +1,114 @@
+"""What all estimators share: parameters, a run, and a pickle that is a model folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from harken.errors import UserError
+from harken.estimators import running
+from harken.recipe import Recipe
+from harken.tasks.job import Prepared
+from harken.tasks.registry import recipe_class
+
+try:
+    from sklearn.base import BaseEstimator
+    from sklearn.utils import check_random_state
+    from sklearn.utils.validation import check_is_fitted
+except ImportError:
+    raise UserError("estimators need scikit-learn, which is not installed: pip install 'harken[estimators]'") from None
+
+SEEDS = 2**31 - 1
+RECURRENT = ("lstm", "gru", "rnn")
+BATCH_TOKENS = 16384
+
+
+class SequenceEstimator(BaseEstimator):
+    """Parameters are those of `__init__`; what `fit` finds ends in an underscore."""
+
+    files_: running.Files
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        state.pop("model_", None)  # the files say all of it, and hold no code
+        return state
+
+    @property
+    def model(self) -> Any:
+        """The job's object: what `harken.load` gives of `save`'s folder."""
+        check_is_fitted(self, "files_")
+        if "model_" not in self.__dict__:
+            self.model_ = running.opened(self.files_)
+            self.model_.model.double()  # so that a row's result does not hang on its neighbours
+        return self.model_
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the model folder, for `harken.load` and the command line."""
+        check_is_fitted(self, "files_")
+        running.write(self.files_, Path(folder))
+        return Path(folder)
+
+    def _train(self, recipe: Recipe, prepare: Callable[[Any, Path], Prepared]) -> None:
+        self.__dict__.pop("model_", None)
+        self.files_ = running.train_quietly(recipe, prepare)
+        self.n_iter_: int = recipe.train.max_steps or 0
+        _ = self.model
+
+    def _recipe(self, task: str, sections: dict[str, Any], batch_tokens: int) -> Any:
+        """A recipe of this estimator's parameters and some sections.
+
+        Raises:
+            ValueError: a parameter that no recipe would take.
+        """
+        known: Any = self
+        seed = known.random_state
+        if not isinstance(seed, int | np.integer):
+            seed = check_random_state(seed).randint(SEEDS)
+        train = {
+            "max_steps": known.max_iter,
+            "batch_tokens": max(1, batch_tokens),
+            "learning_rate": known.learning_rate,
+            "schedule": "cosine",
+            "warmup_steps": min(10, known.max_iter // 10),
+            "label_smoothing": 0.0,
+            "validate_every": known.max_iter,
+            "checkpoint_every": 10 * known.max_iter,
+            "log_every": known.max_iter,
+            "average": 0.0,
+            "precision": "float32",
+            "device": known.device,
+            "workers": 1,
+            "threads": 1,
+            "seed": int(seed),
+        }
+        model: dict[str, Any] = {"width": known.width, "dropout": known.dropout, "layers": known.layers}
+        if known.cell in RECURRENT:
+            model |= {"architecture": "recurrent", "cell": known.cell, "embedding": known.width}
+        else:
+            model |= {"architecture": known.cell}
+            model |= {"feedforward": 4 * known.width} if known.cell == "transformer" else {"embedding": known.width}
+        if hasattr(known, "bidirectional") and known.cell in RECURRENT:
+            model["bidirectional"] = known.bidirectional
+        values: dict[str, Any] = {"task": task, **sections, "train": train}
+        values["model"] = {**model, **sections.get("model", {})}
+        return recipe_class(task).model_validate(values)
+
+
+def outputs(network: torch.nn.Module, rows: Any, device: torch.device, call: Callable[..., torch.Tensor]) -> np.ndarray:
+    """What a network says of every row (N, K), in double precision."""
+    from harken.tasks.by_length import rows_of_part
+
+    found: list[np.ndarray | None] = [None] * len(rows)
+    network.eval()
+    for chosen in rows_of_part(rows.lengths, 0, 1, BATCH_TOKENS):
+        values, lengths = rows.gather(chosen)
+        values = values.double() if values.is_floating_point() else values
+        with torch.no_grad():
+            made = call(values.to(device), lengths.to(device)).double().cpu().numpy()
+        for place, row in enumerate(chosen):
+            found[row] = made[place]
+    return np.stack([row for row in found if row is not None])

@@ -1,0 +1,98 @@
+"""`harken.SequenceTagger`: a tag for every word of a sentence, or every frame of a signal.
+
+from harken import SequenceTagger
+model = SequenceTagger().fit([["the", "cat"], ["a", "dog"]], [["DET", "NOUN"], ["DET", "NOUN"]])
+model.predict([["the", "dog"]])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from harken.data.framed import Framed
+from harken.data.tagged import Tagged
+from harken.estimators.base import SequenceEstimator
+from harken.estimators.inputs import rows_alike
+from harken.tasks.job import Prepared
+from harken.tasks.tag.building import build_task
+
+
+class SequenceTagger(SequenceEstimator):
+    """Reads sequences and gives one tag a step.
+
+    Args:
+        cell: lstm, gru, rnn, transformer or convolutional: what reads.
+        crf: choose the tags of a sequence together.
+        characters: lstm, convolutional or none: what reads the letters of a word.
+        max_iter: updates; about `batch_size` sequences each.
+    """
+
+    def __init__(
+        self,
+        cell: str = "lstm",
+        width: int = 64,
+        layers: int = 1,
+        bidirectional: bool = True,
+        dropout: float = 0.0,
+        crf: bool = False,
+        characters: str = "lstm",
+        max_iter: int = 100,
+        batch_size: int = 32,
+        learning_rate: float = 0.01,
+        device: str = "cpu",
+        random_state: Any = None,
+    ) -> None:
+        self.cell, self.width, self.layers, self.bidirectional = cell, width, layers, bidirectional
+        self.dropout, self.crf, self.characters = dropout, crf, characters
+        self.max_iter, self.batch_size, self.learning_rate = max_iter, batch_size, learning_rate
+        self.device, self.random_state = device, random_state
+
+    def fit(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> SequenceTagger:
+        """Lists of words, or arrays (T, C); and a list of tags for each, as long as it is."""
+        rows_alike(X, y)
+        examples: list[Any] = []
+        for number, (steps, tags) in enumerate(zip(X, y, strict=True)):
+            if len(steps) != len(tags):
+                raise ValueError(f"X[{number}] has {len(steps)} steps, but y[{number}] has {len(tags)} tags")
+            named = tuple(str(tag) for tag in tags)
+            if len(steps) and isinstance(steps[0], str):
+                examples.append(Tagged(tuple(steps), named))
+            else:
+                examples.append(Framed(np.asarray(steps, dtype=np.float32), named))
+        self.classes_ = np.unique([tag for example in examples for tag in example.tags])
+        longest = max(len(example.tags) for example in examples)
+        sections = {
+            "data": {"train": "memory"},
+            "words": {"characters": self.characters, "min_count": 1, "character_width": 32, "dropout": 0.05},
+            "tags": {"crf": self.crf},
+        }
+        recipe = self._recipe("tag", sections, self.batch_size * longest)
+
+        def prepare(recipe: Any, folder: Any) -> Prepared:
+            task, vocabulary = build_task(recipe, examples, examples)
+            vocabulary.save(folder)
+            return Prepared(task, "memory", {"data": f"{len(examples)} sequences in memory"}, [], 0.0)
+
+        self._train(recipe, prepare)
+        return self
+
+    def predict(self, X: Sequence[Any]) -> list[list[str]]:
+        """The tags of each."""
+        return [list(found.tags) for found in self._single().tag_all(X)]
+
+    def score(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> float:
+        """The share of steps whose tag is right."""
+        pairs = [
+            (one, str(other))
+            for found, tags in zip(self.predict(X), y, strict=True)
+            for one, other in zip(found, tags, strict=True)
+        ]
+        return float(np.mean([one == other for one, other in pairs])) if pairs else 1.0
+
+    def _single(self) -> Any:
+        tagger = self.model
+        tagger.model.float()  # its own batches are of single precision
+        return tagger

@@ -1,0 +1,87 @@
+"""A sequence to one of K labels (S10, S13): read, pool, drop out, decide.
+
+h_1 .. h_T = encoder(x_1 .. x_T)        any encoder, over ids or frames (`harken.models.reader`)
+v = pool(h)                             last, mean, max or attention (`harken.models.pooling`)
+p(k | x) = softmax_k(W dropout(v) + b)
+
+In training a word may be replaced by the unknown word (word dropout; Iyyer et al., 2015), and noise may be added to
+frames, so that a small set is not learnt by heart.
+
+>>> from harken.models.reader import TokenInput
+>>> from harken.models.recurrent_encoder import RecurrentEncoder
+>>> reader = Reader(TokenInput(10, 8), RecurrentEncoder(embedding=8, width=4))
+>>> model = ClassifierModel(reader, labels=3, pooling="attention")
+>>> logits, weights = model(torch.tensor([[5, 6, 3], [7, 3, 0]]), torch.tensor([3, 2]))
+>>> logits.shape, weights.shape, weights[1, 2].item()
+(torch.Size([2, 3]), torch.Size([2, 3]), 0.0)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from harken.models.context_input import InContext
+from harken.models.pooling import Pooling
+from harken.models.reader import FrameInput, Reader
+from harken.nn.dropout import Dropout
+
+UNK, FIRST_WORD = 1, 4  # ids below are padding, unknown, begin and end
+
+
+class ClassifierModel(nn.Module):
+    """Ids (B, T) or frames (B, T, C) -> logits (B, K) and the pooling's weights (B, T), None where it has none."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        labels: int,
+        *,
+        pooling: str = "attention",
+        score: str = "additive",
+        dropout: float = 0.0,
+        word_dropout: float = 0.0,
+        noise: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.reader = reader
+        self.pooling = Pooling(pooling, reader.width, score)
+        self.dropout = Dropout(dropout)
+        self.output = nn.Linear(reader.width, labels)
+        self.word_dropout, self.noise = word_dropout, noise
+
+    def forward(self, values: Any, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Steps of a row from `lengths` on are of no account."""
+        return self.decide(self.reader.inputs(self.disturbed(values)), lengths)
+
+    def decide(self, embedded: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """From embeddings (B, T, E) on, so that a gradient with respect to them can be asked for."""
+        vector, weights = self.pooling(self.reader.encoder(embedded, lengths), lengths)  # (B, W)
+        logits: Tensor = self.output(self.dropout(vector))
+        return logits, weights
+
+    def disturbed(self, values: Any) -> Any:
+        """What comes in, as training is to see it: some words unknown, or frames with noise."""
+        if not self.training:
+            return values
+        if isinstance(values, InContext):
+            return replace(values, values=self.disturbed(values.values))
+        inputs = self.reader.inputs
+        if isinstance(inputs, FrameInput):
+            return values + self.noise * inputs.deviation * torch.randn_like(values) if self.noise else values
+        if not self.word_dropout:
+            return values
+        dropped = torch.rand(values.shape, device=values.device) < self.word_dropout
+        return values.masked_fill(dropped & (values >= FIRST_WORD), UNK)
+
+    def saliency(self, values: Any, lengths: Tensor | None) -> Tensor:
+        """|d logit_k / d e_t| (B, T) of the label k that wins: how much each step moves it. Simonyan et al. (2014)."""
+        with torch.enable_grad():
+            embedded = self.reader.inputs(values).detach().requires_grad_()
+            logits, _ = self.decide(embedded, lengths)
+            (gradient,) = torch.autograd.grad(logits.amax(-1).sum(), embedded)
+        found: Tensor = gradient.norm(dim=-1)
+        return found

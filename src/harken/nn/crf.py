@@ -1,0 +1,102 @@
+"""A conditional random field over the labels of a sequence: neighbours decide together (S11).
+
+    score(y) = a_{y_1} + sum_t e_t[y_t] + sum_{t>1} A[y_{t-1}, y_t] + z_{y_T}
+    log p(y) = score(y) - log sum_{y'} exp score(y')
+
+The sum over all K^T labellings is made step by step (forward algorithm), the best of them likewise (Viterbi), and the
+chance of each label at each step by going both ways. Lafferty, McCallum and Pereira (2001).
+
+>>> crf = CRF(2)
+>>> emissions = torch.zeros(1, 3, 2)
+>>> crf.log_likelihood(emissions, torch.tensor([[0, 1, 1]])).exp()  # all 8 labellings are alike
+tensor([0.1250], grad_fn=<ExpBackward0>)
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from harken.nn.masks import length_mask
+
+
+class CRF(nn.Module):
+    """Scores of neighbouring labels, learnt; emissions (B, T, K) come from below. Padding changes nothing."""
+
+    def __init__(self, labels: int) -> None:
+        super().__init__()
+        self.first = nn.Parameter(torch.zeros(labels))  # a
+        self.transitions = nn.Parameter(torch.zeros(labels, labels))  # A, from row to column
+        self.last = nn.Parameter(torch.zeros(labels))  # z
+
+    def log_likelihood(self, emissions: Tensor, labels: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Log-probability (B,) of labels (B, T); what stands in the padding is of no account."""
+        emissions, real = self._checked(emissions, lengths)
+        return self.score(emissions, labels, lengths) - self.log_partition(emissions, real)
+
+    def score(self, emissions: Tensor, labels: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """The score (B,) of one labelling a row."""
+        emissions, real = self._checked(emissions, lengths)
+        labels = labels.masked_fill(~real, 0)
+        at_steps = emissions.gather(2, labels[:, :, None])[:, :, 0]  # (B, T)
+        between = self.transitions[labels[:, :-1], labels[:, 1:]]  # (B, T - 1)
+        final = labels.gather(1, real.sum(1, keepdim=True) - 1)[:, 0]  # (B,)
+        inside = torch.where(real, at_steps, 0.0).sum(1) + torch.where(real[:, 1:], between, 0.0).sum(1)
+        return self.first[labels[:, 0]] + inside + self.last[final]
+
+    def log_partition(self, emissions: Tensor, real: Tensor) -> Tensor:
+        """log sum_{y} exp score(y), (B,)."""
+        return torch.logsumexp(self._forward(emissions, real)[-1] + self.last, -1)
+
+    def marginals(self, emissions: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """p(y_t = k | x), (B, T, K); zero in the padding."""
+        emissions, real = self._checked(emissions, lengths)
+        before = torch.stack(self._forward(emissions, real), 1)  # (B, T, K) all that ends in k at t
+        after = torch.stack(self._backward(emissions, real), 1)  # (B, T, K) all that follows k at t
+        return torch.where(real[:, :, None], torch.softmax(before + after, -1), 0.0)
+
+    @torch.no_grad()
+    def best(self, emissions: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The likeliest labels (B, T), 0 in the padding, and their scores (B,), by Viterbi's algorithm."""
+        emissions, real = self._checked(emissions, lengths)
+        rows, steps, count = emissions.shape
+        reached = self.first + emissions[:, 0]  # (B, K)
+        stay = torch.arange(count, device=emissions.device).expand(rows, count)
+        came_from = []
+        for step in range(1, steps):
+            highest, previous = (reached[:, :, None] + self.transitions).max(1)  # (B, K)
+            here = real[:, step, None]
+            reached = torch.where(here, highest + emissions[:, step], reached)
+            came_from.append(torch.where(here, previous, stay))
+        scores, label = (reached + self.last).max(1)  # (B,)
+        path = [label]
+        for previous in reversed(came_from):
+            label = previous.gather(1, label[:, None])[:, 0]
+            path.append(label)
+        return torch.stack(path[::-1], 1).masked_fill(~real, 0), scores
+
+    def _forward(self, emissions: Tensor, real: Tensor) -> list[Tensor]:
+        """For every step (B, K): log of the sum over all beginnings that end in k there."""
+        found = [self.first + emissions[:, 0]]
+        for step in range(1, emissions.shape[1]):
+            onward = torch.logsumexp(found[-1][:, :, None] + self.transitions, 1) + emissions[:, step]
+            found.append(torch.where(real[:, step, None], onward, found[-1]))
+        return found
+
+    def _backward(self, emissions: Tensor, real: Tensor) -> list[Tensor]:
+        """For every step (B, K): log of the sum over all endings that follow k there."""
+        found = [self.last.expand(emissions.shape[0], -1)]
+        for step in range(emissions.shape[1] - 1, 0, -1):
+            onward = torch.logsumexp(self.transitions + (emissions[:, step] + found[-1])[:, None, :], 2)
+            found.append(torch.where(real[:, step, None], onward, found[-1]))
+        return found[::-1]
+
+    def _checked(self, emissions: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+        """At least float32, and which steps are real (B, T)."""
+        rows, steps, count = emissions.shape
+        if count != len(self.first):
+            raise ValueError(f"emissions have {count} labels, but the field has {len(self.first)}")
+        emissions = emissions.to(torch.promote_types(emissions.dtype, torch.float32))
+        if lengths is None:
+            return emissions, torch.ones(rows, steps, dtype=torch.bool, device=emissions.device)
+        return emissions, length_mask(lengths, steps)

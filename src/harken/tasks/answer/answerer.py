@@ -1,0 +1,129 @@
+"""A trained answerer: the model folder as an object.
+
+model = harken.load("runs/answer")
+model.answer(["Anna went to the garden.", "Ben slept."], "Where is Anna?").text    # 'garden'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from harken.data.questions import Question, QuestionIds, example_of, words_of
+from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer
+from harken.data.tokens import UNK
+from harken.errors import UserError
+from harken.inspection.gates import axis_pieces
+from harken.models.answerer import Answerer as Network
+from harken.tasks.answer.answer import Answer
+from harken.tasks.answer.answers import Answers
+from harken.tasks.answer.recipe import AnswerRecipe
+from harken.tasks.answer.task import texts_of_scores, wanted_of
+from harken.tasks.by_length import rows_of_part
+from harken.tasks.label_batch import LabelBatch
+from harken.training.checkpoints import load_weights
+from harken.training.loop import MODEL
+from harken.training.machine import choose_device
+
+BATCH = 8192  # words read at once
+
+
+class Answerer:
+    """Model, words and answers of one folder; load it with `harken.load`."""
+
+    def __init__(
+        self, recipe: AnswerRecipe, model: Network, tokenizer: Tokenizer, answers: Answers, folder: Path | None = None
+    ) -> None:
+        self.recipe, self.folder = recipe, folder
+        self.model = model.eval()
+        self.tokenizer, self.answers = tokenizer, answers
+
+    @classmethod
+    def load(cls, folder: Path, recipe: AnswerRecipe, device: str = "auto") -> Answerer:
+        """The model of a folder whose recipe was read."""
+        tokenizer, answers = load_tokenizer(folder, JOINT), Answers.load(folder)
+        model = Network(recipe.model, tokenizer.size, len(answers.texts))
+        load_weights(model, folder / MODEL)
+        return cls(recipe, model.to(choose_device(device)), tokenizer, answers, folder)
+
+    def answer(self, facts: Sequence[str], question: str) -> Answer:
+        """The answer to one question about some sentences, oldest first.
+
+        Raises:
+            UserError: no facts, no question, or a question of unknown words alone.
+        """
+        if isinstance(facts, str):
+            raise UserError("the facts are one text; give a list of sentences, oldest first")
+        return self.answer_all([Question(tuple(facts), question)])[0]
+
+    @torch.no_grad()
+    def answer_all(self, questions: Sequence[Question], progress: Callable[[int], None] | None = None) -> list[Answer]:
+        """The answers to many questions, in their order.
+
+        Raises:
+            UserError: as `answer`, for the first that is wrong.
+        """
+        for one in questions:
+            self._refuse(one)
+        ids, device = QuestionIds(questions, self.tokenizer, self.recipe.model.max_facts), self.device
+        found: list[Answer | None] = [None] * len(questions)
+        for rows in rows_of_part(ids.lengths, 0, 1, BATCH):
+            scores, attention = self.model(*(tensor.to(device) for tensor in ids.batch(rows)))
+            texts, chances = texts_of_scores(scores, self.answers, self.tokenizer)
+            weights = attention.float().cpu().numpy()  # (B, H, F)
+            for place, row in enumerate(rows):
+                one = questions[row]
+                hops = np.zeros((weights.shape[1], len(one.facts)))
+                count = min(len(one.facts), self.recipe.model.max_facts)
+                hops[:, len(one.facts) - count :] = weights[place, :, :count]
+                found[row] = Answer(texts[place], float(chances[place]), one.facts, one.question, hops)
+            if progress is not None:
+                progress(len(rows))
+        return [answer for answer in found if answer is not None]
+
+    def batch(self, questions: Sequence[Question]) -> LabelBatch:
+        """Questions as the network reads them, for `harken.inspection`; without an answer that which it gives itself.
+
+        Raises:
+            UserError: as `answer`; or there is no question.
+        """
+        if not questions:
+            raise UserError("there is no question to read; give at least one")
+        for one in questions:
+            self._refuse(one)
+        ids = QuestionIds(questions, self.tokenizer, self.recipe.model.max_facts)
+        inputs = [tensor.to(self.device) for tensor in ids.batch(np.arange(len(questions)))]
+        wanted = wanted_of(questions, self.answers, self.tokenizer).to(self.device)
+        if wanted.ndim == 2:  # a set: as shares of its members
+            return LabelBatch(inputs, wanted / wanted.sum(1, keepdim=True).clamp(min=1))
+        with torch.no_grad():
+            own = self.model(*inputs).scores.argmax(-1)
+        return LabelBatch(inputs, torch.where(wanted < 0, own, wanted))
+
+    def reading(self, story: str) -> tuple[LabelBatch, dict[str, list[str]], str]:
+        """For `harken inspect --gates`: the fact it looks at most and the question, as the reader reads each."""
+        asked = example_of(story)
+        found = self.answer(asked.facts, asked.question)
+        fact = asked.facts[int(found.hops[-1].argmax())]
+        steps = {
+            f"hops.reader{called}": axis_pieces(self.tokenizer, self.tokenizer.encode(words_of(text)))
+            for called, text in ((".layer call 2", asked.question), ("s.0.layer call 2", asked.question), ("", fact))
+        }
+        return self.batch([Question((fact,), asked.question)]), steps, f"{fact} {asked.question} → {found.text}"
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next(self.model.parameters()).device
+
+    def _refuse(self, one: Question) -> None:
+        if not any(words_of(fact) for fact in one.facts):
+            raise UserError(f'there is no fact to answer "{one.question}" from; give at least one sentence')
+        words = self.tokenizer.encode(words_of(one.question))
+        if not words:
+            raise UserError("the question is empty; give some words")
+        if all(word == UNK for word in words):
+            raise UserError(f'the model knows no word of the question "{one.question}"; ask with words of its stories')

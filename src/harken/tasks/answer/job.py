@@ -1,0 +1,87 @@
+"""From a recipe for question answering to a run, and from a folder to an `Answerer`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from harken.data.questions import Question, example_of, texts_of
+from harken.data.tokenizers import JOINT, load_tokenizer, train_tokenizer
+from harken.errors import UserError
+from harken.inspection import HopMap
+from harken.models.answerer import Answerer as Network
+from harken.tasks.answer.answerer import Answerer
+from harken.tasks.answer.answers import FILE, Answers
+from harken.tasks.answer.check import WORDS, size_of_answerer
+from harken.tasks.answer.evaluation import evaluate
+from harken.tasks.answer.recipe import AnswerRecipe
+from harken.tasks.answer.sources import read_file, read_questions
+from harken.tasks.answer.task import AnswerTask
+from harken.tasks.job import Job, Prepared
+from harken.tasks.scores import Scores
+
+
+class AnswerJob(Job):
+    """See `harken.tasks.job`."""
+
+    def prepare(self, recipe: AnswerRecipe, folder: Path, going_on: bool) -> Prepared:
+        asked = read_questions(recipe.data)
+        folder.mkdir(parents=True, exist_ok=True)
+        if going_on:
+            tokenizer, answers = load_tokenizer(folder, JOINT), Answers.load(folder)
+        else:
+            tokenizer = train_tokenizer("word", texts_of(asked.train), WORDS, recipe.train.seed)
+            answers = Answers.learn((one.answer for one in asked.train), recipe.model.output)
+            tokenizer.save(folder, JOINT)
+            answers.save(folder)
+        model = Network(recipe.model, tokenizer.size, len(answers.texts))
+        parameters = sum(parameter.numel() for parameter in model.parameters())
+        count = f"{len(asked.train):,} training questions, {len(asked.valid):,} for validation"
+        known = f"{tokenizer.size:,} words, {len(answers.texts):,} answers"
+        size = size_of_answerer(recipe.model, tokenizer.size, len(answers.texts))
+        return Prepared(
+            AnswerTask(recipe, asked.train, asked.valid, model, tokenizer, answers),
+            title=f"{asked.name}, {recipe.model.title}",
+            facts={"data": f"{asked.name}: {count}", "vocabulary": known},
+            lines=[f"{asked.name}: {count}", f"{recipe.model.title}: {parameters:,} parameters, {known}"],
+            flops_per_term=size.flops_per_target_token,
+        )
+
+    def load(self, folder: Path, recipe: AnswerRecipe, device: str) -> Answerer:
+        return Answerer.load(folder, recipe, device)
+
+    def may_lie_in_the_folder(self, name: str) -> bool:
+        return name in (FILE, f"{JOINT}.json")
+
+    def evaluate(
+        self, model: Answerer, split: str | None, files: list[Path], progress: Callable[[int], None]
+    ) -> Scores:
+        data = model.recipe.data
+        if files:
+            asked = [one for path in files for one in read_file(path, data)]
+            if not asked:
+                raise UserError(f"{files[0]} holds no question; write a question, a tab and its answer")
+            return evaluate(model, asked, progress)
+        return evaluate(model, self._split(model, split or "test"), progress)
+
+    def look(self, model: Answerer, example: str) -> HopMap:
+        found = example_of(example)
+        answer = model.answer(found.facts, found.question)
+        return answer.map(found.supporting)
+
+    def examples(self, model: Answerer, split: str) -> list[Any]:
+        return list(self._split(model, split))
+
+    def validation(self, best: dict[str, Any]) -> str:
+        return f"accuracy {best.get('accuracy', float('nan')):.3f}, loss {best.get('loss', float('nan')):.4g}"
+
+    def _split(self, model: Answerer, split: str) -> Sequence[Question]:
+        known = read_questions(model.recipe.data)
+        splits = {"valid": known.valid, **known.tests}
+        if split not in splits:
+            raise UserError(f"{known.name} has no split {split!r}; choose --split {' or '.join(splits)}, or give files")
+        return splits[split]
+
+
+JOB = AnswerJob()

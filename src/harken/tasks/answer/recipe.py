@@ -1,0 +1,74 @@
+"""What a recipe for question answering may say."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from harken.errors import UserError
+from harken.models.config_answerer import AnswererConfig
+from harken.recipe import Recipe
+from harken.training.config import TrainConfig
+
+Files = str | list[str]
+
+
+class AnswerDataConfig(BaseModel):
+    """Where the questions come from: made stories, the bAbI tasks, or files; exactly one of the three."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    corpus: Literal["stories"] | None = Field(default=None, description='Stories that harken makes: "stories".')
+    size: Annotated[int, Field(gt=0)] | None = Field(default=None, description="Training questions of the stories.")
+
+    dir: str | None = Field(
+        default=None, description="bAbI: the archive (tasks_1-20_v1-2.tar.xz), or a folder with qa1_NAME_train.txt ..."
+    )
+    folder: str = Field(default="en", description="bAbI: which folder of the archive; en has 1,000 questions a task.")
+    tasks: list[Annotated[int, Field(ge=1)]] = Field(default=[], description="bAbI: numbers of tasks; all where none.")
+
+    train: Files | None = Field(
+        default=None, description="Files with questions to train on: .txt as bAbI's, or .jsonl with the columns below."
+    )
+    valid: Files | None = Field(default=None, description="Files to validate on; split off from training if absent.")
+    test: Files | None = Field(default=None, description="Files to test on.")
+    facts_column: str = Field(default="facts", description="JSONL: a list of sentences, oldest first.")
+    question_column: str = Field(default="question", description="JSONL: the question.")
+    answer_column: str = Field(default="answer", description="JSONL: its answer.")
+    supporting_column: str | None = Field(
+        default=None, description="JSONL: the numbers of the facts it needs, counted from 0, where they are known."
+    )
+    name: str | None = Field(default=None, description="What to call the questions in reports.")
+    valid_size: Annotated[float, Field(gt=0, lt=1)] = Field(
+        default=0.1, description="Share of the training stories that is split off to validate on."
+    )
+    seed: int = Field(default=1, ge=0, description="Chooses which stories are split off; stories are made from it.")
+
+
+class AnswerRecipe(Recipe):
+    """All the sections of a recipe for question answering."""
+
+    task: Literal["answer"] = Field("answer", description="the job the model learns")
+    data: AnswerDataConfig = Field(description="where the questions come from")
+    model: AnswererConfig = Field(AnswererConfig.model_validate({}), description="the network")
+    train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")
+
+    def require_data(self, origin: str) -> None:
+        """The recipe for bAbI leaves the place of the archive to the user."""
+        data = self.data
+        given = [
+            name
+            for name, value in (("data.corpus", data.corpus), ("data.dir", data.dir), ("data.train", data.train))
+            if value
+        ]
+        if not given:
+            raise UserError(
+                f"{origin} does not say where its questions are: add --set data.dir=ARCHIVE (tasks_1-20_v1-2.tar.xz of "
+                "bAbI, or a folder of its files), --set data.train=FILE, or --set data.corpus=stories"
+            )
+        if len(given) > 1:
+            raise UserError(f"{' and '.join(given)} of {origin} are both given: keep one of them")
+
+
+RECIPE = AnswerRecipe

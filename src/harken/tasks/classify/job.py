@@ -1,0 +1,181 @@
+"""From a recipe for classification to a run, and from a folder to a `Classifier`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from harken.data.examples import Labelled, LabelledSplits
+from harken.data.labelled_splits import read_examples, read_splits, split_table
+from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer, train_tokenizers
+from harken.errors import UserError
+from harken.models.context_input import words_alone
+from harken.models.reader import FrameInput, TokenInput
+from harken.models.size import ENCODERS
+from harken.tasks.classify.build import build_classifier
+from harken.tasks.classify.check import size_of
+from harken.tasks.classify.classifier import Classifier
+from harken.tasks.classify.labels import LABELS, in_order, load_labels, numbers_of, save_labels
+from harken.tasks.classify.reading import as_frames, as_rows, in_context, require_kind
+from harken.tasks.classify.recipe import ClassifyRecipe
+from harken.tasks.classify.task import ClassificationTask
+from harken.tasks.context import COPY, copy_context, open_context
+from harken.tasks.first_vectors import begin_with, coverage, read_first_vectors
+from harken.tasks.job import Job, Prepared
+from harken.tasks.scores import Scores
+from harken.tasks.starting import start_from, starting_tokenizer
+
+if TYPE_CHECKING:
+    from harken.inspection.picture import Picture
+
+
+class ClassifyJob(Job):
+    """See `harken.tasks.job`."""
+
+    def prepare(self, recipe: ClassifyRecipe, folder: Path, going_on: bool) -> Prepared:
+        return self.prepare_examples(recipe, read_splits(recipe.data), folder, going_on)
+
+    def prepare_table(
+        self, recipe: ClassifyRecipe, table: dict[str, list[Any]], folder: Path, going_on: bool
+    ) -> Prepared:
+        return self.prepare_examples(recipe, split_table(recipe.data, table), folder, going_on)
+
+    def prepare_examples(
+        self, recipe: ClassifyRecipe, splits: LabelledSplits, folder: Path, going_on: bool = False
+    ) -> Prepared:
+        """A run on examples in memory: texts, or arrays (T, C); `recipe.data` says only how they are to be read.
+
+        Raises:
+            UserError: examples that do not fit the recipe.
+        """
+        require_kind(splits.train.values, recipe)
+        folder.mkdir(parents=True, exist_ok=True)
+        train, valid = splits.train, splits.valid
+        labels = load_labels(folder) if going_on else in_order(train.labels)
+        width = ENCODERS[recipe.model.architecture](recipe.model).embedding
+        chosen = recipe.classifier
+        vectors = None
+        if chosen.vectors is not None and not going_on:
+            key = "model.width" if recipe.model.architecture == "transformer" else "model.embedding"
+            texts = [str(text) for text in train.values]
+            vectors = read_first_vectors(chosen.vectors, width, key, texts, recipe.train.seed)
+        if chosen.elmo is not None and not going_on:
+            open_context(chosen.elmo)
+            copy_context(chosen.elmo, folder)
+        context = open_context(folder / COPY) if chosen.elmo is not None else None
+        seen = [*train.values, *(vectors.words if vectors else [])]
+        tokenizer = self._tokenizer(recipe, seen, folder, going_on) if recipe.data.kind == "text" else None
+        rows = as_rows(train.values, recipe, tokenizer)
+        inputs = tokenizer.size if tokenizer else as_frames(train.values[0]).shape[1]
+        valid_rows = as_rows(valid.values, recipe, tokenizer, inputs if tokenizer is None else None)
+        valid_labels = numbers_of(valid.labels, labels, "the validation")
+        save_labels(folder, labels)
+        model = build_classifier(recipe, inputs, len(labels), context)
+        if isinstance(model.reader.inputs, FrameInput):
+            model.reader.inputs.fit(torch.from_numpy(rows.flat))
+        known = ""
+        if recipe.model.start is not None and tokenizer is not None:
+            found = start_from(model.reader, recipe.model.start, tokenizer)
+            known = f"encoder and {found:,} pieces begin as {recipe.model.start} left them"
+        words = words_alone(model.reader.inputs)
+        if vectors and tokenizer and isinstance(words, TokenInput):
+            found = begin_with(words, tokenizer.pieces(list(range(tokenizer.size))), vectors)
+            known = coverage(found, tokenizer.size, str(chosen.vectors), chosen.freeze)
+        if context is not None:
+            known = "; ".join(filter(None, [known, f"beside {context.layers} frozen layers of {chosen.elmo}"]))
+        task = ClassificationTask(
+            recipe,
+            model,
+            in_context(rows, train.values, recipe, context),
+            numbers_of(train.labels, labels, "training"),
+            in_context(valid_rows, valid.values, recipe, context),
+            valid_labels,
+        )
+        steps = float(np.mean(rows.lengths))
+        size = size_of(recipe, inputs if tokenizer else inputs + 1, len(labels))
+        count = f"{len(train):,} training examples, {len(valid):,} for validation"
+        read = f"{tokenizer.size:,} {recipe.tokenizer.kind} pieces" if tokenizer else f"{inputs} channels"
+        parameters = sum(parameter.numel() for parameter in model.parameters())
+        pooled = f"{recipe.model.title}, {recipe.classifier.pooling} pooling"
+        return Prepared(
+            task,
+            title=f"{splits.name}, {pooled}",
+            facts={
+                "data": f"{splits.name}: {count}",
+                "labels": f"{len(labels)}: {', '.join(labels[:20])}{' ...' if len(labels) > 20 else ''}",
+                "examples skipped": ", ".join(f"{n:,} {why}" for why, n in splits.skipped.items()) or "none",
+                "input": f"{read}, {steps:.1f} steps an example",
+                **({"begins with": known} if known else {}),
+            },
+            lines=[
+                f"{splits.name}: {count}, {len(labels)} classes",
+                f"{pooled}: {parameters:,} parameters, {read}",
+                *([known] if known else []),
+                *(f"skipped {n:,} examples: {why}" for why, n in splits.skipped.items()),
+            ],
+            flops_per_term=size.flops_per_target_token * steps,
+        )
+
+    def load(self, folder: Path, recipe: ClassifyRecipe, device: str) -> Classifier:
+        return Classifier.load(folder, recipe, device)
+
+    def may_lie_in_the_folder(self, name: str) -> bool:
+        return name in (LABELS, COPY, f"{JOINT}.model", f"{JOINT}.json")
+
+    def evaluate(
+        self, model: Classifier, split: str | None, files: list[Path], progress: Callable[[int], None]
+    ) -> Scores:
+        from harken.tasks.classify.evaluation import score_examples
+
+        return score_examples(model, self._examples(model.recipe, split, files), progress)
+
+    def look(self, model: Classifier, example: str) -> Picture:
+        from harken.tasks.classify.looking import look_at
+
+        return look_at(model, example)
+
+    def examples(self, model: Classifier, split: str) -> list[Any]:
+        found = self._examples(model.recipe, split, [])
+        return list(zip(found.values, found.labels, strict=True))
+
+    def validation(self, best: dict[str, Any]) -> str:
+        known = {name: best[name] for name in ("accuracy", "macro_f1", "loss") if name in best}
+        return ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in known.items())
+
+    def _examples(self, recipe: ClassifyRecipe, split: str | None, files: list[Path]) -> Labelled:
+        if files:
+            named = recipe.data.model_copy(
+                update={
+                    "corpus": None,
+                    "dir": None,
+                    "train": [str(file) for file in files],
+                    "valid": None,
+                    "test": None,
+                }
+            )
+            return read_examples(named).wholes()
+        splits = read_splits(recipe.data)
+        known = {"train": splits.train.wholes(), "valid": splits.valid, **splits.tests}
+        chosen = split or ("test" if "test" in known else "valid")
+        if chosen not in known:
+            raise UserError(
+                f"{splits.name} has no split {chosen!r}; choose --split {' or '.join(known)}, or give files"
+            )
+        return known[chosen]
+
+    def _tokenizer(self, recipe: ClassifyRecipe, texts: list[str], folder: Path, going_on: bool) -> Tokenizer:
+        if going_on:
+            return load_tokenizer(folder, JOINT)
+        words = recipe.tokenizer.model_copy(update={"joint": True})
+        tokenizer, _ = train_tokenizers(words, texts, [], recipe.train.seed)
+        if recipe.model.start is not None:
+            tokenizer = starting_tokenizer(recipe.model.start, tokenizer)
+        tokenizer.save(folder, JOINT)
+        return tokenizer
+
+
+JOB = ClassifyJob()

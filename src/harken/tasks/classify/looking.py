@@ -1,0 +1,76 @@
+"""What a classifier goes by in one example, as a picture: weights over its words, or over time.
+
+attention   the pooling's weights: which states were looked at. A state has read its neighbours, so a word may be
+            looked at for what stands beside it.
+gradient    |d logit / d e_t|: which words or frames the label would change with. Every pooling has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from harken.data.examples_config import ExamplesConfig
+from harken.data.labelled import cleaned
+from harken.data.signals import read_signals
+from harken.errors import UserError
+from harken.inspection.picture import Picture
+from harken.inspection.signal_weights import SignalWeights
+from harken.inspection.word_weights import WordWeights
+from harken.tasks.classify.classifier import Classifier
+
+
+def look_at(model: Classifier, example: str) -> Picture:
+    """The picture of a text, or of the first signal in a file.
+
+    Raises:
+        UserError: a text without words, or a file that cannot be read.
+    """
+    found = read_example(example, model.recipe.data)
+    return picture_of(found, weights_of(model, found), _said(model, found), model.recipe.data)
+
+
+def picture_of(
+    example: str | np.ndarray, weights: Mapping[str, np.ndarray], title: str, data: ExamplesConfig
+) -> Picture:
+    """Weights, by what they are, over the words of a text; of a signal the first of them, over time."""
+    if isinstance(example, str):
+        return WordWeights(cleaned(example, data).split(), dict(weights), title)
+    names = data.channels or [f"channel {number + 1}" for number in range(example.shape[1])]
+    kind, chosen = next(iter(weights.items()))
+    return SignalWeights(example, chosen, title, kind.capitalize(), names)
+
+
+def read_example(example: str, data: ExamplesConfig) -> str | np.ndarray:
+    """A text as it is, or the frames (T, C) of the first signal in a file.
+
+    Raises:
+        UserError: a text without words, or a file that cannot be read.
+    """
+    if data.kind == "signal":
+        frames: np.ndarray = read_signals(Path(example), data).values[0]
+        return frames
+    if not cleaned(example, data).split():
+        raise UserError("the text has no words; give some in quotes")
+    return example
+
+
+def weights_of(model: Classifier, example: str | np.ndarray) -> dict[str, np.ndarray]:
+    """Each way to ask, as shares of its largest, so that a long example can be seen too."""
+    gradient = model.saliency(example)
+    pooling = model.recipe.classifier.pooling
+    if pooling != "attention":
+        return {f"gradient ({pooling} pooling)": to_one(gradient)}
+    return {"attention": to_one(model.attention(example)), "gradient": to_one(gradient)}
+
+
+def _said(model: Classifier, example: str | np.ndarray) -> str:
+    chances = model.predict_proba([example])[0]
+    return f"{model.classes[int(chances.argmax())]} {chances.max():.2f}"
+
+
+def to_one(weights: np.ndarray) -> np.ndarray:
+    """As shares of the largest."""
+    return weights / max(float(weights.max()), 1e-30)

@@ -1,0 +1,117 @@
+"""Examples as a classifier reads them: ids ended by EOS and cut to a length, or frames.
+
+>>> cut([5, 6, 7, 8, 3], 3, "start"), cut([5, 6, 7, 8, 3], 3, "end"), cut([5, 6, 7, 8, 3], 4, "both")
+([5, 6, 3], [7, 8, 3], [5, 6, 8, 3])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from harken.data.examples_config import ExamplesConfig
+from harken.data.frames import FrameRows
+from harken.data.labelled import cleaned
+from harken.data.rows import TokenRows
+from harken.data.tokenizers import Tokenizer
+from harken.data.tokenizers_word import WordTokenizer
+from harken.data.tokens import EOS
+from harken.errors import UserError
+from harken.tasks.classify.recipe import ClassifyRecipe
+from harken.tasks.context import Context, ContextRows
+from harken.tasks.first_vectors import bare
+
+Rows = TokenRows | FrameRows | ContextRows
+
+
+def as_rows(
+    values: Sequence[Any], recipe: ClassifyRecipe, tokenizer: Tokenizer | None, channels: int | None = None
+) -> TokenRows | FrameRows:
+    """Texts as rows of ids, or arrays (T, C) as rows of frames.
+
+    Raises:
+        UserError: an example of the other kind, or one that is too long for the model's positions.
+    """
+    require_kind(values, recipe)
+    if tokenizer is None:
+        rows: TokenRows | FrameRows = FrameRows([as_frames(value) for value in values], channels)
+    else:
+        limit, keep = recipe.data.max_tokens, recipe.data.keep
+        ids = [[*row, EOS] for row in tokenizer.encode_all(values)]
+        rows = TokenRows.from_lists([row if limit is None else cut(row, limit, keep) for row in ids])
+    refuse_too_long(rows.lengths, recipe)
+    return rows
+
+
+def in_context(rows: Rows, texts: Sequence[Any], recipe: ClassifyRecipe, context: Context | None) -> Rows:
+    """The rows with the layers of their words, cut as they are; the end of a text has none. As they are without any."""
+    if context is None:
+        return rows
+    sentences = [[bare(token) for token in WordTokenizer.split(text)] for text in texts]
+    places = []
+    for words in sentences:
+        where = [*range(len(words)), EOS]
+        limit = recipe.data.max_tokens
+        places.append([*(where if limit is None else cut(where, limit, recipe.data.keep))[:-1], -1])
+    return context.rows(rows, sentences, places)
+
+
+def require_kind(values: Sequence[Any], recipe: ClassifyRecipe) -> None:
+    """Texts where the model reads texts, and arrays where it reads signals.
+
+    Raises:
+        UserError: the first that is something else.
+    """
+    for number, value in enumerate(values, start=1):
+        if recipe.data.kind == "signal" and isinstance(value, str):
+            raise UserError(f"example {number} is a text, but the model reads signals; give arrays (time, channels)")
+        if recipe.data.kind == "text" and not isinstance(value, str):
+            raise UserError(f"example {number} is a {type(value).__name__}, but the model reads texts; give strings")
+
+
+def by_word(example: Any, weights: Tensor, data: ExamplesConfig, tokenizer: Tokenizer | None) -> np.ndarray:
+    """Weights (T,) of an example's steps; those of a text summed over the pieces of each word."""
+    values: np.ndarray = weights.float().cpu().numpy().astype(np.float64)
+    if tokenizer is None:
+        return values
+    text = cleaned(example, data)
+    ids = tokenizer.encode(text)
+    found = np.zeros(len(text.split()))
+    if len(ids) + 1 != len(values):  # a text that was cut: its first pieces, where those were kept
+        ids = ids[: len(values) - 1]
+    np.add.at(found, tokenizer.word_of(ids, text), values[: len(ids)])
+    return found
+
+
+def as_frames(value: Any) -> np.ndarray:
+    """An array (T, C) of float32; a single channel may be given as (T,)."""
+    frames = np.asarray(value, dtype=np.float32)
+    return frames[:, None] if frames.ndim == 1 else frames
+
+
+def cut(row: list[int], limit: int, keep: str) -> list[int]:
+    """The first, the last, or both ends of the ids, with EOS at the end in any case."""
+    if len(row) <= limit:
+        return row
+    body = row[:-1]
+    room = limit - 1
+    after = {"start": 0, "end": room, "both": room // 2}[keep]
+    return [*body[: room - after], *(body[len(body) - after :] if after else []), EOS]
+
+
+def refuse_too_long(lengths: np.ndarray, recipe: ClassifyRecipe) -> None:
+    """Say before training, not in the midst of it, that examples are longer than positions are learned.
+
+    Raises:
+        UserError: how many, how long, and what may be done.
+    """
+    limit = recipe.model.longest
+    if limit is not None and len(lengths) and lengths.max() > limit:
+        remedy = "set data.max_tokens" if recipe.data.kind == "text" else "cut them, as by data.window"
+        raise UserError(
+            f"{int((lengths > limit).sum()):,} examples are longer than model.max_length {limit} (the longest has "
+            f"{int(lengths.max())} steps): raise model.max_length, {remedy}, or take positions that are not learned"
+        )

@@ -1,0 +1,98 @@
+"""What a recipe for classification may say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from harken.data.config import TokenizerConfig
+from harken.data.examples_config import ExamplesConfig
+from harken.errors import UserError
+from harken.models.config_encoder import EncoderConfig
+from harken.recipe import Recipe
+from harken.training.config import TrainConfig
+
+
+class ClassifierConfig(BaseModel):
+    """From what was read to a label."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    pooling: Literal["last", "mean", "max", "attention"] = Field(
+        "attention", description="how the states of all steps become one vector (S10)"
+    )
+    score: Literal["dot", "scaled", "multiplicative", "additive", "cosine"] = Field(
+        "additive", description="attention: the score of each step (E9)"
+    )
+    dropout: float = Field(0.2, ge=0, lt=1, description="share of that vector zeroed before the output layer")
+    word_dropout: float = Field(
+        0.0, ge=0, lt=1, description="text: chance that training sees the unknown word in place of a word"
+    )
+    noise: float = Field(
+        0.0, ge=0, description="signals: deviation of the noise added in training, as a share of each channel's own"
+    )
+    vectors: str | None = Field(
+        None,
+        description="text: word vectors to begin with: a folder of harken embed train, a word2vec or GloVe file, or "
+        "own, which learns them from the training texts first",
+    )
+    freeze: bool = Field(False, description="text: leave the embeddings as they begin, as where vectors are given")
+    elmo: str | None = Field(
+        None,
+        description="text: folder of a model with the task elmo or language, whose frozen layers, mixed by learned "
+        "weights, are read beside the word vectors (S32)",
+    )
+    class_weights: Literal["none", "balanced"] = Field(
+        "none", description="balanced: every class counts alike in the loss, however many examples it has"
+    )
+    choose_by: Literal["accuracy", "macro_f1", "loss"] = Field(
+        "accuracy", description="which validation score says that weights are the best; loss where few are held out"
+    )
+
+
+class ClassifyRecipe(Recipe):
+    """All the sections of a recipe for classification."""
+
+    task: Literal["classify"] = Field("classify", description="the job the model learns")
+    data: ExamplesConfig = Field(description="where the labelled examples come from")
+    tokenizer: TokenizerConfig = Field(
+        TokenizerConfig.model_validate({"kind": "word", "size": 20000}), description="text: how it becomes ids"
+    )
+    model: EncoderConfig = Field(description="the encoder; begin with architecture")
+    classifier: ClassifierConfig = Field(
+        ClassifierConfig.model_validate({}), description="from what the encoder reads to a label"
+    )
+    train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")
+
+    @model_validator(mode="after")
+    def _one_beginning(self) -> ClassifyRecipe:
+        if self.model.start is not None and self.classifier.vectors is not None:
+            raise ValueError("model.start and classifier.vectors both say how the embeddings begin; keep one of them")
+        if self.model.start is not None and self.data.kind != "text":
+            raise ValueError("model.start is for texts: a masked model reads no signals; leave it out")
+        if self.classifier.elmo is not None and (self.data.kind != "text" or self.tokenizer.kind != "word"):
+            raise ValueError('classifier.elmo is of words: set data.kind = "text" and tokenizer.kind = "word"')
+        if self.classifier.vectors is not None and (self.data.kind != "text" or self.tokenizer.kind != "word"):
+            raise ValueError('classifier.vectors are of words: set data.kind = "text" and tokenizer.kind = "word"')
+        if self.classifier.elmo is not None and self.model.start is not None:
+            raise ValueError(
+                "model.start and classifier.elmo are both given, but the encoder of a masked model reads "
+                "words alone; keep one of them"
+            )
+        return self
+
+    def require_data(self, origin: str) -> None:
+        """Recipes for data that does not ship name its files and leave the folder to the user."""
+        data = self.data
+        if data.corpus or data.dir:
+            return
+        if data.train is None:
+            raise UserError(f"{origin} names no data: set data.train to files, or data.corpus to opinions or gestures")
+        first = data.train if isinstance(data.train, str) else data.train[0]
+        if origin == f"recipe {self.data.name}-classify" and not Path(first).exists():
+            raise UserError(f"{origin} does not say where its data is: add --set data.dir=DIR, where {first} is")
+
+
+RECIPE = ClassifyRecipe

@@ -1,0 +1,112 @@
+"""`elmo = "FOLDER"`: a frozen ELMo, or language model, beside the word vectors of another job (S32).
+
+    context = open_context(place, folder, going_on)      a copy of it in the job's own folder, which so stays whole
+    rows = context.rows(rows, sentences)                 the layers of every sentence, made once and kept as float16
+    inputs = context.beside(inputs, width)               mix, and map to the encoder's width
+
+The learned mix is `reader.inputs.mix` of the model.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from harken.embeddings.contextual import word_states
+from harken.errors import UserError
+from harken.models.context_input import ContextInput, InContext
+from harken.recipe import load_recipe
+from harken.tasks.context_shape import KINDS, shape_of
+from harken.tasks.registry import job_of
+
+COPY = "elmo"  # its name in the folder of the job
+LEFT_OUT = ("checkpoint.safetensors", "metrics.jsonl", "card.md")
+
+
+class Context:
+    """A frozen model with its layers."""
+
+    def __init__(self, model: Any, place: str | Path) -> None:
+        self.model, self.place = model, str(place)
+        self.layers, self.width = shape_of(model.recipe)
+        model.model.requires_grad_(False)
+
+    def of(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        """(T, L, W) for every sentence of words."""
+        if hasattr(self.model, "vectors_of_all"):
+            made = self.model.vectors_of_all(sentences)
+        else:
+            nothing = np.zeros((self.layers, 0, self.width), np.float32)
+            made = [word_states(self.model, words) if words else nothing for words in sentences]
+        return [layers.transpose(1, 0, 2).astype(np.float16) for layers in made]
+
+    def rows(
+        self, rows: Any, sentences: Sequence[Sequence[str]], places: Sequence[Sequence[int]] | None = None
+    ) -> ContextRows:
+        """Rows with the layers of their words; `places` says which word a step is, -1 for none (an end)."""
+        made = self.of(sentences)
+        if places is not None:
+            empty = np.zeros((1, self.layers, self.width), np.float16)
+            made = [np.concatenate([layers, empty])[list(where)] for layers, where in zip(made, places, strict=True)]
+        return ContextRows(rows, made)
+
+    def beside(self, inputs: nn.Module, width: int) -> ContextInput:
+        """The input of an encoder, with room for the layers."""
+        return ContextInput(inputs, width, layers=self.layers, context=self.width)
+
+
+class ContextRows:
+    """Rows of any kind, and the layers of each."""
+
+    def __init__(self, rows: Any, layers: Sequence[np.ndarray]) -> None:
+        self.inner, self.layers = rows, [torch.from_numpy(one) for one in layers]  # (T, L, W) each
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Steps of every row."""
+        found: np.ndarray = self.inner.lengths
+        return found
+
+    def gather(self, rows: Sequence[int] | np.ndarray) -> tuple[InContext, Tensor]:
+        """The chosen rows, padded, and their lengths (B,)."""
+        values, lengths = self.inner.gather(rows)
+        layers = torch.nn.utils.rnn.pad_sequence([self.layers[int(row)] for row in rows], batch_first=True)
+        return InContext(values, layers), lengths
+
+
+def open_context(place: str | Path | None, device: str = "auto") -> Context | None:
+    """The model of a folder, to be read alone; None where no place is given.
+
+    Raises:
+        UserError: no finished model, or one that gives no vectors of words in context.
+    """
+    if place is None:
+        return None
+    folder = Path(place).expanduser()
+    recipe = folder / "recipe.toml"
+    if not recipe.is_file():
+        raise UserError(f"elmo is {place}, which is no finished model folder; train one, as by: harken train wiki-elmo")
+    read = load_recipe(recipe)
+    if read.task not in KINDS:
+        raise UserError(
+            f"elmo is {place}, a model with the task {read.task!r}; give one with the task {' or '.join(KINDS)}"
+        )
+    return Context(job_of(read.task).load(folder, read, device), place)
+
+
+def copy_context(place: str | Path, folder: Path) -> None:
+    """Put what is needed to read with it into a job's folder."""
+    target = folder / COPY
+    target.mkdir(exist_ok=True)
+    for path in sorted(Path(place).expanduser().iterdir()):
+        if path.is_file() and path.name not in LEFT_OUT:
+            shutil.copyfile(path, target / path.name)

@@ -1,0 +1,78 @@
+"""From a recipe for ELMo to a run, and from a folder to an `Elmo`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from harken.errors import UserError
+from harken.tasks.elmo.check import size_of
+from harken.tasks.elmo.elmo import Elmo, build_elmo
+from harken.tasks.elmo.recipe import ElmoRecipe
+from harken.tasks.elmo.rows import ElmoRows, cut, learn_vocabulary
+from harken.tasks.elmo.task import ElmoTask
+from harken.tasks.job import Job, Prepared
+from harken.tasks.masked.text import read_files, read_text
+from harken.tasks.scores import Scores
+from harken.tasks.tag.vocabulary import FILE, Vocabulary
+
+
+class ElmoJob(Job):
+    """See `harken.tasks.job`."""
+
+    def prepare(self, recipe: ElmoRecipe, folder: Path, going_on: bool) -> Prepared:
+        text = read_text(recipe.data)
+        folder.mkdir(parents=True, exist_ok=True)
+        lower = recipe.data.lowercase
+        splits = [
+            [[word.lower() for word in words] if lower else words for words in cut(lines, recipe.data.max_tokens)]
+            for lines in (text.train, text.valid)
+        ]
+        train, valid = splits
+        settings = recipe.words
+        vocabulary = Vocabulary.load(folder) if going_on else learn_vocabulary(train, settings.size, settings.min_count)
+        if not vocabulary.words:
+            raise UserError(
+                f"no word of {text.name} is seen words.min_count {settings.min_count} times; lower it, or give more "
+                "text"
+            )
+        vocabulary.save(folder)
+        model = build_elmo(recipe, vocabulary)
+        task = ElmoTask(recipe.train, model, *(ElmoRows(split, vocabulary) for split in splits))
+        words = f"{sum(map(len, train)):,} training words in {len(train):,} rows, {sum(map(len, valid)):,} to validate"
+        known = f"{len(vocabulary.words):,} words to predict, {len(vocabulary.characters):,} characters"
+        parameters = sum(parameter.numel() for parameter in model.parameters())
+        return Prepared(
+            task,
+            title=f"{text.name}, {recipe.model.title}",
+            facts={"data": f"{text.name}: {words}", "vocabulary": known},
+            lines=[f"{text.name}: {words}", f"{recipe.model.title}: {parameters:,} parameters, {known}"],
+            flops_per_term=size_of(recipe, vocabulary.word_count, vocabulary.character_count).flops_per_target_token,
+        )
+
+    def load(self, folder: Path, recipe: ElmoRecipe, device: str) -> Elmo:
+        return Elmo.load(folder, recipe, device)
+
+    def may_lie_in_the_folder(self, name: str) -> bool:
+        return name == FILE
+
+    def evaluate(self, model: Elmo, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
+        lines = read_files(model.recipe.data, files) if files else self.examples(model, split or "test")
+        return model.evaluate(lines, progress=progress)
+
+    def examples(self, model: Elmo, split: str) -> list[str]:
+        text = read_text(model.recipe.data)
+        splits = {"valid": text.valid, **({"test": text.test} if text.test else {})}
+        if split not in splits:
+            raise UserError(f"{text.name} has no split {split!r}; choose --split {' or '.join(splits)}, or give a file")
+        return splits[split]
+
+    def validation(self, best: dict[str, Any]) -> str:
+        return (
+            f"perplexity {best['perplexity']:.2f} (forward {best['forward_perplexity']:.2f}, "
+            f"backward {best['backward_perplexity']:.2f})"
+        )
+
+
+JOB = ElmoJob()

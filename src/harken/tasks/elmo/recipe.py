@@ -1,0 +1,43 @@
+"""What a recipe for ELMo may say."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from harken.errors import UserError
+from harken.models.config_elmo import ElmoConfig
+from harken.recipe import Recipe
+from harken.tasks.masked.recipe import MaskedDataConfig
+from harken.training.config import TrainConfig
+
+
+class ElmoWordsConfig(BaseModel):
+    """Which words are predicted; all are read, since they are read by their characters."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    size: int = Field(5000, ge=5, description="words that can be predicted, the special ones counted; others: unknown")
+    min_count: int = Field(2, ge=1, description="words seen fewer times in training are unknown in the output")
+
+
+class ElmoRecipe(Recipe):
+    """All the sections of a recipe for ELMo."""
+
+    task: Literal["elmo"] = Field("elmo", description="the job the model learns")
+    data: MaskedDataConfig = Field(description="where the text comes from: a sentence or paragraph a line")
+    words: ElmoWordsConfig = Field(ElmoWordsConfig.model_validate({}), description="which words are predicted")
+    model: ElmoConfig = Field(description="the network")
+    train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")
+
+    def require_data(self, origin: str) -> None:
+        """The recipe for real text leaves the file to the user."""
+        if not self.data.corpus and not self.data.train:
+            raise UserError(
+                f"{origin} does not say where its text is: add --set data.train=FILE (a sentence or a paragraph a "
+                'line), or set data.corpus to "phrasebook"'
+            )
+
+
+RECIPE = ElmoRecipe

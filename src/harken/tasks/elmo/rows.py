@@ -1,0 +1,75 @@
+"""Sentences as a language model in both directions reads them: BOS, spelled words, EOS.
+
+>>> from harken.data.tagged import Tagged
+>>> known = Vocabulary.learn([Tagged(("a", "cat"), ())], lowercase=False, min_count=1)
+>>> batch, lengths = ElmoRows([("a", "cat")], known).gather([0])
+>>> batch.words.tolist(), batch.spelled.tolist(), batch.spellings.tolist(), lengths.tolist()
+([[2, 4, 5, 3]], [[0, 2, 3, 1]], [[2, 0, 0], [3, 0, 0], [4, 0, 0], [5, 4, 6]], [4])
+>>> words_of("so: don't")
+['so', ':', 'don', "'", 't']
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from harken.data.rows import TokenRows
+from harken.data.tokenizers_word import JOINED, WordTokenizer
+from harken.data.tokens import BOS, EOS, SPECIALS
+from harken.models.character_features import WordBatch
+from harken.tasks.tag.vocabulary import Vocabulary
+
+
+class ElmoRows:
+    """All sentences of a split, each of at least one word."""
+
+    def __init__(self, sentences: Sequence[Sequence[str]], vocabulary: Vocabulary) -> None:
+        forms = {form: 2 + number for number, form in enumerate(dict.fromkeys(w for s in sentences for w in s))}
+        self.words = TokenRows.from_lists([[BOS, *vocabulary.word_ids(sentence), EOS] for sentence in sentences])
+        self.forms = TokenRows.from_lists([[0, *(forms[word] for word in sentence), 1] for sentence in sentences])
+        self.spellings = TokenRows.from_lists([[BOS], [EOS], *(vocabulary.spelling(form) for form in forms)])
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Words of every sentence, beginning and end counted."""
+        return self.words.lengths
+
+    def gather(self, rows: Sequence[int] | np.ndarray) -> tuple[WordBatch, Tensor]:
+        """The chosen sentences, every distinct word spelled once, and their lengths (B,)."""
+        words, lengths = self.words.gather(rows)
+        forms, _ = self.forms.gather(rows)
+        distinct, place = np.unique(forms.numpy(), return_inverse=True)
+        spellings, _ = self.spellings.gather(distinct)
+        return WordBatch(words, torch.from_numpy(place.reshape(forms.shape)), spellings), lengths
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text, marks cut off."""
+    return [token.strip(JOINED) or token for token in WordTokenizer.split(text)]
+
+
+def cut(lines: Sequence[str], limit: int) -> Iterator[list[str]]:
+    """The words of every line, in pieces of at most `limit`.
+
+    >>> list(cut(["one two three", ""], 2))
+    [['one', 'two'], ['three']]
+    """
+    for line in lines:
+        words = words_of(line)
+        yield from (words[start : start + limit] for start in range(0, len(words), limit))
+
+
+def learn_vocabulary(sentences: Sequence[Sequence[str]], size: int, min_count: int) -> Vocabulary:
+    """The words that can be predicted, and all characters."""
+    counts = Counter(word for sentence in sentences for word in sentence)
+    letters = Counter(letter for word, count in counts.items() for letter in word * min(count, 2))
+    words = [word for word, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])) if count >= min_count]
+    return Vocabulary([], words[: size - len(SPECIALS)], sorted(letters))

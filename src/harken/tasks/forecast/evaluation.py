@@ -1,0 +1,146 @@
+"""Rolling origins over a held-out part: a forecaster, the last season again, and fitted exponential smoothing.
+
+At every row of the part, each method knows all rows before and forecasts up to `horizon` steps, no further than the
+part's end. MASE is scaled by the training part's seasonal differences, the same for all. Exponential smoothing is
+chosen and fitted on all rows before the part and, where that is quick, fitted anew at every origin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from harken.data.series import Series, read_series
+from harken.errors import UserError
+from harken.metrics.classical import EXTRA, available, exponential_smoothing, seasonal_naive
+from harken.metrics.forecasting import pinball, season_scale, smape
+from harken.metrics.interval import Interval, bootstrap, resampled
+from harken.tasks.forecast.forecaster import Forecaster
+from harken.tasks.forecast.windows import PARTS, Cut, Windows, cut, load_series, origins_of
+from harken.tasks.scores import Metric, Scores
+
+AT_ONCE = 256  # windows
+REFITTED = 60  # origins of all series together up to which exponential smoothing is fitted anew at each
+NO_PROGRESS: Callable[[int], None] = lambda done: None  # noqa: E731
+
+
+@dataclass(frozen=True)
+class Rolled:
+    """Forecasts of one part of all series; rows are origins."""
+
+    truth: np.ndarray  # (O, T)
+    found: np.ndarray  # (O, T, Q)
+    counted: np.ndarray  # (O, T) bool
+    scale: np.ndarray  # (O, 1), each series' own
+    owner: np.ndarray  # (O,)
+    origin: np.ndarray  # (O,)
+
+
+def roll(
+    model: Forecaster, series: Sequence[Series], cuts: Sequence[Cut], part: str, progress: Callable[[int], None]
+) -> Rolled:
+    """Ask the model at every origin of a part."""
+    data = model.recipe.data
+    windows = Windows(series, model.transform, origins_of(cuts, part, data.shortest), data.window, data.horizon)
+    if not len(windows):
+        raise UserError(f"the {part} part has no rows; set data.{part} and train anew, or give a file")
+    found, truth, counted = [], [], []
+    for start in range(0, len(windows), AT_ONCE):
+        numbers = np.arange(start, min(start + AT_ONCE, len(windows)))
+        batch = windows.batch(numbers, model.device)
+        with torch.no_grad():
+            made = model.model.unroll(batch.past, batch.lengths, batch.future)
+        found.append(model.transform.undo(made.double().cpu().numpy()))
+        truth.append(model.transform.undo(batch.truth.double().cpu().numpy()))
+        counted.append(batch.counted.cpu().numpy() > 0)
+        progress(len(numbers))
+    scales = np.array([season_scale(one.target[: at.train], data.season) for one, at in zip(series, cuts, strict=True)])
+    return Rolled(
+        np.concatenate(truth),
+        np.concatenate(found),
+        np.concatenate(counted),
+        scales[windows.owner][:, None],
+        windows.owner,
+        windows.origin,
+    )
+
+
+def evaluate(
+    model: Forecaster, split: str | None, files: list[Path], progress: Callable[[int], None] = NO_PROGRESS
+) -> Scores:
+    """Score a forecaster on a part of its own series, or on files of others.
+
+    Raises:
+        UserError: no such part, or files that do not fit.
+    """
+    data, part = model.recipe.data, split or "test"
+    if part not in PARTS:
+        raise UserError(f"there is no split {part!r}; there are {', '.join(PARTS)}")
+    series = [one for file in files for one in read_series(file, data.layout)] or load_series(data)
+    return score(model, series, [cut(one, data) for one in series], part, progress)
+
+
+def score(
+    model: Forecaster,
+    series: Sequence[Series],
+    cuts: Sequence[Cut],
+    part: str,
+    progress: Callable[[int], None] = NO_PROGRESS,
+) -> Scores:
+    """All metrics, with those of the methods to beat beside them."""
+    rolled = roll(model, series, cuts, part, progress)
+    levels = model.model.quantiles
+    median = rolled.found[..., levels.index(0.5)]
+    metrics = [Metric.of("MASE", _mase(rolled, median), "below 1: better than seasonal naive was on the training part")]
+    for name, forecasts, note in _to_beat(model, series, cuts, part, rolled):
+        metrics.append(Metric.of(f"MASE {name}", _mase(rolled, forecasts), note))
+    if not available():
+        metrics[-1] = Metric(**{**vars(metrics[-1]), "note": f"exponential smoothing beside it needs {EXTRA}"})
+    counts = rolled.counted.sum(1)
+    summed = (smape(rolled.truth, median) * rolled.counted).sum(1)
+    metrics.append(Metric.of("sMAPE", bootstrap(summed, counts), "percent", digits=2))
+    squares = ((rolled.truth - median) ** 2 * rolled.counted).sum(1)
+    error = resampled(len(counts), lambda rows: float(np.sqrt(squares[rows].sum() / counts[rows].sum())))
+    metrics.append(Metric.of("RMSE", error, "in the units of the series"))
+    if len(levels) > 1:
+        losses = np.mean([pinball(rolled.truth, rolled.found[..., at], q) for at, q in enumerate(levels)], axis=0)
+        scaled = (losses / rolled.scale * rolled.counted).sum(1)
+        metrics.append(Metric.of("pinball", bootstrap(scaled, counts), f"mean over quantiles {levels}, scaled as MASE"))
+        inside = (rolled.found[..., 0] <= rolled.truth) & (rolled.truth <= rolled.found[..., -1])
+        wanted = f"between quantiles {levels[0]} and {levels[-1]}; {levels[-1] - levels[0]:.0%} is right"
+        metrics.append(Metric.of("coverage", bootstrap((inside & rolled.counted).sum(1), counts), wanted))
+    picture = model.forecast_at(series[0], cuts[0].span(part)[0] or model.recipe.data.shortest).picture()
+    details = {"part": part, "series_count": len(series)}
+    return Scores(len(rolled.owner), "origins", metrics, {"forecast": picture}, details)
+
+
+def _to_beat(
+    model: Forecaster, series: Sequence[Series], cuts: Sequence[Cut], part: str, rolled: Rolled
+) -> list[tuple[str, np.ndarray, str]]:
+    """Forecasts (O, T) of the usual methods at the same origins."""
+    data, naive, smoothed, forms = model.recipe.data, [], [], []
+    with_smoothing = available()
+    for number, (one, at) in enumerate(zip(series, cuts, strict=True)):
+        origins = rolled.origin[rolled.owner == number].tolist()
+        naive.append(seasonal_naive(one.target, origins, data.horizon, data.season))
+        if with_smoothing and origins:
+            refit, end = len(rolled.owner) <= REFITTED, at.span(part)[1]
+            fitted = max(at.span(part)[0], origins[0])
+            known = one.target[:end]
+            made, form = exponential_smoothing(known, fitted, origins, data.horizon, data.season, refit=refit)
+            smoothed.append(made)
+            forms.append(form + (", fitted anew at every origin" if refit else ", fitted once"))
+    found = [("seasonal naive", np.concatenate(naive), f"a season of {data.season} steps ago")]
+    if smoothed:
+        note = forms[0] if len(forms) == 1 else f"chosen by AICc for each of {len(forms)} series"
+        found.append(("exponential smoothing", np.concatenate(smoothed), note))
+    return found
+
+
+def _mase(rolled: Rolled, forecasts: np.ndarray) -> Interval:
+    errors = (np.abs(rolled.truth - forecasts) / rolled.scale * rolled.counted).sum(1)
+    return bootstrap(errors, rolled.counted.sum(1))

@@ -1,0 +1,172 @@
+"""Series cut by time, and windows out of them: the past up to an origin, and the steps that come.
+
+    |---------------- train ----------------|--- valid ---|--- test ---|
+            [ window ) origin [ horizon )
+
+An origin o knows rows before o and forecasts o, o + 1, ... Training origins lie in the training part, and steps beyond
+its end count nothing; so do those of the other parts, whose pasts reach back into the part before. Nothing is shuffled
+over time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from harken.data.files import require_file
+from harken.data.seasons import make_seasons
+from harken.data.series import Series, read_series
+from harken.errors import UserError
+from harken.tasks.forecast.recipe import ForecastDataConfig
+
+PARTS = ("train", "valid", "test")
+
+
+class Batch(NamedTuple):
+    """Windows, right-padded, in the units the network sees."""
+
+    past: Tensor  # (B, S, C): target, measured covariates, known covariates
+    lengths: Tensor  # (B,)
+    future: Tensor  # (B, T, F) known covariates of the coming steps
+    truth: Tensor  # (B, T)
+    counted: Tensor  # (B, T) 1 where a step lies in the part
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Where the parts of one series end."""
+
+    train: int
+    valid: int
+    test: int
+
+    def span(self, part: str) -> tuple[int, int]:
+        """First and last + 1 row of a part."""
+        ends = (0, self.train, self.valid, self.test)
+        place = PARTS.index(part)
+        return ends[place], ends[place + 1]
+
+
+def load_series(config: ForecastDataConfig) -> list[Series]:
+    """The series that `[data]` names.
+
+    Raises:
+        UserError: a file that cannot be read.
+    """
+    if config.corpus:
+        found = make_seasons(config.series, config.size, config.seed)
+    else:
+        found = read_series(require_file(config.file or ""), config.layout)
+    return [series.rows(0, config.rows or len(series)) for series in found]
+
+
+def cut(series: Series, config: ForecastDataConfig) -> Cut:
+    """By time: the test part at the end, the validation part before it.
+
+    Raises:
+        UserError: too little is left to train on.
+    """
+    rows = len(series)
+
+    def count(share: float) -> int:
+        return share if isinstance(share, int) else round(rows * share)
+
+    valid = rows - count(config.test)
+    train = valid - count(config.valid)
+    if train < config.shortest + 2:
+        raise UserError(
+            f"the series {series.name} has {rows} rows, of which {max(train, 0)} are left to train on, but at least "
+            f"{config.shortest + 2} are needed; give more rows, or lower data.valid, data.test or data.shortest"
+        )
+    return Cut(train, valid, rows)
+
+
+class Transform:
+    """What stands between the series and the network: nothing, or the logarithm."""
+
+    def __init__(self, log: bool) -> None:
+        self.log = log
+
+    @classmethod
+    def choose(cls, series: Sequence[Series], wanted: str) -> Transform:
+        """As the recipe says.
+
+        Raises:
+            UserError: a logarithm of what has none.
+        """
+        positive = all(bool((one.target > 0).all()) for one in series)
+        if wanted == "log" and not positive:
+            name = next(one.name for one in series if not (one.target > 0).all())
+            raise UserError(f'data.transform is "log", but {name} has values of 0 or below; set it to "none"')
+        return cls(positive if wanted == "auto" else wanted == "log")
+
+    def apply(self, values: np.ndarray) -> np.ndarray:
+        """Raises: UserError where there is no logarithm."""
+        if self.log and not (values > 0).all():
+            raise UserError("the model works with logarithms, but the past has values of 0 or below; mend them")
+        return np.log(values) if self.log else values
+
+    def undo(self, values: np.ndarray) -> np.ndarray:
+        """Back to the units of the series."""
+        return np.exp(values) if self.log else values
+
+
+class Windows:
+    """Windows of some origins of some series, gathered by number."""
+
+    def __init__(
+        self,
+        series: Sequence[Series],
+        transform: Transform,
+        origins: Sequence[tuple[int, int, int]],
+        window: int,
+        horizon: int,
+    ) -> None:
+        """
+        Args:
+            origins: (number of the series, origin, end of its part), each a window.
+        """
+        self.window, self.horizon = window, horizon
+        frames = [np.column_stack([transform.apply(one.target), one.past, one.known]) for one in series]
+        self.known = series[0].known.shape[1]
+        self.begins = np.concatenate([[0], np.cumsum([len(one) for one in series])])
+        self.frames = torch.from_numpy(np.concatenate(frames).astype(np.float32))  # (rows of all series, C)
+        self.owner, self.origin, self.end = np.array(origins, dtype=np.int64).reshape(-1, 3).T
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+    def batch(self, numbers: np.ndarray, device: torch.device | str = "cpu") -> Batch:
+        """The windows of these numbers."""
+        begin, origin = self.begins[self.owner[numbers]], self.origin[numbers]
+        start = np.maximum(origin - self.window, 0)
+        lengths = origin - start
+        places = begin[:, None] + start[:, None] + np.arange(self.window)
+        real = np.arange(self.window) < lengths[:, None]
+        past = self.frames[torch.from_numpy(np.where(real, places, 0))]  # (B, S, C)
+        past = torch.where(torch.from_numpy(real)[..., None], past, 0.0)
+        steps = origin[:, None] + np.arange(self.horizon)
+        counted = steps < self.end[numbers][:, None]
+        last = self.begins[self.owner[numbers] + 1] - 1
+        coming = self.frames[torch.from_numpy(np.minimum(begin[:, None] + steps, last[:, None]))]  # (B, T, C)
+        return Batch(
+            past.to(device),
+            torch.from_numpy(lengths).to(device),
+            coming[..., coming.shape[2] - self.known :].to(device),
+            coming[..., 0].to(device),
+            torch.from_numpy(counted.astype(np.float32)).to(device),
+        )
+
+
+def origins_of(cuts: Sequence[Cut], part: str, shortest: int) -> list[tuple[int, int, int]]:
+    """Every origin of a part of every series, with at least `shortest` rows before it."""
+    found = []
+    for number, one in enumerate(cuts):
+        first, end = one.span(part)
+        found += [(number, origin, end) for origin in range(max(first, shortest), end)]
+    return found

@@ -1,0 +1,1 @@
+"""Handwriting (S15): pen strokes, point by point, from a text or from nothing."""

@@ -1,0 +1,218 @@
+"""A trained hand: the model folder as an object.
+
+model = harken.load("runs/pen")
+model.write("hello world", bias=1.0, seed=7).save("hello.svg")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import overload
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from harken.data.rows import pad
+from harken.data.strokes.drawing import Drawing
+from harken.data.strokes.files import read_npz, read_strokes
+from harken.data.strokes.rows import StrokeRows
+from harken.data.tokenizers import Tokenizer, load_tokenizers
+from harken.data.tokens import EOS, UNK
+from harken.errors import UserError
+from harken.models.handwriting import MARKS, HandwritingModel
+from harken.nn.mixture import PenMixture
+from harken.tasks.handwriting.recipe import HandwritingRecipe
+from harken.tasks.handwriting.strokes import Strokes
+from harken.tasks.handwriting.task import DrawnBatch, nats_of_rows
+from harken.training.checkpoints import load_weights
+from harken.training.loop import MODEL
+from harken.training.machine import choose_device
+
+BATCH = 128  # drawings that are drawn or scored together
+LEFT_BEHIND = 0.02  # a window that sees less of its text than this has passed the end; while writing it is above 0.09
+
+
+class Penman:
+    """Model, alphabet and recipe of one folder; load it with `harken.load`."""
+
+    def __init__(
+        self,
+        recipe: HandwritingRecipe,
+        model: HandwritingModel,
+        tokenizer: Tokenizer | None,
+        folder: Path | None = None,
+    ) -> None:
+        self.recipe, self.folder, self.tokenizer = recipe, folder, tokenizer
+        self.model = model.eval()
+
+    @classmethod
+    def load(cls, folder: Path, recipe: HandwritingRecipe, device: str = "auto") -> Penman:
+        """The model of a folder whose recipe was read."""
+        tokenizer = load_tokenizers(folder)[0] if recipe.model.window else None
+        model = build(recipe, tokenizer)
+        load_weights(model, folder / MODEL)
+        return cls(recipe, model.to(choose_device(device)), tokenizer, folder)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return self.model.deviation.device
+
+    @overload
+    def write(
+        self,
+        text: str | None = None,
+        bias: float | None = None,
+        seed: int = 1,
+        progress: Callable[[int], None] | None = None,
+    ) -> Strokes: ...
+    @overload
+    def write(
+        self,
+        text: list[str] | list[None] | list[str | None],
+        bias: float | None = None,
+        seed: int = 1,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[Strokes]: ...
+
+    def write(
+        self,
+        text: str | list[str] | list[None] | list[str | None] | None = None,
+        bias: float | None = None,
+        seed: int = 1,
+        progress: Callable[[int], None] | None = None,
+    ) -> Strokes | list[Strokes]:
+        """Draw strokes from the model: for a text, for each of several, or (None) where the model reads none.
+
+        Args:
+            bias: 0 draws from the density itself, more is neater; by default what the recipe says.
+            seed: the same seed gives the same strokes.
+            progress: called with the number of drawings done since the last call.
+
+        Raises:
+            UserError: a text that the model cannot read, or one for a model that reads none.
+        """
+        texts: list[str | None] = [text] if text is None or isinstance(text, str) else [*text]
+        bias = self.recipe.sampling.bias if bias is None else bias
+        if bias < 0:
+            raise UserError(f"the bias is {bias:g}; it may be 0 or more")
+        generator = torch.Generator(self.device).manual_seed(seed)
+        found: list[Strokes] = []
+        for start in range(0, len(texts), BATCH):
+            found += self._write(texts[start : start + BATCH], bias, generator)
+            if progress is not None:
+                progress(min(BATCH, len(texts) - start))
+        return found[0] if text is None or isinstance(text, str) else found
+
+    @torch.no_grad()
+    def _write(self, texts: list[str | None], bias: float, generator: torch.Generator) -> list[Strokes]:
+        """One step after another for all texts; rows that are over are drawn on and cut off afterwards.
+
+        A row is over where the model says so, or where its window has left the whole text behind.
+        """
+        rows, limit = len(texts), self.recipe.sampling.max_points
+        ids = self._read(texts)
+        state = self.model.start(*ids, rows=rows)
+        point = torch.zeros(rows, 3, device=self.device)
+        over = torch.zeros(rows, dtype=torch.bool, device=self.device)
+        made, looks, ends = [], [], torch.full((rows,), limit, device=self.device)
+        for number in range(limit):
+            values, state, weights = self.model.step(point, state)
+            place, marks = PenMixture.of(values, MARKS, bias).sample(generator)
+            point = torch.cat([place, marks[:, :1]], -1)
+            made.append(point)
+            looks += [] if weights is None else [weights]
+            ended = marks[:, 1] > 0.5
+            if weights is not None:
+                ended |= weights.sum(1) < LEFT_BEHIND
+            ending = ended & ~over
+            ends[ending] = number + 1
+            over |= ending
+            if bool(over.all()):
+                break
+        points = torch.stack(made, 1)  # (B, T, 3)
+        points[..., :2] *= self.model.deviation
+        windows = torch.stack(looks, 1).cpu().numpy() if looks else None  # (B, T, U)
+        found = []
+        for row, (text, end) in enumerate(zip(texts, ends.tolist(), strict=True)):
+            window = None
+            if windows is not None and ids[1] is not None:
+                window = windows[row, :end, : int(ids[1][row])]
+            found.append(Strokes(points[row, :end].cpu().numpy(), text, window, finished=bool(over[row])))
+        return found
+
+    def _read(self, texts: Sequence[str | None]) -> tuple[Tensor | None, Tensor | None]:
+        """Ids (B, U) ended by EOS and lengths (B,); nothing where the model reads no text."""
+        if self.tokenizer is None:
+            given = next((text for text in texts if text is not None), None)
+            if given is not None:
+                raise UserError(f"this model draws from nothing and cannot write {given!r}; leave the text out")
+            return None, None
+        rows = []
+        for text in texts:
+            ids = self.tokenizer.encode(text or "")
+            if not ids:
+                raise UserError("this model writes texts, and there is none; give one in quotes")
+            if UNK in ids:
+                known = set(self.tokenizer.pieces(range(EOS + 1, self.tokenizer.size)))
+                strange = next(character for character in " ".join((text or "").split()) if character not in known)
+                raise UserError(
+                    f"the text {text!r} has {strange!r}, which the model never saw; it knows {''.join(sorted(known))!r}"
+                )
+            rows.append(ids)
+        padded, lengths = pad(rows, eos=True)
+        return padded.to(self.device), lengths.to(self.device)
+
+    @torch.no_grad()
+    def nats(self, drawings: Sequence[Drawing], progress: Callable[[int], None] | None = None) -> np.ndarray:
+        """-log p of each drawing (N,), movements in units of the training data's deviation."""
+        rows = StrokeRows(drawings, self.tokenizer)
+        order = np.argsort(rows.lengths, kind="stable")
+        found = np.zeros(len(rows))
+        for start in range(0, len(rows), BATCH):
+            chosen = order[start : start + BATCH]
+            batch = rows.batch(chosen, float(self.model.deviation)).to(self.device)
+            found[chosen] = nats_of_rows(self.model, batch).double().cpu().numpy()
+            if progress is not None:
+                progress(len(chosen))
+        return found
+
+    def batch(self, drawings: Sequence[Drawing]) -> DrawnBatch:
+        """Drawings as the network reads them, for `harken.inspection`.
+
+        Raises:
+            UserError: there is none, or one without the text that the model reads.
+        """
+        if not drawings or (self.tokenizer is not None and not all(drawing.text for drawing in drawings)):
+            raise UserError("there is a drawing without its text, which this model reads, or none at all; give some")
+        batch = StrokeRows(drawings, self.tokenizer).batch(np.arange(len(drawings)), float(self.model.deviation))
+        return DrawnBatch(batch.to(self.device))
+
+    def reading(self, example: str) -> tuple[DrawnBatch, list[str], str]:
+        """For `harken inspect --gates`: the first drawing of a file, or a text as the model itself writes it.
+
+        What stands at a step is the character that the window looks at; without a window, the number of the point.
+        """
+        drawing = self._drawing(example)
+        batch = self.batch([drawing])
+        drawn = batch.drawn
+        with torch.no_grad():
+            weights = self.model(drawn.before, drawn.characters, drawn.character_lengths).weights  # (1, T, U)
+        if weights is None:
+            return batch, [str(number + 1) for number in range(len(drawing))], f"{example}, point by point"
+        names = [*(character.replace(" ", "␣") for character in " ".join((drawing.text or "").split())), "end"]
+        return batch, [names[place] for place in weights[0].argmax(-1).tolist()], f"“{drawing.text}”, point by point"
+
+    def _drawing(self, example: str) -> Drawing:
+        if Path(example).is_file():
+            return (read_npz(example)["test"] if example.endswith(".npz") else read_strokes(example))[0]
+        if self.tokenizer is None:
+            raise UserError(f"{example} is no file, and this model reads no text; give a file with a drawing (.jsonl)")
+        return self.write(example).drawing()
+
+
+def build(recipe: HandwritingRecipe, tokenizer: Tokenizer | None) -> HandwritingModel:
+    """The network that the recipe's `[model]` describes."""
+    return HandwritingModel(0 if tokenizer is None else tokenizer.size, **recipe.model.model_dump())

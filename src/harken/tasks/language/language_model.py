@@ -1,0 +1,257 @@
+r"""A trained language model: the model folder as an object.
+
+model = harken.load("runs/shakespeare")
+model.generate("ROMEO:", length=200, temperature=0.8)    # the prompt's continuation
+model.perplexity("the black cat sleeps\n")
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from harken.data.rows import pad
+from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer
+from harken.data.tokens import BOS, EOS, PAD, UNK
+from harken.errors import UserError
+from harken.models.build_language import build_language
+from harken.models.language import LanguageNetwork
+from harken.models.transformer_language import TransformerLanguage
+from harken.search.sampling import check, sample
+from harken.tasks.language.recipe import LanguageRecipe
+from harken.tasks.language.scoring import log_probabilities
+from harken.tasks.language.text_ids import text_ids, text_of
+from harken.tasks.language.window import Windowed
+from harken.training.checkpoints import load_weights
+from harken.training.loop import MODEL
+from harken.training.machine import choose_device
+
+if TYPE_CHECKING:
+    from harken.inspection.surprisal import Surprisal
+
+LINE_END = "⏎"  # how the end of a line is shown among tokens
+
+
+@dataclass(frozen=True)
+class ScoredText:
+    """A text, token by token, and how probable each was after all before it."""
+
+    tokens: list[str]
+    log_probabilities: np.ndarray  # (T,) natural logarithms
+
+    @property
+    def perplexity(self) -> float:
+        """exp of the mean surprise; 1 where there is no token."""
+        return math.exp(-float(self.log_probabilities.mean())) if len(self.tokens) else 1.0
+
+
+@dataclass(frozen=True)
+class LanguageBatch:
+    """Texts side by side, as `harken.inspection.running` runs a network on them."""
+
+    tokens: Tensor  # (B, T) what is read, padded behind
+    wanted: Tensor  # (B, T) what comes next
+    lengths: Tensor  # (B,)
+
+    def predictions(self, network: Any) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits (B, T, V), what should come (B, T), and the place of each row's last token (B,)."""
+        return network.logits(network(self.tokens)[0]), self.wanted, self.lengths - 1
+
+
+class LanguageModel:
+    """Network, tokenizer and recipe of one folder; load it with `harken.load`."""
+
+    def __init__(
+        self, recipe: LanguageRecipe, model: LanguageNetwork, tokenizer: Tokenizer, folder: Path | None = None
+    ) -> None:
+        self.recipe, self.folder, self.tokenizer = recipe, folder, tokenizer
+        self.model = model.eval()
+
+    @classmethod
+    def load(cls, folder: Path, recipe: LanguageRecipe, device: str = "auto") -> LanguageModel:
+        """The model of a folder whose recipe was read."""
+        tokenizer = load_tokenizer(folder, JOINT)
+        model = build_language(recipe.model, tokenizer.size)
+        load_weights(model, folder / MODEL)
+        return cls(recipe, model.to(choose_device(device)), tokenizer, folder)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return self.model.embedding.weight.device
+
+    def generate(
+        self,
+        prompt: str = "",
+        *,
+        length: int = 200,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int = 0,
+        line: bool = False,
+    ) -> str:
+        """The prompt's continuation, without the prompt; see `samples` for the arguments."""
+        options: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+        return "".join(self.stream(prompt, length=length, line=line, **options))
+
+    def stream(self, prompt: str = "", *, length: int = 200, line: bool = False, **options: Any) -> Iterator[str]:
+        """The continuation bit by bit, as it is drawn; arguments as those of `samples`."""
+        known = self.ids(prompt).tolist()
+        current = known[len(known) - known[::-1].index(EOS) :]  # of the last line: what comes may change its spacing
+        shown = self.tokenizer.decode(current)
+        for (token,) in self._drawn(prompt, 1, length, line, options):
+            if token == EOS and line:
+                return
+            if token == EOS:
+                current, shown = [], ""
+                yield "\n"
+                continue
+            current.append(token)
+            text = self.tokenizer.decode(current)
+            yield text[len(shown) :]
+            shown = text
+
+    def samples(
+        self,
+        prompt: str = "",
+        count: int = 1,
+        *,
+        length: int = 200,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int = 0,
+        line: bool = False,
+    ) -> list[str]:
+        """Several continuations of one prompt.
+
+        Args:
+            length: tokens to write.
+            temperature: below 1 safer, above 1 bolder; 0 takes the likeliest token every time.
+            top_k: draw from so many likeliest tokens alone.
+            top_p: draw from the fewest likeliest tokens that have this chance together.
+            seed: the same seed gives the same texts.
+            line: stop at the end of a line.
+
+        Raises:
+            UserError: settings that leave nothing to draw from.
+        """
+        options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+        rows: list[list[int]] = [[] for _ in range(count)]
+        for tokens in self._drawn(prompt, count, length, line, options):
+            for row, token in zip(rows, tokens, strict=True):
+                if not (line and row and row[-1] == EOS):
+                    row.append(token)
+        if line:
+            rows = [row[:-1] if row and row[-1] == EOS else row for row in rows]
+        lines, known = self.recipe.data.lines, self.ids(prompt)[1:].tolist()
+        before = len(text_of(self.tokenizer, known, lines))
+        return [text_of(self.tokenizer, known + row, lines)[before:] for row in rows]
+
+    def _drawn(self, prompt: str, count: int, length: int, line: bool, options: dict[str, Any]) -> Iterator[list[int]]:
+        """Tokens of all rows, step by step, until all have ended their line where that is wanted."""
+        check(options.get("temperature", 1.0), options.get("top_k"), options.get("top_p"))
+        ids = torch.from_numpy(self.ids(prompt)).to(self.device).repeat(count, 1)
+        model, state = self.start(ids[:, :-1])
+        drawn = sample(model, state, ids[:, -1], forbidden=self._forbidden(), **options)
+        ended = [False] * count
+        for _, tokens in zip(range(length), drawn, strict=False):
+            found = tokens.tolist()
+            ended = [was or token == EOS for was, token in zip(ended, found, strict=True)]
+            yield found
+            if line and all(ended):
+                return
+
+    def _forbidden(self) -> list[int]:
+        """Padding and unknown words are no text; ends of lines are none where lines do not count."""
+        return [PAD, UNK, BOS] if self.recipe.data.lines else [PAD, UNK, BOS, EOS]
+
+    @torch.no_grad()
+    def start(self, tokens: Tensor) -> tuple[Any, Any]:
+        """A model of the `step` contract and its state after tokens (B, t), t from 0 on."""
+        if isinstance(self.model, TransformerLanguage):
+            windowed = Windowed(self.model, self.recipe.data.chunk)
+            return windowed, windowed.start(tokens)
+        state = self.model.start(len(tokens))
+        return self.model, self.model(tokens, state)[1] if tokens.shape[1] else state
+
+    def ids(self, text: str) -> np.ndarray:
+        """(N,) the ids of a text, after the end of the line that is thought to stand before it."""
+        return text_ids(self.tokenizer, text, self.recipe.data.lines)
+
+    def score(self, text: str) -> ScoredText:
+        """Every token of a text with its log-probability."""
+        ids = self.ids(text)
+        return ScoredText(self.pieces(ids[1:].tolist()), self.log_probabilities(ids))
+
+    def surprisal(self, text: str) -> Surprisal:
+        """How surprising every token of a text is, as a picture.
+
+        Raises:
+            UserError: there is no token in the text.
+        """
+        from harken.inspection.surprisal import Surprisal
+
+        if not text.strip():
+            raise UserError("there is no text to be surprised at; give some words in quotes")
+        found = self.score(text)
+        return Surprisal(found.tokens, (-found.log_probabilities).tolist())
+
+    def perplexity(self, text: str) -> float:
+        """exp of the mean surprise at a token; the end of a line counts where the text ends one.
+
+        Raises:
+            UserError: there is no token in the text.
+        """
+        ids = self.ids(text)
+        if len(ids) < 2:
+            raise UserError("the text is empty, so it has no perplexity; give some words")
+        return math.exp(-float(self.log_probabilities(ids).mean()))
+
+    def log_probabilities(self, ids: np.ndarray, progress: Callable[[int], None] | None = None) -> np.ndarray:
+        """(N - 1,) of every id after the first; see `harken.tasks.language.scoring`."""
+        return log_probabilities(self.model, ids, self.recipe.data.chunk, progress=progress)
+
+    @torch.no_grad()
+    def states(self, text: str) -> np.ndarray:
+        """What every layer makes of a text, the lowest first: (L, T, W), one for each token of the text.
+
+        Raises:
+            UserError: there is no token in the text, or more than a Transformer has places for.
+        """
+        ids = self.ids(text)
+        if len(ids) < 2:
+            raise UserError("the text is empty, so no layer makes anything of it; give some words")
+        tokens = torch.from_numpy(ids).to(self.device)[None]
+        return self.model.layers_of(tokens)[:, 0, 1:].float().cpu().numpy()
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Tokens to be shown, the end of a line as ⏎."""
+        names = self.tokenizer.pieces(list(ids))
+        return [LINE_END if index == EOS else name for index, name in zip(ids, names, strict=True)]
+
+    def batch(self, texts: Sequence[str]) -> LanguageBatch:
+        """Texts as the network reads them, for `harken.inspection`.
+
+        Raises:
+            UserError: there is no text.
+        """
+        rows = [self.ids(text).tolist() for text in texts if len(self.ids(text)) > 1]
+        if not rows:
+            raise UserError("there is no text to read; give at least one line with words")
+        padded, lengths = pad(rows)
+        padded = padded.to(self.device)
+        return LanguageBatch(padded[:, :-1], padded[:, 1:], lengths.to(self.device) - 1)
+
+    def reading(self, text: str) -> tuple[LanguageBatch, list[str], str]:
+        """A text as a batch of one, the token that is read at each step, and what to write above a picture of it."""
+        batch = self.batch([text])
+        return batch, self.pieces(batch.tokens[0].tolist()), text

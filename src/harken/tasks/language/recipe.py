@@ -1,0 +1,59 @@
+"""What a recipe for a language model may say."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from harken.data.text_config import TextConfig, TextTokenizerConfig
+from harken.errors import UserError
+from harken.models.config_language import LanguageConfig
+from harken.recipe import Recipe
+from harken.training.config import TrainConfig
+
+
+class LanguageRecipe(Recipe):
+    """All the sections of a recipe for a language model."""
+
+    task: Literal["language"] = Field("language", description="the job the model learns")
+    data: TextConfig = Field(description="where the text comes from, and how it is cut")
+    tokenizer: TextTokenizerConfig = Field(TextTokenizerConfig.model_validate({}), description="how text becomes ids")
+    model: LanguageConfig = Field(description="the network; begin with architecture")
+    train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")
+
+    @model_validator(mode="after")
+    def _chunks_fit(self) -> LanguageRecipe:
+        if self.train.batch_tokens < self.data.chunk:
+            raise ValueError(
+                f"train.batch_tokens {self.train.batch_tokens} is less than one stream's data.chunk {self.data.chunk}; "
+                "a batch has batch_tokens / chunk streams, so raise it"
+            )
+        limit = self.model.longest
+        if limit is not None and self.data.chunk > limit:
+            raise ValueError(
+                f"data.chunk {self.data.chunk} is longer than the model.max_length {limit} that positions are learned "
+                "for; make one of them fit"
+            )
+        return self
+
+    @property
+    def streams(self) -> int:
+        """B, the streams that a batch reads side by side."""
+        return self.train.batch_tokens // self.data.chunk
+
+    @property
+    def carries(self) -> bool:
+        """Whether states go from chunk to chunk."""
+        return self.data.carry and self.model.architecture == "recurrent"
+
+    def require_data(self, origin: str) -> None:
+        """Recipes for real text leave its place to the user."""
+        if not (self.data.corpus or self.data.dir or self.data.train):
+            raise UserError(
+                f"{origin} does not say where its text is: add --set data.dir=DIR (a folder with files whose names say "
+                "train, valid and test) or --set data.train=FILE"
+            )
+
+
+RECIPE = LanguageRecipe

@@ -1,0 +1,93 @@
+"""A text as streams, cut into chunks: the batches of a language model (S34, truncated back-propagation through time).
+
+    w1 w2 w3 w4 w5 w6 w7 w8 w9     in 2 streams, chunks of 2:      w1 w2 | w3 w4
+                                                                   w5 w6 | w7 w8
+
+A batch is one chunk of every stream; the next batch goes on where it ended, with the state that it left. Each pass
+over the text begins at another token, so that the cuts fall elsewhere. An example's number says all of a chunk: its
+stream, where it starts, how long it is, and whether it is the first of its pass; so worker processes need no more than
+the numbers. Without streams (`independent`) chunks come in a drawn order and know nothing of each other.
+
+>>> batches = streams(tokens=10, count=2, chunk=2, random=None)
+>>> [Chunks.read(batch) for batch in batches][1]
+Chunks(streams=array([0, 1]), starts=array([2, 6]), length=2, first=False)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from harken.training.task import Examples
+
+MOST_STREAMS, LONGEST, MOST_TOKENS = 1 << 14, 1 << 16, 1 << 32
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """Chunks of equal length, one of each stream."""
+
+    streams: np.ndarray  # (B,)
+    starts: np.ndarray  # (B,) the place of the first token read
+    length: int
+    first: bool  # of a pass: nothing was read before
+
+    def numbers(self) -> Examples:
+        """One number for each chunk."""
+        head = (self.streams.astype(np.int64) * LONGEST + self.length) * 2 + int(self.first)
+        numbers: Examples = head * MOST_TOKENS + self.starts
+        return numbers
+
+    @classmethod
+    def read(cls, numbers: Examples) -> Chunks:
+        """What `numbers` gave."""
+        head, starts = np.divmod(numbers, MOST_TOKENS)
+        head, first = np.divmod(head, 2)
+        found, lengths = np.divmod(head, LONGEST)
+        return cls(found, starts, int(lengths[0]), bool(first[0]))
+
+
+def stream_of(numbers: Examples) -> np.ndarray:
+    """(B,) the stream of each chunk."""
+    return numbers // (MOST_TOKENS * 2 * LONGEST)
+
+
+def total_length(numbers: Examples) -> int:
+    """Tokens in all chunks together."""
+    return int((numbers // (MOST_TOKENS * 2) % LONGEST).sum())
+
+
+def fitting_streams(tokens: int, wanted: int, chunk: int) -> int:
+    """No more streams than the text has chunks."""
+    return max(1, min(wanted, MOST_STREAMS, (tokens - 1) // chunk))
+
+
+def streams(
+    tokens: int, count: int, chunk: int, random: np.random.Generator | None, vary: float = 0.0
+) -> list[Examples]:
+    """One pass over a text of so many tokens, the first of which is only read: `count` streams side by side."""
+    offset = int(random.integers(0, min(chunk, max(1, tokens // (4 * count))))) if random is not None else 0
+    each = (tokens - 1 - offset) // count
+    starts = offset + each * np.arange(count)
+    batches, at = [], 0
+    while at < each:
+        length = chunk
+        if vary and random is not None:
+            length = int(np.clip(round(random.normal(chunk, vary)), max(2, chunk // 2), 2 * chunk))
+        length = min(length, each - at)
+        batches.append(Chunks(np.arange(count), starts + at, length, at == 0).numbers())
+        at += length
+    return batches
+
+
+def independent(tokens: int, count: int, chunk: int, random: np.random.Generator) -> list[Examples]:
+    """One pass over a text in chunks that know nothing of each other, `count` of them in a batch."""
+    length = min(chunk, tokens - 1)
+    offset = int(random.integers(0, min(length, max(1, tokens - length))))
+    starts = np.arange(offset, tokens - length, length)
+    random.shuffle(starts)
+    return [
+        Chunks(np.arange(len(some)), some, length, True).numbers()
+        for some in np.split(starts, range(count, len(starts), count))
+    ]

@@ -1,0 +1,101 @@
+"""Language modelling as a task: streams of text in chunks, cross-entropy, perplexity.
+
+Recurrent networks carry their states from chunk to chunk (S34): they lie in `carried`, one row for each stream, and are
+cut off from the gradient. A stream always goes to the same worker, which thus finds the state that it left.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from harken.models.language import LanguageNetwork
+from harken.models.recurrent_language import PARTS, RecurrentLanguageState
+from harken.tasks.language.recipe import LanguageRecipe
+from harken.tasks.language.scoring import log_probabilities
+from harken.tasks.language.streams import Chunks, fitting_streams, independent, stream_of, streams, total_length
+from harken.training.task import Examples
+
+VALID_ROWS = 16  # parts of the validation text that are read side by side
+
+
+class LanguageTask:
+    """See `harken.training.task.Task`."""
+
+    goal = "loss"
+    higher_is_better = False
+
+    def __init__(self, recipe: LanguageRecipe, model: LanguageNetwork, train: np.ndarray, valid: np.ndarray) -> None:
+        self.recipe, self.model, self.valid = recipe, model, valid
+        self.ids = torch.from_numpy(train)
+        self.streams = fitting_streams(len(train), recipe.streams, recipe.data.chunk)
+        self.carried = model.carried(self.streams) if recipe.carries else {}
+        self.loss_of: Callable[..., Any] = torch.compile(model.loss) if recipe.train.compile else model.loss
+
+    def epoch(self, number: int) -> Sequence[Examples]:
+        """Chunk after chunk of all streams; or chunks in an order drawn for this epoch, where nothing is carried."""
+        data, random = self.recipe.data, np.random.default_rng([self.recipe.train.seed, number])
+        if self.recipe.carries:
+            return streams(len(self.ids), self.streams, data.chunk, random, data.vary)
+        return independent(len(self.ids), self.streams, data.chunk, random)
+
+    def size(self, examples: Examples) -> int:
+        """Tokens to predict."""
+        return total_length(examples)
+
+    def share(self, examples: Examples, parts: int) -> list[Examples]:
+        """By the number of the stream, so that a worker meets its own streams again."""
+        owner = stream_of(examples) % parts
+        return [examples[owner == part] for part in range(parts)]
+
+    def loss(self, examples: Examples) -> Tensor:
+        """Summed over all tokens of the chunks."""
+        device = self.model.embedding.weight.device
+        if self.ids.device != device:
+            self.ids = self.ids.to(device)
+        chunks = Chunks.read(examples)
+        starts = torch.from_numpy(chunks.starts).to(device)
+        piece = self.ids[starts[:, None] + torch.arange(chunks.length + 1, device=device)]  # (B, T + 1)
+        rows = torch.from_numpy(chunks.streams).to(device)
+        state = self._state(rows) if self.carried and not chunks.first else None
+        loss, state = self.loss_of(piece[:, :-1], piece[:, 1:], state, self.recipe.train.label_smoothing)
+        if self.carried:
+            self._carry(rows, state)
+        return loss
+
+    def _state(self, rows: Tensor) -> RecurrentLanguageState:
+        """Where the streams stand."""
+        depth = len(self.carried) // len(self._parts)
+        return RecurrentLanguageState(
+            [tuple(self.carried[f"{part}.{layer}"][rows] for part in self._parts) for layer in range(depth)]
+        )
+
+    @torch.no_grad()
+    def _carry(self, rows: Tensor, state: RecurrentLanguageState) -> None:
+        """Keep the states for the next chunk; what is no number begins anew, or it would never leave."""
+        for depth, layer in enumerate(state.layers):
+            for part, value in zip(self._parts, layer, strict=True):
+                kept = self.carried[f"{part}.{depth}"]
+                kept[rows] = value.to(kept.dtype).nan_to_num(0.0, 0.0, 0.0)
+
+    @property
+    def _parts(self) -> tuple[str, ...]:
+        return PARTS if "cell.0" in self.carried else PARTS[:1]
+
+    def validate(self, part: int, parts: int) -> Any:
+        """Every worker reads its own piece of the validation text, in rows side by side."""
+        cuts = np.linspace(0, len(self.valid) - 1, parts + 1).astype(int)
+        mine = self.valid[cuts[part] : cuts[part + 1] + 1]
+        rows = max(1, min(VALID_ROWS // parts, len(mine) // 64))
+        found = log_probabilities(self.model, mine, self.recipe.data.chunk, rows)
+        return {"loss": float(-found.sum()), "tokens": len(found)}
+
+    def score(self, results: list[Any]) -> dict[str, float]:
+        """Mean loss per token, and its perplexity."""
+        loss = sum(result["loss"] for result in results) / max(1, sum(result["tokens"] for result in results))
+        return {"loss": loss, "perplexity": math.exp(min(loss, 50.0))}

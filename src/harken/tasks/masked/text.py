@@ -1,0 +1,86 @@
+"""Lines of text for masked pre-training: long enough, and cut where they are too long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harken.data.files import read_lines, require_file
+from harken.data.locations import as_list
+from harken.data.tokens import EOS
+from harken.errors import UserError
+from harken.tasks.masked.recipe import MaskedDataConfig
+
+if TYPE_CHECKING:
+    from harken.data.rows import TokenRows
+    from harken.data.tokenizers import Tokenizer
+
+
+@dataclass
+class Text:
+    """Lines to train, to validate and to test on."""
+
+    name: str
+    train: list[str]
+    valid: list[str]
+    test: list[str]
+
+
+def read_text(config: MaskedDataConfig) -> Text:
+    """Everything that `[data]` names.
+
+    Raises:
+        UserError: a file is missing or not UTF-8, or too few lines are long enough.
+    """
+    if config.corpus:
+        from harken.data.phrasebook import load_phrasebook
+
+        corpus = load_phrasebook(config.seed, train=config.size)
+        splits = (corpus.train, corpus.valid, corpus.tests["test"])
+        return Text("phrasebook", *([pair.source for pair in split] for split in splits))
+    train = read_files(config, files_of(config, config.train))
+    if config.valid is None:
+        held = max(1, int(config.valid_share * len(train)))
+        train, valid = train[:-held], train[-held:]
+    else:
+        valid = read_files(config, files_of(config, config.valid))
+    if not train or not valid:
+        raise UserError(
+            f"{files_of(config, config.train)[0]} has too few lines of data.min_words {config.min_words} words or more "
+            "to train and validate on; give more text"
+        )
+    test = read_files(config, files_of(config, config.test))
+    return Text(config.name or files_of(config, config.train)[0].name.partition(".")[0], train, valid, test)
+
+
+def files_of(config: MaskedDataConfig, files: str | list[str] | None) -> list[Path]:
+    """The files of a split, each of which is there."""
+    return [require_file(Path(config.dir or ".").expanduser() / file) for file in as_list(files)]
+
+
+def read_files(config: MaskedDataConfig, paths: Sequence[Path]) -> list[str]:
+    """The lines of some files that are long enough."""
+    lines = (line for path in paths for line in read_lines(path))
+    return long_enough((line.lower() if config.lowercase else line for line in lines), config.min_words)
+
+
+def long_enough(lines: Iterable[str], words: int) -> list[str]:
+    """Lines of at least so many words.
+
+    >>> long_enough([" = Title = ", "a whole sentence here"], 4)
+    ['a whole sentence here']
+    """
+    return [line for line in lines if len(line.split()) >= words]
+
+
+def as_rows(lines: Sequence[str], tokenizer: Tokenizer, limit: int) -> TokenRows:
+    """Ids of the lines in pieces of at most `limit`, the end of a line counted."""
+    from harken.data.rows import TokenRows  # torch, which a mere check of a recipe does without
+
+    pieces = []
+    for row in tokenizer.encode_all(list(lines)):
+        whole = [*row, EOS]
+        pieces += [whole[start : start + limit] for start in range(0, len(whole), limit)]
+    return TokenRows.from_lists(pieces)

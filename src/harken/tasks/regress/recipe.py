@@ -1,0 +1,54 @@
+"""What a recipe for regression may say: examples as a classifier's, with numbers for labels."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from harken.data.config import TokenizerConfig
+from harken.data.examples_config import ExamplesConfig
+from harken.errors import UserError
+from harken.models.config_encoder import EncoderConfig
+from harken.recipe import Recipe
+from harken.training.config import TrainConfig
+
+
+class RegressorConfig(BaseModel):
+    """From what was read to a number."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    pooling: Literal["last", "mean", "max", "attention"] = Field(
+        "attention", description="how the states of all steps become one vector (S10)"
+    )
+    score: Literal["dot", "scaled", "multiplicative", "additive", "cosine"] = Field(
+        "additive", description="attention: the score of each step (E9)"
+    )
+    dropout: float = Field(0.1, ge=0, lt=1, description="share of that vector zeroed before the output layer")
+    loss: Literal["squared", "absolute"] = Field(
+        "squared", description="what is made small: the mean's or the median's"
+    )
+
+
+class RegressRecipe(Recipe):
+    """All the sections of a recipe for regression."""
+
+    task: Literal["regress"] = Field("regress", description="the job the model learns")
+    data: ExamplesConfig = Field(description="where the examples come from; their labels are numbers")
+    tokenizer: TokenizerConfig = Field(
+        TokenizerConfig.model_validate({"kind": "word", "size": 20000}), description="text: how it becomes ids"
+    )
+    model: EncoderConfig = Field(description="the encoder; begin with architecture")
+    regressor: RegressorConfig = Field(
+        RegressorConfig.model_validate({}), description="from what the encoder reads to a number"
+    )
+    train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")
+
+    def require_data(self, origin: str) -> None:
+        """Files with numbers for labels."""
+        if self.data.train is None:
+            raise UserError(f"{origin} names no data: set data.train to files whose data.label is a number")
+
+
+RECIPE = RegressRecipe

@@ -1,0 +1,55 @@
+"""`[model] start`: the vocabulary and the weights of a masked model, for the jobs that begin with them (S28).
+
+words        the job keeps its own words and adds those of the masked model; what both know begins with its vectors
+other pieces the masked model's tokenizer is taken over as it is
+
+    tokenizer = starting_tokenizer(start, tokenizer)        before texts become ids
+    start_from(model.reader, start, tokenizer)              once the network is built
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer
+from harken.data.tokenizers_word import JOINED, WordTokenizer
+from harken.data.tokens import SPECIALS
+from harken.errors import UserError
+from harken.models.pretrained import rows_in, take_over
+from harken.models.reader import Reader
+
+
+def starting_tokenizer(start: str | Path, own: Tokenizer) -> Tokenizer:
+    """A tokenizer that knows what the masked model knows; with words, also what the job's own one does."""
+    theirs = load_tokenizer(start, JOINT)
+    if not isinstance(theirs, WordTokenizer) or not isinstance(own, WordTokenizer):
+        return theirs
+    known = set(own.tokens)
+    return WordTokenizer([*own.tokens, *(token for token in theirs.tokens if token not in known)])
+
+
+def start_from(reader: Reader, start: str | Path, tokenizer: Tokenizer) -> int:
+    """Take encoder and token vectors over, with the tokenizer that `starting_tokenizer` made; counts the vectors."""
+    theirs = load_tokenizer(start, JOINT)
+    if not isinstance(theirs, WordTokenizer) or not isinstance(tokenizer, WordTokenizer):
+        return take_over(reader, start)
+    ids = {token: number for number, token in enumerate(theirs.tokens, start=len(SPECIALS))}
+    return take_over(reader, start, rows_in(tokenizer.tokens, ids))
+
+
+def starting_words(start: str | Path) -> dict[str, int]:
+    """The words of a masked model with their ids, marks of spacing taken off; the more frequent where two are alike.
+
+    Raises:
+        UserError: its tokens are no words.
+    """
+    tokenizer = load_tokenizer(start, JOINT)
+    if not isinstance(tokenizer, WordTokenizer):
+        raise UserError(
+            f"model.start is {start}, which was trained on pieces of words; a tagger reads words, so train it with "
+            'tokenizer.kind = "word"'
+        )
+    found: dict[str, int] = {}
+    for number, token in enumerate(tokenizer.tokens, start=len(SPECIALS)):
+        found.setdefault(token.replace(JOINED, "") or token, number)
+    return found

@@ -1,0 +1,159 @@
+"""From lists of sentences and a recipe to a task that can be trained, and from a vocabulary to a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from harken.data.framed import Framed
+from harken.data.rows import TokenRows
+from harken.data.tagged import Tagged
+from harken.data.tokens import SPECIALS
+from harken.embeddings.vectors import WordVectors
+from harken.errors import UserError
+from harken.models.build import build_encoder
+from harken.models.character_features import WordInput
+from harken.models.context_input import words_alone
+from harken.models.pretrained import rows_in, take_over
+from harken.models.reader import FrameInput, Reader
+from harken.models.size import ENCODERS
+from harken.models.tagger import TaggingModel
+from harken.tasks.context import Context
+from harken.tasks.first_vectors import begin_with, coverage, read_first_vectors
+from harken.tasks.starting import starting_words
+from harken.tasks.tag.corpus import Example
+from harken.tasks.tag.recipe import TagRecipe
+from harken.tasks.tag.rows import FrameRows, WordRows
+from harken.tasks.tag.task import Rows, TaggingTask
+from harken.tasks.tag.vocabulary import Vocabulary
+
+
+def build_task(
+    recipe: TagRecipe,
+    train: Sequence[Example],
+    valid: Sequence[Example],
+    vocabulary: Vocabulary | None = None,
+    context: Context | None = None,
+) -> tuple[TaggingTask, Vocabulary]:
+    """A task with a new model; the vocabulary is learnt from the training sentences where none is given.
+
+    Where one is given a run goes on, so that its words have their vectors already.
+
+    Raises:
+        UserError: sentences that the recipe's model cannot read.
+    """
+    vectors = first_vectors(recipe, train) if vocabulary is None else None
+    vocabulary = vocabulary or learn_vocabulary(recipe, train, valid, vectors)
+    if vocabulary.channels and (recipe.words.elmo or recipe.words.vectors):
+        raise UserError("words.vectors and words.elmo are of words, but the files hold frames; leave them out")
+    refuse_too_long(recipe, [*train, *valid])
+    model = build_tagging_model(recipe, vocabulary, context)
+    begun = ""
+    words = words_alone(model.reader.inputs)
+    if vectors is not None and isinstance(words, WordInput):
+        found = begin_with(words.words, [*SPECIALS, *vocabulary.words], vectors)
+        begun = coverage(found, len(vocabulary.words), str(recipe.words.vectors), recipe.words.freeze)
+    if context is not None:
+        begun = "; ".join(filter(None, [begun, f"beside {context.layers} frozen layers of {recipe.words.elmo}"]))
+    if recipe.model.start is not None:
+        take_over(model.reader, recipe.model.start, rows_in(vocabulary.words, starting_words(recipe.model.start)))
+    if isinstance(model.reader.inputs, FrameInput):
+        model.reader.inputs.fit(torch.from_numpy(np.concatenate([e.frames for e in train if isinstance(e, Framed)])))
+    sides = [(as_rows(part, vocabulary, context), labels_of(part, vocabulary)) for part in (train, valid)]
+    task = TaggingTask(recipe.train, model, vocabulary.tags, sides[0], sides[1])
+    task.begun = begun
+    return task, vocabulary
+
+
+def first_vectors(recipe: TagRecipe, train: Sequence[Example]) -> WordVectors | None:
+    """What `words.vectors` names.
+
+    Raises:
+        UserError: vectors of another width than the embeddings, or none.
+    """
+    if recipe.words.vectors is None:
+        return None
+    key = "model.width" if recipe.model.architecture == "transformer" else "model.embedding"
+    width = ENCODERS[recipe.model.architecture](recipe.model).embedding
+    texts = [" ".join(example.words) for example in train if isinstance(example, Tagged)]
+    return read_first_vectors(recipe.words.vectors, width, key, texts, recipe.train.seed)
+
+
+def learn_vocabulary(
+    recipe: TagRecipe, train: Sequence[Example], valid: Sequence[Example], vectors: WordVectors | None = None
+) -> Vocabulary:
+    """Words and characters of the training sentences, and the tags of both.
+
+    Raises:
+        UserError: words and frames together, or frames of different widths.
+    """
+    if not train or not valid:
+        raise UserError("there is nothing to train or to validate on; look at the recipe's [data]")
+    tags = {tag for example in valid for tag in example.tags}
+    sentences = [example for example in train if isinstance(example, Tagged)]
+    if len(sentences) == len(train):
+        settings, start = recipe.words, recipe.model.start
+        more = list(starting_words(start)) if start is not None else vectors.words if vectors is not None else []
+        return Vocabulary.learn(
+            sentences, lowercase=settings.lowercase, min_count=settings.min_count, more_words=more, more_tags=tags
+        )
+    widths = {example.frames.shape[1] if isinstance(example, Framed) else 0 for example in [*train, *valid]}
+    if len(widths) > 1 or 0 in widths:
+        raise UserError("the files hold words here and frames there, or frames of different widths; give one kind")
+    tags |= {tag for example in train for tag in example.tags}
+    return Vocabulary(sorted(tags), channels=widths.pop())
+
+
+def build_tagging_model(recipe: TagRecipe, vocabulary: Vocabulary, context: Context | None = None) -> TaggingModel:
+    """A new network, with weights drawn from torch's current random state."""
+    encoder = build_encoder(recipe.model, may_start=True)
+    if vocabulary.channels:
+        inputs: Any = FrameInput(vocabulary.channels, encoder.embedding)
+    else:
+        settings = recipe.words
+        inputs = WordInput(
+            vocabulary.word_count,
+            vocabulary.character_count,
+            encoder.embedding,
+            characters=settings.characters,
+            character_embedding=settings.character_embedding,
+            character_width=settings.character_width,
+            dropout=settings.character_dropout,
+            word_dropout=settings.dropout,
+        )
+        if settings.freeze:
+            inputs.words.table.weight.requires_grad_(False)
+    if context is not None:
+        inputs = context.beside(inputs, encoder.embedding)
+    return TaggingModel(Reader(inputs, encoder), len(vocabulary.tags), recipe.tags.crf)
+
+
+def as_rows(examples: Sequence[Example], vocabulary: Vocabulary, context: Context | None = None) -> Rows:
+    """What the model reads of some examples."""
+    if vocabulary.channels:
+        return FrameRows([example.frames for example in examples if isinstance(example, Framed)])
+    sentences = [example.words for example in examples if isinstance(example, Tagged)]
+    rows = WordRows(sentences, vocabulary)
+    return rows if context is None else context.rows(rows, sentences)
+
+
+def labels_of(examples: Sequence[Example], vocabulary: Vocabulary) -> TokenRows:
+    """The ids of their tags."""
+    return TokenRows.from_lists([vocabulary.tag_ids(example.tags) for example in examples])
+
+
+def refuse_too_long(recipe: TagRecipe, examples: Sequence[Example]) -> None:
+    """Say before training that sentences are longer than positions are learned.
+
+    Raises:
+        UserError: how many, how long, and what may be done.
+    """
+    limit, lengths = recipe.model.longest, [len(example.tags) for example in examples]
+    if limit is not None and max(lengths, default=0) > limit:
+        raise UserError(
+            f"{sum(length > limit for length in lengths):,} sentences have more words than model.max_length {limit} "
+            f"(the longest has {max(lengths)}): raise model.max_length, or take positions that are not learned"
+        )

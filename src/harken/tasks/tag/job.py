@@ -1,0 +1,99 @@
+"""From a recipe for tagging to a run, and from a folder to a `Tagger`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harken.errors import UserError
+from harken.tasks.context import COPY, copy_context, open_context
+from harken.tasks.job import Job, Prepared
+from harken.tasks.scores import Scores
+from harken.tasks.tag.building import build_task
+from harken.tasks.tag.corpus import TagCorpus, corpus_of_table, read_corpus, read_files
+from harken.tasks.tag.recipe import TagRecipe
+from harken.tasks.tag.tagger import Tagger
+from harken.tasks.tag.vocabulary import FILE, Vocabulary
+
+if TYPE_CHECKING:
+    from harken.inspection.picture import Picture
+
+
+class TagJob(Job):
+    """See `harken.tasks.job`."""
+
+    def prepare(self, recipe: TagRecipe, folder: Path, going_on: bool) -> Prepared:
+        return self._prepare(recipe, read_corpus(recipe.data), folder, going_on)
+
+    def prepare_table(self, recipe: TagRecipe, table: dict[str, list[Any]], folder: Path, going_on: bool) -> Prepared:
+        return self._prepare(recipe, corpus_of_table(recipe.data, table), folder, going_on)
+
+    def _prepare(self, recipe: TagRecipe, corpus: TagCorpus, folder: Path, going_on: bool) -> Prepared:
+        folder.mkdir(parents=True, exist_ok=True)
+        known = Vocabulary.load(folder) if going_on else None
+        context = None
+        if recipe.words.elmo is not None:
+            if not going_on:
+                open_context(recipe.words.elmo)
+                copy_context(recipe.words.elmo, folder)
+            context = open_context(folder / COPY)
+        task, vocabulary = build_task(recipe, corpus.train, corpus.valid, known, context)
+        vocabulary.save(folder)
+        unit = "signals" if vocabulary.channels else "sentences"
+        count = f"{len(corpus.train):,} training {unit}, {len(corpus.valid):,} for validation"
+        parameters = sum(parameter.numel() for parameter in task.model.parameters())
+        known_words = (
+            f"frames of {vocabulary.channels} channels"
+            if vocabulary.channels
+            else f"{len(vocabulary.words):,} words, {len(vocabulary.characters):,} characters"
+        )
+        matrices = sum(
+            value.numel() for name, value in task.model.named_parameters() if not name.endswith("table.weight")
+        )
+        return Prepared(
+            task,
+            title=f"{corpus.name} tags, {recipe.model.title}{' with a CRF' * recipe.tags.crf}",
+            facts={
+                "data": f"{corpus.name}: {count}",
+                "vocabulary": f"{known_words}, {len(vocabulary.tags)} tags",
+                **({"begins with": task.begun} if task.begun else {}),
+            },
+            lines=[
+                f"{corpus.name}: {count}",
+                f"{recipe.model.title}: {parameters:,} parameters, {known_words}, {len(vocabulary.tags)} tags",
+                *([task.begun] if task.begun else []),
+            ],
+            flops_per_term=6.0 * matrices,
+        )
+
+    def load(self, folder: Path, recipe: TagRecipe, device: str) -> Tagger:
+        return Tagger.load(folder, recipe, device)
+
+    def may_lie_in_the_folder(self, name: str) -> bool:
+        return name in (FILE, COPY)
+
+    def evaluate(self, model: Tagger, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
+        chosen = read_files(model.recipe.data, files) if files else self.examples(model, split or "test")
+        return model.evaluate(chosen, progress=progress)
+
+    def examples(self, model: Tagger, split: str) -> list[Any]:
+        corpus = read_corpus(model.recipe.data)
+        splits = {"valid": corpus.valid, **corpus.tests}
+        if split not in splits:
+            raise UserError(
+                f"{corpus.name} has no split {split!r}; choose --split {' or '.join(splits)}, or give a file"
+            )
+        return list(splits[split])
+
+    def look(self, model: Tagger, example: str) -> Picture:
+        from harken.tasks.tag.pictures import chances_picture
+
+        return chances_picture(model, example)
+
+    def validation(self, best: dict[str, Any]) -> str:
+        words = f"accuracy {best.get('accuracy', 0.0):.4f}, loss {best.get('loss', 0.0):.4f}"
+        return f"entity F1 {best['f1']:.4f}, {words}" if "f1" in best else words
+
+
+JOB = TagJob()

@@ -1,0 +1,185 @@
+"""A trained tagger: the model folder as an object.
+
+model = harken.load("runs/tags")
+model.tag("the black cat sleeps").tags    # ['DET', 'ADJ', 'NOUN', 'VERB']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from harken.data.batching import token_batches
+from harken.data.framed import Framed
+from harken.data.tagged import Tagged, as_tagged
+from harken.errors import UserError
+from harken.models.tagger import TaggingModel
+from harken.tasks.context import COPY, Context, open_context
+from harken.tasks.scores import Scores
+from harken.tasks.tag.building import as_rows, build_tagging_model
+from harken.tasks.tag.corpus import Example
+from harken.tasks.tag.recipe import TagRecipe
+from harken.tasks.tag.vocabulary import Vocabulary
+from harken.training.checkpoints import load_weights
+from harken.training.loop import MODEL
+from harken.training.machine import choose_device
+
+BATCH_WORDS = 4096  # tagged at once, padding counted
+Sentence = str | Sequence[str] | np.ndarray
+
+
+@dataclass(frozen=True)
+class Tagging:
+    """One sentence with its tags."""
+
+    words: list[str]  # of a signal: the numbers of its frames
+    tags: list[str]
+    probabilities: list[float]  # of the chosen tags
+    chances: np.ndarray  # (T, K) of every tag at every word
+
+    def __str__(self) -> str:
+        return " ".join(f"{word}/{tag}" for word, tag in zip(self.words, self.tags, strict=True))
+
+
+@dataclass(frozen=True)
+class TagBatch:
+    """Sentences with a label for every word."""
+
+    values: Any  # what the reader's input takes
+    lengths: torch.Tensor  # (B,)
+    labels: torch.Tensor  # (B, T)
+
+    def predictions(self, model: TaggingModel) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Emissions (B, T, K), the labels, and the place of each row's last word (B,)."""
+        return model(self.values, self.lengths), self.labels, self.lengths - 1
+
+
+class Tagger:
+    """Model, vocabulary and recipe of one folder; load it with `harken.load`."""
+
+    def __init__(
+        self,
+        recipe: TagRecipe,
+        model: TaggingModel,
+        vocabulary: Vocabulary,
+        folder: Path | None = None,
+        context: Context | None = None,
+    ) -> None:
+        self.recipe, self.folder = recipe, folder
+        self.model = model.eval()
+        self.vocabulary, self.context = vocabulary, context
+
+    @classmethod
+    def load(cls, folder: Path, recipe: TagRecipe, device: str = "auto") -> Tagger:
+        """The model of a folder whose recipe was read."""
+        vocabulary = Vocabulary.load(folder)
+        context = open_context(folder / COPY, device) if recipe.words.elmo else None
+        model = build_tagging_model(recipe, vocabulary, context)
+        load_weights(model, folder / MODEL)
+        return cls(recipe, model.to(choose_device(device)), vocabulary, folder, context)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next(self.model.parameters()).device
+
+    @property
+    def tags(self) -> list[str]:
+        """All the tags it knows, in the order of `Tagging.chances`."""
+        return self.vocabulary.tags
+
+    def tag(self, sentence: Sentence) -> Tagging:
+        """Tag one sentence: words, a text that is cut at spaces, or frames (T, C)."""
+        return self.tag_all([sentence])[0]
+
+    def tag_all(self, sentences: Sequence[Sentence], progress: Callable[[int], None] | None = None) -> list[Tagging]:
+        """Tag many; an empty sentence stays empty.
+
+        Raises:
+            UserError: words for a model of frames, or frames for a model of words.
+        """
+        examples = [self._example(sentence) for sentence in sentences]
+        rows = as_rows(examples, self.vocabulary, self.context)
+        filled = np.flatnonzero(rows.lengths)
+        nothing = np.zeros((0, len(self.tags)), np.float32)
+        found = [Tagging([], [], [], nothing) for _ in examples]
+        lengths = rows.lengths[filled]
+        for chosen in token_batches(lengths, lengths, BATCH_WORDS, seed=0, epoch=0, shuffle=False):
+            batch, counts = rows.gather(filled[chosen])
+            labels, chances = self.model.tag(batch.to(self.device), counts.to(self.device))
+            for place, row in enumerate(filled[chosen]):
+                count = int(counts[place])
+                chosen_labels = labels[place, :count]
+                weights = chances[place, :count].float()  # (T, K)
+                found[row] = Tagging(
+                    self._words(examples[row]),
+                    [self.tags[label] for label in chosen_labels.tolist()],
+                    weights.gather(1, chosen_labels[:, None])[:, 0].tolist(),
+                    weights.cpu().numpy(),
+                )
+            if progress:
+                progress(len(chosen))
+        return found
+
+    def evaluate(
+        self,
+        sentences: Sequence[Example] | Sequence[Sequence[str]],
+        tags: Sequence[Sequence[str]] | None = None,
+        *,
+        progress: Callable[[int], None] | None = None,
+    ) -> Scores:
+        """Token accuracy and, where tags are BIO, entity precision, recall and F1; sentences are drawn whole."""
+        from harken.tasks.tag.evaluation import evaluate
+
+        if tags is not None:
+            sentences = as_tagged([list(sentence) for sentence in sentences], tags, "the list")  # type: ignore[arg-type]
+        examples = [example for example in sentences if isinstance(example, Tagged | Framed)]
+        if len(examples) != len(sentences) or not examples:
+            raise UserError("sentences to evaluate need their tags: pass both, or sentences with tags")
+        inputs = [example.words if isinstance(example, Tagged) else example.frames for example in examples]
+        found = self.tag_all(inputs, progress)
+        return evaluate(self.tags, [example.tags for example in examples], [one.tags for one in found])
+
+    def batch(self, sentences: Sequence[Sentence | Example]) -> TagBatch:
+        """Sentences as the network reads them, for `harken.inspection`; without tags those it gives them itself.
+
+        Raises:
+            UserError: there is nothing to read.
+        """
+        examples = [one if isinstance(one, Tagged | Framed) else self._example(one) for one in sentences]
+        rows = as_rows(examples, self.vocabulary, self.context)
+        if not len(rows) or not rows.lengths.all():
+            raise UserError("there is a sentence without words, or none at all; give some words")
+        read, counts = rows.gather(np.arange(len(examples)))
+        values, lengths = read.to(self.device), counts.to(self.device)
+        labels = self.model.tag(values, lengths)[0]
+        for row, example in enumerate(examples):
+            if example.tags:
+                labels[row, : len(example.tags)] = torch.tensor(self.vocabulary.tag_ids(example.tags))
+        return TagBatch(values, lengths, labels)
+
+    def reading(self, sentence: str) -> tuple[TagBatch, dict[str, list[str]], str]:
+        """For `harken inspect --gates`: the batch, what stands at the steps of the encoder, and a title."""
+        found = self.tag(sentence)
+        return self.batch([sentence]), {"reader.encoder": found.words}, str(found)
+
+    def _example(self, sentence: Sentence) -> Example:
+        if self.vocabulary.channels:
+            frames = None if isinstance(sentence, str) else np.asarray(sentence)
+            if frames is None or frames.ndim != 2 or frames.shape[1] != self.vocabulary.channels:
+                raise UserError(f"this model tags frames: give arrays of shape (T, {self.vocabulary.channels})")
+            return Framed(frames, ())
+        words = sentence.split() if isinstance(sentence, str) else list(sentence)
+        if not all(isinstance(word, str) for word in words):
+            raise UserError("this model tags words: give a text, or a list of words")
+        return Tagged(tuple(words), ())
+
+    def _words(self, example: Example) -> list[str]:
+        if isinstance(example, Framed):
+            return [str(number) for number in range(len(example.frames))]
+        return list(example.words)

@@ -1,0 +1,58 @@
+"""What can be said of a recipe for transcription before a recording is heard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harken.data.files import require_file
+from harken.data.symbols import Symbols
+from harken.data.table import read_table
+from harken.models.size_transcriber import transcriber_size
+from harken.tasks.registry import Estimate
+from harken.tasks.transcribe.recipe import TranscribeRecipe
+
+SECONDS = {"character": 0.07, "word": 0.4, "digit": 0.7, "letter": 0.1}  # that it takes to say one
+DIGITS, DIGIT_LETTERS, LETTERS_OF_A_DIGIT = 10, 16, 5.0  # with the space between words
+TONE_LETTERS, LETTERS_OF_A_TONE_TEXT = 12, 12.0
+
+
+def estimate(recipe: TranscribeRecipe) -> Estimate:
+    """Files that are there and readable, and the size of it all.
+
+    Raises:
+        UserError: what is wrong, as training would say it.
+    """
+    corpus, symbols, terms, seconds = describe(recipe)
+    size = transcriber_size(
+        recipe.model, recipe.front, recipe.features.channels, symbols, seconds / recipe.step_seconds
+    )
+    return Estimate(corpus, terms, size)
+
+
+def describe(recipe: TranscribeRecipe) -> tuple[str, int, int, float]:
+    """The training set in words, how many symbols there are, how many an epoch says, and the seconds of one."""
+    data = recipe.data
+    if data.corpus:
+        return f"made speech, {data.size:,} utterances an epoch", *_tones(recipe)
+    if data.dir:
+        from harken.data.spoken_digits import ARCHIVE
+
+        require_file(Path(data.dir) / ARCHIVE)
+        count = round(data.size * (data.shortest + data.longest) / 2)
+        name = f"spoken digits from {data.dir}, {data.size:,} strings an epoch"
+        if data.digits == "words" and data.symbols == "character":
+            letters = round(count * LETTERS_OF_A_DIGIT)
+            return name, DIGIT_LETTERS, letters, SECONDS["digit"] / LETTERS_OF_A_DIGIT
+        return name, DIGITS, count, SECONDS["digit"]
+    texts = [str(text) for text in read_table(str(data.train), [data.audio, data.text])[data.text]]
+    symbols = Symbols.learn((text.lower() if data.lowercase else text for text in texts), data.symbols)
+    terms = sum(max(1, len(symbols.split(text))) for text in texts)
+    return f"{data.train}, {len(texts):,} recordings", len(symbols), terms, SECONDS[data.symbols]
+
+
+def _tones(recipe: TranscribeRecipe) -> tuple[int, int, float]:
+    if recipe.data.symbols == "word":
+        from harken.data.tone_speech import DICTIONARY
+
+        return len(DICTIONARY), round(recipe.data.size * 2.5), SECONDS["letter"] * 4
+    return TONE_LETTERS, round(recipe.data.size * LETTERS_OF_A_TONE_TEXT), SECONDS["letter"]

@@ -1,0 +1,29 @@
+"""From a recipe to a transcriber's network."""
+
+from __future__ import annotations
+
+import torch
+
+from harken.data.filterbank import frames_of
+from harken.data.utterances import Utterances
+from harken.models.build import build_encoder
+from harken.models.convolution_front import ConvolutionFront
+from harken.models.transcriber import TranscriberNetwork
+from harken.tasks.transcribe.recipe import TranscribeRecipe
+
+TO_FIT = 500  # recordings that mean and deviation of the training set are taken from
+
+
+def build_network(recipe: TranscribeRecipe, symbols: int) -> TranscriberNetwork:
+    """A new network for so many symbols, with weights drawn from torch's current random state."""
+    encoder, front = build_encoder(recipe.model), recipe.front
+    made = ConvolutionFront(encoder.embedding, front.layers, front.kernel, front.stride) if front.layers else None
+    return TranscriberNetwork(recipe.features.channels, symbols, encoder, made)
+
+
+def fit_normalisation(network: TranscriberNetwork, recipe: TranscribeRecipe, train: Utterances) -> None:
+    """Where the training set is to give mean and deviation, take them from its first recordings."""
+    if recipe.features.normalise == "training":
+        count = min(len(train), TO_FIT)
+        frames = [torch.from_numpy(frames_of(train.samples(0, index), recipe.features)) for index in range(count)]
+        network.inputs.fit(torch.cat(frames))

@@ -1,0 +1,99 @@
+"""The recordings of a recipe: training, validation and test, read, made or mixed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from harken.data.spoken_digits import MixConfig, MixedDigits, read_digits
+from harken.data.tone_speech import ToneSpeech
+from harken.data.utterances import Recordings, Utterances, read_recordings
+from harken.errors import UserError
+from harken.tasks.transcribe.recipe import TranscribeDataConfig, TranscribeRecipe
+
+
+@dataclass(frozen=True)
+class Splits:
+    """What a corpus has."""
+
+    name: str
+    parts: dict[str, Utterances]  # train, valid, and test where there is one
+
+    def __getitem__(self, split: str) -> Utterances:
+        if split not in self.parts:
+            raise UserError(
+                f"{self.name} has no split {split!r}; choose {' or '.join(sorted(self.parts))}, or give a table"
+            )
+        return self.parts[split]
+
+
+def read_splits(recipe: TranscribeRecipe) -> Splits:
+    """Everything that the `[data]` table names.
+
+    Raises:
+        UserError: what cannot be read, or is not there.
+    """
+    data = recipe.data
+    if data.corpus:
+        return Splits(data.name or "tones", _tones(recipe))
+    if data.dir:
+        return Splits(data.name or "spoken digits", _digits(recipe))
+    return Splits(data.name or Path(str(data.train)).stem, _tables(recipe))
+
+
+def _tones(recipe: TranscribeRecipe) -> dict[str, Utterances]:
+    data, rate = recipe.data, recipe.features.rate
+    sizes = {"train": data.size, "valid": data.valid_size, "test": data.test_size}
+    return {
+        name: ToneSpeech(size, 3 * data.seed + number, rate, data.noise_db)
+        for number, (name, size) in enumerate(sizes.items())
+    }
+
+
+def _digits(recipe: TranscribeRecipe) -> dict[str, Utterances]:
+    data = recipe.data
+    digits = read_digits(str(data.dir))
+    kept = {*data.valid_takes, *data.test_takes}
+    takes = {
+        "train": [take for take in sorted(set(digits.take.tolist())) if take not in kept],
+        "valid": data.valid_takes,
+        "test": data.test_takes,
+    }
+    sizes = {"train": data.size, "valid": data.valid_size, "test": data.test_size}
+    mix = MixConfig(
+        data.shortest, data.longest, data.silence, data.ends, data.noise_db, data.level_db, data.digits == "words"
+    )
+    return {
+        name: MixedDigits(digits, takes[name], mix, recipe.features.rate, size, 3 * data.seed + number)
+        for number, (name, size) in enumerate(sizes.items())
+    }
+
+
+def _tables(recipe: TranscribeRecipe) -> dict[str, Utterances]:
+    data = recipe.data
+    train = read_split_table(recipe, str(data.train))
+    parts: dict[str, Utterances] = {}
+    if data.valid:
+        parts = {"train": train, "valid": read_split_table(recipe, data.valid)}
+    else:
+        count = min(data.valid_size, len(train) // 10)
+        if count == 0:
+            raise UserError(
+                f"{data.train} has {len(train)} recordings, too few to split some off; give data.valid, or ten or more"
+            )
+        order = np.random.default_rng(data.seed).permutation(len(train))
+        parts = {"train": train.chosen(np.sort(order[count:])), "valid": train.chosen(np.sort(order[:count]))}
+    if data.test:
+        parts["test"] = read_split_table(recipe, data.test)
+    return parts
+
+
+def read_split_table(recipe: TranscribeRecipe, path: str | Path) -> Recordings:
+    """One table, with the columns and the case that the recipe names."""
+    data: TranscribeDataConfig = recipe.data
+    found = read_recordings(path, data.audio, data.text, recipe.features.rate)
+    if data.lowercase:
+        found.written = [text.lower() for text in found.written]
+    return found

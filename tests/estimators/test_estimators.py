@@ -1,0 +1,159 @@
+"""Estimators: what they learn, what they take, that they are repeatable, and that they pickle as folders."""
+
+import io
+import pickle
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import harken
+
+sklearn = pytest.importorskip("sklearn")
+from sklearn.base import clone  # noqa: E402
+from sklearn.model_selection import GridSearchCV, TimeSeriesSplit  # noqa: E402
+from sklearn.pipeline import make_pipeline  # noqa: E402
+from sklearn.preprocessing import StandardScaler  # noqa: E402
+
+from harken.estimators.forecaster import windows  # noqa: E402
+
+RANDOM = np.random.default_rng(0)
+SIGNALS = RANDOM.normal(size=(48, 8))
+SIGNALS[::2] += np.sin(np.arange(8))
+LABELS = np.array(["wave", "noise"] * 24)
+TEXTS = ["good film", "bad film", "a good play", "a bad play"] * 8
+QUICK: dict[str, Any] = {"width": 8, "max_iter": 30, "random_state": 0}
+
+
+class Recording(pickle.Unpickler):
+    """Notes whose objects are made."""
+
+    made: ClassVar[set[str]] = set()
+
+    def find_class(self, module: str, name: str) -> Any:
+        self.made.add(module)
+        return super().find_class(module, name)
+
+
+def test_texts_are_classified() -> None:
+    model = harken.SequenceClassifier(cell="lstm", width=16, max_iter=40, random_state=0).fit(TEXTS, [1, 0] * 16)
+    assert model.predict(["good", "bad"]).tolist() == [1, 0]
+    chances = model.predict_proba(["good film", "bad film"])
+    assert model.classes_.tolist() == [0, 1]
+    assert np.allclose(chances.sum(1), 1) and chances[0, 1] > 0.8 and chances[1, 0] > 0.8
+    assert model.score(TEXTS, [1, 0] * 16) == 1.0
+
+
+def test_sequences_of_any_length_are_regressed() -> None:
+    arrays = [RANDOM.normal(size=(int(length), 2)) for length in RANDOM.integers(3, 9, size=60)]
+    sums = np.array([array[:, 0].mean() for array in arrays])
+    model = harken.SequenceRegressor(pooling="mean", width=16, max_iter=80, random_state=1).fit(arrays, sums)
+    assert model.score(arrays, sums) > 0.8
+    assert model.n_features_in_ == 2
+    alone = np.array([model.predict([array])[0] for array in arrays[:5]])
+    assert np.allclose(alone, model.predict(arrays)[:5], rtol=1e-12)  # neighbours and padding change nothing
+    with pytest.raises(ValueError, match="X has 3 features, but SequenceRegressor is expecting 2"):
+        model.predict([np.zeros((4, 3))])
+
+
+def test_a_text_may_have_a_number() -> None:
+    model = harken.SequenceRegressor(**QUICK).fit(TEXTS, [5.0, 1.0, 4.0, 2.0] * 8)
+    good, bad = model.predict(["good film", "bad film"])
+    assert good > 3.5 and bad < 2.5
+
+
+def test_words_are_tagged() -> None:
+    sentences = [["the", "cat", "sleeps"], ["a", "dog", "eats"], ["the", "dog", "sleeps"]] * 4
+    tags = [["DET", "NOUN", "VERB"]] * 12
+    model = harken.SequenceTagger(width=16, max_iter=30, random_state=0).fit(sentences, tags)
+    assert model.predict([["a", "cat"]]) == [["DET", "NOUN"]]
+    assert model.score(sentences, tags) == 1.0
+    assert model.classes_.tolist() == ["DET", "NOUN", "VERB"]
+    frames = [np.array([[0.0], [5.0]]), np.array([[5.0], [0.0], [0.0]])] * 6
+    model = clone(model).fit(frames, [["low", "high"], ["high", "low", "low"]] * 6)
+    assert model.predict(frames[:1]) == [["low", "high"]]
+    with pytest.raises(ValueError, match=r"X\[0\] has 2 steps, but y\[0\] has 1 tags"):
+        model.fit(frames[:1], [["low"]])
+
+
+def test_a_series_is_forecast() -> None:
+    time = np.arange(72)
+    series = 50 + time + 10 * np.sin(2 * np.pi * time / 12)
+    model = harken.SequenceForecaster(horizon=4, season=12, window=24, width=8, max_iter=60, random_state=0)
+    model.fit(series[:60])
+    found = model.predict()
+    assert found.shape == (4,)
+    assert np.abs(found - series[60:64]).mean() < 4
+    assert np.allclose(model.predict(series[36:60]), found)
+    assert model.predict(np.stack([series[30:54], series[36:60]])).shape == (2, 4)
+    assert model.score(series) > -0.5
+    assert clone(model).fit([series, 2 * series]).predict().shape == (2, 4)
+
+
+def test_a_forecaster_goes_through_a_search_by_time() -> None:
+    series = 20 + np.sin(np.arange(60) * 2 * np.pi / 6)
+    rows, wanted = windows(series, 8, 2)
+    search = GridSearchCV(
+        harken.SequenceForecaster(width=4, max_iter=5, random_state=0),
+        {"base": ["last", "none"]},
+        cv=TimeSeriesSplit(2),
+    )
+    search.fit(rows, wanted)
+    assert search.best_params_["base"] in ("last", "none")
+    assert search.predict(rows[:3]).shape == (3, 2)
+
+
+def test_in_a_pipeline_and_a_search() -> None:
+    pipeline = make_pipeline(StandardScaler(), harken.SequenceClassifier(**{**QUICK, "max_iter": 10}))
+    search = GridSearchCV(pipeline, {"sequenceclassifier__cell": ["gru", "rnn"]}, cv=2)
+    search.fit(SIGNALS, LABELS)
+    assert set(search.predict(SIGNALS)) <= {"wave", "noise"}
+    assert search.best_estimator_[-1].get_params()["width"] == 8
+
+
+def test_a_pickle_is_a_folder(tmp_path: Path) -> None:
+    model = harken.SequenceClassifier(**QUICK).fit(SIGNALS, LABELS)
+    reader = Recording(io.BytesIO(pickle.dumps(model)))
+    again = reader.load()
+    assert {name.split(".")[0] for name in reader.made} <= {"harken", "numpy", "builtins", "_codecs"}
+    assert np.array_equal(again.predict_proba(SIGNALS), model.predict_proba(SIGNALS))
+    folder = model.save(tmp_path / "model")
+    assert {path.name for path in folder.iterdir()} >= {"model.safetensors", "recipe.toml", "labels.json", "card.md"}
+    loaded = harken.load(folder)
+    frames = [row[:, None] for row in SIGNALS]
+    assert [model.classes_[int(place)] for place in loaded.predict(frames)] == model.predict(SIGNALS).tolist()
+
+
+def test_the_same_state_gives_the_same_model_and_leaves_torch_alone() -> None:
+    import torch
+
+    torch.manual_seed(5)
+    wanted, threads = torch.rand(1), torch.get_num_threads()
+    torch.manual_seed(5)
+    first = harken.SequenceRegressor(**QUICK).fit(SIGNALS, SIGNALS[:, 0])
+    assert torch.equal(torch.rand(1), wanted) and torch.get_num_threads() == threads
+    second = harken.SequenceRegressor(**QUICK).fit(SIGNALS, SIGNALS[:, 0])
+    other = harken.SequenceRegressor(**{**QUICK, "random_state": 1}).fit(SIGNALS, SIGNALS[:, 0])
+    assert np.array_equal(first.predict(SIGNALS), second.predict(SIGNALS))
+    assert not np.array_equal(first.predict(SIGNALS), other.predict(SIGNALS))
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        ([], "Expected 2D array"),
+        (["a", np.zeros((2, 1))], "texts here and arrays there"),
+        ([np.zeros((2, 1)), np.zeros((2, 3))], "1 to 3 channels"),
+        ([np.full((2, 1), np.nan), np.zeros((3, 1))], "NaN or infinity"),
+    ],
+)
+def test_bad_input_is_a_value_error(data: Any, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        harken.SequenceRegressor(**QUICK).fit(data, [1.0] * len(data))
+
+
+@pytest.mark.parametrize("cell", ["transformer", "convolutional"])
+def test_other_readers(cell: str) -> None:
+    model = harken.SequenceRegressor(cell=cell, pooling="mean", **QUICK).fit(SIGNALS, SIGNALS[:, 0])
+    assert np.isfinite(model.predict(SIGNALS)).all()

@@ -1,0 +1,63 @@
+"""On a CUDA device a language model says what it says on a CPU, and weight drop keeps our launch."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import harken.nn.stack
+from harken.models.build_language import build_language
+from harken.recipe import load_recipe
+from harken.tasks.language.task import LanguageTask
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
+]
+
+SMALL = ["data.dir=x", "model.width=128", "model.embedding=64", "train.batch_tokens=560"]
+
+
+def make_task(*changes: str) -> LanguageTask:
+    recipe = load_recipe("ptb-lstm", [*SMALL, *changes])
+    torch.manual_seed(3)
+    ids = np.random.default_rng(1).integers(3, 90, 8 * 210 + 100)
+    return LanguageTask(recipe, build_language(recipe.model, 90), ids, ids[:200])
+
+
+def test_chunks_with_carried_states_as_on_a_cpu() -> None:
+    here, there = make_task(), make_task()
+    there.model.cuda()
+    there.carried.update({name: value.cuda() for name, value in there.carried.items()})
+    for task in (here, there):
+        task.model.eval()
+    with torch.no_grad():
+        for batch in here.epoch(0):
+            assert float(there.loss(batch)) == pytest.approx(float(here.loss(batch)), rel=1e-3)
+    for name, value in here.carried.items():
+        assert torch.allclose(value, there.carried[name].cpu(), atol=1e-2)
+
+
+def test_weight_drop_in_bfloat16_keeps_our_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    run = harken.nn.stack.run_on_gpu
+
+    def watched(*arguments: Any) -> Any:
+        taken.append(arguments[1].shape[0])
+        return run(*arguments)
+
+    monkeypatch.setattr(harken.nn.stack, "run_on_gpu", watched)
+    task = make_task()
+    task.model.cuda().train()
+    task.carried.update({name: value.cuda() for name, value in task.carried.items()})
+    first = task.epoch(0)
+    for batch in first[:3]:
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = task.loss(batch)
+        loss.backward()
+        assert torch.isfinite(loss)
+    if torch.cuda.get_device_capability()[0] == 9:
+        assert taken == [70] * 9  # three layers, three chunks
+    assert all(parameter.grad is not None for parameter in task.model.parameters())
+    assert all(value.dtype == torch.float32 and value.abs().sum() > 0 for value in task.carried.values())

@@ -1,0 +1,69 @@
+"""Cutting by time and windows: nothing of a later part is seen or counted."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from harken.data.series import Series
+from harken.errors import UserError
+from harken.tasks.forecast.job import prepare_series
+from harken.tasks.forecast.recipe import ForecastDataConfig, ForecastRecipe
+from harken.tasks.forecast.windows import Cut, Transform, Windows, cut, origins_of
+
+
+def series(values: np.ndarray, name: str = "y") -> Series:
+    empty = np.zeros((len(values), 0))
+    return Series(name, np.asarray(values, dtype=np.float64), empty, empty)
+
+
+def test_parts_lie_one_after_the_other() -> None:
+    data = ForecastDataConfig(corpus="seasons", valid=0.2, test=3)
+    assert cut(series(np.arange(30)), data) == Cut(21, 27, 30)
+    with pytest.raises(UserError, match="8 rows, of which 3 are left to train on, but at least 6 are needed"):
+        cut(series(np.arange(8)), data)
+
+
+def test_windows_hold_the_past_and_count_their_part_alone() -> None:
+    made = [series(np.arange(10)), series(np.arange(100, 108), "z")]
+    cuts = [Cut(6, 8, 10), Cut(4, 6, 8)]
+    windows = Windows(made, Transform(log=False), origins_of(cuts, "train", 2), window=3, horizon=3)
+    assert windows.origin.tolist() == [2, 3, 4, 5, 2, 3]
+    batch = windows.batch(np.array([0, 3, 5]))
+    assert batch.lengths.tolist() == [2, 3, 3]
+    assert batch.past[:, :, 0].tolist() == [[0, 1, 0], [2, 3, 4], [100, 101, 102]]
+    assert batch.counted.tolist() == [[1, 1, 1], [1, 0, 0], [1, 0, 0]]
+    assert batch.truth[0].tolist() == [2, 3, 4]
+    assert batch.truth[1][0] == 5 and batch.truth[2][0] == 103
+
+
+def test_the_future_of_a_part_changes_no_gradient(tmp_path: Path) -> None:
+    recipe = ForecastRecipe.model_validate(
+        {
+            "data": {"corpus": "seasons", "window": 8, "horizon": 3, "season": 4, "valid": 8, "test": 8},
+            "model": {"architecture": "recurrent", "width": 4, "dropout": 0.0},
+            "train": {"max_steps": 1},
+        }
+    )
+    values = 5 + np.random.default_rng(0).random(40)
+    other = values.copy()
+    other[24:] = 50.0  # the validation and the test part
+    gradients = []
+    for number, one in enumerate((values, other)):
+        torch.manual_seed(0)
+        task = prepare_series(recipe, [series(one)], tmp_path / str(number)).task
+        for examples in task.epoch(0):
+            task.loss(examples).backward()
+        gradients.append([value.grad for value in task.model.parameters() if value.requires_grad])
+    assert all(torch.equal(first, second) for first, second in zip(*gradients, strict=True))
+
+
+def test_logarithms_only_of_what_has_them() -> None:
+    positive, mixed = series(np.array([1.0, 2.0])), series(np.array([1.0, 0.0]), "rain")
+    assert Transform.choose([positive], "auto").log
+    assert not Transform.choose([positive, mixed], "auto").log
+    with pytest.raises(UserError, match=r'data.transform is "log", but rain has values of 0 or below'):
+        Transform.choose([mixed], "log")
+    there = Transform(log=True)
+    assert np.allclose(there.undo(there.apply(np.array([3.0, 7.0]))), [3.0, 7.0])

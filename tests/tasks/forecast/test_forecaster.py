@@ -1,0 +1,217 @@
+"""A trained forecaster: what it gives, that folders hold all of it, that runs go on, and mistakes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import harken
+from harken.cli.app import app
+from harken.data.seasons import make_seasons
+from harken.inspection import gates, gradient_flow
+from harken.recipe import load_recipe
+from harken.run import run_recipe
+from harken.tasks.forecast.evaluation import evaluate
+from harken.tasks.forecast.forecaster import Forecaster
+from harken.training.loop import Trainer
+
+SMALL = [
+    *("data.series=2", "data.size=120", "data.window=21", "data.horizon=7", "data.valid=20", "data.test=20"),
+    *("model.width=8", "model.embedding=8", "train.max_steps=40", "train.validate_every=20", "train.workers=1"),
+    *("train.batch_tokens=600", "train.device=cpu", "train.threads=1", "train.checkpoint_every=10"),
+]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model on made series in `made`, one on a file without covariates in `sales`."""
+    folder = tmp_path_factory.mktemp("forecast")
+    harken.train("seasons-forecast", folder / "made", overrides=SMALL, progress=False)
+    time = np.arange(60)
+    sales = 100 + time + 20 * np.sin(2 * np.pi * time / 12)
+    months = [f"{2000 + month // 12}-{month % 12 + 1:02}" for month in range(60)]
+    rows = [f"{month},{value:.3f}\n" for month, value in zip(months, sales, strict=True)]
+    (folder / "sales.csv").write_text("month,sales\n" + "".join(rows))
+    words = [f"data.file={folder}/sales.csv", "train.max_steps=80", "model.width=8", "model.members=2"]
+    harken.train("series-forecast", folder / "sales", overrides=words, progress=False)
+    return folder
+
+
+def test_a_loaded_folder_is_the_trained_model(home: Path, tmp_path: Path) -> None:
+    trained = harken.train("seasons-forecast", tmp_path / "again", overrides=SMALL, progress=False)
+    loaded = harken.load(home / "made")
+    for one, other in zip(trained.forecast_all(), loaded.forecast_all(), strict=True):
+        assert np.array_equal(one.values, other.values)
+    files = {path.name for path in (home / "made").iterdir()}
+    assert {"model.safetensors", "recipe.toml", "series.json", "card.md"} <= files
+
+
+def test_a_run_that_was_stopped_ends_as_one_that_was_not(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = load_recipe("seasons-forecast", SMALL)
+    update = Trainer._update
+
+    def stopping(self: Trainer, batches: Any) -> None:
+        update(self, batches)
+        self.stopping = self.progress.step == 23
+
+    monkeypatch.setattr(Trainer, "_update", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        run_recipe(recipe, tmp_path / "cut", resume=False, progress=False)
+    monkeypatch.setattr(Trainer, "_update", update)
+    resumed = run_recipe(recipe, tmp_path / "cut", resume=True, progress=False)
+    whole = harken.load(home / "made")
+    pairs = zip(resumed.model.state_dict().items(), whole.model.state_dict().items(), strict=True)
+    assert all(name == other and torch.equal(one, two) for (name, one), (other, two) in pairs)
+
+
+def test_the_season_is_learnt(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harken.tasks.forecast.evaluation.REFITTED", 0)  # to fit at every origin takes its time
+    model = harken.load(home / "sales")
+    scores = evaluate(model, "test", [])
+    assert scores["MASE exponential smoothing"] < 1
+    assert scores["MASE"] < 0.5 * scores["MASE seasonal naive"]
+    assert scores.count == 12 and scores.unit == "origins"
+    assert scores.metrics[0].low <= scores["MASE"] <= scores.metrics[0].high
+    assert "<svg" in scores.pictures["forecast"].to_svg()
+
+
+def test_forecasts_of_numbers_of_files_and_of_its_own_series(home: Path) -> None:
+    model: Forecaster = harken.load(home / "sales")
+    own = model.forecast()
+    assert own.dates[0] == "2004-01-01" and own.truth is not None
+    assert len(own) == 6 and (np.diff(own.values, axis=1) >= 0).all()
+    values = np.loadtxt(home / "sales.csv", delimiter=",", skiprows=1, usecols=1)
+    bare = model.forecast(values[:48])
+    assert np.allclose(bare.values, own.values)
+    ahead = model.forecast(str(home / "sales.csv"), steps=9)
+    assert ahead.dates[0] == "2005-01-01" and len(ahead) == 9 and ahead.truth is None
+    assert np.allclose(ahead.values, model.forecast(at="end", steps=9).values)
+    table = {"month": ["2010-01", "2010-02", "2010-03"], "sales": [5.0, 6.0, 7.0]}
+    assert model.forecast(table).dates[0] == "2010-04-01"  # a past shorter than the window
+
+
+def test_a_batch_gives_what_one_series_gives(home: Path) -> None:
+    model: Forecaster = harken.load(home / "sales")
+    values = np.loadtxt(home / "sales.csv", delimiter=",", skiprows=1, usecols=1)
+    found = model.model(**model.batch([values[:40], values[10:50]])).detach().exp().numpy()
+    assert np.allclose(found[0], model.forecast(values[:40]).values, rtol=1e-4)
+
+
+def test_what_is_known_ahead_matters(home: Path) -> None:
+    model: Forecaster = harken.load(home / "made")
+    [first, _] = model.forecast_all()
+    assert first.name == "shop 1" and first.truth is not None
+    with pytest.raises(harken.UserError, match="7 of 7 steps have no covariates"):
+        model.forecast_all(at="end")
+    none = model.forecast_all(at="end", covariates=np.zeros((7, 1)))[0]
+    sale = model.forecast_all(at="end", covariates=np.ones((7, 1)))[0]
+    assert not np.allclose(none.values, sale.values)
+    [series] = make_seasons(1, 40)
+    assert np.isfinite(model.forecast_at(series, 30).values).all()
+
+
+def test_inspection_works(home: Path) -> None:
+    model: Forecaster = harken.load(home / "sales")
+    values = np.loadtxt(home / "sales.csv", delimiter=",", skiprows=1, usecols=1)
+    assert gates(model, [values])[0].values["update"].shape == (36, 8)
+    assert len(gradient_flow(model, [values])) == 2
+    shown = CliRunner().invoke(app, ["inspect", str(home / "sales"), "--gates", "sales", "--json"])
+    assert json.loads(shown.stdout)["layers"][0]["words"][-1] == "2003-12-01"
+    flows = CliRunner().invoke(app, ["inspect", str(home / "made"), "--gradients", "--json"])
+    assert json.loads(flows.stdout)["sentences"] >= 16
+    with pytest.raises(harken.UserError, match="nothing is neither a file nor a series of the model"):
+        model.look("nothing")
+    picture = model.look("sales")
+    assert picture.shade.shape == (48,) and abs(picture.shade.sum() - 1) < 1e-5
+    assert picture.shade[:12].sum() == 0  # before the window
+    assert "▒" in picture.to_terminal(80, color=False)
+
+
+def test_the_verb(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harken.tasks.forecast.evaluation.available", lambda: False)
+    run = CliRunner()
+    plain = run.invoke(app, ["forecast", str(home / "sales"), "--steps", "2", "--out", str(home / "fan.svg")])
+    assert plain.exit_code == 0, plain.output
+    lines = plain.stdout.splitlines()
+    assert lines[0] == "step,date,forecast,q0.1,q0.9" and lines[1].startswith("1,2004-01-01,")
+    assert 'class="band"' in (home / "fan.svg").read_text()
+    several = run.invoke(app, ["forecast", str(home / "made")])
+    assert several.stdout.splitlines()[0].startswith("series,step,date")
+    assert len(several.stdout.splitlines()) == 15
+    rows = run.invoke(app, ["forecast", str(home / "made"), "--json", "--series", "shop 2"])
+    assert json.loads(rows.stdout)["series"] == "shop 2"
+    evaluated = run.invoke(app, ["evaluate", str(home / "sales"), "--json"])
+    report = json.loads(evaluated.stdout)
+    assert report["MASE"] > 0 and "MASE exponential smoothing" not in report
+    assert "needs pip install 'harken[forecast]'" in run.invoke(app, ["evaluate", str(home / "sales")]).stdout
+
+
+@pytest.mark.parametrize(
+    ("past", "sentence"),
+    [
+        ([], "give one or more finite numbers"),
+        ([1.0, float("nan")], "give one or more finite numbers"),
+        (["a"], "the past is neither numbers nor a table"),
+        ([-1.0, 2.0], "the model works with logarithms"),
+        ("nowhere.csv", "nowhere.csv does not exist|cannot be read|no such"),
+    ],
+)
+def test_mistakes_get_one_sentence(home: Path, past: Any, sentence: str) -> None:
+    model: Forecaster = harken.load(home / "sales")
+    with pytest.raises(harken.UserError, match=sentence) as problem:
+        model.forecast(past)
+    assert "\n" not in str(problem.value)
+
+
+def test_several_series_are_asked_together(home: Path) -> None:
+    with pytest.raises(harken.UserError, match="there are 2 series; ask with forecast_all"):
+        harken.load(home / "made").forecast()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["model.base=seasonal", "data.season=1"], "needs a season of 2 or more"),
+        (["model.base=last", "model.residual=false"], "the network would change nothing"),
+        (["model.quantiles=[0.9, 0.5]"], "give numbers between 0 and 1 that rise"),
+        (["data.file=x.csv"], "data.corpus and data.file are both given"),
+        (["data.windw=3"], "did you mean data.window"),
+    ],
+)
+def test_recipes_are_checked(words: list[str], sentence: str) -> None:
+    with pytest.raises(harken.UserError, match=sentence):
+        load_recipe("seasons-forecast", words)
+
+
+def test_a_recipe_without_data_says_what_to_add() -> None:
+    with pytest.raises(harken.UserError, match=r"add --set data.file=FILE"):
+        load_recipe("series-forecast")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["model.strategy=recursive", "model.base=last"],
+        ["model.architecture=transformer", "model.base=none", "model.quantiles=[0.5]"],
+    ],
+)
+def test_other_forms_train(words: list[str], tmp_path: Path) -> None:
+    small = [word for word in SMALL if not ("transformer" in words[0] and "embedding" in word)]
+    extra = ["train.max_steps=2", "train.validate_every=2"]
+    text = (Path(harken.__file__).parent / "recipes" / "seasons-forecast.toml").read_text()
+    if "transformer" in words[0]:
+        text = text.replace('cell = "gru"', "").replace("embedding = 48", "")
+    (tmp_path / "r.toml").write_text(text)
+    model = harken.train(tmp_path / "r.toml", tmp_path / "run", overrides=[*small, *words, *extra], progress=False)
+    assert np.isfinite(model.forecast_all()[0].values).all() and len(model.forecast_all()[0]) == 7
+
+
+def test_check_needs_no_training() -> None:
+    found = harken.check("seasons-forecast")
+    assert found.corpus == "seasons: 8 series made by harken" and found.parameters > 10_000

@@ -1,0 +1,110 @@
+"""Masked pre-training from a recipe to a model, and a tagger that starts from it."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import harken
+from harken.data.tagged import Tagged
+from harken.errors import UserError
+from harken.recipe import load_recipe
+from harken.tasks.masked.check import estimate, size_of
+from harken.tasks.masked.masked_reader import MaskedReader, build_masked_model
+from harken.tasks.masked.text import as_rows, read_text
+from harken.tasks.registry import job_of
+from harken.tasks.tag.building import build_task
+
+MODEL = "{architecture='transformer', layers=1, width=16, heads=2, feedforward=32, dropout=0.0"
+TINY = [
+    "data.size=400",
+    f"model={MODEL}}}",
+    "train.max_epochs=none",
+    "train.max_minutes=none",
+    "train.schedule=constant",
+    "train.learning_rate=1e-2",
+    "train.warmup_steps=5",
+    "train.checkpoint_every=10",
+    "train.workers=1",
+    "train.threads=1",
+    "train.device=cpu",
+    "train.precision=float32",
+    "train.max_steps=40",
+]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> MaskedReader:
+    folder = tmp_path_factory.mktemp("masked") / "model"
+    return harken.train("phrasebook-masked", folder, overrides=[*TINY, "train.max_steps=120"], progress=False)
+
+
+def test_a_trained_folder_guesses_and_is_scored(trained: MaskedReader) -> None:
+    ((best, second, _),) = trained.fill("the [MASK] will sleep", count=3)
+    assert best[1] >= second[1] > 0 and not best[0].startswith("<")
+    assert len(trained.fill("[MASK] sees [MASK]", count=2)) == 2
+    scores = job_of("masked").evaluate(trained, None, [], lambda done: None)
+    assert scores["perplexity"] < 400  # of 1,200 words: it has learnt which are frequent
+    assert 0.03 < scores["accuracy"] < 1
+    assert trained.picture("the [MASK] will sleep").to_terminal(width=80, color=False).count("\n") == 13
+    with pytest.raises(UserError, match=r"write \[MASK\] in place of a word"):
+        trained.fill("the owl sleeps")
+
+
+def test_a_loaded_folder_is_the_trained_model(trained: MaskedReader) -> None:
+    assert trained.folder is not None
+    assert harken.load(trained.folder).fill("the [MASK] sleeps") == trained.fill("the [MASK] sleeps")
+
+
+def test_stopped_and_resumed_is_uninterrupted(tmp_path: Path) -> None:
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    harken.train("phrasebook-masked", whole, overrides=TINY, progress=False)
+    harken.train("phrasebook-masked", parts, overrides=[*TINY, "train.max_steps=20"], progress=False)
+    harken.train("phrasebook-masked", parts, overrides=TINY, resume=True, progress=False)
+    one, other = (load_file(folder / "checkpoint.safetensors") for folder in (whole, parts))
+    assert set(one) == set(other) and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_a_tagger_starts_from_it(trained: MaskedReader, tmp_path: Path) -> None:
+    recipe = load_recipe("phrasebook-tag", [f"model={MODEL}, start='{trained.folder}'}}"])
+    sentences = [Tagged(("the", "owl", "zyx"), ("DET", "NOUN", "NOUN"))]
+    task, vocabulary = build_task(recipe, sentences, sentences)
+    assert "house" in vocabulary.words and "zyx" in vocabulary.words  # what both know of words
+    encoder = dict(trained.model.reader.encoder.named_parameters())
+    for name, value in task.model.reader.encoder.named_parameters():
+        assert torch.equal(value, encoder[name])
+    (theirs,) = trained.tokenizer.encode("house")
+    (ours,) = vocabulary.word_ids(["house"])
+    table = trained.model.reader.inputs.table.weight  # type: ignore[union-attr]
+    assert torch.equal(task.model.reader.inputs.words.table.weight[ours], table[theirs])  # type: ignore[union-attr,index]
+    overrides = [f"model={MODEL}, start='{trained.folder}'}}", *TINY[2:], "data.size=100", "train.max_steps=5"]
+    tagger = harken.train("phrasebook-tag", tmp_path / "tags", overrides=overrides, progress=False)
+    assert len(tagger.tag("the owl sleeps").tags) == 3
+
+
+def test_text_is_read_in_rows(tmp_path: Path) -> None:
+    path = tmp_path / "text.txt"
+    path.write_text(" = Title = \n\nA whole Line of words\nanother line of six words\nthe last line is held out\n")
+    overrides = ["data.corpus=none", f"data.train={path}", "data.min_words=4", "data.lowercase=true"]
+    text = read_text(load_recipe("phrasebook-masked", overrides).data)
+    assert text.train == ["a whole line of words", "another line of six words"]
+    assert text.valid == ["the last line is held out"] and text.name == "text"
+
+    class Letters:
+        def encode_all(self, texts: list[str]) -> list[list[int]]:
+            return [[ord(letter) for letter in text] for text in texts]
+
+    rows = as_rows(["abcd", "e"], Letters(), 3)  # type: ignore[arg-type]
+    assert [row.tolist() for row in rows] == [[97, 98, 99], [100, 3], [101, 3]]
+    with pytest.raises(UserError, match=r"too few lines of data\.min_words 9 words"):
+        read_text(load_recipe("phrasebook-masked", [*overrides, "data.min_words=9"]).data)
+    with pytest.raises(UserError, match=r"add --set data\.dir=DIR \(a folder with wiki\.train\.tokens\.xz\)"):
+        load_recipe("wikitext2-masked")
+
+
+def test_the_size_is_that_of_what_is_built() -> None:
+    recipe = load_recipe("phrasebook-masked", TINY)
+    built = sum(parameter.numel() for parameter in build_masked_model(recipe, 50).parameters())
+    assert size_of(recipe, 50).total == built
+    assert estimate(recipe).terms_per_epoch == 3960

@@ -1,0 +1,115 @@
+"""Regression: numbers for texts, from files to a folder and back."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import harken
+from harken.models.regressor import RegressorModel
+from harken.recipe import load_recipe
+from harken.run import run_recipe
+from harken.tasks.regress.check import size_of
+from harken.tasks.regress.job import JOB, score
+from harken.tasks.regress.regressor import build_regressor
+from harken.training.loop import Trainer
+
+RECIPE = """
+task = "regress"
+[data]
+train = "{folder}/stars.csv"
+label = "stars"
+valid_size = 8
+test_size = 8
+[model]
+architecture = "recurrent"
+embedding = 16
+width = 16
+[train]
+max_steps = 40
+batch_tokens = 200
+learning_rate = 1e-2
+warmup_steps = 5
+validate_every = 20
+checkpoint_every = 10
+average = 0.0
+workers = 1
+threads = 1
+device = "cpu"
+precision = "float32"
+"""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("regress")
+    nouns = [f"{one}{two}" for one in "abcdefgh" for two in "nopqr"]
+    rows = [(f"{word} {noun}", stars) for noun in nouns for word, stars in (("good", 5), ("fair", 3), ("bad", 1))]
+    (folder / "stars.csv").write_text("text,stars\n" + "".join(f"{text},{stars}\n" for text, stars in rows))
+    (folder / "recipe.toml").write_text(RECIPE.format(folder=folder))
+    harken.train(folder / "recipe.toml", folder / "model", progress=False)
+    return folder
+
+
+def test_numbers_are_learnt_and_scored(home: Path) -> None:
+    model = harken.load(home / "model")
+    good, bad = model.predict(["good an", "bad an"])
+    assert good - bad > 2
+    scores = JOB.evaluate(model, None, [], lambda done: None)
+    assert scores.count == 8 and scores["R2"] > 0.5
+    files = JOB.evaluate(model, None, [home / "stars.csv"], lambda done: None)
+    assert files.count == 120
+    with pytest.raises(harken.UserError, match="there is no split 'tset'; choose --split train or valid or test"):
+        JOB.evaluate(model, "tset", [], lambda done: None)
+
+
+def test_padding_changes_nothing(home: Path) -> None:
+    model = harken.load(home / "model")
+    texts = ["good an", "bad an and then some more"]
+    alone = [model.predict([text])[0] for text in texts]
+    assert np.allclose(alone, model.predict(texts), atol=1e-5)
+
+
+def test_a_run_that_was_stopped_ends_as_one_that_was_not(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = load_recipe(home / "recipe.toml")
+    update = Trainer._update
+
+    def stopping(self: Trainer, batches: Any) -> None:
+        update(self, batches)
+        self.stopping = self.progress.step == 13
+
+    monkeypatch.setattr(Trainer, "_update", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        run_recipe(recipe, tmp_path / "cut", resume=False, progress=False)
+    monkeypatch.setattr(Trainer, "_update", update)
+    resumed = run_recipe(recipe, tmp_path / "cut", resume=True, progress=False)
+    whole = harken.load(home / "model")
+    pairs = zip(resumed.model.parameters(), whole.model.parameters(), strict=True)
+    assert all(torch.equal(one, other) for one, other in pairs)
+
+
+def test_scores_are_their_formulas() -> None:
+    scores = score(np.array([1.0, 2.0, 4.0]), np.array([1.0, 3.0, 5.0]))
+    assert scores["R2"] == pytest.approx(1 - 2 / 8)
+    assert scores["MAE"] == pytest.approx(2 / 3)
+    assert scores["RMSE"] == pytest.approx(np.sqrt(2 / 3))
+
+
+def test_a_label_that_is_no_number_is_refused(home: Path, tmp_path: Path) -> None:
+    rows = [f"word {row},{'many' if row % 2 else row}\n" for row in range(30)]
+    (tmp_path / "stars.csv").write_text("text,stars\n" + "".join(rows))
+    (tmp_path / "recipe.toml").write_text(RECIPE.format(folder=tmp_path))
+    with pytest.raises(harken.UserError, match=r"is 'many', which is no number; check data\.label"):
+        harken.train(tmp_path / "recipe.toml", tmp_path / "model", progress=False)
+
+
+@pytest.mark.parametrize("pooling", ["last", "attention"])
+def test_the_size_is_counted_right(home: Path, pooling: str) -> None:
+    recipe = load_recipe(home / "recipe.toml", [f"regressor.pooling={pooling}"])
+    model: RegressorModel = build_regressor(recipe, 50)
+    assert size_of(recipe, 50).total == sum(value.numel() for value in model.parameters())
+    assert harken.check(home / "recipe.toml").parameters > 0
