@@ -275,7 +275,7 @@ def mistakes(home: Path) -> dict[str, tuple[list[Any], str]]:
             ["evaluate", model, "--source", home / "test.en", "--reference", home / "short.fr"],
             "test.en has 30 lines and",
         ),
-        "no sentence": (["attention", model, " "], "the sentence is empty"),
+        "no sentence": (["attention", model, " "], "the input is empty"),
         "no picture": (["attention", model, "the cat", "--out", home / "map.gif"], "map.gif"),
     }  # fmt: skip
 
