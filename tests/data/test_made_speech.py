@@ -56,6 +56,18 @@ def test_a_string_holds_the_recordings_of_its_digits_by_one_speaker_and_of_its_t
         assert 3 <= len(text) <= 7
 
 
+def test_digits_are_cut_by_no_more_than_is_said() -> None:
+    mixed = MixedDigits(recordings(), [0], MixConfig(clip=0.2, noise_db=(200.0, 200.0)), 8000, 20, 1)
+    whole = MixedDigits(recordings(), [0], MixConfig(noise_db=(200.0, 200.0)), 8000, 20, 1)
+    shares = []
+    for index in range(20):
+        samples = mixed.samples(0, index)
+        assert len(samples) == mixed.length(0, index) and mixed.text(0, index) == whole.text(0, index)
+        said = whole.digits.lengths[whole.plan(0, index).recordings].sum()
+        shares.append(1 - (samples > 0.01).sum() / said)
+    assert max(shares) <= 0.4 and 0.1 < np.mean(shares) < 0.3
+
+
 def test_digits_can_be_words() -> None:
     mixed = MixedDigits(recordings(), [0], MixConfig(words=True), 8000, 5, 1)
     plain = MixedDigits(recordings(), [0], MixConfig(), 8000, 5, 1)

@@ -43,6 +43,7 @@ class MixConfig:
     ends: tuple[float, float] = (0.1, 0.5)  # seconds before the first and after the last
     noise_db: tuple[float, float] = (10.0, 30.0)  # how far the noise lies below the digits
     level_db: float = 3.0  # how much louder or softer than the others a digit may be
+    clip: float = 0.0  # the most that is cut off either end of a digit, as a share of it
     words: bool = False  # "three one" in place of "31"
 
 
@@ -91,6 +92,7 @@ class Plan:
     recordings: list[int]
     gaps: list[int]  # samples of silence before each and after the last
     levels: list[float]  # decibels of each digit
+    cuts: list[tuple[int, int]]  # samples that are cut off the start and the end of each digit
     below: float  # decibels from speech to noise
     noise_seed: int
 
@@ -131,7 +133,11 @@ class MixedDigits(Utterances):
         ends, inside = random.uniform(*config.ends, 2), random.uniform(*config.silence, count - 1)
         gaps = [int(seconds * RATE) for seconds in (ends[0], *inside, ends[1])]
         levels = random.uniform(-config.level_db, config.level_db, count).tolist()
-        return Plan(recordings, gaps, levels, float(random.uniform(*config.noise_db)), int(random.integers(2**31)))
+        shares = random.uniform(0, config.clip, (count, 2)) * self.digits.lengths[recordings][:, None]
+        cuts = [(int(start), int(end)) for start, end in shares]
+        return Plan(
+            recordings, gaps, levels, cuts, float(random.uniform(*config.noise_db)), int(random.integers(2**31))
+        )
 
     def text(self, epoch: int, index: int) -> str:
         said = [int(self.digits.digit[number]) for number in self.plan(epoch, index).recordings]
@@ -139,14 +145,14 @@ class MixedDigits(Utterances):
 
     def length(self, epoch: int, index: int) -> int:
         plan = self.plan(epoch, index)
-        return sum(plan.gaps) + int(self.digits.lengths[plan.recordings].sum())
+        return sum(plan.gaps) + int(self.digits.lengths[plan.recordings].sum()) - int(np.sum(plan.cuts))
 
     def samples(self, epoch: int, index: int) -> np.ndarray:
         plan = self.plan(epoch, index)
         parts: list[np.ndarray] = []
-        for number, gap, level in zip(plan.recordings, plan.gaps, plan.levels, strict=False):
-            start, count = self.starts[number], self.digits.lengths[number]
-            sound = self.digits.samples[start : start + count].astype(np.float32) / 32768
+        for number, gap, level, (first, last) in zip(plan.recordings, plan.gaps, plan.levels, plan.cuts, strict=False):
+            start, end = self.starts[number] + first, self.starts[number] + self.digits.lengths[number] - last
+            sound = self.digits.samples[start:end].astype(np.float32) / 32768
             gain = LOUDNESS * decibels(level) / float(self.loudness[number])
             parts += [np.zeros(gap, np.float32), gain * sound]
         mixed = np.concatenate([*parts, np.zeros(plan.gaps[-1], np.float32)])

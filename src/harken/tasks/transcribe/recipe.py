@@ -50,6 +50,12 @@ class TranscribeDataConfig(BaseModel):
     level_db: float = Field(
         3.0, ge=0, description="spoken digits: all of a string are as loud, give or take so many decibels"
     )
+    clip: float = Field(
+        0.0,
+        ge=0,
+        lt=0.5,
+        description="spoken digits: cut up to this share off either end of a digit, in training alone",
+    )
     noise_db: Range = Field(
         (10.0, 30.0), description="made and mixed: decibels from the speech down to the noise over it"
     )

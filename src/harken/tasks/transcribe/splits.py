@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -63,10 +63,11 @@ def _digits(recipe: TranscribeRecipe) -> dict[str, Utterances]:
     }
     sizes = {"train": data.size, "valid": data.valid_size, "test": data.test_size}
     mix = MixConfig(
-        data.shortest, data.longest, data.silence, data.ends, data.noise_db, data.level_db, data.digits == "words"
+        data.shortest, data.longest, data.silence, data.ends, data.noise_db, data.level_db, words=data.digits == "words"
     )
+    mixes = {"train": replace(mix, clip=data.clip), "valid": mix, "test": mix}
     return {
-        name: MixedDigits(digits, takes[name], mix, recipe.features.rate, size, 3 * data.seed + number)
+        name: MixedDigits(digits, takes[name], mixes[name], recipe.features.rate, size, 3 * data.seed + number)
         for number, (name, size) in enumerate(sizes.items())
     }
 
