@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from harken.data.config import Files, TokenizerConfig
-from harken.errors import UserError
 from harken.models.config_encoder import EncoderConfig
 from harken.recipe import Recipe
+from harken.tasks.folders import require_folder
 from harken.training.config import TrainConfig
 
 
@@ -62,17 +62,7 @@ class MaskedRecipe(Recipe):
 
     def require_data(self, origin: str) -> None:
         """The recipes for real data leave the folder to the user, as `dir = ""`."""
-        data = self.data
-        if data.corpus:
-            return
-        if not data.train:
-            raise UserError(f'{origin} names no data: set data.train to a file, or data.corpus to "phrasebook"')
-        if data.dir == "":
-            first = data.train if isinstance(data.train, str) else data.train[0]
-            raise UserError(
-                f"{origin} does not say where its data is: add --set data.dir=DIR (a folder with {first}), "
-                "or set data.train to your files and data.dir=."
-            )
+        require_folder(self.data, origin, "data.train to your files")
 
 
 RECIPE = MaskedRecipe
