@@ -52,7 +52,7 @@ def test_repeats_and_nothings_are_left_out(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.slow
 def test_it_learns_to_read() -> None:
-    model = train_recogniser(lines(300, 1), TOKENIZER, steps=250)
+    model = train_recogniser(lines(300, 1), TOKENIZER, steps=700)
     reading = read_drawings(model, lines(60, 2), TOKENIZER)
     assert reading.share > 0.9
 
