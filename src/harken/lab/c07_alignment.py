@@ -88,7 +88,7 @@ def run(settings: Settings, progress: Progress) -> Findings:
         "attention": _attended(model, pairs),
         "random": drawn(pairs, settings.seed),
         "diagonal": diagonal(pairs),
-        "IBM model 1, diagonal": _classic(training, pairs),
+        "IBM 1": _classic(training, pairs),
     }
     eflomal = _eflomal(training, pairs)
     if eflomal is not None:
