@@ -1,4 +1,4 @@
-"""Words as labels: cut to a length, measured in columns, taken apart into letters."""
+"""Words as labels: cut to a length, wrapped, measured in columns, taken apart into letters."""
 
 from __future__ import annotations
 
@@ -29,6 +29,28 @@ def cut(word: str, width: int) -> str:
             break
         kept += letter
     return kept + "…" if width > 0 else ""
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """Lines of at most `width` columns, broken between words, and inside those that are longer than a line.
+
+    >>> wrap("a long title of many words", 12)
+    ['a long title', 'of many', 'words']
+    >>> wrap("猫猫猫猫猫", 4)
+    ['猫猫', '猫猫', '猫']
+    """
+    lines = [""]
+    for word in printable(text).split(" "):
+        if lines[-1] and columns(lines[-1]) + 1 + columns(word) <= width:
+            lines[-1] += f" {word}"
+            continue
+        if lines[-1]:
+            lines.append("")
+        for letter in letters(word):
+            if lines[-1] and columns(lines[-1] + letter) > width:
+                lines.append("")
+            lines[-1] += letter
+    return lines
 
 
 def fill(word: str, width: int, align: str = "<") -> str:
