@@ -15,7 +15,7 @@ from harken.inspection.picture import Picture
 from harken.inspection.signal_weights import SignalWeights
 from harken.inspection.surprisal import Surprisal
 from harken.inspection.svg import BROAD, TITLE
-from harken.inspection.words import columns, printable, wrap
+from harken.inspection.words import breadth, columns, printable, wrap
 
 LONG = "a title of far too many words for one line, because somebody has put a whole sentence into it, " * 3
 
@@ -36,7 +36,7 @@ def test_every_line_of_a_title_is_on_the_paper(picture: Picture) -> None:
     left, top, width, height = (float(number) for number in root.attrib["viewBox"].split())
     lines = [element for element in root if element.get("class") == "title"]
     assert " ".join(str(line.text) for line in lines).startswith(LONG.strip())
-    assert all(48 + TITLE * columns(str(line.text)) <= width for line in lines)
+    assert all(48 + TITLE * breadth(str(line.text)) <= width for line in lines)
     assert [float(line.attrib["y"]) for line in lines] == [36 - 24.0 * (len(lines) - 1 - n) for n in range(len(lines))]
     assert top + 36 == float(lines[0].attrib["y"]) and left == 0 and width <= BROAD + 260
     paper = next(element for element in root if element.get("class") == "paper")

@@ -92,7 +92,7 @@ def _curves(picture: FanPicture) -> list[str]:
     start = len(picture.past)
     parts = [_path(picture, "past", picture.past, 0)]
     for _, low, high in picture.bands:
-        edge = [(start + step, value) for step, value in enumerate(high)]
+        edge: list[tuple[float, float]] = [(start + step, value) for step, value in enumerate(high)]
         edge += [(start + step, value) for step, value in reversed(list(enumerate(low)))]
         if len(high) == 1:  # a single step is a bar
             edge = [

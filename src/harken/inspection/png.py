@@ -16,13 +16,12 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
 from harken.inspection.palette import DEEP, FAINT, LIGHT, css
-from harken.inspection.words import columns, wrap
+from harken.inspection.words import breadth, wrap
 
 FONT = "DejaVu Sans"  # ships with matplotlib and has the accents of European languages, Greek and Cyrillic
 LARGEST = 6000  # dots along a side
 LETTER = 0.62 / 72  # inches for a letter at one point
 TITLE, LINE = 14, 0.26  # points of a title, inches from one of its lines to the next
-BOLD = 0.74 / 72  # inches for a bold letter at one point
 BROAD = 6.4  # inches that a title may ask for; it goes on in a next line then
 
 WORDS: dict[str, Any] = {"family": FONT, "parse_math": False, "color": css(LIGHT.text)}
@@ -34,14 +33,14 @@ BOTH_INKS = LinearSegmentedColormap.from_list("harken both", [css(LIGHT.warm), c
 
 def sheet(width: float, height: float, title: str = "") -> Figure:
     """Paper of so many inches, wide enough for a title up to `BROAD`."""
-    width = max(width, min(BROAD, 0.5 + columns(title) * BOLD * TITLE))
+    width = max(width, min(BROAD, 0.5 + breadth(title) * TITLE / 72))
     return Figure(figsize=(width, height), dpi=min(150, LARGEST / max(width, height)), facecolor=css(LIGHT.paper))
 
 
 def encode(figure: Figure, title: str = "") -> bytes:
     """The bytes of a PNG file; a long title's first lines lie above the sheet, which grows for them."""
     width, height = figure.get_size_inches()
-    lines = wrap(title, int((width - 0.5) / (BOLD * TITLE))) if title else []
+    lines = wrap(title, (width - 0.5) * 72 / TITLE, breadth) if title else []
     for number, line in enumerate(reversed(lines)):
         place = 0.25 / width, 1 - (0.4 - LINE * number) / height
         figure.text(*place, line, fontsize=TITLE, fontweight="bold", **WORDS)

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 from harken.inspection.page import text
 from harken.inspection.palette import DARK, DEEP, FAINT, LIGHT, Colour, Palette, css
-from harken.inspection.words import columns, wrap
+from harken.inspection.words import breadth, wrap
 
 FONT = "system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif"
 LETTER = 0.62  # the width of a letter as a share of the font's size, on the safe side
-TITLE = 11.4  # pixels for a letter of a title, which is bold
+TITLE = 18  # the size of a title, which is bold
 LINE = 24  # pixels from one line of a title to the next
 BROAD = 620.0  # pixels that a title may ask for; it goes on in a next line then
 
@@ -46,8 +46,8 @@ def svg(
         label: what is read aloud; the title where nothing is said.
         top: where the drawing begins, if something above is left out.
     """
-    width = max(width, min(BROAD, 48 + TITLE * columns(title)))
-    lines = wrap(title, int((width - 48) / TITLE)) if title else []
+    width = max(width, min(BROAD, 48 + TITLE * breadth(title)))
+    lines = wrap(title, (width - 48) / TITLE, breadth) if title else []
     top -= LINE * max(len(lines) - 1, 0)
     drawn = [
         f'<text class="title" x="24" y="{36 - LINE * (len(lines) - 1 - number)}">{text(line)}</text>'
@@ -78,7 +78,7 @@ def shaded_cell(x: float, y: float, wide: float, tall: float, weight: float, hin
 def _style(kind: str, looks: Mapping[str, str], colours: Callable[[Palette], list[Rule]]) -> str:
     shared = {
         "": f"font-family:{FONT};font-size:12px",
-        ".title": "font-size:18px;font-weight:600",
+        ".title": f"font-size:{TITLE}px;font-weight:600",
         ".number": "font-size:11px;text-anchor:middle;dominant-baseline:central",
         ".end": "text-anchor:end",
         ".middle": "text-anchor:middle",
