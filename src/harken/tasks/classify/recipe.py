@@ -5,27 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from harken.data.config import TokenizerConfig
 from harken.data.examples_config import ExamplesConfig
 from harken.errors import UserError
 from harken.models.config_encoder import EncoderConfig
+from harken.models.config_pooling import PoolingConfig
 from harken.recipe import Recipe
 from harken.training.config import TrainConfig
 
 
-class ClassifierConfig(BaseModel):
+class ClassifierConfig(PoolingConfig):
     """From what was read to a label."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    pooling: Literal["last", "mean", "max", "attention"] = Field(
-        "attention", description="how the states of all steps become one vector (S10)"
-    )
-    score: Literal["dot", "scaled", "multiplicative", "additive", "cosine"] = Field(
-        "additive", description="attention: the score of each step (E9)"
-    )
     dropout: float = Field(0.2, ge=0, lt=1, description="share of that vector zeroed before the output layer")
     word_dropout: float = Field(
         0.0, ge=0, lt=1, description="text: chance that training sees the unknown word in place of a word"
