@@ -20,6 +20,7 @@ SHORT = [
     "train.max_minutes=none",
     "train.workers=1",
     "train.device=cpu",
+    "train.precision=float32",
 ]
 TEXTS = {
     "opinions-classify": "the film was not good",
