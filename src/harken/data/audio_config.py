@@ -82,6 +82,9 @@ class AugmentConfig(BaseModel):
         0.0, ge=0, lt=0.9, description="play faster or slower by up to this share: pitch and formants move as well"
     )
     stretch: float = Field(0.0, ge=0, lt=0.9, description="faster or slower by up to this share, at the same pitch")
+    equaliser_db: float = Field(
+        0.0, ge=0, description="lift or lower the bands by a smooth curve, drawn with this deviation: another microphone"
+    )
     frequency_masks: int = Field(0, ge=0, description="bands of frequencies blanked out (SpecAugment)")
     frequency_width: int = Field(6, ge=1, description="the most filters in one of them")
     time_masks: int = Field(0, ge=0, description="stretches of time blanked out")

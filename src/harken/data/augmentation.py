@@ -3,6 +3,7 @@
 gain, noise        on samples: x <- g x + n, white or pink, so many decibels below x
 speed              on samples: x(t) <- x(r t), which moves pitch and formants as well; Ko et al. (2015)
 stretch            on log energies: frame t of the new is frame t r of the old, between two frames their mix
+equaliser          on log energies: a smooth curve over the bands is added, the same at all times
 masks              bands or moments set to the mean of the utterance; Park et al. (2019), "SpecAugment"
 
 Everything is drawn from a generator that the caller seeds, so that it is the same for the same (seed, epoch, example).
@@ -19,6 +20,8 @@ from __future__ import annotations
 import numpy as np
 
 from harken.data.audio_config import AugmentConfig
+
+COLOURS = 5  # points of an equaliser's curve
 
 
 def sped(samples: np.ndarray, config: AugmentConfig, random: np.random.Generator) -> np.ndarray:
@@ -72,6 +75,15 @@ def stretched(energies: np.ndarray, config: AugmentConfig, random: np.random.Gen
     share = (places - before)[:, None].astype(np.float32)
     after = np.minimum(before + 1, len(energies) - 1)
     return (1 - share) * energies[before] + share * energies[after]
+
+
+def equalised(energies: np.ndarray, config: AugmentConfig, random: np.random.Generator) -> np.ndarray:
+    """(T, C) as another microphone or room would colour it: lines between a few drawn points over the bands."""
+    if not config.equaliser_db:
+        return energies
+    points = random.normal(0, config.equaliser_db, COLOURS) * np.log(10) / 10  # decibels to natural logarithms
+    bands = np.linspace(0, COLOURS - 1, energies.shape[1])
+    return energies + np.interp(bands, np.arange(COLOURS), points).astype(np.float32)
 
 
 def masked(energies: np.ndarray, config: AugmentConfig, random: np.random.Generator) -> np.ndarray:
