@@ -88,7 +88,7 @@ class AugmentConfig(BaseModel):
     equaliser_db: float = Field(
         0.0,
         ge=0,
-        description="lift or lower the bands by a smooth curve, drawn with this deviation: another microphone",
+        description="lift or lower the bands by a smooth curve of this deviation: another microphone",
     )
     frequency_masks: int = Field(0, ge=0, description="bands of frequencies blanked out (SpecAugment)")
     frequency_width: int = Field(6, ge=1, description="the most filters in one of them")
