@@ -40,7 +40,7 @@ def sped(samples: np.ndarray, config: AugmentConfig, random: np.random.Generator
 
 @lru_cache(maxsize=1)
 def quick_lengths() -> np.ndarray:
-    """All even 2^a 3^b 5^c up to 2^24, rising: what a Fourier transform is quick for; others take up to ten times as long.
+    """All even 2^a 3^b 5^c up to 2^24, rising: a Fourier transform of another length can take ten times as long.
 
     >>> quick_lengths()[:8].tolist()
     [2, 4, 6, 8, 10, 12, 16, 18]
