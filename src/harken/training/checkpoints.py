@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -77,10 +76,8 @@ def load_checkpoint(folder: Path) -> tuple[dict[str, Tensor], Progress, dict[str
         ) from problem
 
 
-def load_weights(
-    model: nn.Module, path: Path, renamed: Callable[[dict[str, Tensor]], dict[str, Tensor]] = dict
-) -> None:
-    """Put the tensors of a safetensors file into a model, every one or none; `renamed` knows names of old files.
+def load_weights(model: nn.Module, path: Path) -> None:
+    """Put the tensors of a safetensors file into a model, every one or none.
 
     Raises:
         UserError: the file is damaged or belongs to another recipe.
@@ -89,7 +86,7 @@ def load_weights(
     from safetensors.torch import load_file
 
     try:
-        tensors = renamed(load_file(path))
+        tensors = load_file(path)
     except SafetensorError as problem:
         raise UserError(f"{path} is damaged ({problem}); train the model again or copy it anew") from problem
     parameters = dict(model.named_parameters())
