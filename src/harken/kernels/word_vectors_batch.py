@@ -14,9 +14,9 @@ Definition: `harken.embeddings.definition.step`, equal for a batch of one window
 
 >>> inputs, outputs = torch.eye(2), torch.zeros(2, 2)
 >>> one = torch.ones(1, 1)
->>> loss = step(inputs, outputs, torch.tensor([[0]]), one, torch.tensor([[0, 1]]), torch.ones(1, 2), 1.0)
+>>> loss = step(inputs, outputs, torch.tensor([[0]]), one, torch.tensor([[0, 1]]), torch.ones(1, 2), 0.5)
 >>> round(float(loss), 4), outputs.tolist()
-(1.3863, [[0.5, 0.0], [-0.5, 0.0]])
+(1.3863, [[0.25, 0.0], [-0.25, 0.0]])
 """
 
 from __future__ import annotations
