@@ -109,19 +109,23 @@ def train_models(data: Path, out: Path) -> None:
     sst2 = [*SST2, *ONE_CORE, f"data.dir={data / 'sst'}"]
     test = data / "ud-english-ewt" / "en_ewt-ud-dev.conllu.xz"
     for name in ROWS:
-        score(out, "sst2", name, "sst2-classify", [*sst2, *changes(out, name, "classifier")], [])
+        score(out, "sst2", name, "sst2-classify", [*sst2, *changes(out, name)], [])
         ewt = [*EWT, *ONE_CORE, f"data.train={a_third(data, out)}"]
-        score(out, "ewt", name, "ewt-tag", [*ewt, *changes(out, name, "words")], [test])
+        score(out, "ewt", name, "ewt-tag", [*ewt, *changes(out, name)], [test])
 
 
-def changes(out: Path, row: str, section: str) -> list[str]:
-    """How words begin in a row, for the section of a recipe that says so."""
+def changes(out: Path, row: str) -> list[str]:
+    """How words begin in a row, for a recipe.
+
+    >>> changes(Path("out"), "CBOW, frozen")
+    ['embeddings.words=out/CBOW', 'embeddings.tuned=false']
+    """
     kind, *more = row.replace(", ", " + ").split(" + ")
-    found = [] if kind == "random" else [f"{section}.vectors={out / kind}"]
+    found = [] if kind == "random" else [f"embeddings.words={out / kind}"]
     if "frozen" in more:
-        found.append(f"{section}.freeze=true")
+        found.append("embeddings.tuned=false")
     if "ELMo" in more:
-        found.append(f"{section}.elmo={out / 'ELMo'}")
+        found.append(f"embeddings.elmo={out / 'ELMo'}")
     return found
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from harken.embeddings.subwords import Subwords
 
 EVERY = 10.0  # seconds between lines of progress where stderr is no terminal
-OF_WORD2VEC = {"negatives": 5, "tree": False, "sample": 1e-3, "ngrams": None}
+OF_WORD2VEC = {"negatives": 5, "tree": False, "sample": 1e-3, "ngrams": None, "device": "auto"}
 
 
 def train(
@@ -45,6 +45,7 @@ def train(
     threads: Annotated[
         int | None, typer.Option(help="Default: all cores. One thread gives the same vectors every time.")
     ] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda or auto: a GPU where a text is large.")] = "auto",
     seed: Annotated[int, typer.Option(min=0, help="Another seed, other vectors.")] = 1,
     force: Annotated[bool, typer.Option("--force", help="Replace vectors that are in the folder.")] = False,
 ) -> None:
@@ -54,7 +55,7 @@ def train(
 
     if (out / "card.json").exists() and not force:
         raise UserError(f"{out} holds word vectors already: give another --out, or --force to replace them.")
-    mine = {"negatives": negatives, "tree": tree, "sample": sample, "ngrams": ngrams}
+    mine = {"negatives": negatives, "tree": tree, "sample": sample, "ngrams": ngrams, "device": device}
     settings, trainer = _settings(
         method, {"width": width, "window": window, "epochs": epochs, "rate": rate, "threads": threads, "seed": seed},
         mine, _subwords(ngrams, buckets),
@@ -107,6 +108,7 @@ def _settings(
     if method not in ("skipgram", "cbow"):
         raise UserError(f'--method is "{method}", which is unknown: use skipgram, cbow or glove.')
     word2vec = {"negatives": mine["negatives"], "hierarchical": mine["tree"], "sample": mine["sample"]}
+    word2vec["device"] = mine["device"]
     return Settings(method=method, subwords=subwords, **word2vec, **given), train_word2vec
 
 

@@ -23,8 +23,6 @@ def build_classifier(
     reads: nn.Module = (
         TokenInput(inputs, encoder.embedding) if recipe.data.kind == "text" else FrameInput(inputs, encoder.embedding)
     )
-    if chosen.freeze and isinstance(reads, TokenInput):
-        reads.table.weight.requires_grad_(False)
     if context is not None:
         reads = context.beside(reads, encoder.embedding)
     return ClassifierModel(

@@ -70,7 +70,7 @@ def size_of(recipe: ClassifyRecipe, rows: int, classes: int) -> Size:
     return Size(
         parameters={
             "embeddings": rows * side.embedding + constants,
-            "encoder": side.parameters + parameters_beside(chosen.elmo, side.embedding),
+            "encoder": side.parameters + parameters_beside(recipe.embeddings.elmo, side.embedding),
             "pooling": pooling,
             "output": classes * (width + 1),
         },

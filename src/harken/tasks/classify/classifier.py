@@ -20,6 +20,7 @@ from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer
 from harken.errors import UserError
 from harken.inspection.gates import ENDS, axis_pieces
 from harken.models.classifier import ClassifierModel
+from harken.models.context_input import values_alone
 from harken.models.reader import FrameInput
 from harken.tasks.by_length import rows_of_part
 from harken.tasks.classify.build import build_classifier
@@ -57,7 +58,7 @@ class Classifier:
         classes = load_labels(folder)
         tokenizer = load_tokenizer(folder, JOINT) if recipe.data.kind == "text" else None
         inputs = tokenizer.size if tokenizer else _channels(folder / MODEL)
-        context = open_context(folder / COPY, device) if recipe.classifier.elmo else None
+        context = open_context(folder / COPY, device) if recipe.embeddings.elmo else None
         model = build_classifier(recipe, inputs, len(classes), context)
         load_weights(model, folder / MODEL)
         return cls(recipe, model.to(choose_device(device)), classes, tokenizer, folder, context)
@@ -148,7 +149,7 @@ class Classifier:
         if self.tokenizer is None:
             steps = [str(number + 1) for number in range(len(found))]
         else:
-            steps = [*axis_pieces(self.tokenizer, batch.inputs[0][0, :-1].tolist()), ENDS[1]]
+            steps = [*axis_pieces(self.tokenizer, values_alone(batch.inputs[0])[0, :-1].tolist()), ENDS[1]]
         return batch, {"reader.encoder": steps}, f"{example} → {self.predict([found])[0]}"
 
     def _rows(self, examples: Sequence[Any]) -> Rows:
