@@ -4,6 +4,9 @@ h_1 .. h_T = encoder(x_1 .. x_T)        any encoder, over ids or frames (`harken
 v = pool(h)                             last, mean, max or attention (`harken.models.pooling`)
 p(k | x) = softmax_k(W dropout(v) + b)
 
+Labels may be finer than those that are asked for: with `merged`, which says for each of F fine labels which of K it
+belongs to, p(k | x) is the sum over its own (Li and Roth, 2002, have fifty kinds of answer in six).
+
 In training a word may be replaced by the unknown word (word dropout; Iyyer et al., 2015), and noise may be added to
 frames, so that a small set is not learnt by heart.
 
@@ -18,6 +21,7 @@ frames, so that a small set is not learnt by heart.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -45,6 +49,7 @@ class ClassifierModel(nn.Module):
         dropout: float = 0.0,
         word_dropout: float = 0.0,
         noise: float = 0.0,
+        merged: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
         self.reader = reader
@@ -52,9 +57,15 @@ class ClassifierModel(nn.Module):
         self.dropout = Dropout(dropout)
         self.output = nn.Linear(reader.width, labels)
         self.word_dropout, self.noise = word_dropout, noise
+        self.merged = None if merged is None else tuple(merged)
 
     def forward(self, values: Any, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Steps of a row from `lengths` on are of no account."""
+        fine, weights = self.finely(values, lengths)
+        return self.merge(fine), weights
+
+    def finely(self, values: Any, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """The same before labels are merged: logits (B, F), which is what training goes by."""
         return self.decide(self.reader.inputs(self.disturbed(values)), lengths)
 
     def decide(self, embedded: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
@@ -62,6 +73,14 @@ class ClassifierModel(nn.Module):
         vector, weights = self.pooling(self.reader.encoder(embedded, lengths), lengths)  # (B, W)
         logits: Tensor = self.output(self.dropout(vector))
         return logits, weights
+
+    def merge(self, fine: Tensor) -> Tensor:
+        """Logits (B, F) of fine labels -> (B, K), whose softmax adds up the chances of those that are one label."""
+        if self.merged is None:
+            return fine
+        owner = torch.tensor(self.merged, device=fine.device)  # (F,)
+        apart = owner != torch.arange(max(self.merged) + 1, device=fine.device)[:, None]  # (K, F)
+        return torch.logsumexp(fine[:, None].masked_fill(apart, -torch.inf), -1)
 
     def disturbed(self, values: Any) -> Any:
         """What comes in, as training is to see it: some words unknown, or frames with noise."""
@@ -81,7 +100,7 @@ class ClassifierModel(nn.Module):
         """|d logit_k / d e_t| (B, T) of the label k that wins: how much each step moves it. Simonyan et al. (2014)."""
         with torch.enable_grad():
             embedded = self.reader.inputs(values).detach().requires_grad_()
-            logits, _ = self.decide(embedded, lengths)
+            logits = self.merge(self.decide(embedded, lengths)[0])
             (gradient,) = torch.autograd.grad(logits.amax(-1).sum(), embedded)
         found: Tensor = gradient.norm(dim=-1)
         return found

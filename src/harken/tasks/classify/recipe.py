@@ -44,6 +44,11 @@ class ClassifierConfig(BaseModel):
         description="text: folder of a model with the task elmo or language, whose frozen layers, mixed by learned "
         "weights, are read beside the word vectors (S32)",
     )
+    fine: bool = Field(
+        False,
+        description="learn the labels as the files have them, before data.label_until and data.names merge them, and "
+        "add the chances of those that are merged",
+    )
     class_weights: Literal["none", "balanced"] = Field(
         "none", description="balanced: every class counts alike in the loss, however many examples it has"
     )

@@ -54,7 +54,7 @@ class ClassificationTask(ByLength):
         return self.loss_of(values.to(device), lengths.to(device) if padded else None, labels.to(device))
 
     def _loss(self, values: Tensor, lengths: Tensor | None, labels: Tensor) -> Tensor:
-        logits, _ = self.model(values, lengths)
+        logits, _ = self.model.finely(values, lengths)
         weights = None if self.weights is None else self.weights.to(logits.device)
         smoothing = self.settings.label_smoothing
         return torch.nn.functional.cross_entropy(
