@@ -1,7 +1,7 @@
 """TREC's questions (issue 4, S10): settings are chosen where the test is not, and the test is asked once.
 
-    python benchmarks/held_out_questions.py choose ../shared/data/trec --out runs/choose --set classifier.vectors=runs/words
-    python benchmarks/held_out_questions.py final ../shared/data/trec --out runs/final --set classifier.vectors=runs/words
+    python benchmarks/held_out_questions.py choose ../shared/data/trec --out runs/choose --set classifier.fine=false
+    python benchmarks/held_out_questions.py final ../shared/data/trec --out runs/final --seeds 1 2 3
 
 choose   the 545 questions that the recipe holds out are put away; of the other 4,907 each seed holds out 545 to choose
          weights by and 545 to ask, and trains on the rest

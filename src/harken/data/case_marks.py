@@ -2,7 +2,7 @@
 
     Popeye -> ⇧ popeye      NASA -> ⇪ nasa      a capital at the beginning of the text says nothing, and has no mark
 
-So `The` and `the` share one vector, and vectors of lower-case words serve, while a name can still be told by its capital.
+So `The` and `the` share one vector, and vectors of lower-case words serve; a name can still be told by its capital.
 
 >>> marked("What does NASA say of Popeye Doyle ?")
 'what does ⇪ nasa say of ⇧ popeye ⇧ doyle ?'

@@ -24,6 +24,7 @@ from harken.models.tagger import TaggingModel
 from harken.tasks.context import Context
 from harken.tasks.first_vectors import begin_with, coverage, read_first_vectors
 from harken.tasks.starting import starting_words
+from harken.tasks.tag.bio import broken_moves
 from harken.tasks.tag.corpus import Example
 from harken.tasks.tag.recipe import TagRecipe
 from harken.tasks.tag.rows import FrameRows, WordRows
@@ -128,7 +129,8 @@ def build_tagging_model(recipe: TagRecipe, vocabulary: Vocabulary, context: Cont
             inputs.words.table.weight.requires_grad_(False)
     if context is not None:
         inputs = context.beside(inputs, encoder.embedding)
-    return TaggingModel(Reader(inputs, encoder), len(vocabulary.tags), recipe.tags.crf)
+    forbidden = broken_moves(vocabulary.tags) if recipe.tags.bio else None
+    return TaggingModel(Reader(inputs, encoder), len(vocabulary.tags), recipe.tags.crf, forbidden)
 
 
 def as_rows(examples: Sequence[Example], vocabulary: Vocabulary, context: Context | None = None) -> Rows:
