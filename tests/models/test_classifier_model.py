@@ -117,3 +117,17 @@ def test_every_parameter_is_trained(pooling: str) -> None:
     logits, _ = model(torch.tensor([[5, 6, 3], [7, 3, 0]]), torch.tensor([3, 2]))
     torch.nn.functional.cross_entropy(logits, torch.tensor([1, 2])).backward()
     assert [name for name, value in model.named_parameters() if value.grad is None] == []
+
+
+def test_merged_labels_have_the_summed_chances_of_their_own() -> None:
+    torch.manual_seed(3)
+    encoder = build_encoder(TypeAdapter(EncoderConfig).validate_python(TABLES[0]))
+    model = ClassifierModel(Reader(TokenInput(11, encoder.embedding), encoder), 4, merged=[1, 0, 1, 2]).eval()
+    ids = torch.randint(4, 11, (2, 5))
+    fine = torch.softmax(model.finely(ids, None)[0], -1)
+    found = torch.softmax(model(ids, None)[0], -1)
+    wanted = torch.stack([fine[:, 1], fine[:, 0] + fine[:, 2], fine[:, 3]], 1)
+    torch.testing.assert_close(found, wanted)
+    loss = torch.nn.functional.cross_entropy(model(ids, None)[0], torch.tensor([1, 2]))
+    loss.backward()
+    assert all(torch.isfinite(value.grad).all() for value in model.parameters() if value.grad is not None)
