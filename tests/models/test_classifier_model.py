@@ -131,3 +131,27 @@ def test_merged_labels_have_the_summed_chances_of_their_own() -> None:
     loss = torch.nn.functional.cross_entropy(model(ids, None)[0], torch.tensor([1, 2]))
     loss.backward()
     assert all(torch.isfinite(value.grad).all() for value in model.parameters() if value.grad is not None)
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table["architecture"])
+def test_members_answer_with_their_mean_chance(table: dict[str, Any]) -> None:
+    torch.manual_seed(3)
+    config = TypeAdapter(EncoderConfig).validate_python(table)
+    first, *others = (build_encoder(config) for _ in range(3))
+    model = ClassifierModel(Reader(TokenInput(11, first.embedding), first), 4, merged=[0, 1, 1, 0], others=others)
+    model.eval()
+    ids = torch.randint(4, 11, (2, 5))
+    said = model.each(ids, None)
+    chances = torch.stack([torch.softmax(logits, -1) for logits, _ in said])
+    assert len(said) == 3 and not torch.allclose(chances[0], chances[1])
+    mean = chances.mean(0)
+    found, weights = model(ids, None)
+    wanted = torch.stack([mean[:, 0] + mean[:, 3], mean[:, 1] + mean[:, 2]], 1)
+    torch.testing.assert_close(torch.softmax(found, -1), wanted)
+    assert weights is not None
+    torch.testing.assert_close(weights, torch.stack([one for _, one in said if one is not None]).mean(0))
+    found.logsumexp(-1).sum().backward()  # always 0: chances sum to 1
+    found = model(ids, None)[0]
+    found[:, 0].sum().backward()
+    assert all(value.grad is not None and value.grad.abs().sum() > 0 for value in model.others.parameters())
+    assert model.saliency(ids, None).shape == (2, 5)

@@ -107,6 +107,7 @@ def test_without_attention_it_says_so_and_looks_by_gradient(tmp_path: Path, pool
 def test_the_size_is_what_is_built(name: str, pooling: str, score: str) -> None:
     recipe = load_recipe(name, [f"classifier.pooling={pooling}", f"classifier.score={score}"])
     inputs = 50 if recipe.data.kind == "text" else 3
+    recipe.classifier.members = 3 if score == "additive" else 1
     model = build_classifier(recipe, inputs, 7)
     counted = size_of(recipe, inputs if recipe.data.kind == "text" else inputs + 1, 7)
     assert counted.total == sum(parameter.numel() for parameter in model.parameters())

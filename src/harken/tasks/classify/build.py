@@ -44,4 +44,5 @@ def build_classifier(
         word_dropout=chosen.word_dropout,
         noise=chosen.noise,
         merged=merged,
+        others=[build_encoder(recipe.model) for _ in range(chosen.members - 1)],
     )

@@ -26,6 +26,9 @@ class ClassifierConfig(BaseModel):
     score: Literal["dot", "scaled", "multiplicative", "additive", "cosine"] = Field(
         "additive", description="attention: the score of each step (E9)"
     )
+    members: int = Field(
+        1, ge=1, description="networks that are trained at once on the same embeddings; their mean chance is the answer"
+    )
     dropout: float = Field(0.2, ge=0, lt=1, description="share of that vector zeroed before the output layer")
     word_dropout: float = Field(
         0.0, ge=0, lt=1, description="text: chance that training sees the unknown word in place of a word"
@@ -81,6 +84,8 @@ class ClassifyRecipe(Recipe):
             raise ValueError('classifier.elmo is of words: set data.kind = "text" and tokenizer.kind = "word"')
         if self.classifier.vectors is not None and (self.data.kind != "text" or self.tokenizer.kind != "word"):
             raise ValueError('classifier.vectors are of words: set data.kind = "text" and tokenizer.kind = "word"')
+        if self.classifier.members > 1 and self.model.start is not None:
+            raise ValueError("model.start is for one encoder, but classifier.members asks for more; keep one of them")
         if self.classifier.elmo is not None and self.model.start is not None:
             raise ValueError(
                 "model.start and classifier.elmo are both given, but the encoder of a masked model reads "
