@@ -19,6 +19,7 @@ TABLES: list[dict[str, Any]] = [
     {"architecture": "recurrent", "embedding": 6, "width": 8},
     {"architecture": "transformer", "width": 8, "heads": 2, "feedforward": 16, "layers": 1},
     {"architecture": "convolutional", "embedding": 6, "width": 8, "layers": 1},
+    {"architecture": "filters", "embedding": 6, "width": 8, "kernels": [2, 3]},
 ]
 
 
