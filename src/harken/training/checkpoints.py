@@ -42,11 +42,20 @@ class Progress:
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:
-    """Write a safetensors file aside, flush it to the disk, and rename it into place."""
+    """Write a safetensors file aside, flush it to the disk, and rename it into place.
+
+    Raises:
+        UserError: it cannot be written; a disk that is full is the usual reason.
+    """
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     aside = path.with_name(path.name + ".part")
-    save_file({name: value.detach().contiguous() for name, value in tensors.items()}, aside, metadata)
+    try:
+        save_file({name: value.detach().contiguous() for name, value in tensors.items()}, aside, metadata)
+    except SafetensorError as problem:
+        aside.unlink(missing_ok=True)
+        raise UserError(f"{path} cannot be written ({problem}); make room, and go on with --resume") from problem
     with open(aside, "rb") as written:
         os.fsync(written.fileno())
     os.replace(aside, path)
