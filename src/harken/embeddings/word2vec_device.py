@@ -26,9 +26,10 @@ from harken.embeddings.spans import Progress
 from harken.errors import UserError
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Generator, Tensor
 
 PIECE = 4_000_000  # ids that are on the device at once
+DRAWN = 262_144  # windows whose neighbours and wrong answers are drawn at once
 BATCH = 8192  # windows that are learnt at once
 PAYS = 50_000_000  # words in all epochs from which a GPU is taken
 LEAST, GROWTH = 32, 64  # a batch has at least the first, and at most the last part of what was learnt before it
@@ -115,7 +116,7 @@ def _train_piece(
     matrices: tuple[Tensor, Tensor],
     tables: Tables,
     settings: Settings,
-    draws: object,
+    draws: Generator,
     before: float,
     share: float,
 ) -> tuple[float, int]:
@@ -124,18 +125,21 @@ def _train_piece(
 
     from harken.kernels.word_vectors_batch import step, thinned, windows, wrong_answers
 
-    assert isinstance(draws, torch.Generator)
     kept = thinned(ids, tables.keep, draws)
     reach = torch.randint(1, settings.window + 1, (len(kept),), generator=draws, device=ids.device)
     is_cbow = settings.method == "cbow"
     loss, terms = ids.new_zeros((), dtype=torch.float64), ids.new_zeros((), dtype=torch.float64)
-    for start, stop in batches(len(kept), round(len(kept) * before / share)):
-        around, known = windows(kept, start, stop, settings.window, reach)
-        words = kept[start:stop].clamp(min=0)
+    for first in range(0, len(kept), DRAWN):
+        last = min(first + DRAWN, len(kept))
+        around, known = windows(kept, first, last, settings.window, reach)
+        words = kept[first:last].clamp(min=0)
         rows, counted = wrong_answers(words, settings.negatives, tables.height, tables.other, draws)
-        rate = settings.rate_at((before + share * start / len(kept)) / settings.epochs)
-        loss += step(*matrices, around, known, rows, counted, rate, is_cbow)
         terms += (known.amax(1) if is_cbow else known).sum()
+        done = round(len(kept) * before / share) + first  # windows so far
+        for start, stop in batches(last - first, done):
+            part = slice(start, stop)
+            rate = settings.rate_at((before + share * (first + start) / len(kept)) / settings.epochs)
+            loss += step(*matrices, around[part], known[part], rows[part], counted[part], rate, is_cbow)
     return float(loss), round(float(terms))
 
 

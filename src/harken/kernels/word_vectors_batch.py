@@ -42,7 +42,8 @@ def windows(kept: Tensor, start: int, stop: int, window: int, reach: Tensor) -> 
         reach: (M,), drawn from 1 to `window` for each.
     """
     here = torch.arange(start, stop, device=kept.device)
-    offsets = torch.cat([torch.arange(-window, 0), torch.arange(1, window + 1)]).to(kept.device)
+    offsets = torch.arange(-window, window, device=kept.device)
+    offsets = offsets + (offsets >= 0)  # no word is its own neighbour
     places = here[:, None] + offsets  # (B, 2 window)
     inside = (places >= 0) & (places < len(kept)) & (offsets.abs() <= reach[start:stop, None])
     places = places.clamp(0, len(kept) - 1)
