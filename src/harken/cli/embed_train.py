@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from harken.embeddings.spans import Progress
     from harken.embeddings.subwords import Subwords
 
-OF_WORD2VEC = {"negatives": 5, "tree": False, "sample": 1e-3, "ngrams": None}
+OF_WORD2VEC = {"negatives": 5, "tree": False, "sample": 1e-3, "ngrams": None, "device": "auto"}
 
 
 def train(
@@ -42,6 +42,7 @@ def train(
     threads: Annotated[
         int | None, typer.Option(help="Default: all cores. One thread gives the same vectors every time.")
     ] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda or auto: a GPU where a text is large.")] = "auto",
     seed: Annotated[int, typer.Option(min=0, help="Another seed, other vectors.")] = 1,
     force: Annotated[bool, typer.Option("--force", help="Replace vectors that are in the folder.")] = False,
 ) -> None:
@@ -51,7 +52,7 @@ def train(
 
     if (out / "card.json").exists() and not force:
         raise UserError(f"{out} holds word vectors already: give another --out, or --force to replace them.")
-    mine = {"negatives": negatives, "tree": tree, "sample": sample, "ngrams": ngrams}
+    mine = {"negatives": negatives, "tree": tree, "sample": sample, "ngrams": ngrams, "device": device}
     settings, trainer = _settings(
         method, {"width": width, "window": window, "epochs": epochs, "rate": rate, "threads": threads, "seed": seed},
         mine, _subwords(ngrams, buckets),
@@ -104,6 +105,7 @@ def _settings(
     if method not in ("skipgram", "cbow"):
         raise UserError(f'--method is "{method}", which is unknown: use skipgram, cbow or glove.')
     word2vec = {"negatives": mine["negatives"], "hierarchical": mine["tree"], "sample": mine["sample"]}
+    word2vec["device"] = mine["device"]
     return Settings(method=method, subwords=subwords, **word2vec, **given), train_word2vec
 
 

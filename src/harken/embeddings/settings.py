@@ -37,6 +37,7 @@ class Settings:
     last_rate: float = 0.0001  # ... to this
     subwords: Subwords | None = None  # n-grams of characters, as in fastText
     threads: int | None = None  # None: all cores; 1 repeats to the bit
+    device: str = "auto"  # cpu, cuda or cuda:N; auto: a GPU where it pays (`harken.embeddings.word2vec_device`)
     seed: int = 1
 
     def __post_init__(self) -> None:
@@ -48,6 +49,8 @@ class Settings:
                 raise UserError(f"{name} is {getattr(self, name)}: it must be at least {bound}.")
         if self.threads is not None and self.threads < 1:
             raise UserError(f"threads is {self.threads}: it must be at least 1.")
+        if self.device not in ("auto", "cpu") and self.device.split(":")[0] != "cuda":
+            raise UserError(f'device is "{self.device}", which is unknown: use auto, cpu, cuda or cuda:N.')
         if not 0 <= self.sample <= 1:
             raise UserError(f"sample is {self.sample}: it is a share of the corpus, from 0 (off) to 1.")
         if not 0 < self.last_rate <= self.first_rate:

@@ -19,10 +19,11 @@ from harken.data.labelled import cleaned
 from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer
 from harken.errors import UserError
 from harken.models.classifier import ClassifierModel
+from harken.models.context_input import values_alone
 from harken.models.reader import FrameInput
 from harken.tasks.by_length import rows_of_part
 from harken.tasks.classify.build import build_classifier
-from harken.tasks.classify.labels import load_labels
+from harken.tasks.classify.labels import load_fine, load_labels
 from harken.tasks.classify.reading import Rows, as_rows, by_word, in_context, require_kind, stored_channels
 from harken.tasks.classify.recipe import ClassifyRecipe
 from harken.tasks.context import COPY, Context, open_context
@@ -56,8 +57,9 @@ class Classifier:
         classes = load_labels(folder)
         tokenizer = load_tokenizer(folder, JOINT) if recipe.data.kind == "text" else None
         inputs = tokenizer.size if tokenizer else stored_channels(folder / MODEL, "reader.inputs.mean")
-        context = open_context(folder / COPY, device) if recipe.classifier.elmo else None
-        model = build_classifier(recipe, inputs, len(classes), context)
+        context = open_context(folder / COPY, device) if recipe.embeddings.elmo else None
+        merged = load_fine(folder, len(classes))[1] if recipe.classifier.fine else None
+        model = build_classifier(recipe, inputs, len(merged or classes), context, merged)
         load_weights(model, folder / MODEL)
         return cls(recipe, model.to(choose_device(device)), classes, tokenizer, folder, context)
 
@@ -144,7 +146,7 @@ class Classifier:
 
         found = read_example(example, self.recipe.data)
         batch = self.batch([found])
-        steps = steps_of(found, batch.inputs[0], self.tokenizer)
+        steps = steps_of(found, values_alone(batch.inputs[0]), self.tokenizer)
         return batch, {"reader.encoder": steps}, f"{example} → {self.predict([found])[0]}"
 
     def _rows(self, examples: Sequence[Any]) -> Rows:

@@ -19,12 +19,22 @@ from harken.models.size import ENCODERS
 from harken.tasks.classify.build import build_classifier
 from harken.tasks.classify.check import size_of
 from harken.tasks.classify.classifier import Classifier
-from harken.tasks.classify.labels import LABELS, in_order, load_labels, numbers_of, save_labels
+from harken.tasks.classify.labels import (
+    FINE,
+    LABELS,
+    in_order,
+    load_fine,
+    load_labels,
+    merge_fine,
+    numbers_of,
+    save_fine,
+    save_labels,
+)
 from harken.tasks.classify.reading import as_frames, as_rows, in_context, require_kind
 from harken.tasks.classify.recipe import ClassifyRecipe
 from harken.tasks.classify.task import ClassificationTask
-from harken.tasks.context import COPY, copy_context, open_context
-from harken.tasks.first_vectors import begin_with, coverage, read_first_vectors
+from harken.tasks.context import COPY, context_of
+from harken.tasks.first_vectors import FirstVectors, width_key, words_of
 from harken.tasks.job import Job, Prepared
 from harken.tasks.scores import Scores
 from harken.tasks.starting import start_from, starting_tokenizer
@@ -57,46 +67,39 @@ class ClassifyJob(Job):
         train, valid = splits.train, splits.valid
         labels = load_labels(folder) if going_on else in_order(train.labels)
         width = ENCODERS[recipe.model.architecture](recipe.model).embedding
-        chosen = recipe.classifier
-        vectors = None
-        if chosen.vectors is not None and not going_on:
-            key = "model.width" if recipe.model.architecture == "transformer" else "model.embedding"
-            texts = [str(text) for text in train.values]
-            vectors = read_first_vectors(chosen.vectors, width, key, texts, recipe.train.seed)
-        if chosen.elmo is not None and not going_on:
-            open_context(chosen.elmo)
-            copy_context(chosen.elmo, folder)
-        context = open_context(folder / COPY) if chosen.elmo is not None else None
-        seen = [*train.values, *(vectors.words if vectors else [])]
+        begun, key = FirstVectors(recipe, folder, going_on), width_key(recipe.model)
+        vectors = begun.vectors(width, train.values, key)
+        context = context_of(recipe.embeddings.elmo, folder, going_on)
+        more = vectors.words if vectors and recipe.tokenizer.kind == "word" else []
+        seen = [*train.values, *more]
         tokenizer = self._tokenizer(recipe, seen, folder, going_on) if recipe.data.kind == "text" else None
         rows = as_rows(train.values, recipe, tokenizer)
         inputs = tokenizer.size if tokenizer else as_frames(train.values[0]).shape[1]
         valid_rows = as_rows(valid.values, recipe, tokenizer, inputs if tokenizer is None else None)
         valid_labels = numbers_of(valid.labels, labels, "the validation")
         save_labels(folder, labels)
-        model = build_classifier(recipe, inputs, len(labels), context)
+        names, merged = self._fine(recipe, train, labels, folder, going_on)
+        model = build_classifier(recipe, inputs, len(names), context, merged)
         if isinstance(model.reader.inputs, FrameInput):
             model.reader.inputs.fit(torch.from_numpy(rows.flat))
-        known = ""
         if recipe.model.start is not None and tokenizer is not None:
             found = start_from(model.reader, recipe.model.start, tokenizer)
-            known = f"encoder and {found:,} pieces begin as {recipe.model.start} left them"
+            begun.say(f"encoder and {found:,} pieces begin as {recipe.model.start} left them")
         words = words_alone(model.reader.inputs)
-        if vectors and tokenizer and isinstance(words, TokenInput):
-            found = begin_with(words, tokenizer.pieces(list(range(tokenizer.size))), vectors)
-            known = coverage(found, tokenizer.size, str(chosen.vectors), chosen.freeze)
+        if tokenizer and isinstance(words, TokenInput):
+            begun.fill(words.table.weight, words_of(tokenizer), train.values, key, ids=rows.flat)
         if context is not None:
-            known = "; ".join(filter(None, [known, f"beside {context.layers} frozen layers of {chosen.elmo}"]))
+            begun.say(f"beside {context.layers} frozen layers of {recipe.embeddings.elmo}")
         task = ClassificationTask(
             recipe,
             model,
             in_context(rows, train.values, recipe, context),
-            numbers_of(train.labels, labels, "training"),
+            numbers_of(train.labels if merged is None else train.fine or [], names, "training"),
             in_context(valid_rows, valid.values, recipe, context),
             valid_labels,
         )
         steps = float(np.mean(rows.lengths))
-        size = size_of(recipe, inputs if tokenizer else inputs + 1, len(labels))
+        size = size_of(recipe, inputs if tokenizer else inputs + 1, len(names))
         count = f"{len(train):,} training examples, {len(valid):,} for validation"
         read = f"{tokenizer.size:,} {recipe.tokenizer.kind} pieces" if tokenizer else f"{inputs} channels"
         parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -109,12 +112,12 @@ class ClassifyJob(Job):
                 "labels": f"{len(labels)}: {', '.join(labels[:20])}{' ...' if len(labels) > 20 else ''}",
                 "examples skipped": ", ".join(f"{n:,} {why}" for why, n in splits.skipped.items()) or "none",
                 "input": f"{read}, {steps:.1f} steps an example",
-                **({"begins with": known} if known else {}),
+                **begun.facts,
             },
             lines=[
                 f"{splits.name}: {count}, {len(labels)} classes",
                 f"{pooled}: {parameters:,} parameters, {read}",
-                *([known] if known else []),
+                *begun.said,
                 *(f"skipped {n:,} examples: {why}" for why, n in splits.skipped.items()),
             ],
             flops_per_term=size.flops_per_target_token * steps,
@@ -124,7 +127,7 @@ class ClassifyJob(Job):
         return Classifier.load(folder, recipe, device)
 
     def may_lie_in_the_folder(self, name: str) -> bool:
-        return name in (LABELS, COPY, f"{JOINT}.model", f"{JOINT}.json")
+        return name in (LABELS, FINE, COPY, f"{JOINT}.model", f"{JOINT}.json")
 
     def evaluate(
         self, model: Classifier, split: str | None, files: list[Path], progress: Callable[[int], None]
@@ -166,6 +169,23 @@ class ClassifyJob(Job):
                 f"{splits.name} has no split {chosen!r}; choose --split {' or '.join(known)}, or give files"
             )
         return known[chosen]
+
+    def _fine(
+        self, recipe: ClassifyRecipe, train: Labelled, labels: list[str], folder: Path, going_on: bool
+    ) -> tuple[list[str], list[int] | None]:
+        """What the network tells apart, and which label each is; None where they are the labels themselves."""
+        if not recipe.classifier.fine:
+            return labels, None
+        if train.fine is None:
+            raise UserError(
+                "classifier.fine is for labels that data.label_until or data.names merge, but neither is given; set "
+                "one, or leave classifier.fine out"
+            )
+        if going_on:
+            return load_fine(folder, len(labels))
+        names, merged = merge_fine(train.fine, train.labels, labels)
+        save_fine(folder, names, merged)
+        return names, merged
 
     def _tokenizer(self, recipe: ClassifyRecipe, texts: list[str], folder: Path, going_on: bool) -> Tokenizer:
         if going_on:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from harken.data.config import TokenizerConfig
 from harken.data.examples_config import ExamplesConfig
 from harken.errors import UserError
+from harken.models.config_embeddings import SECTION, EmbeddingsInContext, EmbeddingsInContextConfig
 from harken.models.config_encoder import EncoderConfig
 from harken.models.config_pooling import PoolingConfig
 from harken.recipe import Recipe
@@ -32,11 +33,21 @@ class RegressRecipe(Recipe):
     tokenizer: TokenizerConfig = Field(
         TokenizerConfig.model_validate({"kind": "word", "size": 20000}), description="text: how it becomes ids"
     )
+    embeddings: EmbeddingsInContext = Field(EmbeddingsInContextConfig.model_validate({}), description=SECTION)
     model: EncoderConfig = Field(description="the encoder; begin with architecture")
     regressor: RegressorConfig = Field(
         RegressorConfig.model_validate({}), description="from what the encoder reads to a number"
     )
     train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")
+
+    @model_validator(mode="after")
+    def _words_are_there(self) -> RegressRecipe:
+        text, words = self.data.kind == "text", self.tokenizer.kind == "word"
+        if self.embeddings.words is not None and not text:
+            raise ValueError("embeddings.words are vectors of words, and signals have none; leave them out")
+        if self.embeddings.elmo is not None and not (text and words):
+            raise ValueError('embeddings.elmo is of words: set data.kind = "text" and tokenizer.kind = "word"')
+        return self
 
     def require_data(self, origin: str) -> None:
         """Files with numbers for labels."""
