@@ -8,8 +8,9 @@ Horizons and parts were fixed before any number was seen, the same for all serie
     days     horizon 7, season 365    the same
     hours    horizon 24, season 24    ETTh1's usual 12/4/4 months (8,640/2,880/2,880 rows)
 
-1. Two forms (`model.residual` false and true) are trained on the training part; form and number of updates with the
-   best MASE on the validation part are chosen. Series of less than 200 rows have 150 updates in any case: on so few
+1. Two forms (`model.residual` false and true), each on the values and, where all are above 0, on their logarithms
+   (`data.transform`), are trained on the training part; form and number of updates with the best MASE on the
+   validation part are chosen. Series of less than 200 rows have 150 updates in any case: on so few
    rows the best of many validations is chosen by luck.
 2. The chosen form is trained anew on training and validation part for that many updates (`data.final = true`).
 3. Rolling origins over the test part, one a row, each with all rows before it: MASE, scaled by the training part.
@@ -22,10 +23,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from itertools import product
 from pathlib import Path
 
 import harken
+from harken.recipe import load_recipe
 from harken.tasks.forecast.evaluation import evaluate
+from harken.tasks.forecast.windows import load_series
 from harken.training.log import read_metrics
 
 SHORT: list[str] = []
@@ -53,24 +57,36 @@ def measure(name: str, data: Path, out: Path, machine: list[str]) -> dict[str, o
     """Choose on the validation part, train anew, and score the test part."""
     file, settings = SERIES[name]
     shared = [f"data.file={data / file}", *settings, *machine]
-    tried: dict[str, tuple[float, int]] = {}
-    for form in ("false", "true"):
-        folder = out / f"{name}-{form}"
-        harken.train(
-            "series-forecast", folder, overrides=[*shared, f"model.residual={form}"], resume=True, progress=False
-        )
+    recipe = load_recipe("series-forecast", shared)
+    positive = all((one.target > 0).all() for one in load_series(recipe.data))
+    tried: dict[tuple[str, str], tuple[float, int]] = {}
+    for form in product(("false", "true"), ("log", "none") if positive else ("none",)):
+        folder = out / f"{name}-{'-'.join(form)}"
+        harken.train("series-forecast", folder, overrides=[*shared, *words_of(form)], resume=True, progress=False)
         best = next(row for row in reversed(read_metrics(folder)) if row.get("best"))
         tried[form] = best["mase"], best["step"]
+        print(f"{name} {' '.join(words_of(form))}: validation {best['mase']:.4f}", file=sys.stderr, flush=True)
     form, (validation, steps) = min(tried.items(), key=lambda item: item[1])
-    chosen = [f"model.residual={form}", f"train.max_steps={steps}", "data.final=true", f"train.validate_every={steps}"]
+    chosen = [*words_of(form), f"train.max_steps={steps}", "data.final=true", f"train.validate_every={steps}"]
     model = harken.train(
         "series-forecast", out / f"{name}-final", overrides=[*shared, *chosen], resume=True, progress=False
     )
     scores = evaluate(model, "test", [])
-    row = {**scores.to_dict(), "series": name, "residual": form, "steps": steps, "validation": validation}
+    row = {
+        **scores.to_dict(),
+        "series": name,
+        "form": ", ".join(words_of(form)),
+        "steps": steps,
+        "validation": validation,
+    }
     row["smoothing"] = next((metric.note for metric in scores.metrics if "smoothing" in metric.name), "")
     (out / f"{name}.json").write_text(json.dumps(row, indent=1), encoding="utf-8")
     return row
+
+
+def words_of(form: tuple[str, str]) -> list[str]:
+    """A form as changes to the recipe."""
+    return [f"model.residual={form[0]}", f"data.transform={form[1]}"]
 
 
 def table(rows: list[dict[str, object]]) -> str:
@@ -85,7 +101,7 @@ def table(rows: list[dict[str, object]]) -> str:
             f"| {row['series']} | {row['origins']} | {row['MASE seasonal naive']:.3f} | "
             f"{row['MASE exponential smoothing']:.3f} {row['smoothing']} | "
             f"{row['MASE']:.3f} | {low:.3f} to {high:.3f} | "
-            f"{row['coverage']:.2f} | residual = {row['residual']}, {row['steps']} updates |"
+            f"{row['coverage']:.2f} | {row['form']}, {row['steps']} updates |"
         )
     return "\n".join(lines)
 

@@ -160,3 +160,21 @@ def test_words_that_do_not_go_together() -> None:
     ):
         with pytest.raises(ValueError, match=said):
             ExamplesConfig(**keys)
+
+
+def test_capitals_become_marks_and_the_split_stays(tmp_path: Path) -> None:
+    lines = "".join(f"{'AB'[n % 2]}:{n % 4} Who is Number {n} of NASA\n" for n in range(20))
+    keys: dict[str, Any] = {"label_until": ":", "format": "prefix"}
+    found = read(tmp_path, "a.txt", lines, lowercase="mark", **keys)
+    assert found.values[3] == "who is ⇧ number 3 of ⇪ nasa"
+    assert found.labels[:4] == ["A", "B", "A", "B"] and found.fine[:4] == ["A:0", "B:1", "A:2", "B:3"]
+    data = {"dir": str(tmp_path), "train": "a.txt", "valid_size": 5, "test_size": 5, **keys}
+    marked, plain = (read_splits(ExamplesConfig(**data, lowercase=way)) for way in ("mark", False))
+    for one, other in ((marked.train, plain.train), (marked.valid, plain.valid)):
+        assert [text.split()[4] for text in one.values] == [text.split()[3] for text in other.values]
+        assert one.fine == other.fine and len(one.fine or []) == len(one)
+
+
+def test_names_keep_what_the_files_call_a_label(tmp_path: Path) -> None:
+    found = read(tmp_path, "a.txt", "0 bad\n2 so so\n4 good\n", names={"0": "no", "4": "yes"})
+    assert found.labels == ["no", "yes"] and found.fine == ["0", "4"]

@@ -19,6 +19,7 @@ TABLES: list[dict[str, Any]] = [
     {"architecture": "recurrent", "embedding": 6, "width": 8},
     {"architecture": "transformer", "width": 8, "heads": 2, "feedforward": 16, "layers": 1},
     {"architecture": "convolutional", "embedding": 6, "width": 8, "layers": 1},
+    {"architecture": "filters", "embedding": 6, "width": 8, "kernels": [2, 3]},
 ]
 
 
@@ -117,3 +118,41 @@ def test_every_parameter_is_trained(pooling: str) -> None:
     logits, _ = model(torch.tensor([[5, 6, 3], [7, 3, 0]]), torch.tensor([3, 2]))
     torch.nn.functional.cross_entropy(logits, torch.tensor([1, 2])).backward()
     assert [name for name, value in model.named_parameters() if value.grad is None] == []
+
+
+def test_merged_labels_have_the_summed_chances_of_their_own() -> None:
+    torch.manual_seed(3)
+    encoder = build_encoder(TypeAdapter(EncoderConfig).validate_python(TABLES[0]))
+    model = ClassifierModel(Reader(TokenInput(11, encoder.embedding), encoder), 4, merged=[1, 0, 1, 2]).eval()
+    ids = torch.randint(4, 11, (2, 5))
+    fine = torch.softmax(model.finely(ids, None)[0], -1)
+    found = torch.softmax(model(ids, None)[0], -1)
+    wanted = torch.stack([fine[:, 1], fine[:, 0] + fine[:, 2], fine[:, 3]], 1)
+    torch.testing.assert_close(found, wanted)
+    loss = torch.nn.functional.cross_entropy(model(ids, None)[0], torch.tensor([1, 2]))
+    loss.backward()
+    assert all(torch.isfinite(value.grad).all() for value in model.parameters() if value.grad is not None)
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table["architecture"])
+def test_members_answer_with_their_mean_chance(table: dict[str, Any]) -> None:
+    torch.manual_seed(3)
+    config = TypeAdapter(EncoderConfig).validate_python(table)
+    first, *others = (build_encoder(config) for _ in range(3))
+    model = ClassifierModel(Reader(TokenInput(11, first.embedding), first), 4, merged=[0, 1, 1, 0], others=others)
+    model.eval()
+    ids = torch.randint(4, 11, (2, 5))
+    said = model.each(ids, None)
+    chances = torch.stack([torch.softmax(logits, -1) for logits, _ in said])
+    assert len(said) == 3 and not torch.allclose(chances[0], chances[1])
+    mean = chances.mean(0)
+    found, weights = model(ids, None)
+    wanted = torch.stack([mean[:, 0] + mean[:, 3], mean[:, 1] + mean[:, 2]], 1)
+    torch.testing.assert_close(torch.softmax(found, -1), wanted)
+    assert weights is not None
+    torch.testing.assert_close(weights, torch.stack([one for _, one in said if one is not None]).mean(0))
+    found.logsumexp(-1).sum().backward()  # always 0: chances sum to 1
+    found = model(ids, None)[0]
+    found[:, 0].sum().backward()
+    assert all(value.grad is not None and value.grad.abs().sum() > 0 for value in model.others.parameters())
+    assert model.saliency(ids, None).shape == (2, 5)

@@ -17,6 +17,7 @@ TABLES: list[dict[str, Any]] = [
     {"architecture": "recurrent", "embedding": 6, "width": 8, "layers": 2, "cell": "gru"},
     {"architecture": "transformer", "width": 8, "heads": 2, "feedforward": 16, "layers": 2},
     {"architecture": "convolutional", "embedding": 6, "width": 8, "layers": 2},
+    {"architecture": "filters", "embedding": 6, "width": 8, "kernels": [1, 4]},
 ]
 
 

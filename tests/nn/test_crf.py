@@ -97,3 +97,21 @@ def test_half_precision_is_summed_in_full() -> None:
 def test_a_field_of_another_size_is_refused() -> None:
     with pytest.raises(ValueError, match="emissions have 4 labels, but the field has 3"):
         field().best(torch.zeros(1, 2, 4))
+
+
+def test_forbidden_moves_are_never_chosen_and_leave_the_likelihood() -> None:
+    free, emissions = field(), torch.randn(20, 4, 3, dtype=torch.double)
+    moves = torch.tensor([[False, False, False], [False, False, True], [True, False, False]])
+    bound = CRF(3, moves, torch.tensor([False, True, False])).double()
+    bound.load_state_dict(free.state_dict())
+    best = bound.best(emissions)[0]
+    for row in range(20):
+        paths = all_scores(free, emissions[row])
+        allowed = {
+            path: score for path, score in paths.items()
+            if path[0] != 1 and not any(moves[a, b] for a, b in pairwise(path))
+        }  # fmt: skip
+        assert tuple(best[row].tolist()) == max(allowed, key=lambda path: allowed[path].item())
+    assert not torch.equal(best, free.best(emissions)[0])
+    labels = torch.randint(3, (20, 4))
+    assert torch.equal(bound.log_likelihood(emissions, labels), free.log_likelihood(emissions, labels))

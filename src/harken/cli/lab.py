@@ -49,6 +49,7 @@ def lab(
         raise UserError(f"--data is for experiments that ask your own data, and {name} does not; leave it out")
     files = tuple(path.expanduser() for path in data or ())
     names = experiment_names() if name == "all" else [find_experiment(name).name]
+    out.mkdir(parents=True, exist_ok=True)  # a place that cannot be used is refused before minutes are spent
     reports: list[Report] = []
     failed: list[str] = []
     try:

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from harken.data.case_marks import CASE_MARKS
 from harken.errors import UserError
 
 
@@ -28,6 +29,7 @@ class Labelled:
     labels: list[str]
     groups: list[str] | None = None  # what belongs together; None: every example is by itself
     parts: list[bool] | None = None  # True: a piece of another example (a phrase of a sentence), for training alone
+    fine: list[str] | None = None  # the labels as the files have them, where `labels` are these merged into fewer
 
     def __len__(self) -> int:
         return len(self.values)
@@ -39,6 +41,7 @@ class Labelled:
             [self.labels[row] for row in rows],
             None if self.groups is None else [self.groups[row] for row in rows],
             None if self.parts is None else [self.parts[row] for row in rows],
+            None if self.fine is None else [self.fine[row] for row in rows],
         )
 
     def wholes(self) -> Labelled:
@@ -114,4 +117,4 @@ def _group(examples: Labelled, row: int, value: Any) -> str:
 
 def plain(text: str) -> str:
     """A text without case and spacing, to find the same one again."""
-    return " ".join(text.split()).casefold()
+    return " ".join(word for word in text.split() if word not in CASE_MARKS).casefold()

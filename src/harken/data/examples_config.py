@@ -81,7 +81,10 @@ class ExamplesConfig(BaseModel):
     seed: int = Field(1, ge=0, description="chooses what is split off; what harken makes is made from it")
     name: str | None = Field(None, description="what to call the data in reports")
 
-    lowercase: bool = Field(False, description="text: whether case is of no account")
+    lowercase: bool | Literal["mark"] = Field(
+        False,
+        description="text: whether case is of no account; mark: lower case, with a mark before words that had capitals",
+    )
     drop_tags: bool = Field(False, description="text: replace <br /> and other HTML tags by a space")
     max_tokens: Positive | None = Field(None, description="text: longer ones are cut to this many tokens, end counted")
     keep: Literal["start", "end", "both"] = Field("start", description="text: which part of a longer one is kept")

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from harken.data.bracketed import read_trees
+from harken.data.case_marks import marked
 from harken.data.examples import Labelled
 from harken.data.examples_config import ExamplesConfig
 from harken.data.files import COMPRESSIONS, open_bytes, read_lines
@@ -53,6 +54,8 @@ def cleaned(text: str, data: ExamplesConfig) -> str:
     """The text as a model is to read it, in training and after."""
     if data.drop_tags:
         text = " ".join(TAG.sub(" ", text).split())
+    if data.lowercase == "mark":
+        return marked(text)
     return text.lower() if data.lowercase else text
 
 

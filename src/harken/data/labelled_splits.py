@@ -92,6 +92,8 @@ def read_examples(data: ExamplesConfig) -> Labelled:
 
 
 def _named(examples: Labelled, data: ExamplesConfig) -> Labelled:
+    if data.label_until or data.names is not None:
+        examples.fine = list(examples.labels)
     if data.label_until:
         examples.labels = [label.partition(data.label_until)[0] for label in examples.labels]
     if data.names is None:

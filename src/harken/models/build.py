@@ -13,6 +13,7 @@ from harken.models.decoder import Decoder
 from harken.models.decoder_only import DecoderOnly
 from harken.models.encoder import Encoder
 from harken.models.encoder_decoder import EncoderDecoder
+from harken.models.filters_encoder import FiltersEncoder
 from harken.models.recurrent_decoder import RecurrentDecoder
 from harken.models.recurrent_encoder import RecurrentEncoder
 from harken.models.seq2seq import Seq2Seq
@@ -92,6 +93,10 @@ def _convolutional_encoder(config: Any) -> Encoder:
     return ConvolutionalEncoder(**_picked(config, *CONVOLUTIONAL), layers=layers)
 
 
+def _filters_encoder(config: Any) -> Encoder:
+    return FiltersEncoder(**_picked(config, "embedding", "width", "kernels", "dropout"))
+
+
 def _convolutional_decoder(config: Any) -> Decoder:
     aligning = ("alignment_layer", "alignment_shift")
     return ConvolutionalDecoder(**_picked(config, "layers", "attention", *aligning, *CONVOLUTIONAL))
@@ -112,6 +117,7 @@ ENCODERS: dict[str, Callable[[Any], Encoder]] = {
     "recurrent": _recurrent_encoder,
     "transformer": _transformer_encoder,
     "convolutional": _convolutional_encoder,
+    "filters": _filters_encoder,
 }
 DECODERS: dict[str, Callable[[Any], Decoder]] = {
     "recurrent": _recurrent_decoder,

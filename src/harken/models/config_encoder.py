@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from harken.models.config_convolutional import ConvolutionalBlocksConfig
 from harken.models.config_recurrent import RecurrentCellsConfig
+from harken.models.config_table import ModelTable
 from harken.models.config_transformer import TransformerBlocksConfig
 
 START = "folder of a masked model (task masked) whose encoder and token vectors this one begins with (S28)"
@@ -59,5 +60,27 @@ class ConvolutionalEncoderConfig(ConvolutionalBlocksConfig):
         return self
 
 
-AnyEncoderConfig = RecurrentEncoderConfig | TransformerEncoderConfig | ConvolutionalEncoderConfig
+class FiltersEncoderConfig(ModelTable):
+    """Filters of several widths side by side, one layer (Kim, 2014)."""
+
+    architecture: Literal["filters"] = "filters"
+    start: str | None = Field(None, description=START)
+    embedding: int = Field(128, ge=1, description="E, the width of word embeddings")
+    kernels: list[Annotated[int, Field(ge=1)]] = Field(
+        [1, 2, 3, 4, 5], min_length=1, description="words that filters see, one width for each"
+    )
+    width: int = Field(500, ge=1, description="H, filters of all widths together, the same number of each")
+    dropout: float = Field(0.3, ge=0, lt=1, description="share zeroed on embeddings")
+
+    @model_validator(mode="after")
+    def _width_is_dealt_out(self) -> FiltersEncoderConfig:
+        if self.width % len(self.kernels):
+            raise ValueError(
+                f"model.width {self.width} is not a multiple of the {len(self.kernels)} model.kernels, which have as "
+                "many filters each; choose one that is"
+            )
+        return self
+
+
+AnyEncoderConfig = RecurrentEncoderConfig | TransformerEncoderConfig | ConvolutionalEncoderConfig | FiltersEncoderConfig
 EncoderConfig = Annotated[AnyEncoderConfig, Field(discriminator="architecture")]

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harken.models.size_convolutional import convolutional_decoder, convolutional_encoder
+from harken.models.size_convolutional import convolutional_decoder, convolutional_encoder, filters_encoder
 from harken.models.size_recurrent import recurrent_decoder, recurrent_encoder
 from harken.models.size_side import Side
 from harken.models.size_transformer import stack, transformer_decoder, transformer_encoder
@@ -31,6 +31,7 @@ ENCODERS: dict[str, Callable[[Any], Side]] = {
     "transformer": transformer_encoder,
     "recurrent": recurrent_encoder,
     "convolutional": convolutional_encoder,
+    "filters": filters_encoder,
 }
 DECODERS: dict[str, Callable[[Any], Side]] = {
     "transformer": transformer_decoder,

@@ -3,6 +3,7 @@
 gated block         2 K D^2 + 2 D
 dilated block       D^2 + K (D / 2)^2, three norms and three biases
 attention           2 D E + D + E
+filters             sum over widths k of (k E + 1) H / their number
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from harken.models.size_side import Side
 
 if TYPE_CHECKING:
     from harken.models.config_convolutional import ConvolutionalBlocksConfig, ConvolutionalStackConfig
+    from harken.models.config_encoder import FiltersEncoderConfig
 
 
 def convolutional_encoder(config: ConvolutionalBlocksConfig) -> Side:
@@ -23,6 +25,14 @@ def convolutional_encoder(config: ConvolutionalBlocksConfig) -> Side:
     matrices += layers * block
     vectors += layers * block_vectors
     return Side(matrices + vectors, matrices, layers * _kept(config), embedding, embedding)
+
+
+def filters_encoder(config: FiltersEncoderConfig) -> Side:
+    """What `FiltersEncoder` has."""
+    each = config.width // len(config.kernels)
+    matrices = sum(config.kernels) * config.embedding * each
+    kept = (sum(config.kernels) + 1) * config.embedding + 2 * config.width
+    return Side(matrices + config.width, matrices, kept, config.embedding, config.width)
 
 
 def convolutional_decoder(config: ConvolutionalStackConfig) -> Side:

@@ -31,11 +31,17 @@ HIDDEN = -1  # no label: padding
 class TaggingModel(nn.Module):
     """Reader, emissions, and what makes labels of them."""
 
-    def __init__(self, reader: Reader, labels: int, crf: bool = False) -> None:
+    def __init__(
+        self, reader: Reader, labels: int, crf: bool = False, forbidden: tuple[Tensor, Tensor] | None = None
+    ) -> None:
+        """
+        Args:
+            forbidden: for a CRF, moves (K, K) and beginnings (K,) that are never chosen.
+        """
         super().__init__()
         self.reader = reader
         self.emit = nn.Linear(reader.width, labels)
-        self.crf = CRF(labels) if crf else None
+        self.crf = CRF(labels, *(forbidden or ())) if crf else None
 
     def forward(self, values: Any, lengths: Tensor | None = None) -> Tensor:
         """Emissions (B, T, K)."""

@@ -6,6 +6,9 @@
 The sum over all K^T labellings is made step by step (forward algorithm), the best of them likewise (Viterbi), and the
 chance of each label at each step by going both ways. Lafferty, McCallum and Pereira (2001).
 
+Moves may be forbidden, as from O to I-person: the best labelling then has none of them. The likelihood is as without,
+so that training bears data that break the rule.
+
 >>> crf = CRF(2)
 >>> emissions = torch.zeros(1, 3, 2)
 >>> crf.log_likelihood(emissions, torch.tensor([[0, 1, 1]])).exp()  # all 8 labellings are alike
@@ -19,12 +22,22 @@ from torch import Tensor, nn
 
 from harken.nn.masks import length_mask
 
+NEVER = -1e6  # finite, so that no difference of two is undefined
+
 
 class CRF(nn.Module):
     """Scores of neighbouring labels, learnt; emissions (B, T, K) come from below. Padding changes nothing."""
 
-    def __init__(self, labels: int) -> None:
+    forbidden: Tensor  # (K, K) what is added to the score of a move from row to column: 0, or much below it
+    forbidden_first: Tensor  # (K,) the same of a beginning
+
+    def __init__(self, labels: int, forbidden: Tensor | None = None, forbidden_first: Tensor | None = None) -> None:
         super().__init__()
+        nothing = torch.zeros(labels + 1, labels, dtype=torch.bool)
+        moves = nothing[1:] if forbidden is None else forbidden
+        firsts = nothing[0] if forbidden_first is None else forbidden_first
+        self.register_buffer("forbidden", moves * NEVER, persistent=False)
+        self.register_buffer("forbidden_first", firsts * NEVER, persistent=False)
         self.first = nn.Parameter(torch.zeros(labels))  # a
         self.transitions = nn.Parameter(torch.zeros(labels, labels))  # A, from row to column
         self.last = nn.Parameter(torch.zeros(labels))  # z
@@ -60,11 +73,12 @@ class CRF(nn.Module):
         """The likeliest labels (B, T), 0 in the padding, and their scores (B,), by Viterbi's algorithm."""
         emissions, real = self._checked(emissions, lengths)
         rows, steps, count = emissions.shape
-        reached = self.first + emissions[:, 0]  # (B, K)
+        reached = self.first + self.forbidden_first + emissions[:, 0]  # (B, K)
+        moves = self.transitions + self.forbidden
         stay = torch.arange(count, device=emissions.device).expand(rows, count)
         came_from = []
         for step in range(1, steps):
-            highest, previous = (reached[:, :, None] + self.transitions).max(1)  # (B, K)
+            highest, previous = (reached[:, :, None] + moves).max(1)  # (B, K)
             here = real[:, step, None]
             reached = torch.where(here, highest + emissions[:, step], reached)
             came_from.append(torch.where(here, previous, stay))

@@ -21,7 +21,7 @@ from harken.recipe import load_recipe
 from harken.tasks.classify.build import build_classifier
 from harken.tasks.classify.check import size_of
 from harken.tasks.classify.job import JOB
-from harken.tasks.classify.labels import in_order, numbers_of
+from harken.tasks.classify.labels import in_order, merge_fine, numbers_of
 from harken.tasks.classify.reading import cut
 from harken.tasks.classify.task import ClassificationTask, class_weights
 from harken.training.display import choose_display
@@ -107,6 +107,7 @@ def test_without_attention_it_says_so_and_looks_by_gradient(tmp_path: Path, pool
 def test_the_size_is_what_is_built(name: str, pooling: str, score: str) -> None:
     recipe = load_recipe(name, [f"classifier.pooling={pooling}", f"classifier.score={score}"])
     inputs = 50 if recipe.data.kind == "text" else 3
+    recipe.classifier.members = 3 if score == "additive" else 1
     model = build_classifier(recipe, inputs, 7)
     counted = size_of(recipe, inputs if recipe.data.kind == "text" else inputs + 1, 7)
     assert counted.total == sum(parameter.numel() for parameter in model.parameters())
@@ -270,3 +271,29 @@ def test_a_classifier_begins_with_a_masked_model(tmp_path: Path) -> None:
         harken.train("opinions-classify", tmp_path / "n", overrides=[other, *begun[1:]], progress=False)
     with pytest.raises(UserError, match="keep one of them"):
         harken.train("opinions-classify", tmp_path / "n", overrides=[*begun, "embeddings.words=own"], progress=False)
+
+
+def test_finer_labels_are_learnt_and_added_up(tmp_path: Path) -> None:
+    kinds = {"HUM:who": "who sang", "HUM:team": "which team", "LOC:city": "what city", "LOC:sea": "what sea"}
+    lines = [f"{label} {words} {n}" for n in range(30) for label, words in kinds.items()]
+    (tmp_path / "q.txt").write_text("\n".join(lines) + "\n")
+    changes = [*TEXT, f"data.dir={tmp_path}", "data.train=q.txt", "data.corpus=none", "data.format=prefix"]
+    changes += ["data.label_until=:", "data.valid_size=10", "data.test_size=10", "data.size=none"]
+    model = harken.train("opinions-classify", tmp_path / "m", overrides=[*changes, "classifier.fine=true"])
+    assert model.classes == ["HUM", "LOC"] and model.model.output.out_features == 4
+    assert json.loads((tmp_path / "m" / "fine-labels.json").read_text()) == {
+        "HUM:team": 0, "HUM:who": 0, "LOC:city": 1, "LOC:sea": 1,
+    }  # fmt: skip
+    assert model.predict(["what sea 40", "who sang 41"]) == ["LOC", "HUM"]
+    again = harken.load(tmp_path / "m")
+    assert np.array_equal(again.predict_proba(["what 1"]), model.predict_proba(["what 1"]))
+    assert JOB.evaluate(again, None, [], lambda done: None)["accuracy"] == 1.0
+    gone_on = JOB.prepare(again.recipe, tmp_path / "m", True).task
+    assert gone_on.train_labels.max() == 3 and gone_on.valid_labels.max() == 1
+    (tmp_path / "m" / "fine-labels.json").write_text('{"HUM:team": 0}')
+    with pytest.raises(UserError, match=r"fine-labels\.json is missing or damaged"):
+        harken.load(tmp_path / "m")
+    with pytest.raises(UserError, match=r"neither is given; set one, or leave classifier\.fine out"):
+        harken.train("opinions-classify", tmp_path / "n", overrides=[*TEXT, "classifier.fine=true"])
+    with pytest.raises(UserError, match="'x' belongs to 'a' here and to 'b' there"):
+        merge_fine(["x", "x"], ["a", "b"], ["a", "b"])

@@ -220,3 +220,16 @@ def test_a_vocabulary_keeps_case_in_characters_and_reads_back(tmp_path: Path) ->
     assert len(known.spelling("x" * 100)) == 32
     known.save(tmp_path)
     assert Vocabulary.load(tmp_path) == known
+
+
+def test_bio_tags_begin_before_they_go_on() -> None:
+    train = [Tagged(("new", "york"), ("B-place", "I-place")), Tagged(("anna",), ("B-person",)), Tagged(("a",), ("O",))]
+    recipe = load_recipe("phrasebook-tag", [*TINY, "tags.crf=true", "tags.bio=true", "words.min_count=1"])
+    model = build_task(recipe, train, train)[0].model
+    assert model.crf is not None
+    with torch.no_grad():
+        model.emit.bias.copy_(torch.tensor([0.0, 0.5, 9.0, 0.0]))  # B-person, B-place, I-place, O
+        model.emit.weight.zero_()
+    assert model.crf.best(model.emit.bias.expand(1, 3, 4))[0].tolist() == [[1, 2, 2]]
+    with pytest.raises(UserError, match=r"set tags.crf = true too"):
+        load_recipe("phrasebook-tag", ["tags.bio=true"])

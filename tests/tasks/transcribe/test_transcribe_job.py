@@ -111,6 +111,17 @@ def test_an_example_is_a_function_of_its_number(tmp_path: Path) -> None:
     assert task.size(batch) == sum(len(task.train.text(2, int(number) - 80)) for number in batch)
 
 
+def test_recordings_are_changed_little_by_little(tmp_path: Path) -> None:
+    plain = task_of(tmp_path / "plain", "augment.stretch=0", "augment.frequency_masks=0")
+    eased = task_of(tmp_path / "eased", "augment.ease=2", "augment.gain_db=0", "augment.noise_db=[0,1]")
+    eased.model.load_state_dict(plain.model.state_dict())
+    for task in (plain, eased):
+        task.model.eval()
+    for epoch, same in ((0, True), (2, False)):  # the first of two: none; after them: all
+        batch = np.arange(4) + epoch * len(plain.train)
+        assert bool(plain.loss(batch) == eased.loss(batch)) is same
+
+
 def test_stretching_never_leaves_too_few_steps() -> None:
     recipe = load_recipe("tones-transcribe", ["augment.stretch=0.5", "augment.speed=0.5"])
     samples = np.random.default_rng(0).normal(size=8000).astype(np.float32)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torch import nn
 
 from harken.models.build import build_encoder
@@ -12,9 +14,15 @@ from harken.tasks.context import Context
 
 
 def build_classifier(
-    recipe: ClassifyRecipe, inputs: int, labels: int, context: Context | None = None
+    recipe: ClassifyRecipe,
+    inputs: int,
+    labels: int,
+    context: Context | None = None,
+    merged: Sequence[int] | None = None,
 ) -> ClassifierModel:
     """A new network for `inputs` ids or channels, with weights drawn from torch's current random state.
+
+    `merged` says for each of the `labels` which of fewer it belongs to.
 
     Raises:
         UserError: words that do not go together.
@@ -33,4 +41,6 @@ def build_classifier(
         dropout=chosen.dropout,
         word_dropout=chosen.word_dropout,
         noise=chosen.noise,
+        merged=merged,
+        others=[build_encoder(recipe.model) for _ in range(chosen.members - 1)],
     )

@@ -70,11 +70,11 @@ def size_of(recipe: ClassifyRecipe, rows: int, classes: int) -> Size:
     return Size(
         parameters={
             "embeddings": rows * side.embedding + constants,
-            "encoder": side.parameters + parameters_beside(recipe.embeddings.elmo, side.embedding),
-            "pooling": pooling,
-            "output": classes * (width + 1),
+            "encoder": chosen.members * side.parameters + parameters_beside(recipe.embeddings.elmo, side.embedding),
+            "pooling": chosen.members * pooling,
+            "output": chosen.members * classes * (width + 1),
         },
-        source_matrices=side.matrices + products,
-        target_matrices=width**2 if chosen.pooling == "attention" and score > width else 0,
-        activations=side.activations,
+        source_matrices=chosen.members * side.matrices + products,
+        target_matrices=chosen.members * width**2 if chosen.pooling == "attention" and score > width else 0,
+        activations=chosen.members * side.activations,
     )

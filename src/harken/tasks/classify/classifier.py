@@ -24,7 +24,7 @@ from harken.models.context_input import values_alone
 from harken.models.reader import FrameInput
 from harken.tasks.by_length import rows_of_part
 from harken.tasks.classify.build import build_classifier
-from harken.tasks.classify.labels import load_labels
+from harken.tasks.classify.labels import load_fine, load_labels
 from harken.tasks.classify.reading import Rows, as_rows, by_word, in_context, require_kind
 from harken.tasks.classify.recipe import ClassifyRecipe
 from harken.tasks.context import COPY, Context, open_context
@@ -59,7 +59,8 @@ class Classifier:
         tokenizer = load_tokenizer(folder, JOINT) if recipe.data.kind == "text" else None
         inputs = tokenizer.size if tokenizer else _channels(folder / MODEL)
         context = open_context(folder / COPY, device) if recipe.embeddings.elmo else None
-        model = build_classifier(recipe, inputs, len(classes), context)
+        merged = load_fine(folder, len(classes))[1] if recipe.classifier.fine else None
+        model = build_classifier(recipe, inputs, len(merged or classes), context, merged)
         load_weights(model, folder / MODEL)
         return cls(recipe, model.to(choose_device(device)), classes, tokenizer, folder, context)
 

@@ -19,7 +19,17 @@ from harken.models.size import ENCODERS
 from harken.tasks.classify.build import build_classifier
 from harken.tasks.classify.check import size_of
 from harken.tasks.classify.classifier import Classifier
-from harken.tasks.classify.labels import LABELS, in_order, load_labels, numbers_of, save_labels
+from harken.tasks.classify.labels import (
+    FINE,
+    LABELS,
+    in_order,
+    load_fine,
+    load_labels,
+    merge_fine,
+    numbers_of,
+    save_fine,
+    save_labels,
+)
 from harken.tasks.classify.reading import as_frames, as_rows, in_context, require_kind
 from harken.tasks.classify.recipe import ClassifyRecipe
 from harken.tasks.classify.task import ClassificationTask
@@ -68,7 +78,8 @@ class ClassifyJob(Job):
         valid_rows = as_rows(valid.values, recipe, tokenizer, inputs if tokenizer is None else None)
         valid_labels = numbers_of(valid.labels, labels, "the validation")
         save_labels(folder, labels)
-        model = build_classifier(recipe, inputs, len(labels), context)
+        names, merged = self._fine(recipe, train, labels, folder, going_on)
+        model = build_classifier(recipe, inputs, len(names), context, merged)
         if isinstance(model.reader.inputs, FrameInput):
             model.reader.inputs.fit(torch.from_numpy(rows.flat))
         if recipe.model.start is not None and tokenizer is not None:
@@ -83,12 +94,12 @@ class ClassifyJob(Job):
             recipe,
             model,
             in_context(rows, train.values, recipe, context),
-            numbers_of(train.labels, labels, "training"),
+            numbers_of(train.labels if merged is None else train.fine or [], names, "training"),
             in_context(valid_rows, valid.values, recipe, context),
             valid_labels,
         )
         steps = float(np.mean(rows.lengths))
-        size = size_of(recipe, inputs if tokenizer else inputs + 1, len(labels))
+        size = size_of(recipe, inputs if tokenizer else inputs + 1, len(names))
         count = f"{len(train):,} training examples, {len(valid):,} for validation"
         read = f"{tokenizer.size:,} {recipe.tokenizer.kind} pieces" if tokenizer else f"{inputs} channels"
         parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -116,7 +127,7 @@ class ClassifyJob(Job):
         return Classifier.load(folder, recipe, device)
 
     def may_lie_in_the_folder(self, name: str) -> bool:
-        return name in (LABELS, COPY, f"{JOINT}.model", f"{JOINT}.json")
+        return name in (LABELS, FINE, COPY, f"{JOINT}.model", f"{JOINT}.json")
 
     def evaluate(
         self, model: Classifier, split: str | None, files: list[Path], progress: Callable[[int], None]
@@ -158,6 +169,23 @@ class ClassifyJob(Job):
                 f"{splits.name} has no split {chosen!r}; choose --split {' or '.join(known)}, or give files"
             )
         return known[chosen]
+
+    def _fine(
+        self, recipe: ClassifyRecipe, train: Labelled, labels: list[str], folder: Path, going_on: bool
+    ) -> tuple[list[str], list[int] | None]:
+        """What the network tells apart, and which label each is; None where they are the labels themselves."""
+        if not recipe.classifier.fine:
+            return labels, None
+        if train.fine is None:
+            raise UserError(
+                "classifier.fine is for labels that data.label_until or data.names merge, but neither is given; set "
+                "one, or leave classifier.fine out"
+            )
+        if going_on:
+            return load_fine(folder, len(labels))
+        names, merged = merge_fine(train.fine, train.labels, labels)
+        save_fine(folder, names, merged)
+        return names, merged
 
     def _tokenizer(self, recipe: ClassifyRecipe, texts: list[str], folder: Path, going_on: bool) -> Tokenizer:
         if going_on:

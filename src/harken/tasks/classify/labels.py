@@ -13,7 +13,7 @@ from pathlib import Path
 
 from harken.errors import UserError
 
-LABELS = "labels.json"
+LABELS, FINE = "labels.json", "fine-labels.json"
 
 
 def in_order(labels: Iterable[str]) -> list[str]:
@@ -39,6 +39,46 @@ def load_labels(folder: Path) -> list[str]:
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         raise UserError(f"{folder / LABELS} is missing or damaged, so the model cannot name its labels; copy it anew")
     return labels
+
+
+def save_fine(folder: Path, names: Sequence[str], merged: Sequence[int]) -> None:
+    """Write the fine labels of a network that learns them, each with the place of the label it belongs to."""
+    text = json.dumps(dict(zip(names, merged, strict=True)), ensure_ascii=False, indent=0)
+    (folder / FINE).write_text(text + "\n", encoding="utf-8")
+
+
+def load_fine(folder: Path, count: int) -> tuple[list[str], list[int]]:
+    """What `save_fine` wrote: names, and places among `count` labels.
+
+    Raises:
+        UserError: it is missing or damaged.
+    """
+    try:
+        found = json.loads((folder / FINE).read_text(encoding="utf-8"))
+        names, merged = list(found), [int(place) for place in found.values()]
+    except (OSError, ValueError, AttributeError, TypeError):
+        merged = []
+    if set(merged) != set(range(count)):
+        raise UserError(f"{folder / FINE} is missing or damaged, so the model cannot merge its labels; copy it anew")
+    return names, merged
+
+
+def merge_fine(fine: Sequence[str], labels: Sequence[str], known: Sequence[str]) -> tuple[list[str], list[int]]:
+    """The fine labels in order, and for each the place of the label it goes with.
+
+    Raises:
+        UserError: one fine label goes with two.
+
+    >>> merge_fine(["DESC:def", "HUM:ind", "DESC:manner"], ["DESC", "HUM", "DESC"], ["DESC", "HUM"])
+    (['DESC:def', 'DESC:manner', 'HUM:ind'], [0, 0, 1])
+    """
+    owner: dict[str, str] = {}
+    for one, label in zip(fine, labels, strict=True):
+        if owner.setdefault(one, label) != label:
+            raise UserError(f"the label {one!r} belongs to {owner[one]!r} here and to {label!r} there; mend the data")
+    names = in_order(owner)
+    places = {label: place for place, label in enumerate(known)}
+    return names, [places[owner[name]] for name in names]
 
 
 def numbers_of(labels: Sequence[str], known: Sequence[str], where: str) -> list[int]:

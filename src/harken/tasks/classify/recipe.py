@@ -27,12 +27,20 @@ class ClassifierConfig(BaseModel):
     score: Literal["dot", "scaled", "multiplicative", "additive", "cosine"] = Field(
         "additive", description="attention: the score of each step (E9)"
     )
+    members: int = Field(
+        1, ge=1, description="networks that are trained at once on the same embeddings; their mean chance is the answer"
+    )
     dropout: float = Field(0.2, ge=0, lt=1, description="share of that vector zeroed before the output layer")
     word_dropout: float = Field(
         0.0, ge=0, lt=1, description="text: chance that training sees the unknown word in place of a word"
     )
     noise: float = Field(
         0.0, ge=0, description="signals: deviation of the noise added in training, as a share of each channel's own"
+    )
+    fine: bool = Field(
+        False,
+        description="learn the labels as the files have them, before data.label_until and data.names merge them, and "
+        "add the chances of those that are merged",
     )
     class_weights: Literal["none", "balanced"] = Field(
         "none", description="balanced: every class counts alike in the loss, however many examples it has"
@@ -73,6 +81,8 @@ class ClassifyRecipe(Recipe):
             raise ValueError('embeddings.elmo is of words: set data.kind = "text" and tokenizer.kind = "word"')
         if words is not None and self.data.kind != "text":
             raise ValueError("embeddings.words are vectors of words, and signals have none; leave them out")
+        if self.classifier.members > 1 and self.model.start is not None:
+            raise ValueError("model.start is for one encoder, but classifier.members asks for more; keep one of them")
         if elmo is not None and self.model.start is not None:
             raise ValueError(
                 "model.start and embeddings.elmo are both given, but the encoder of a masked model reads "

@@ -54,12 +54,15 @@ class ClassificationTask(ByLength):
         return self.loss_of(values.to(device), lengths.to(device) if padded else None, labels.to(device))
 
     def _loss(self, values: Tensor, lengths: Tensor | None, labels: Tensor) -> Tensor:
-        logits, _ = self.model(values, lengths)
-        weights = None if self.weights is None else self.weights.to(logits.device)
+        weights = None if self.weights is None else self.weights.to(labels.device)
         smoothing = self.settings.label_smoothing
-        return torch.nn.functional.cross_entropy(
-            logits.float(), labels, weights, reduction="sum", label_smoothing=smoothing
-        )
+        losses = [
+            torch.nn.functional.cross_entropy(
+                logits.float(), labels, weights, reduction="sum", label_smoothing=smoothing
+            )
+            for logits, _ in self.model.each(values, lengths)
+        ]
+        return torch.stack(losses).mean() if len(losses) > 1 else losses[0]
 
     def validate(self, part: int, parts: int) -> Any:
         """The likeliest label of every example of the part, and the summed loss without smoothing."""

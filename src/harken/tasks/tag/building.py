@@ -24,6 +24,7 @@ from harken.models.tagger import TaggingModel
 from harken.tasks.context import Context
 from harken.tasks.first_vectors import FirstVectors, width_key
 from harken.tasks.starting import starting_words
+from harken.tasks.tag.bio import broken_moves
 from harken.tasks.tag.corpus import Example
 from harken.tasks.tag.recipe import TagRecipe
 from harken.tasks.tag.rows import FrameRows, WordRows
@@ -114,7 +115,8 @@ def build_tagging_model(recipe: TagRecipe, vocabulary: Vocabulary, context: Cont
         )
     if context is not None:
         inputs = context.beside(inputs, encoder.embedding)
-    return TaggingModel(Reader(inputs, encoder), len(vocabulary.tags), recipe.tags.crf)
+    forbidden = broken_moves(vocabulary.tags) if recipe.tags.bio else None
+    return TaggingModel(Reader(inputs, encoder), len(vocabulary.tags), recipe.tags.crf, forbidden)
 
 
 def as_rows(examples: Sequence[Example], vocabulary: Vocabulary, context: Context | None = None) -> Rows:

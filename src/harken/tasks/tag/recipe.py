@@ -78,6 +78,15 @@ class TagsConfig(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     crf: bool = Field(False, description="choose the tags of a sentence together, by a CRF; else each for itself")
+    bio: bool = Field(
+        False, description="with a CRF: I-x is chosen only after B-x or I-x, whatever the training data have"
+    )
+
+    @model_validator(mode="after")
+    def _rules_need_neighbours(self) -> TagsConfig:
+        if self.bio and not self.crf:
+            raise ValueError("tags.bio is a rule about neighbours, which a CRF alone sees; set tags.crf = true too")
+        return self
 
 
 class TagRecipe(Recipe):
