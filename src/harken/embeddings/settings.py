@@ -14,7 +14,7 @@ from harken.embeddings.subwords import Subwords
 from harken.errors import UserError
 
 # As in word2vec's own program, but for CBOW, which has 0.05 there: in gensim, which many compare with, threads that
-# read a file let the rate fall by their own share of it alone, so that with two of them it is a tenth higher on the mean.
+# read a file let the rate fall by their own share of it alone, so that two of them have a tenth more of it on the mean.
 RATES = {"skipgram": 0.025, "cbow": 0.06}
 METHODS = tuple(RATES)
 
