@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--threads", type=int, default=cores())
     parser.add_argument("--batches", type=int, nargs="+", default=[word2vec_device.BATCH])
-    parser.add_argument("--most", type=float, nargs="+", default=[word_vectors_batch.MOST])
+    parser.add_argument("--most", type=float, nargs="+", default=[])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--record", type=Path, help="write everything measured here, as JSON")
     options = parser.parse_args()
@@ -59,8 +59,8 @@ def main() -> None:
             settings = Settings(method=method, epochs=options.epochs, threads=options.threads, seed=seed)
             measure(train_word2vec(corpus, settings), settings, device="cpu", threads=options.threads)
             for batch in options.batches:
-                for most in options.most:
-                    word2vec_device.BATCH, word_vectors_batch.MOST = batch, most
+                for most in options.most or [word_vectors_batch.MOST[method]]:
+                    word2vec_device.BATCH, word_vectors_batch.MOST[method] = batch, most
                     try:
                         learnt = train_on_device(corpus, settings, options.device)
                     except Exception as problem:  # a bound that is too large diverges: the others are still of use

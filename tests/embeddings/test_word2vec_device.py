@@ -18,7 +18,7 @@ from harken.embeddings.subwords import Subwords
 from harken.embeddings.word2vec import train_word2vec
 from harken.embeddings.word2vec_device import choose_device, train_on_device
 from harken.errors import UserError
-from harken.kernels.word_vectors_batch import MOST, add_rows, step, thinned, windows, wrong_answers
+from harken.kernels.word_vectors_batch import add_rows, step, thinned, windows, wrong_answers
 
 
 @pytest.mark.parametrize("is_cbow", [False, True])
@@ -58,11 +58,11 @@ def test_the_loss_of_a_batch_is_the_sum_over_its_windows() -> None:
 
 
 def test_a_row_in_many_windows_takes_as_much_as_a_few() -> None:
-    table, times, rate = torch.zeros(3, 2), 64, MOST / 16
+    table, times = torch.zeros(3, 2), 64
     rows = torch.tensor([[0] * times, [1] * times])
     counted = torch.ones(2, times)
     counted[1, 3:] = 0.0
-    add_rows(table, rows, torch.ones(2, times, 2) * counted[:, :, None], counted, rate)
+    add_rows(table, rows, torch.ones(2, times, 2) * counted[:, :, None], counted, 16)
     assert table.tolist() == [[16.0, 16.0], [3.0, 3.0], [0.0, 0.0]]
 
 

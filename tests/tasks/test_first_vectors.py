@@ -174,6 +174,13 @@ def table_of_both(overrides: list[str], folder: Path) -> torch.Tensor:
     return model.source_embedding.weight
 
 
+def test_centred_vectors_lose_what_they_share(words: Path, tmp_path: Path) -> None:
+    WordVectors(WORDS, VALUES + 3).save(tmp_path / "shifted")
+    overrides = [f"embeddings.words={tmp_path / 'shifted'}", "embeddings.centred=true"]
+    _, (table,) = tables("opinions-classify", words, overrides, tmp_path / "run")
+    assert same_direction(table, VALUES - VALUES.mean(0)) == list(range(len(WORDS)))
+
+
 def test_pieces_of_words_have_few(words: Path, tmp_path: Path) -> None:
     overrides = [f"embeddings={words}", "tokenizer.kind=bpe", "tokenizer.size=300"]
     prepared, (table,) = tables("opinions-classify", words, overrides, tmp_path / "bpe")

@@ -26,7 +26,7 @@ def train(
     width: Annotated[int, typer.Option(help="Dimensions.")] = 100,
     window: Annotated[int | None, typer.Option(help="Neighbours on each side. Default: 5; glove 10.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Times through the text. Default: 5; glove 15.")] = None,
-    rate: Annotated[float | None, typer.Option(help="Learning rate. Default: 0.025; cbow and glove 0.05.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Learning rate. Default: 0.025; cbow 0.06, glove 0.05.")] = None,
     negatives: Annotated[int, typer.Option(help="Wrong answers drawn for a window.")] = 5,
     tree: Annotated[bool, typer.Option("--tree", help="Hierarchical softmax in place of wrong answers.")] = False,
     sample: Annotated[float, typer.Option(help="Thin out words above this share of the text; 0: none.")] = 1e-3,

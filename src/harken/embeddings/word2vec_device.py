@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 PIECE = 4_000_000  # ids that are on the device at once
 DRAWN = 262_144  # windows whose neighbours and wrong answers are drawn at once
 BATCH = 8192  # windows that are learnt at once
-PAYS = 50_000_000  # words in all epochs from which a GPU is taken
+PAYS = 50_000_000  # words in all epochs from which a GPU is taken: two cores need half a minute for as many
 LEAST, GROWTH = 32, 64  # a batch has at least the first, and at most the last part of what was learnt before it
 
 

@@ -30,6 +30,9 @@ class EmbeddingsConfig(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     words: str | None = Field(None, description=WORDS)
+    centred: bool = Field(
+        False, description="take off the mean of all vectors, which tells no word from another (Mu and Viswanath, 2018)"
+    )
     tuned: bool = Field(True, description="train the embeddings with the model; false: leave them as they begin")
 
     def of(self, side: str) -> str | None:

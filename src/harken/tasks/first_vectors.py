@@ -4,9 +4,10 @@
     begun.fill(model.embedding.weight, words_of(tokenizer), texts, "model.embedding")      for every table of words
     Prepared(..., facts={..., **begun.facts}, lines=[..., *begun.said])
 
-The row of a word that has a vector becomes that vector, all of them scaled to the spread that the table is drawn with;
-vectors of n-grams serve words that have none of their own. With `tuned = false` the whole table stays as it begins. A
-run that goes on reads no vectors, because its checkpoint has them, and says again what was said at first. Kim (2014).
+The row of a word that has a vector becomes that vector (less the mean of all, if asked for), all of them scaled to the
+spread that the table is drawn with; vectors of n-grams serve words that have none of their own. With `tuned = false`
+the whole table stays as it begins. A run that goes on reads no vectors, because its checkpoint has them, and says again
+what was said at first. Kim (2014).
 
 >>> bare("￭,"), bare("film")
 (',', 'film')
@@ -97,7 +98,7 @@ class FirstVectors:
         if vectors is None:
             return
         for one in tables:
-            found = begin_with(one, names, vectors, spread or width**-0.5)
+            found = begin_with(one, names, vectors, spread or width**-0.5, self.config.centred)
         seen = set(range(len(names)) if ids is None else np.unique(ids).tolist())
         total, place = sum(names[row] is not None for row in seen), str(self.config.of(side))
         covered = len(seen.intersection(found))
@@ -119,7 +120,9 @@ class FirstVectors:
             (self.folder / FILE).write_text(json.dumps(self.said) + "\n", encoding="utf-8")
 
 
-def begin_with(table: Tensor, names: Sequence[str | None], vectors: WordVectors, spread: float) -> list[int]:
+def begin_with(
+    table: Tensor, names: Sequence[str | None], vectors: WordVectors, spread: float, centred: bool
+) -> list[int]:
     """Put the vectors into a table (V, E), whose rows have these names; the rows that had one."""
     places = {word: row for row, word in enumerate(vectors.words)}
     rows, made = [], []
@@ -131,6 +134,8 @@ def begin_with(table: Tensor, names: Sequence[str | None], vectors: WordVectors,
     if not rows:
         return []
     matrix = np.stack(made).astype(np.float32)
+    if centred:
+        matrix -= matrix.mean(0)
     scale = spread / max(float(matrix.std()), 1e-12)
     with torch.no_grad():
         table[torch.tensor(rows)] = torch.from_numpy(matrix * scale)
