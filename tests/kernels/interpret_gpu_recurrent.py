@@ -33,6 +33,15 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "lstm zoneout": (LSTM, {"zoneout": 0.3}),
     "gru zoneout": (GRU, {"zoneout": 0.3}),
     "lstm recurrent dropout": (LSTM, {"recurrent_dropout": 0.4}),
+    "lstm norm": (LSTM, {"layer_norm": True}),
+    "lstm norm apart": (LSTM, {"layer_norm": True}),
+    "lstm norm one way": (LSTM, {"layer_norm": True, "bidirectional": False, "bias": False, "num_layers": 2}),
+    "peephole norm": (LSTM, {"layer_norm": True, "peephole": "diagonal", "zoneout": 0.3}),
+    "coupled norm": (LSTM, {"layer_norm": True, "coupled": True, "peephole": "diagonal"}),
+    "gru norm": (GRU, {"layer_norm": True, "recurrent_dropout": 0.4}),
+    "gru before norm": (GRU, {"layer_norm": True, "reset": "before", "recurrent_dropout": 0.4, "zoneout": 0.2}),
+    "tanh norm": (RNN, {"layer_norm": True, "bias": "one"}),
+    "relu norm": (RNN, {"layer_norm": True, "nonlinearity": "relu"}),
     "gru before recurrent dropout": (GRU, {"reset": "before", "recurrent_dropout": 0.4, "zoneout": 0.2}),
 }
 

@@ -20,8 +20,11 @@ import torch
 
 GATES = {"rnn_tanh": 1, "rnn_relu": 1, "rnn_sigmoid": 1, "lstm": 4, "coupled": 3, "gru": 3, "gru_before": 3}
 SAVED = {**GATES, "gru": 4}  # gates kept for the way back
+TOGETHER = {**GATES, "gru_before": 2}  # gates whose U h is made, and normalised, at once
+NORMS = {**GATES, "lstm": 5, "coupled": 4}  # norms of U h, and of C
 HELD_BYTES = 512  # of weights in the registers of a thread, at most
 LOADED_BYTES = 192  # of a thread, under way at once
+HEARD_BYTES = 128  # of a thread, of what other programs tell of a norm
 
 
 class Chip(NamedTuple):
@@ -52,6 +55,12 @@ class Plan:
         """What the kernels take."""
         tiles = (self.units, self.rows, self.parts, self.columns, self.chunks, self.group)
         return *tiles, precision, self.in_registers
+
+    def norm(self, kind: str, hidden: int) -> tuple[int, int, int, int, int]:
+        """The kernels' NORM."""
+        blocks = 1 << (-(-hidden // self.units) - 1).bit_length()
+        pairs = max(4, HEARD_BYTES * 32 * self.warps // 8 // self.rows)
+        return blocks, pairs, TOGETHER[kind], NORMS[kind], gate_rows(kind)
 
 
 def gate_rows(kind: str) -> int:

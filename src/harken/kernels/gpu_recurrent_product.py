@@ -120,7 +120,7 @@ def _found(
 
 
 @triton.jit
-def _pattern_in(tiles, COUNT: tl.constexpr):
+def pattern_in(tiles, COUNT: tl.constexpr):
     """1 where an element of the tiles is the pattern, else 0: seen as a whole number, it is the largest of all."""
     if tiles[0].dtype == tl.float32:
         most = tiles[0].to(tl.uint32, bitcast=True)
@@ -208,10 +208,10 @@ def awaited_product(
     again = 1
     while again > 0:
         found = _found(source, other, offset, offset_apart, running, segment_stride, H, SEGMENTS, APART, 0, PLAN)
-        waiting = _pattern_in(found, WATCHED)
+        waiting = pattern_in(found, WATCHED)
         while waiting > 0:
             found = _found(source, other, offset, offset_apart, running, segment_stride, H, SEGMENTS, APART, 0, PLAN)
-            waiting = _pattern_in(found, WATCHED)
+            waiting = pattern_in(found, WATCHED)
             tries += 1
             if tries >= limit:
                 waiting = 0
@@ -227,7 +227,7 @@ def awaited_product(
                     now = _found(
                         source, other, offset, offset_apart, running, segment_stride, H, SEGMENTS, APART, start, PLAN
                     )
-                    complete = tl.minimum(complete, 1 - _pattern_in(now, min(GROUP, TILES - start)))
+                    complete = tl.minimum(complete, 1 - pattern_in(now, min(GROUP, TILES - start)))
                 tries += 1
                 if tries >= limit:
                     again = 0
