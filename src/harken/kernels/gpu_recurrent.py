@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from harken.kernels.gpu_recurrent_choice import DTYPES
 from harken.kernels.gpu_recurrent_gradient import weight_gradient
 from harken.kernels.gpu_recurrent_launch import CELLS, awaited, boards, launch, plan_for, wide, zoning
 from harken.kernels.gpu_recurrent_plan import NORMS, SAVED, gate_rows
@@ -186,3 +187,26 @@ def _backward(ctx: Any, d_y: Tensor, d_hidden_last: Tensor, d_cell_last: Tensor,
 
 
 recurrent.register_autograd(_backward, setup_context=_keep_for_backward)
+
+
+def _under_autocast(device: str, key: str) -> Callable[..., Any]:
+    """The operator inside `torch.autocast`: what is multiplied goes there in autocast's dtype, as in `torch.nn.LSTM`."""
+
+    def run(*given: Any) -> Any:
+        from_input, weight, hidden, cell, extra, gain, keep, *rest = given
+        low = torch.get_autocast_dtype(device)
+        cast = [
+            part.to(low) if part is not None and part.dtype in DTYPES else part
+            for part in (from_input, weight, hidden, extra, keep)
+        ]
+        from_input, weight, hidden, extra, keep = cast
+        excluded = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
+        with torch._C._ExcludeDispatchKeyGuard(excluded):
+            return torch.ops.harken.recurrent(from_input, weight, hidden, cell, extra, gain, keep, *rest)
+
+    return run
+
+
+_library = torch.library.Library("harken", "FRAGMENT")
+_library.impl("recurrent", _under_autocast("cuda", "AutocastCUDA"), "AutocastCUDA")
+_library.impl("recurrent", _under_autocast("cpu", "AutocastCPU"), "AutocastCPU")

@@ -71,6 +71,7 @@ def backward_step(
     here,
     sources,
     held,
+    reset_held,
     candidate_held,
     kept,
     peeps,
@@ -206,11 +207,20 @@ def backward_step(
             d_normal * gains, normal, normed[1], inside, board, at, block, runs, limit, H, NORM, PLAN
         )
         keep_gates(target, start, unit, now, H, one_by_one(d_normal, R), NORM[2], GATES)
-    SEGMENTS: tl.constexpr = 2 if KIND == "gru_before" else GATES
-    APART: tl.constexpr = KIND == "gru" and NORM[0] == 0
-    reached, _, _, _, limit = awaited_product(
-        held, target, d_product, start * GATES, start, runs, H, H, limit, SEGMENTS, APART, 1, PLAN
-    )
+    if KIND == "gru_before":
+        # z was written before the wait for the candidate, so that it is multiplied while r is still on its way
+        by_update, _, _, _, limit = awaited_product(
+            held, target + H, target, start * GATES, start, runs, 0, H, limit, 1, False, 1, PLAN
+        )
+        reached, _, _, _, limit = awaited_product(
+            reset_held, target, target, start * GATES, start, runs, 0, H, limit, 1, False, 1, PLAN
+        )
+        reached += by_update
+    else:
+        APART: tl.constexpr = KIND == "gru" and NORM[0] == 0
+        reached, _, _, _, limit = awaited_product(
+            held, target, d_product, start * GATES, start, runs, H, H, limit, GATES, APART, 1, PLAN
+        )
     if KEEP:
         reached *= kept
     d_hidden = tl.where(now, reached + d_old, d_hidden)
@@ -277,11 +287,12 @@ def backward_kernel(
 
     weight += direction.to(tl.int64) * GATES * H * H
     if KIND == "gru_before":
-        held = held_columns(weight, first_unit, H, 0, 2, PLAN)
+        reset_held = held_columns(weight, first_unit, H, 0, 1, PLAN)
+        held = held_columns(weight, first_unit, H, 1, 2, PLAN)
         candidate_held = held_columns(weight, first_unit, H, 2, 3, PLAN)
     else:
         held = held_columns(weight, first_unit, H, 0, GATES, PLAN)
-        candidate_held = held
+        reset_held, candidate_held = held, held
 
     d_hidden = tl.load(d_hidden_last + of_state, mask=inside, other=0.0).to(tl.float32)
     d_cell = tl.zeros((BB, BH), tl.float32)
@@ -306,16 +317,17 @@ def backward_kernel(
         step = steps - 1
         while step >= 0:
             d_hidden, d_cell, sums, norm_sums, data, normed, limit = backward_step(
-                step, d_hidden, d_cell, sums, norm_sums, data, normed, limit, here, sources, held, candidate_held, kept,
-                peeps, norm, stay_hidden, stay_cell, d_input, d_product, B, H, zone, OPTIONS, NORM, PLAN,
+                step, d_hidden, d_cell, sums, norm_sums, data, normed, limit, here, sources, held, reset_held,
+                candidate_held, kept, peeps, norm, stay_hidden, stay_cell, d_input, d_product, B, H, zone, OPTIONS,
+                NORM, PLAN,
             )  # fmt: skip
             step -= 1
     else:
         for back in range(steps):
             d_hidden, d_cell, sums, norm_sums, data, normed, limit = backward_step(
                 steps - 1 - back, d_hidden, d_cell, sums, norm_sums, data, normed, limit, here, sources, held,
-                candidate_held, kept, peeps, norm, stay_hidden, stay_cell, d_input, d_product, B, H, zone, OPTIONS,
-                NORM, PLAN,
+                reset_held, candidate_held, kept, peeps, norm, stay_hidden, stay_cell, d_input, d_product, B, H, zone,
+                OPTIONS, NORM, PLAN,
             )  # fmt: skip
 
     tl.store(d_hidden_first + of_state, d_hidden.to(d_hidden_first.dtype.element_ty), mask=inside)
