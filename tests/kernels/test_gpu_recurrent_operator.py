@@ -53,5 +53,5 @@ def test_autocast_computes_in_its_dtype_and_hands_gradients_back_in_float32(low:
 
 
 def test_what_cannot_be_launched_says_which_dtype_it_was_cast_to() -> None:
-    with torch.autocast("cpu", torch.bfloat16), pytest.raises(ValueError, match="lstm was found for torch.bfloat16"):
+    with torch.autocast("cpu", torch.bfloat16), pytest.raises(ValueError, match=r"lstm was found for torch\.bfloat16"):
         torch.ops.harken.recurrent(*given("lstm", norm=False))

@@ -37,7 +37,7 @@ def launch_forward(
     reverse: bool,
     save: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """y (T, B, D, H), last h and C (D, B, H); for the way back: what products saw, gates, states before each step, norms.
+    """y (T, B, D, H), last h and C (D, B, H); for the way back: what products saw, gates, states before a step, norms.
 
     Args:
         from_input: W x + b, (T, B, D, gates, H).
@@ -190,7 +190,7 @@ recurrent.register_autograd(_backward, setup_context=_keep_for_backward)
 
 
 def _under_autocast(device: str, key: str) -> Callable[..., Any]:
-    """The operator inside `torch.autocast`: what is multiplied goes there in autocast's dtype, as in `torch.nn.LSTM`."""
+    """The operator inside `torch.autocast`: all but C and gains is cast to its dtype, as `torch.nn.LSTM` does."""
 
     def run(*given: Any) -> Any:
         from_input, weight, hidden, cell, extra, gain, keep, *rest = given

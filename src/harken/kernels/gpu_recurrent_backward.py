@@ -1,4 +1,4 @@
-# mypy: allow-untyped-defs, allow-incomplete-defs
+# mypy: allow-untyped-defs, allow-incomplete-defs, disable-error-code="assignment,misc"
 """The gradients of all steps of a recurrent layer in one launch on a GPU, last step first.
 
 A program has the units and rows it has in `harken.kernels.gpu_recurrent_forward`, and holds the columns of U that lead
@@ -242,7 +242,7 @@ def backward_kernel(
     saved,
     previous,
     d_input,  # (T, B, D, gates, H)
-    d_product,  # (T, B, D, H): gradient of U h of a GRU's candidate, reset after; (T, B, D, gates, H): of a U h normalised
+    d_product,  # gradient of U h where it is another: (T, B, D, H) of a GRU's candidate, (T, B, D, gates, H) with norms
     d_hidden_first,
     d_cell_first,
     d_extra,  # (row blocks, D, 3, H)

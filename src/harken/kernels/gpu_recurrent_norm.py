@@ -58,9 +58,7 @@ def _tell(board, at, block, running, first, second, BLOCKS: tl.constexpr):
 
 
 @triton.jit
-def _hear(
-    board, at, running, limit, FIRST: tl.constexpr, COUNT: tl.constexpr, BLOCKS: tl.constexpr, R: tl.constexpr
-):
+def _hear(board, at, running, limit, FIRST: tl.constexpr, COUNT: tl.constexpr, BLOCKS: tl.constexpr, R: tl.constexpr):
     """The two numbers (BB, COUNT, R) of each of COUNT programs from FIRST on, 0 of those that are not there."""
     block = FIRST + tl.arange(0, COUNT)[None, :, None, None]
     place = at[:, None, None, None] * (BLOCKS * 2 * R) + block * (2 * R)
@@ -168,7 +166,7 @@ def gains_of(gain, direction, unit, H: tl.constexpr, ROWS: tl.constexpr, NORM: t
     inner, shift = (unit * 0).to(tl.float32), (unit * 0).to(tl.float32)
     if NORM[3] > GATES:
         inner = tl.load(own + GATES * H, mask=unit < H, other=0.0)
-    if ROWS > NORM[3]:
+    if NORM[3] < ROWS:
         shift = tl.load(own + (GATES + 1) * H, mask=unit < H, other=0.0)
     return gates[None, :, :], inner[None, :], shift[None, :]
 

@@ -97,10 +97,9 @@ def _run(
     keeps = [noise.keep.to(dtype) for noise in noises if noise.keep is not None]
     extra, keep = _stacked(extras) if extras else None, _stacked(keeps) if keeps else None
     gains = [gain for gain in map(_gain, cells) if gain is not None]
+    gain = _stacked(gains) if gains else None
     zone, stays = _zoneout(noises)
-    rest = (
-        weight, hidden, cells_first, extra, _stacked(gains) if gains else None, keep, *stays, lengths, kind, zone, reverse
-    )  # fmt: skip
+    rest = (weight, hidden, cells_first, extra, gain, keep, *stays, lengths, kind, zone, reverse)
     norms = [cell.norm_ih.weight for cell in cells if cell.norm_ih is not None]
     gain_in = _joined(norms) if norms else None
     y, hidden_last, cell_last = _launched(values.to(dtype), weight_in, constant, gain_in, behind, rest)
@@ -168,8 +167,8 @@ def _gain(cell: Cell) -> Tensor | None:
     if cell.norm_hh is None:
         return None
     inner = cell.norm_cell if isinstance(cell, LSTMCell) else None
-    parts = [cell.norm_hh.weight] if inner is None else [cell.norm_hh.weight, inner.weight, inner.bias]
-    return torch.cat(parts).float()
+    own: Tensor = cell.norm_hh.weight
+    return own.float() if inner is None else torch.cat((own, inner.weight, inner.bias)).float()
 
 
 def _zoneout(noises: Sequence[Noise]) -> tuple[float, list[Tensor | None]]:
