@@ -136,8 +136,8 @@ def backward_step(
             d_inner_shift += tl.where(now, d_seen, 0.0)
             norm_sums = (d_gains, d_inner_gain, d_inner_shift)
             d_inner, limit = norm_backward(
-                (d_seen * inner_gain)[:, :, None], inner[:, :, None], normed[3][:, None],
-                inside, inner_board, at, block, runs, limit, H, NORM, PLAN,
+                (d_seen * inner_gain,), inner[:, :, None], normed[3][:, None],
+                inside, inner_board, at, block, runs, limit, H, 1, NORM, PLAN,
             )  # fmt: skip
             d_seen, _, _, _ = one_by_one(d_inner, 1)
         d_write, d_forget, d_candidate, d_before = lstm_backward(
@@ -146,7 +146,8 @@ def backward_step(
         gates = (d_write, d_forget, d_candidate, d_show)
         if KIND == "coupled":
             gates = (d_forget, d_candidate, d_show, d_write)
-        keep_gates(d_input, start, unit, now, H, gates, GATES, GATES)
+        if NORM[0] == 0:
+            keep_gates(d_input, start, unit, now, H, gates, GATES, GATES)
         d_before += d_stays
         if PEEP:
             p, q, r = sums
@@ -179,8 +180,8 @@ def backward_step(
             d_inner_gain += tl.where(now, d_candidate * inner, 0.0)
             norm_sums = (d_gains, d_inner_gain, d_inner_shift)
             d_inner, limit = norm_backward(
-                (d_candidate * inner_gain)[:, :, None], inner[:, :, None], normed[3][:, None],
-                inside, inner_board, at, block, runs, limit, H, NORM, PLAN,
+                (d_candidate * inner_gain,), inner[:, :, None], normed[3][:, None],
+                inside, inner_board, at, block, runs, limit, H, 1, NORM, PLAN,
             )  # fmt: skip
             d_inner, _, _, _ = one_by_one(d_inner, 1)
             tl.store(target + (start * GATES + 2 * H)[:, None] + unit[None, :], exchanged(d_inner, target), mask=now)
@@ -199,14 +200,17 @@ def backward_step(
         tl.store(into, exchanged(d_first, d_input), mask=now)
 
     if NORM[0] > 0:
-        d_normal = side_by_side(gates[0], gates[1], gates[2], gates[3], R)
+        d_normal = side_by_side(gates, R)
+        made, limit = norm_backward(
+            one_by_one(d_normal * gains, R), normal, normed[1], inside, board, at, block, runs, limit, H, R, NORM, PLAN
+        )
+        keep_gates(target, start, unit, now, H, one_by_one(made, R), NORM[2], GATES)
+        # nobody waits for the rest
         d_gains, d_inner_gain, d_inner_shift = norm_sums
         d_gains += tl.where(now[:, :, None], d_normal * normal, 0.0)
         norm_sums = (d_gains, d_inner_gain, d_inner_shift)
-        d_normal, limit = norm_backward(
-            d_normal * gains, normal, normed[1], inside, board, at, block, runs, limit, H, NORM, PLAN
-        )
-        keep_gates(target, start, unit, now, H, one_by_one(d_normal, R), NORM[2], GATES)
+        if LSTM:
+            keep_gates(d_input, start, unit, now, H, gates, GATES, GATES)
     if KIND == "gru_before":
         # z was written before the wait for the candidate, so that it is multiplied while r is still on its way
         by_update, _, _, _, limit = awaited_product(

@@ -16,7 +16,7 @@ Definition: `harken.nn.unroll.unroll_by_definition`.
 from __future__ import annotations
 
 from harken.kernels.gpu_recurrent_gates import lstm_forward, rnn_forward, sigmoid, tanh
-from harken.kernels.gpu_recurrent_norm import gains_of, keep_norm, normalised, one_by_one, side_by_side
+from harken.kernels.gpu_recurrent_norm import gains_of, keep_norm, normalised, one_by_one
 from harken.kernels.gpu_recurrent_product import awaited_product, exchanged, held_weights, product
 from harken.kernels.gpu_triton import tl, triton
 
@@ -154,11 +154,7 @@ def forward_step(
     at = start // H  # which row of (T, B, D)
     if NORM[0] > 0:
         board, inner_board, normals, scales, gains, inner_gain, inner_shift = norm
-        normal, scale, limit = normalised(
-            side_by_side(a, b, c, d, R), inside, board, at, block, runs, limit, H, NORM, PLAN
-        )
-        if SAVE:
-            keep_norm(normals, scales, at, unit, now, runs, block, normal, scale, H, 0, NORM[2], NORM[3])
+        normal, scale, limit = normalised((a, b, c, d), inside, board, at, block, runs, limit, H, R, NORM, PLAN)
         a, b, c, d = one_by_one(normal * gains, R)
     old_hidden, old_cell = hidden, cell
     first, second, third, fourth = hidden, hidden, hidden, hidden
@@ -172,11 +168,9 @@ def forward_step(
                 a, a + i, b + j, c + k, cell, peeps[0], peeps[1], peeps[2], KIND
             )
         if NORM[0] > 0:
-            inner, scale, limit = normalised(
-                cell[:, :, None], inside, inner_board, at, block, runs, limit, H, NORM, PLAN
+            inner, inner_scale, limit = normalised(
+                (cell,), inside, inner_board, at, block, runs, limit, H, 1, NORM, PLAN
             )
-            if SAVE:
-                keep_norm(normals, scales, at, unit, now, runs, block, inner, scale, H, NORM[2], 1, NORM[3])
             show = fourth if KIND == "lstm" else third
             seen_cell, _, _, _ = one_by_one(inner, 1)
             hidden = show * tanh(seen_cell * inner_gain + inner_shift)
@@ -196,9 +190,7 @@ def forward_step(
             candidate_held, reset_seen, reset_seen, start, start, runs, 0, H, limit, 1, False, 1, PLAN
         )
         if NORM[0] > 0:
-            inner, scale, limit = normalised(e[:, :, None], inside, inner_board, at, block, runs, limit, H, NORM, PLAN)
-            if SAVE:
-                keep_norm(normals, scales, at, unit, now, runs, block, inner, scale, H, NORM[2], 1, NORM[3])
+            inner, inner_scale, limit = normalised((e,), inside, inner_board, at, block, runs, limit, H, 1, NORM, PLAN)
             e, _, _, _ = one_by_one(inner * inner_gain[:, :, None], 1)
         third = tanh(k + e)
         hidden = hidden + second * (third - hidden)
@@ -217,6 +209,10 @@ def forward_step(
             tl.store(previous + place, old_cell, mask=now)
         elif GATES == 3:
             tl.store(previous + place, old_hidden, mask=now)
+        if NORM[0] > 0:
+            keep_norm(normals, scales, at, unit, now, runs, block, normal, scale, H, 0, NORM[2], NORM[3])
+            if NORM[3] > NORM[2]:
+                keep_norm(normals, scales, at, unit, now, runs, block, inner, inner_scale, H, NORM[2], 1, NORM[3])
     a, b, c, d, limit = awaited_product(held, seen, seen, start, start, runs_on, 0, H, limit, 1, False, R, PLAN)
     return hidden, cell, (a, b, c, d), next_inputs, limit
 

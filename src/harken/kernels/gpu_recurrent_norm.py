@@ -1,4 +1,4 @@
-# mypy: allow-untyped-defs, allow-incomplete-defs
+# mypy: allow-untyped-defs, allow-incomplete-defs, disable-error-code="assignment"
 """Layer normalisation inside a launch: the units of a row are spread over programs, so they have to meet for it.
 
 n = (v - mean(v)) / sqrt(var(v) + epsilon)        dv = (dn - mean(dn) - n mean(dn n)) / sqrt(var(v) + epsilon)
@@ -21,15 +21,15 @@ from harken.kernels.gpu_triton import tl, triton
 
 
 @triton.jit
-def side_by_side(first, second, third, fourth, R: tl.constexpr):
+def side_by_side(gates, R: tl.constexpr):
     """R gates (BB, BH) -> (BB, BH, R)."""
     if R == 4:
-        pairs = tl.join(tl.join(first, third), tl.join(second, fourth))
-        return pairs.reshape(first.shape[0], first.shape[1], 4)
+        pairs = tl.join(tl.join(gates[0], gates[2]), tl.join(gates[1], gates[3]))
+        return pairs.reshape(gates[0].shape[0], gates[0].shape[1], 4)
     elif R == 2:
-        return tl.join(first, second)
+        return tl.join(gates[0], gates[1])
     else:
-        return first[:, :, None]
+        return gates[0][:, :, None]
 
 
 @triton.jit
@@ -49,12 +49,18 @@ def one_by_one(values, R: tl.constexpr):
 
 
 @triton.jit
-def _tell(board, at, block, running, first, second, BLOCKS: tl.constexpr):
-    """Write this program's two numbers (BB, R)."""
-    R: tl.constexpr = first.shape[1]
-    place = ((at * BLOCKS + block) * (2 * R))[:, None, None]
-    place = place + tl.arange(0, R)[None, :, None] * 2 + tl.arange(0, 2)[None, None, :]
-    tl.store(board + place, exchanged(tl.join(first, second), board), mask=running[:, None, None])
+def _tell(board, at, block, running, values, others, H: tl.constexpr, R: tl.constexpr, PLAN: tl.constexpr):
+    """Write this program's sums of R tiles (BB, BH) and of R others; a row lies within a warp, and stays there."""
+    BH: tl.constexpr = PLAN[0]
+    BB: tl.constexpr = PLAN[1]
+    BLOCKS: tl.constexpr = (H + BH - 1) // BH
+    column = tl.arange(0, BH)[None, :]
+    numbers = tl.zeros((BB, BH), tl.float32)
+    for gate in tl.static_range(R):
+        numbers = tl.where(column == 2 * gate, tl.sum(values[gate], 1)[:, None], numbers)
+        numbers = tl.where(column == 2 * gate + 1, tl.sum(others[gate], 1)[:, None], numbers)
+    place = ((at * BLOCKS + block) * (2 * R))[:, None] + column
+    tl.store(board + place, exchanged(numbers, board), mask=running[:, None] & (column < 2 * R))
 
 
 @triton.jit
@@ -111,12 +117,13 @@ def moments(board, at, running, limit, H: tl.constexpr, R: tl.constexpr, NORM: t
 
 @triton.jit
 def normalised(
-    values, inside, board, at, block, running, limit, H: tl.constexpr, NORM: tl.constexpr, PLAN: tl.constexpr
-):
+    values, inside, board, at, block, running, limit,
+    H: tl.constexpr, R: tl.constexpr, NORM: tl.constexpr, PLAN: tl.constexpr,
+):  # fmt: skip
     """Of this program's units, n (BB, BH, R) and 1 / sqrt(var + epsilon), (BB, R).
 
     Args:
-        values: (BB, BH, R).
+        values: R tiles (BB, BH), or four.
         inside: (BB, BH), where there is a unit.
         board: (T x B x D, programs, R, 2).
         at: (BB,), which of its rows this step has.
@@ -124,35 +131,42 @@ def normalised(
         running: (BB,), whether a row has this step.
     """
     BH: tl.constexpr = PLAN[0]
-    R: tl.constexpr = values.shape[2]
     there = tl.minimum(H - block * BH, BH).to(tl.float32)
-    total = tl.sum(tl.where(inside[:, :, None], values, 0.0), 1)
-    apart = tl.where(inside[:, :, None], values - (total / there)[:, None, :], 0.0)
-    _tell(board, at, block, running, total, tl.sum(apart * apart, 1), (H + BH - 1) // BH)
+    own, squares = (), ()
+    for gate in tl.static_range(R):
+        clean = tl.where(inside, values[gate], 0.0)
+        apart = tl.where(inside, clean - (tl.sum(clean, 1) / there)[:, None], 0.0)
+        own = own + (clean,)  # noqa: RUF005
+        squares = squares + (apart * apart,)  # noqa: RUF005
+    _tell(board, at, block, running, own, squares, H, R, PLAN)
     mean, scale, limit = moments(board, at, running, limit, H, R, NORM, PLAN)
-    return (values - mean[:, None, :]) * scale[:, None, :], scale, limit
+    return (side_by_side(values, R) - mean[:, None, :]) * scale[:, None, :], scale, limit
 
 
 @triton.jit
 def norm_backward(
-    gradient, normal, scale, inside, board, at, block, running, limit,
-    H: tl.constexpr, NORM: tl.constexpr, PLAN: tl.constexpr,
+    gradients, normal, scale, inside, board, at, block, running, limit,
+    H: tl.constexpr, R: tl.constexpr, NORM: tl.constexpr, PLAN: tl.constexpr,
 ):  # fmt: skip
-    """The gradient of n (BB, BH, R) -> that of v; the rest is as in `normalised`."""
+    """The gradients of n, R tiles (BB, BH) or four -> that of v, (BB, BH, R); the rest is as in `normalised`."""
     BH: tl.constexpr = PLAN[0]
     BB: tl.constexpr = PLAN[1]
-    R: tl.constexpr = gradient.shape[2]
     BLOCKS: tl.constexpr = (H + BH - 1) // BH
     COUNT: tl.constexpr = min(NORM[0], NORM[1] // R)
-    gradient = tl.where(inside[:, :, None], gradient, 0.0)
-    _tell(board, at, block, running, tl.sum(gradient, 1), tl.sum(gradient * normal, 1), BLOCKS)
+    normals = one_by_one(normal, R)
+    own, along_own = (), ()
+    for gate in tl.static_range(R):
+        clean = tl.where(inside, gradients[gate], 0.0)
+        own = own + (clean,)  # noqa: RUF005
+        along_own = along_own + (clean * normals[gate],)  # noqa: RUF005
+    _tell(board, at, block, running, own, along_own, H, R, PLAN)
     mean = tl.zeros((BB, R), tl.float32)
     along = mean
     for first in tl.static_range(0, BLOCKS, COUNT):
         sums, products, limit = _hear(board, at, running, limit, first, COUNT, BLOCKS, R)
         mean += tl.sum(sums, 1) / H
         along += tl.sum(products, 1) / H
-    return (gradient - mean[:, None, :] - normal * along[:, None, :]) * scale[:, None, :], limit
+    return (side_by_side(gradients, R) - mean[:, None, :] - normal * along[:, None, :]) * scale[:, None, :], limit
 
 
 @triton.jit
