@@ -29,6 +29,7 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "coupled peephole": (LSTM, {"coupled": True, "peephole": "diagonal", "bias": False}),
     "gru": (GRU, {}),
     "gru before": (GRU, {"reset": "before"}),
+    "gru before at once": (GRU, {"reset": "before"}),
     "tanh": (RNN, {}),
     "relu": (RNN, {"nonlinearity": "relu"}),
     "sigmoid": (RNN, {"nonlinearity": "sigmoid"}),
@@ -55,6 +56,8 @@ def furthest(name: str, training: bool) -> dict[str, float]:
     """The largest difference to the definition, of outputs and of gradients."""
     kind, options = CASES[name]
     gpu_layer.runs_at_once = lambda *arguments: "apart" not in name
+    group = 2 if "at once" in name else 1  # of two chunks: whether a product finds all of its rows in one reading
+    gpu_recurrent_launch.FORCED["forward"] = Plan(units=8, rows=4, parts=2, columns=2, chunks=2, group=group)
     torch.manual_seed(3)
     layer = kind(3, 5, **{"bidirectional": True, **options}).train(training)
     values = torch.randn(4, 3, 3, requires_grad=True)
@@ -116,7 +119,6 @@ def board_of_many_programs() -> dict[str, float]:
 
 def main() -> None:
     Stack._fits_gpu = lambda *arguments: True  # type: ignore[method-assign]
-    gpu_recurrent_launch.FORCED["forward"] = Plan(units=8, rows=4, parts=2, columns=2, chunks=2, group=1)
     gpu_recurrent_launch.FORCED["backward"] = Plan(units=8, rows=2, parts=2, columns=2, chunks=2, group=3)
     made: dict[str, dict[str, float]] = {name: furthest(name, training=True) for name in CASES}
     made |= {f"{name}, trained": furthest(name, training=False) for name in CASES if "zoneout" in name}

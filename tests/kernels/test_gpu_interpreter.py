@@ -14,7 +14,7 @@ from harken.kernels.gpu_triton import triton_is_here
 HERE = Path(__file__).parent
 NAMES = [
     "lstm", "lstm one way", "lstm apart", "lstm two layers", "peephole", "coupled", "coupled peephole", "gru",
-    "gru before", "gru before apart", "tanh", "relu", "sigmoid", "lstm zoneout", "gru zoneout",
+    "gru before", "gru before at once", "gru before apart", "tanh", "relu", "sigmoid", "lstm zoneout", "gru zoneout",
     "lstm recurrent dropout", "gru before recurrent dropout", "lstm zoneout, trained", "gru zoneout, trained",
     "lstm norm", "lstm norm apart", "peephole norm zoneout", "peephole norm zoneout, trained", "coupled norm",
     "gru norm", "gru before norm zoneout", "gru before norm zoneout, trained", "tanh norm",

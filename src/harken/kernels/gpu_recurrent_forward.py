@@ -17,7 +17,15 @@ from __future__ import annotations
 
 from harken.kernels.gpu_recurrent_gates import lstm_forward, rnn_forward, sigmoid, tanh
 from harken.kernels.gpu_recurrent_norm import gains_of, keep_norm, normalised, one_by_one
-from harken.kernels.gpu_recurrent_product import awaited_product, exchanged, held_weights, product
+from harken.kernels.gpu_recurrent_product import (
+    awaited_product,
+    awaited_tiles,
+    exchanged,
+    held_weights,
+    product,
+    product_of,
+    tiles_of,
+)
 from harken.kernels.gpu_triton import tl, triton
 
 
@@ -107,11 +115,12 @@ def forward_step(
     step,
     hidden,
     cell,
-    products,  # U h, gate by gate
+    products,  # U h, gate by gate; where they are made late, the first gate's and what to make the others of
     inputs,  # W x + b, gate by gate
     limit,
     here,  # row, length, direction, unit, inside, block of units
     held,
+    update_held,
     candidate_held,
     kept,
     peeps,
@@ -141,6 +150,7 @@ def forward_step(
     SAVE: tl.constexpr = OPTIONS[6]
     R: tl.constexpr = OPTIONS[7]
     REVERSE: tl.constexpr = OPTIONS[8]
+    LATE: tl.constexpr = KIND == "gru_before" and NORM[0] == 0 and PLAN[5] >= PLAN[4]
     LSTM: tl.constexpr = KIND == "lstm" or KIND == "coupled"
     row, length, direction, unit, inside, block = here
     place, start = places(step, row, length, direction, B, H, unit, D, REVERSE)
@@ -149,7 +159,11 @@ def forward_step(
     _, next_start = places(step + 1, row, length, direction, B, H, unit, D, REVERSE)
     next_inputs = gates_of(from_input, next_start, unit, inside & runs_on[:, None], H, GATES)
 
-    a, b, c, d = products
+    if LATE:
+        a, tiles = products
+        b, c, d = a, a, a
+    else:
+        a, b, c, d = products
     i, j, k, o = inputs
     at = start // H  # which row of (T, B, D)
     if NORM[0] > 0:
@@ -183,9 +197,11 @@ def forward_step(
         hidden = third + second * (hidden - third)
     elif KIND == "gru_before":
         first = sigmoid(a + i)
-        second = sigmoid(b + j)
         shown = first * hidden * kept if KEEP else first * hidden
         tl.store(reset_seen + place, exchanged(shown, reset_seen), mask=now)
+        if LATE:  # z is not needed before the candidate: it is made while r h is on its way
+            b, _, _, _ = product_of(update_held, tiles, 1, PLAN)
+        second = sigmoid(b + j)
         e, _, _, _, limit = awaited_product(
             candidate_held, reset_seen, reset_seen, start, start, runs, 0, H, limit, 1, False, 1, PLAN
         )
@@ -213,8 +229,14 @@ def forward_step(
             keep_norm(normals, scales, at, unit, now, runs, block, normal, scale, H, 0, NORM[2], NORM[3])
             if NORM[3] > NORM[2]:
                 keep_norm(normals, scales, at, unit, now, runs, block, inner, inner_scale, H, NORM[2], 1, NORM[3])
-    a, b, c, d, limit = awaited_product(held, seen, seen, start, start, runs_on, 0, H, limit, 1, False, R, PLAN)
-    return hidden, cell, (a, b, c, d), next_inputs, limit
+    if LATE:
+        tiles, limit = awaited_tiles(seen, start, runs_on, limit, H, PLAN)
+        a, _, _, _ = product_of(held, tiles, 1, PLAN)
+        next_products = (a, tiles)
+    else:
+        a, b, c, d, limit = awaited_product(held, seen, seen, start, start, runs_on, 0, H, limit, 1, False, R, PLAN)
+        next_products = (a, b, c, d)
+    return hidden, cell, next_products, next_inputs, limit
 
 
 @triton.jit
@@ -275,8 +297,14 @@ def forward_kernel(
     of_state = ((direction * B + row) * H)[:, None] + unit[None, :]  # (BB, BH)
 
     weight += direction.to(tl.int64) * GATES * H * H
-    EXCHANGED: tl.constexpr = 2 if KIND == "gru_before" else GATES
-    held = held_weights(weight, first_unit, H * H, H, 1, H, EXCHANGED, R, PLAN)
+    LATE: tl.constexpr = KIND == "gru_before" and NORM[0] == 0 and PLAN[5] >= PLAN[4]
+    if LATE:
+        held = held_weights(weight, first_unit, H * H, H, 1, H, 1, 1, PLAN)
+        update_held = held_weights(weight + H * H, first_unit, H * H, H, 1, H, 1, 1, PLAN)
+    else:
+        EXCHANGED: tl.constexpr = 2 if KIND == "gru_before" else GATES
+        held = held_weights(weight, first_unit, H * H, H, 1, H, EXCHANGED, R, PLAN)
+        update_held = held
     candidate_held = held
     if KIND == "gru_before":
         candidate_held = held_weights(weight + 2 * H * H, first_unit, H * H, H, 1, H, 1, 1, PLAN)
@@ -288,8 +316,9 @@ def forward_kernel(
         hidden = tl.load(hidden_first + of_state, mask=inside, other=0.0).to(tl.float32)
         if LSTM:
             cell = tl.load(cell_first + of_state, mask=inside, other=0.0).to(tl.float32)
-        start = (direction * B + row).to(tl.int64) * H
-        a, b, c, d = product(held, first_seen, start, row < B, H, R, PLAN)
+        if not LATE:
+            start = (direction * B + row).to(tl.int64) * H
+            a, b, c, d = product(held, first_seen, start, row < B, H, R, PLAN)
     kept = tl.zeros((BB, BH), tl.float32)
     if KEEP:
         kept = tl.load(keep + of_state, mask=inside, other=0.0).to(tl.float32)
@@ -302,21 +331,29 @@ def forward_kernel(
 
     here = (row, length, direction, unit, inside, tl.program_id(0) % blocks)
     _, start = places(0, row, length, direction, B, H, unit, D, REVERSE)
-    products, inputs = (a, b, c, d), gates_of(from_input, start, unit, inside & (length > 0)[:, None], H, GATES)
+    products = (a, b, c, d)
+    if LATE:
+        from_state = (direction * B + row).to(tl.int64) * H
+        tiles = tiles_of(first_seen, from_state, row < B if STATE else row < 0, H, PLAN)
+        a, _, _, _ = product_of(held, tiles, 1, PLAN)
+        products = (a, tiles)
+    inputs = gates_of(from_input, start, unit, inside & (length > 0)[:, None], H, GATES)
     # the compiler keeps what a `while` uses in registers, what a `for` uses in shared memory
     if IN_REGISTERS:
         step = 0
         while step < steps:
             hidden, cell, products, inputs, limit = forward_step(
-                step, hidden, cell, products, inputs, limit, here, held, candidate_held, kept, peeps, norm, from_input,
-                stay_hidden, stay_cell, y, seen, reset_seen, saved, previous, B, H, zone, OPTIONS, NORM, PLAN,
+                step, hidden, cell, products, inputs, limit, here, held, update_held, candidate_held, kept, peeps, norm,
+                from_input, stay_hidden, stay_cell, y, seen, reset_seen, saved, previous, B, H, zone, OPTIONS, NORM,
+                PLAN,
             )  # fmt: skip
             step += 1
     else:
         for step in range(steps):
             hidden, cell, products, inputs, limit = forward_step(
-                step, hidden, cell, products, inputs, limit, here, held, candidate_held, kept, peeps, norm, from_input,
-                stay_hidden, stay_cell, y, seen, reset_seen, saved, previous, B, H, zone, OPTIONS, NORM, PLAN,
+                step, hidden, cell, products, inputs, limit, here, held, update_held, candidate_held, kept, peeps, norm,
+                from_input, stay_hidden, stay_cell, y, seen, reset_seen, saved, previous, B, H, zone, OPTIONS, NORM,
+                PLAN,
             )  # fmt: skip
 
     tl.store(hidden_last + of_state, hidden.to(hidden_last.dtype.element_ty), mask=inside)
