@@ -216,7 +216,7 @@ def without_launch(case: Case, values: Tensor, lengths: Tensor | None, backward:
 def compile_all(wanted: list[Case], at_once: int) -> None:
     """Compile the kernels of all cases in as many processes; Triton keeps them on disk."""
     unlike = {(case.cell, case.rows, case.width, case.dtype, case.both): case for case in wanted}
-    short = [{**vars(case), "time": 4, "layers": 1} for case in sorted(unlike.values(), key=lambda case: -case.width)]
+    short = [{**vars(case), "time": 64, "layers": 1} for case in sorted(unlike.values(), key=lambda case: -case.width)]
     command = [sys.executable, "-m", "benchmarks.gpu_recurrent", "--compile"]
     shares = [json.dumps(short[start::at_once]) for start in range(min(at_once, len(short)))]
     for process in [subprocess.Popen([*command, share]) for share in shares]:
