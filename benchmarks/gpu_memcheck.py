@@ -29,7 +29,10 @@ LAYERS: list[tuple[Any, dict[str, Any]]] = [
 
 
 def finite(parts: list[Tensor]) -> bool:
-    return all(bool(part.isfinite().all()) for part in parts)
+    told = [bool(part.isfinite().all()) for part in parts]
+    if not all(told):
+        print("not finite:", [tuple(part.shape) for part, fine in zip(parts, told, strict=True) if not fine])
+    return all(told)
 
 
 def attention(shape: tuple[int, int, int, int, int], dtype: torch.dtype, drop: float) -> bool:
@@ -66,7 +69,10 @@ def recurrent(kind: Any, options: dict[str, Any]) -> bool:
 def main() -> None:
     torch.manual_seed(0)
     gpu_recurrent_choice.LEAST_STEPS.update({True: 1, False: 1})
-    fine = [attention((3, 9, 7, 5, 3), torch.float32, 0.0), attention((2, 67, 70, 33, 130), torch.bfloat16, 0.0)]
+    fine: list[bool] = [
+        attention((3, 9, 7, 5, 3), torch.float32, 0.0),
+        attention((2, 67, 70, 33, 130), torch.bfloat16, 0.0),
+    ]
     fine += [attention((2, 17, 21, 33, 20), torch.bfloat16, 0.2), looks()]
     fine += [recurrent(kind, options) for kind, options in LAYERS]
     torch.cuda.synchronize()

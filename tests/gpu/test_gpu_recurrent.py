@@ -74,6 +74,7 @@ def flat(result: Any) -> list[Tensor]:
 
 def furthest(found: list[Tensor], right: list[Tensor]) -> float:
     """The largest relative error, by norm."""
+    assert all(bool(part.isfinite().all()) for part in found)
     return max(((a.double() - b).norm() / (b.norm() + 1e-9)).item() for a, b in zip(found, right, strict=True))
 
 
@@ -204,9 +205,8 @@ def test_autocast_of_the_operator_is_what_it_gives_in_that_dtype() -> None:
     rest = (None, None, None, None, None, None, None, lengths, "lstm", 0.0, False, True)
     with torch.autocast("cuda", torch.bfloat16):
         found = torch.ops.harken.recurrent(*parts, *rest)[0]
-        peer = torch.nn.LSTM(24, 24).cuda()(torch.randn(7, 3, 24, device="cuda"))[0]
     right = torch.ops.harken.recurrent(*(part.to(torch.bfloat16) for part in parts), *rest)[0]
-    assert found.dtype == peer.dtype == torch.bfloat16
+    assert found.dtype == torch.bfloat16
     assert torch.equal(found, right)
     gradients = [torch.autograd.grad(made.float().square().sum(), parts) for made in (found, right)]
     assert all(torch.equal(a, b) and a.dtype == torch.float32 for a, b in zip(*gradients, strict=True))

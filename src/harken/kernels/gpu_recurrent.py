@@ -2,8 +2,9 @@
 
 W x + b of all steps and directions goes in as one tensor (one product, made by torch); the launches are in
 `harken.kernels.gpu_recurrent_forward` and `..._backward`. They work in the dtype of W x + b, sums, C and gains in
-float32; under autocast that is autocast's dtype, as it is for `torch.nn.LSTM`. Under `torch.compile` the operator stays
-one node of the graph; without it, `harken.kernels.gpu_recurrent_whole` goes the shorter way.
+float32; under autocast that is autocast's dtype (`torch.nn.LSTM` on a GPU takes float16 whatever autocast's is). Under
+`torch.compile` the operator stays one node of the graph; without it, `harken.kernels.gpu_recurrent_whole` goes the
+shorter way.
 Definition: `harken.nn.unroll.unroll_by_definition`.
 """
 
@@ -190,7 +191,7 @@ recurrent.register_autograd(_backward, setup_context=_keep_for_backward)
 
 
 def _under_autocast(device: str, key: str) -> Callable[..., Any]:
-    """The operator inside `torch.autocast`: all but C and gains is cast to its dtype, as `torch.nn.LSTM` does."""
+    """The operator inside `torch.autocast`: all but C and gains is cast to its dtype."""
 
     def run(*given: Any) -> Any:
         from_input, weight, hidden, cell, extra, gain, keep, *rest = given

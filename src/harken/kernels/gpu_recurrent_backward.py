@@ -147,7 +147,7 @@ def backward_step(
         if KIND == "coupled":
             gates = (d_forget, d_candidate, d_show, d_write)
         if NORM[0] == 0:
-            keep_gates(d_input, start, unit, now, H, gates, GATES, GATES)
+            keep_gates(d_input, start, unit, now, H, gates, GATES, GATES, True)
         d_before += d_stays
         if PEEP:
             p, q, r = sums
@@ -160,7 +160,7 @@ def backward_step(
         d_update = d_new * (before - y) * x * (1.0 - x)
         d_reset = d_candidate * z * w * (1.0 - w)
         gates = (d_reset, d_update, d_candidate * w, d_reset)
-        keep_gates(d_input, start, unit, now, H, gates, 2, GATES)
+        keep_gates(d_input, start, unit, now, H, gates, 2, GATES, True)
         if NORM[0] == 0:
             tl.store(d_product + place, exchanged(d_candidate * w, d_product), mask=now)
         elif PEEP:
@@ -204,13 +204,13 @@ def backward_step(
         made, limit = norm_backward(
             one_by_one(d_normal * gains, R), normal, normed[1], inside, board, at, block, runs, limit, H, R, NORM, PLAN
         )
-        keep_gates(target, start, unit, now, H, one_by_one(made, R), NORM[2], GATES)
+        keep_gates(target, start, unit, now, H, one_by_one(made, R), NORM[2], GATES, True)
         # nobody waits for the rest
         d_gains, d_inner_gain, d_inner_shift = norm_sums
         d_gains += tl.where(now[:, :, None], d_normal * normal, 0.0)
         norm_sums = (d_gains, d_inner_gain, d_inner_shift)
         if LSTM:
-            keep_gates(d_input, start, unit, now, H, gates, GATES, GATES)
+            keep_gates(d_input, start, unit, now, H, gates, GATES, GATES, True)
     if KIND == "gru_before":
         # z was written before the wait for the candidate, so that it is multiplied while r is still on its way
         by_update, _, _, _, limit = awaited_product(

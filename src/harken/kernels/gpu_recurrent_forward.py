@@ -103,11 +103,14 @@ def gates_of(source, start, unit, mask, H: tl.constexpr, GATES: tl.constexpr):
 
 
 @triton.jit
-def keep_gates(target, start, unit, mask, H: tl.constexpr, gates, COUNT: tl.constexpr, GATES: tl.constexpr):
-    """The other way: the first COUNT of `gates`, as what can be waited for."""
+def keep_gates(
+    target, start, unit, mask, H: tl.constexpr, gates, COUNT: tl.constexpr, GATES: tl.constexpr, AWAITED: tl.constexpr
+):
+    """The other way: the first COUNT of `gates`, as what can be waited for, or as they are."""
     place = target + (start * GATES)[:, None] + unit[None, :]
     for gate in tl.static_range(COUNT):
-        tl.store(place + gate * H, exchanged(gates[gate], target), mask=mask)
+        made = exchanged(gates[gate], target) if AWAITED else gates[gate].to(target.dtype.element_ty)
+        tl.store(place + gate * H, made, mask=mask)
 
 
 @triton.jit
@@ -220,7 +223,7 @@ def forward_step(
         tl.store(seen + place, exchanged(hidden * kept, seen), mask=now)
     tl.store(y + place, exchanged(hidden, y), mask=now)
     if SAVE:
-        keep_gates(saved, start, unit, now, H, (first, second, third, fourth), SAVED, SAVED)
+        keep_gates(saved, start, unit, now, H, (first, second, third, fourth), SAVED, SAVED, False)
         if LSTM:
             tl.store(previous + place, old_cell, mask=now)
         elif GATES == 3:

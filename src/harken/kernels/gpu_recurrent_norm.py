@@ -66,10 +66,11 @@ def _tell(board, at, block, running, values, others, H: tl.constexpr, R: tl.cons
 @triton.jit
 def _hear(board, at, running, limit, FIRST: tl.constexpr, COUNT: tl.constexpr, BLOCKS: tl.constexpr, R: tl.constexpr):
     """The two numbers (BB, COUNT, R) of each of COUNT programs from FIRST on, 0 of those that are not there."""
-    block = FIRST + tl.arange(0, COUNT)[None, :, None, None]
-    place = at[:, None, None, None] * (BLOCKS * 2 * R) + block * (2 * R)
-    place = board + (place + tl.arange(0, R)[None, None, :, None] * 2 + tl.arange(0, 2)[None, None, None, :])
-    mask = running[:, None, None, None] & (block < BLOCKS)
+    BB: tl.constexpr = at.shape[0]
+    block = FIRST + tl.arange(0, COUNT)[None, :, None]
+    place = at[:, None, None] * (BLOCKS * 2 * R) + block * (2 * R) + tl.arange(0, 2 * R)[None, None, :]
+    place = board + place  # what one program wrote of a row is read as one piece
+    mask = running[:, None, None] & (block < BLOCKS)
     found = tl.load(place, mask=mask, other=0.0, volatile=True)
     waiting = pattern_in((found,), 1)
     tries = 0
@@ -81,7 +82,7 @@ def _hear(board, at, running, limit, FIRST: tl.constexpr, COUNT: tl.constexpr, B
             waiting = 0
     if tries >= limit:
         limit = 1
-    first, second = tl.split(found)
+    first, second = tl.split(found.reshape(BB, COUNT, R, 2))
     return first, second, limit
 
 

@@ -83,7 +83,8 @@ def shared_bytes(plan: Plan, kind: str, backward: bool, width: int) -> int:
 
 def _cut(kind: str, width: int, hidden: int, block: int, backward: bool) -> Plan:
     """The tiles for `block` rows a program."""
-    warps = 4 if block <= 16 and (not backward or (block == 8 and hidden <= 256)) else 8
+    short = hidden <= 256 or kind == "gru_before"  # few weights a wait, so that fewer warps have to meet
+    warps = 4 if block <= 16 and (not backward or (block == 8 and short)) else 8
     parts = warps if backward or block <= 16 else 4
     columns = min((64, 32, 16), key=lambda size: (-(-hidden // (size * parts)) * size, -size))  # least padding
     if not backward and block * columns * width > 4096:
