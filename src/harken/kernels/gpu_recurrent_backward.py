@@ -136,8 +136,8 @@ def backward_step(
             d_inner_shift += tl.where(now, d_seen, 0.0)
             norm_sums = (d_gains, d_inner_gain, d_inner_shift)
             d_inner, limit = norm_backward(
-                (d_seen * inner_gain,), inner[:, :, None], normed[3][:, None],
-                inside, inner_board, at, block, runs, limit, H, 1, NORM, PLAN,
+                (d_seen * inner_gain)[:, :, None], inner[:, :, None], normed[3][:, None],
+                inside, inner_board, at, block, runs, limit, H, NORM, PLAN,
             )  # fmt: skip
             d_seen, _, _, _ = one_by_one(d_inner, 1)
         d_write, d_forget, d_candidate, d_before = lstm_backward(
@@ -180,8 +180,8 @@ def backward_step(
             d_inner_gain += tl.where(now, d_candidate * inner, 0.0)
             norm_sums = (d_gains, d_inner_gain, d_inner_shift)
             d_inner, limit = norm_backward(
-                (d_candidate * inner_gain,), inner[:, :, None], normed[3][:, None],
-                inside, inner_board, at, block, runs, limit, H, 1, NORM, PLAN,
+                (d_candidate * inner_gain)[:, :, None], inner[:, :, None], normed[3][:, None],
+                inside, inner_board, at, block, runs, limit, H, NORM, PLAN,
             )  # fmt: skip
             d_inner, _, _, _ = one_by_one(d_inner, 1)
             tl.store(target + (start * GATES + 2 * H)[:, None] + unit[None, :], exchanged(d_inner, target), mask=now)
@@ -202,7 +202,7 @@ def backward_step(
     if NORM[0] > 0:
         d_normal = side_by_side(gates, R)
         made, limit = norm_backward(
-            one_by_one(d_normal * gains, R), normal, normed[1], inside, board, at, block, runs, limit, H, R, NORM, PLAN
+            d_normal * gains, normal, normed[1], inside, board, at, block, runs, limit, H, NORM, PLAN
         )
         keep_gates(target, start, unit, now, H, one_by_one(made, R), NORM[2], GATES, True)
         # nobody waits for the rest

@@ -145,29 +145,34 @@ def normalised(
 
 
 @triton.jit
+def _two_sums(first, second, more_first, more_second):
+    return first + more_first, second + more_second
+
+
+@triton.jit
 def norm_backward(
-    gradients, normal, scale, inside, board, at, block, running, limit,
-    H: tl.constexpr, R: tl.constexpr, NORM: tl.constexpr, PLAN: tl.constexpr,
+    gradient, normal, scale, inside, board, at, block, running, limit,
+    H: tl.constexpr, NORM: tl.constexpr, PLAN: tl.constexpr,
 ):  # fmt: skip
-    """The gradients of n, R tiles (BB, BH) or four -> that of v, (BB, BH, R); the rest is as in `normalised`."""
+    """The gradient of n (BB, BH, R) -> that of v; the rest is as in `normalised`."""
     BH: tl.constexpr = PLAN[0]
     BB: tl.constexpr = PLAN[1]
+    R: tl.constexpr = gradient.shape[2]
     BLOCKS: tl.constexpr = (H + BH - 1) // BH
     COUNT: tl.constexpr = min(NORM[0], NORM[1] // R)
-    normals = one_by_one(normal, R)
-    own, along_own = (), ()
-    for gate in tl.static_range(R):
-        clean = tl.where(inside, gradients[gate], 0.0)
-        own = own + (clean,)  # noqa: RUF005
-        along_own = along_own + (clean * normals[gate],)  # noqa: RUF005
-    _tell(board, at, block, running, own, along_own, H, R, PLAN)
+    clean = tl.where(inside[:, :, None], gradient, 0.0)
+    first, second = tl.reduce((clean, clean * normal), 1, _two_sums)
+    place = ((at * BLOCKS + block) * (2 * R))[:, None] + tl.arange(0, 2 * R)[None, :]
+    numbers = exchanged(tl.join(first, second).reshape(BB, 2 * R), board)
+    tl.store(board + place, numbers, mask=running[:, None])
     mean = tl.zeros((BB, R), tl.float32)
     along = mean
-    for first in tl.static_range(0, BLOCKS, COUNT):
-        sums, products, limit = _hear(board, at, running, limit, first, COUNT, BLOCKS, R)
-        mean += tl.sum(sums, 1) / H
-        along += tl.sum(products, 1) / H
-    return (side_by_side(gradients, R) - mean[:, None, :] - normal * along[:, None, :]) * scale[:, None, :], limit
+    for block_now in tl.static_range(0, BLOCKS, COUNT):
+        sums, products, limit = _hear(board, at, running, limit, block_now, COUNT, BLOCKS, R)
+        sums, products = tl.reduce((sums, products), 1, _two_sums)
+        mean += sums / H
+        along += products / H
+    return (gradient - mean[:, None, :] - normal * along[:, None, :]) * scale[:, None, :], limit
 
 
 @triton.jit
