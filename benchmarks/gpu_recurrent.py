@@ -208,7 +208,7 @@ def without_launch(case: Case, values: Tensor, lengths: Tensor | None, backward:
     os.environ["HARKEN_KERNELS"] = "off"
     try:
         call, parts, path = ours(case, values, lengths)
-        return milliseconds(both_ways(call, parts, backward), least=3), path
+        return milliseconds(both_ways(call, parts, backward), least=2), path
     finally:
         del os.environ["HARKEN_KERNELS"]
 
