@@ -1,10 +1,11 @@
 """Every kernel of ours once, on shapes that fill no tile: what a memory checker is to look at.
 
-    compute-sanitizer --tool memcheck python -m benchmarks.gpu_memcheck
+    PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool memcheck python -m benchmarks.gpu_memcheck
 
 Additive attention (masked, causal, with its weights and gradients, once with dropout), the looks of a decoder's loop,
 and recurrent layers in both directions with rows of unequal length, one of them empty. A checker makes them a hundred
-times slower, so there are few and they are small. The last line says that all of them ran and gave numbers.
+times slower, so there are few and they are small; without torch's cache every tensor has bounds of its own. The last
+line says that all of them ran and gave numbers.
 """
 
 from __future__ import annotations
@@ -28,11 +29,13 @@ LAYERS: list[tuple[Any, dict[str, Any]]] = [
 ]
 
 
-def finite(parts: list[Tensor]) -> bool:
-    told = [bool(part.isfinite().all()) for part in parts]
-    if not all(told):
-        print("not finite:", [tuple(part.shape) for part, fine in zip(parts, told, strict=True) if not fine])
-    return all(told)
+def finite(parts: dict[str, Tensor]) -> bool:
+    """Whether all of them are numbers; says which are not."""
+    wrong = {name: int((~part.isfinite()).sum()) for name, part in parts.items()}
+    wrong = {name: count for name, count in wrong.items() if count}
+    if wrong:
+        print("not finite:", wrong)
+    return not wrong
 
 
 def attention(shape: tuple[int, int, int, int, int], dtype: torch.dtype, drop: float) -> bool:
@@ -44,7 +47,9 @@ def attention(shape: tuple[int, int, int, int, int], dtype: torch.dtype, drop: f
     mask[..., 0] = True
     context, weights = additive_attention(*parts, mask=mask, causal=drop == 0, weights=True, dropout=drop)
     assert weights is not None
-    return finite([context, weights, *torch.autograd.grad(context.float().square().sum(), parts)])
+    gradients = torch.autograd.grad(context.float().square().sum(), parts)
+    names = (f"attention {shape} {name}" for name in ("context", "weights", "queries", "keys", "vector", "values"))
+    return finite(dict(zip(names, [context, weights, *gradients], strict=True)))
 
 
 def looks() -> bool:
@@ -53,7 +58,9 @@ def looks() -> bool:
     query, vector = (torch.randn(size, device="cuda", requires_grad=True) for size in ((3, 37), (37,)))
     looking = DeferredLooks(keys, memory, torch.rand(3, 19, device="cuda") < 0.7, vector)
     seen = looking(query) + looking(query * 2)
-    return finite([seen, *torch.autograd.grad(seen.sum(), [keys, memory, query, vector])])
+    gradients = torch.autograd.grad(seen.sum(), [keys, memory, query, vector])
+    names = (f"looks {name}" for name in ("seen", "keys", "memory", "query", "vector"))
+    return finite(dict(zip(names, [seen, *gradients], strict=True)))
 
 
 def recurrent(kind: Any, options: dict[str, Any]) -> bool:
@@ -63,7 +70,9 @@ def recurrent(kind: Any, options: dict[str, Any]) -> bool:
     lengths = torch.tensor([4, 0, 2, 3, 1])
     assert layer.choose_path(values, Layout.of(lengths, 5, 4, "cuda"), False) == "triton"
     output = layer(values, lengths=lengths)[0]
-    return finite([output, *torch.autograd.grad(output.float().square().sum(), [values, *layer.parameters()])])
+    gradients = torch.autograd.grad(output.float().square().sum(), [values, *layer.parameters()])
+    names = (f"{kind.__name__} {options} {name}" for name in ("y", "x", *dict(layer.named_parameters())))
+    return finite(dict(zip(names, [output, *gradients], strict=True)))
 
 
 def main() -> None:
