@@ -165,7 +165,7 @@ def test_no_further_off_than_cudnn(name: str, dtype: torch.dtype, monkeypatch: p
     assert ours <= 1.2 * furthest(case.run(), case.right)
 
 
-@pytest.mark.parametrize("shape", [(16, 200, 768, 1), (64, 60, 512, 2), (128, 40, 1024, 1)], ids=str)
+@pytest.mark.parametrize("shape", [(16, 200, 768, 1), (64, 60, 512, 2), (128, 40, 1024, 1), (5, 300, 37, 2)], ids=str)
 @pytest.mark.parametrize("name", ["lstm", "gru before", "lstm norm"])
 def test_the_same_bits_every_time(name: str, shape: tuple[int, int, int, int]) -> None:
     kind, options = {**CELLS, **NORMED}[name]
