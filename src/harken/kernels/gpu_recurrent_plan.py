@@ -59,7 +59,7 @@ class Plan:
     def norm(self, kind: str, hidden: int) -> tuple[int, int, int, int, int]:
         """The kernels' NORM."""
         blocks = 1 << (-(-hidden // self.units) - 1).bit_length()
-        # fewer numbers than threads the compiler loads twice: it would look for the pattern in one copy and use the other
+        # fewer numbers than threads are loaded twice by the compiler, which waits for one copy and uses the other
         blocks = max(blocks, 32 * self.warps // (2 * self.rows))
         pairs = max(4, HEARD_BYTES * 32 * self.warps // 8 // self.rows)
         return blocks, pairs, TOGETHER[kind], NORMS[kind], gate_rows(kind)
