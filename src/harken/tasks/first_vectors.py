@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from harken.data.tokenizers_word import JOINED
+from harken.data.tokenizers_word import JOINED, WordTokenizer, split_word
+from harken.data.tokens import SPECIALS
 from harken.embeddings.vectors import WordVectors
 from harken.errors import UserError
 from harken.models.reader import TokenInput
@@ -75,6 +76,19 @@ def begin_with(inputs: TokenInput, names: Sequence[str], vectors: WordVectors) -
     with torch.no_grad():
         inputs.table.weight[torch.tensor(rows)] = torch.from_numpy(matrix * scale)
     return len(rows)
+
+
+def with_words(tokenizer: WordTokenizer, words: Iterable[str], size: int) -> WordTokenizer:
+    """A tokenizer that knows more words, after its own, in the order given, up to `size` of all.
+
+    Words that the tokenizer would cut, as rock-and-roll, are left out: no text has them in one piece.
+
+    >>> with_words(WordTokenizer(["film"]), ["the", "film", "rock-and-roll", "actor"], 6).tokens
+    ['film', 'the']
+    """
+    known = dict.fromkeys(tokenizer.tokens)
+    known.update((word, None) for word in words if split_word(word) == (word,))
+    return WordTokenizer(list(known)[: max(len(tokenizer.tokens), size - len(SPECIALS))])
 
 
 def bare(piece: str) -> str:

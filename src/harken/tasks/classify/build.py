@@ -19,19 +19,22 @@ def build_classifier(
     labels: int,
     context: Context | None = None,
     merged: Sequence[int] | None = None,
+    seen: int | None = None,
 ) -> ClassifierModel:
     """A new network for `inputs` ids or channels, with weights drawn from torch's current random state.
 
-    `merged` says for each of the `labels` which of fewer it belongs to.
+    Args:
+        merged: for each of the `labels` which of fewer it belongs to.
+        seen: ids that training meets, the first so many, where `classifier.freeze` is "unseen".
 
     Raises:
         UserError: words that do not go together.
     """
     encoder, chosen = build_encoder(recipe.model, may_start=True), recipe.classifier
-    reads: nn.Module = (
-        TokenInput(inputs, encoder.embedding) if recipe.data.kind == "text" else FrameInput(inputs, encoder.embedding)
-    )
-    if chosen.freeze and isinstance(reads, TokenInput):
+    reads: nn.Module = FrameInput(inputs, encoder.embedding)
+    if recipe.data.kind == "text":
+        reads = TokenInput(inputs, encoder.embedding, seen if chosen.freeze == "unseen" else None)
+    if chosen.freeze is True and isinstance(reads, TokenInput):
         reads.table.weight.requires_grad_(False)
     if context is not None:
         reads = context.beside(reads, encoder.embedding)

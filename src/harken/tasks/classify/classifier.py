@@ -33,6 +33,8 @@ from harken.training.loop import MODEL
 from harken.training.machine import choose_device
 
 BATCH_TOKENS = 16384
+MEANS = "reader.inputs.mean"
+CHANGED = "reader.inputs.change.weight", "reader.inputs.words.change.weight"  # without a context beside it, and with
 
 
 class Classifier:
@@ -56,10 +58,11 @@ class Classifier:
         """The model of a folder whose recipe was read."""
         classes = load_labels(folder)
         tokenizer = load_tokenizer(folder, JOINT) if recipe.data.kind == "text" else None
-        inputs = tokenizer.size if tokenizer else _channels(folder / MODEL)
+        inputs = tokenizer.size if tokenizer else _rows_of(folder / MODEL, MEANS)
         context = open_context(folder / COPY, device) if recipe.classifier.elmo else None
         merged = load_fine(folder, len(classes))[1] if recipe.classifier.fine else None
-        model = build_classifier(recipe, inputs, len(merged or classes), context, merged)
+        seen = _rows_of(folder / MODEL, *CHANGED) if recipe.classifier.freeze == "unseen" else None
+        model = build_classifier(recipe, inputs, len(merged or classes), context, merged, seen)
         load_weights(model, folder / MODEL)
         return cls(recipe, model.to(choose_device(device)), classes, tokenizer, folder, context)
 
@@ -167,11 +170,14 @@ class Classifier:
             yield chosen, values.to(self.device), lengths.to(self.device)
 
 
-def _channels(weights: Path) -> int:
+def _rows_of(weights: Path, *names: str) -> int:
+    """How many the first of these parameters that is there has: what the network must be built for."""
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(weights, "pt") as stored:
-            return int(stored.get_slice("reader.inputs.mean").get_shape()[0])
+            known = set(stored.keys())
+            found = next((name for name in names if name in known), names[0])
+            return int(stored.get_slice(found).get_shape()[0])
     except (SafetensorError, OSError) as problem:
-        raise UserError(f"{weights} holds no classifier of signals ({problem}); copy the folder anew") from problem
+        raise UserError(f"{weights} is not of this recipe ({problem}); copy the folder anew") from problem

@@ -41,7 +41,11 @@ class ClassifierConfig(BaseModel):
         description="text: word vectors to begin with: a folder of harken embed train, a word2vec or GloVe file, or "
         "own, which learns them from the training texts first",
     )
-    freeze: bool = Field(False, description="text: leave the embeddings as they begin, as where vectors are given")
+    freeze: bool | Literal["unseen"] = Field(
+        False,
+        description="text: leave the embeddings as they begin, as where vectors are given; unseen: only those of words "
+        "that the training texts have not, which saves much time where vectors are many",
+    )
     elmo: str | None = Field(
         None,
         description="text: folder of a model with the task elmo or language, whose frozen layers, mixed by learned "
