@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harken.cli.printing import counting, seconds_in_words, tell
+from harken.cli.printing import counting, measuring, seconds_in_words, tell
 
 if TYPE_CHECKING:
     from harken.embeddings.spans import Progress
     from harken.embeddings.subwords import Subwords
 
-EVERY = 10.0  # seconds between lines of progress where stderr is no terminal
 OF_WORD2VEC = {"negatives": 5, "tree": False, "sample": 1e-3, "ngrams": None, "device": "auto"}
 
 
@@ -132,26 +129,8 @@ def _shown(epochs: int, unit: str) -> Iterator[Callable[[Progress], None]]:
         losses = progress.losses
         loss = f"loss {losses[-1]:.4f}" if losses else ""
         left = "" if progress.seconds_left is None else f"{seconds_in_words(progress.seconds_left)} left"
-        return (
-            f"epoch {min(len(losses) or 1, epochs)}/{epochs}  {loss}  {progress.words_per_second:,.0f} {unit}/s  {left}"
-        )
+        pace = f"{progress.words_per_second:,.0f} {unit}/s"
+        return f"epoch {min(len(losses) or 1, epochs)}/{epochs}  {loss}  {pace}  {left}"
 
-    if not sys.stderr.isatty():
-        last = time.monotonic()
-
-        def line(progress: Progress) -> None:
-            nonlocal last
-            if time.monotonic() - last >= EVERY:
-                last = time.monotonic()
-                tell(f"{progress.done:4.0%}  {numbers(progress)}")
-
-        yield line
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
-
-    columns = ("Training", BarColumn(), TimeElapsedColumn(), TextColumn("{task.fields[say]}", markup=False))
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("Training", total=1.0, say="")
-        yield lambda progress: bar.update(task, completed=progress.done, say=numbers(progress))
+    with measuring("Training") as update:
+        yield lambda progress: update(progress.done, numbers(progress))

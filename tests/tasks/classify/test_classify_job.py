@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from harken.tasks.classify.check import size_of
 from harken.tasks.classify.job import JOB
 from harken.tasks.classify.labels import in_order, merge_fine, numbers_of
 from harken.tasks.classify.reading import cut
-from harken.tasks.classify.task import ClassificationTask, class_weights
+from harken.tasks.classify.task import class_weights
 from harken.training.display import choose_display
 from harken.training.loop import Trainer
 
@@ -113,23 +114,8 @@ def test_the_size_is_what_is_built(name: str, pooling: str, score: str) -> None:
     assert counted.total == sum(parameter.numel() for parameter in model.parameters())
 
 
-def test_a_run_that_breaks_off_goes_on_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    changes = [*TEXT, "train.checkpoint_every=10"]
-    whole = harken.train("opinions-classify", tmp_path / "whole", overrides=changes, progress=False)
-    calls, loss = iter(range(100)), ClassificationTask.loss
-
-    def cut_short(self: ClassificationTask, examples: np.ndarray) -> torch.Tensor:
-        if next(calls) == 35:
-            raise RuntimeError("power cut")
-        return loss(self, examples)
-
-    monkeypatch.setattr(ClassificationTask, "loss", cut_short)
-    with pytest.raises(RuntimeError, match="power cut"):
-        harken.train("opinions-classify", tmp_path / "cut", overrides=changes, progress=False)
-    monkeypatch.setattr(ClassificationTask, "loss", loss)
-    resumed = harken.train("opinions-classify", tmp_path / "cut", overrides=changes, resume=True, progress=False)
-    for (name, value), other in zip(whole.model.named_parameters(), resumed.model.parameters(), strict=True):
-        assert torch.equal(value, other), name
+def test_a_run_that_breaks_off_goes_on_to_the_same_weights(ends_the_same: Callable[..., Any]) -> None:
+    ends_the_same("opinions-classify", [*TEXT, "train.max_steps=30", "train.checkpoint_every=10"], at=15)
 
 
 def test_examples_in_memory_train_as_those_of_a_corpus(tmp_path: Path, texts: Any) -> None:

@@ -5,28 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from harken.data.config import TokenizerConfig
 from harken.data.examples_config import ExamplesConfig
 from harken.errors import UserError
 from harken.models.config_embeddings import SECTION, EmbeddingsInContext, EmbeddingsInContextConfig, in_one_table
 from harken.models.config_encoder import EncoderConfig
+from harken.models.config_pooling import PoolingConfig
 from harken.recipe import Recipe
 from harken.training.config import TrainConfig
 
 
-class ClassifierConfig(BaseModel):
+class ClassifierConfig(PoolingConfig):
     """From what was read to a label."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    pooling: Literal["last", "mean", "max", "attention"] = Field(
-        "attention", description="how the states of all steps become one vector (S10)"
-    )
-    score: Literal["dot", "scaled", "multiplicative", "additive", "cosine"] = Field(
-        "additive", description="attention: the score of each step (E9)"
-    )
     members: int = Field(
         1, ge=1, description="networks that are trained at once on the same embeddings; their mean chance is the answer"
     )

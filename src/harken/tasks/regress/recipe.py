@@ -4,28 +4,21 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from harken.data.config import TokenizerConfig
 from harken.data.examples_config import ExamplesConfig
 from harken.errors import UserError
 from harken.models.config_embeddings import SECTION, EmbeddingsInContext, EmbeddingsInContextConfig
 from harken.models.config_encoder import EncoderConfig
+from harken.models.config_pooling import PoolingConfig
 from harken.recipe import Recipe
 from harken.training.config import TrainConfig
 
 
-class RegressorConfig(BaseModel):
+class RegressorConfig(PoolingConfig):
     """From what was read to a number."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    pooling: Literal["last", "mean", "max", "attention"] = Field(
-        "attention", description="how the states of all steps become one vector (S10)"
-    )
-    score: Literal["dot", "scaled", "multiplicative", "additive", "cosine"] = Field(
-        "additive", description="attention: the score of each step (E9)"
-    )
     dropout: float = Field(0.1, ge=0, lt=1, description="share of that vector zeroed before the output layer")
     loss: Literal["squared", "absolute"] = Field(
         "squared", description="what is made small: the mean's or the median's"

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from harken.data.labelled import cleaned
 from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer
 from harken.errors import UserError
-from harken.inspection.gates import ENDS, axis_pieces
 from harken.inspection.picture import Picture
 from harken.models.build import build_encoder
 from harken.models.classifier import ClassifierModel
@@ -26,8 +25,8 @@ from harken.models.context_input import values_alone
 from harken.models.reader import FrameInput, Reader, TokenInput
 from harken.models.regressor import RegressorModel
 from harken.tasks.by_length import rows_of_part
-from harken.tasks.classify.looking import picture_of, read_example, to_one
-from harken.tasks.classify.reading import Rows, as_rows, by_word, in_context
+from harken.tasks.classify.looking import picture_of, read_example, steps_of, to_one
+from harken.tasks.classify.reading import Rows, as_rows, by_word, in_context, stored_channels
 from harken.tasks.context import COPY, Context, open_context
 from harken.tasks.regress.recipe import RegressRecipe
 from harken.training.checkpoints import load_weights
@@ -72,7 +71,8 @@ class Regressor:
         """The model of a folder whose recipe was read."""
         tokenizer = load_tokenizer(folder, JOINT) if recipe.data.kind == "text" else None
         context = open_context(folder / COPY, device) if recipe.embeddings.elmo else None
-        model = build_regressor(recipe, tokenizer.size if tokenizer else _channels(folder / MODEL), context)
+        inputs = tokenizer.size if tokenizer else stored_channels(folder / MODEL, "network.reader.inputs.mean")
+        model = build_regressor(recipe, inputs, context)
         load_weights(model, folder / MODEL)
         return cls(recipe, model.to(choose_device(device)), tokenizer, folder, context)
 
@@ -116,10 +116,7 @@ class Regressor:
         """For `harken inspect --gates`: a text, or the first signal of a file, as a batch, its steps, and a title."""
         found = read_example(example, self.recipe.data)
         batch = self.batch([found])
-        if self.tokenizer is None:
-            steps = [str(number + 1) for number in range(len(found))]
-        else:
-            steps = [*axis_pieces(self.tokenizer, values_alone(batch.values)[0, :-1].tolist()), ENDS[1]]
+        steps = steps_of(found, values_alone(batch.values), self.tokenizer)
         return batch, {"network.reader.encoder": steps}, f"{example} → {self.predict([found])[0]:.6g}"
 
     def look(self, example: str) -> Picture:
@@ -163,13 +160,3 @@ def build_regressor(recipe: RegressRecipe, inputs: int, context: Context | None 
     return RegressorModel(
         ClassifierModel(reader, 1, pooling=chosen.pooling, score=chosen.score, dropout=chosen.dropout)
     )
-
-
-def _channels(weights: Path) -> int:
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(weights, "pt") as stored:
-            return int(stored.get_slice("network.reader.inputs.mean").get_shape()[0])
-    except (SafetensorError, OSError) as problem:
-        raise UserError(f"{weights} holds no regressor of signals ({problem}); copy the folder anew") from problem
