@@ -29,7 +29,7 @@ def made() -> dict[str, dict[str, float]]:
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(Path(harken.__file__).parents[1])}
     environment["PYTHONPATH"] += os.pathsep + os.environ.get("PYTHONPATH", "")
     command = [sys.executable, str(HERE / "interpret_gpu_recurrent.py")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
 

@@ -11,10 +11,10 @@ those of peepholes and gains are summed up on the way.
 
 from __future__ import annotations
 
-from harken.kernels.gpu_recurrent_forward import clear, gates_of, keep_gates, peepholes, places
 from harken.kernels.gpu_recurrent_gates import lstm_backward, rnn_backward, tanh
 from harken.kernels.gpu_recurrent_norm import gains_of, kept_norm, norm_backward, one_by_one, side_by_side
 from harken.kernels.gpu_recurrent_product import awaited_product, exchanged, held_weights
+from harken.kernels.gpu_recurrent_tiles import clear, gates_of, keep_gates, peepholes, places
 from harken.kernels.gpu_triton import tl, triton
 
 
