@@ -7,6 +7,7 @@ PYTHON ?= $(shell for name in python3.11 python3 python3.12 python3.13; do \
 BIN := .venv/bin
 RUN_READY := .venv/.run-ready
 DEV_READY := .venv/.dev-ready
+SPREAD := --numprocesses=auto --maxprocesses=4 --dist=loadfile  # a file's tests share what they train, so they stay together
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -22,7 +23,7 @@ demo: $(RUN_READY) ## train a small translator in about two minutes and look ins
 	@$(BIN)/harken demo --out runs/demo
 
 test: lint types ## lint, check types and run the quick tests
-	@$(BIN)/python -m pytest -m "not slow"
+	@$(BIN)/python -m pytest -m "not slow" $(SPREAD)
 
 test-slow: $(DEV_READY) ## run every test, also those that take minutes
 	@$(BIN)/python -m pytest

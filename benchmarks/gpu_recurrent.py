@@ -1,10 +1,11 @@
 """Recurrent layers on a GPU: harken beside torch (cuDNN), step by step beside what the chip allows, in one run.
 
-    python -m benchmarks.gpu_recurrent [--out record.json] [--sections table cells choice]
+    python -m benchmarks.gpu_recurrent [--out record.json] [--sections table cells norm choice]
 
 table     the shapes of issue 6: bf16 with lengths (torch: packed), two layers in both directions, and cuDNN's best
           path, float16 without lengths
 cells     every cell beside the plain LSTM
+norm      layer normalisation in the launch, beside what a layer does without it: our loop, step by step
 choice    where the picker says "triton": the ratio over a grid of batches and widths
 
 Rows are random sentences of T/2 to T steps, inputs as wide as the layer, gradients wanted for inputs and weights.
@@ -45,7 +46,14 @@ VARIANTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "GRU": (GRU, {}),
     "GRU before": (GRU, {"reset": "before"}),
     "RNN": (RNN, {}),
+    "LSTM norm": (LSTM, {"layer_norm": True}),
+    "LSTM peephole norm": (LSTM, {"layer_norm": True, "peephole": "diagonal"}),
+    "LSTM coupled norm": (LSTM, {"layer_norm": True, "coupled": True}),
+    "GRU norm": (GRU, {"layer_norm": True}),
+    "GRU before norm": (GRU, {"layer_norm": True, "reset": "before"}),
+    "RNN norm": (RNN, {"layer_norm": True}),
 }
+NORMED = [name for name in VARIANTS if "norm" in name]
 
 
 @dataclass(frozen=True)
@@ -78,7 +86,14 @@ def cases(sections: list[str]) -> Iterator[Case]:
     if "cells" in sections:
         for shape in ((1024, 16, 768), (128, 64, 512)):
             for cell in VARIANTS:
-                yield Case("cells", cell, *shape)
+                if cell not in NORMED:
+                    yield Case("cells", cell, *shape)
+    if "norm" in sections:
+        for shape in SHAPES:
+            yield Case("norm", "LSTM norm", *shape)
+        for cell in NORMED[1:]:
+            yield Case("norm", cell, *SHAPES[0])
+        yield Case("norm", "LSTM norm", *SHAPES[1], layers=2, both=True)
     if "choice" in sections:
         for width in (64, 256, 1024):
             for rows in (1, 32, 128, 256):
@@ -89,14 +104,14 @@ def cases(sections: list[str]) -> Iterator[Case]:
             yield Case("choice", "RNN", 64, rows, width, lengths=False)
 
 
-def milliseconds(work: Callable[[], Any], seconds: float = 0.25) -> float:
+def milliseconds(work: Callable[[], Any], seconds: float = 0.25, least: int = 5) -> float:
     """Median time of `work` by CUDA events."""
-    for _ in range(2):
+    for _ in range(min(2, least - 1)):
         work()
     torch.cuda.synchronize()
     times: list[float] = []
     start = time.perf_counter()
-    while len(times) < 5 or (time.perf_counter() - start < seconds and len(times) < 30):
+    while len(times) < least or (time.perf_counter() - start < seconds and len(times) < 30):
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         begin.record()
         work()
@@ -143,7 +158,7 @@ def theirs(case: Case, values: Tensor, lengths: Tensor | None) -> tuple[Callable
 
 def limit(case: Case, values: Tensor, rate: float, bandwidth: float, backward: bool) -> float:
     """Milliseconds that the arithmetic, or the bytes, would take at the measured rates."""
-    gates = {"LSTM": 4, "LSTM peephole": 4, "LSTM coupled": 3, "RNN": 1}.get(case.cell, 3)
+    gates = {"LSTM": 4, "LSTM peephole": 4, "LSTM coupled": 3, "RNN": 1}.get(case.cell.removesuffix(" norm"), 3)
     ways, size = 1 + case.both, values.element_size()
     operations = number = 0.0
     for depth in range(case.layers):
@@ -181,13 +196,27 @@ def measure(case: Case, rate: float, bandwidth: float) -> dict[str, Any]:
             other = milliseconds(both_ways(*peer, backward))
             row[f"{name}_torch_ms"] = round(other, 3)
             row[f"{name}_ratio"] = round(other / mine, 2)
+        elif case.section == "norm":
+            other, row["without_the_launch"] = without_launch(case, values, lengths, backward)
+            row[f"{name}_before_ms"] = round(other, 3)
+            row[f"{name}_ratio"] = round(other / mine, 2)
     return row
+
+
+def without_launch(case: Case, values: Tensor, lengths: Tensor | None, backward: bool) -> tuple[float, str]:
+    """Milliseconds of our layer with our kernels turned off, and the path it takes then."""
+    os.environ["HARKEN_KERNELS"] = "off"
+    try:
+        call, parts, path = ours(case, values, lengths)
+        return milliseconds(both_ways(call, parts, backward), least=2), path
+    finally:
+        del os.environ["HARKEN_KERNELS"]
 
 
 def compile_all(wanted: list[Case], at_once: int) -> None:
     """Compile the kernels of all cases in as many processes; Triton keeps them on disk."""
     unlike = {(case.cell, case.rows, case.width, case.dtype, case.both): case for case in wanted}
-    short = [{**vars(case), "time": 4, "layers": 1} for case in sorted(unlike.values(), key=lambda case: -case.width)]
+    short = [{**vars(case), "time": 64, "layers": 1} for case in sorted(unlike.values(), key=lambda case: -case.width)]
     command = [sys.executable, "-m", "benchmarks.gpu_recurrent", "--compile"]
     shares = [json.dumps(short[start::at_once]) for start in range(min(at_once, len(short)))]
     for process in [subprocess.Popen([*command, share]) for share in shares]:
@@ -207,7 +236,7 @@ def main() -> None:
     """Measure and print a line a case; --out keeps them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--sections", nargs="*", default=["table", "cells", "choice"])
+    parser.add_argument("--sections", nargs="*", default=["table", "cells", "norm", "choice"])
     parser.add_argument("--compile", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.compile:

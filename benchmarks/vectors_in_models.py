@@ -1,27 +1,29 @@
 """What each kind of word vector does for a classifier (SST-2) and a tagger (UD EWT), against random ones.
 
-    python benchmarks/vectors_in_models.py --data ../shared/data --out runs/vectors-in-models
+    python benchmarks/vectors_in_models.py --data ../shared/data --out runs/vectors-in-models [--seeds 1 2 3]
 
 All vectors are learnt from the same text (wiki-en), 100 numbers a word, on one core. Then every row trains the same
-model with the same seed and as many updates; only how words begin is different. Budgets are small, so that all of it
-takes about a quarter of an hour on one core: sentences of SST-2 (not its phrases), every third sentence of EWT, two or
-three passes over either, an ELMo of 400 updates. What is finished already is not made again, so that a run that was
-stopped goes on.
+model with the same seeds and as many updates; only how words begin is different. Budgets are small, so that all of it
+takes about a quarter of an hour a seed on one core: sentences of SST-2 (not its phrases), every third sentence of EWT,
+a few passes over either, an ELMo of 400 updates. The longer ELMo trains for four minutes and wants a GPU (`--only
+longer`); rows that need it are left out where it is not there. What is finished already is not made again, so that a
+run that was stopped goes on.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-WIDTH, SEED = 100, 1
+WIDTH = 100
 ELMO_LINES = 16_000  # paragraphs: about a million words
-ONE_CORE = ["train.workers=1", "train.threads=1", "train.device=cpu", "train.precision=float32", f"train.seed={SEED}"]
+ONE_CORE = ["train.workers=1", "train.threads=1", "train.device=cpu", "train.precision=float32"]
 SETTINGS: dict[str, list[str]] = {  # of `harken embed train`
     "skip-gram": ["--epochs", "4"],
     "CBOW": ["--method", "cbow", "--epochs", "8"],
@@ -30,8 +32,14 @@ SETTINGS: dict[str, list[str]] = {  # of `harken embed train`
 }
 ROWS = (
     "random", "skip-gram", "random + ELMo", "CBOW", "GloVe", "n-grams", "random, frozen", "skip-gram + ELMo",
-    "skip-gram, frozen",
+    "skip-gram, frozen", "random + longer ELMo", "skip-gram + longer ELMo",
 )  # fmt: skip
+LONGER = [
+    "data.lowercase=true", "data.max_tokens=64", "words.size=10000", "model.width=512", "model.character_embedding=32",
+    "model.character_width=512", "model.dropout=0.2", "train.max_epochs=none", "train.max_minutes=4.0",
+    "train.batch_tokens=8192", "train.learning_rate=2e-3", "train.warmup_steps=300", "train.validate_every=1000",
+    "train.checkpoint_every=100000", "train.average=0.998",
+]  # fmt: skip
 ELMO = [
     "data.lowercase=true", "data.max_tokens=40", "data.valid_share=0.01", "words.size=3000", "model.width=96",
     "model.character_embedding=24", "model.character_width=128", "train.max_epochs=none", "train.max_minutes=none",
@@ -55,16 +63,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="the folder that has wiki-en, sst and ud-english-ewt")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--only", choices=("vectors", "elmo", "models"), help="this part alone")
+    parser.add_argument("--only", choices=("vectors", "elmo", "longer", "models"), help="this part alone")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     parts: dict[str, Callable[[Path, Path], None]] = {
         "vectors": train_vectors,
         "elmo": train_elmo,
-        "models": train_models,
+        "longer": train_longer_elmo,
+        "models": lambda data, out: train_models(data, out, options.seeds),
     }
     for name, part in parts.items():
-        if options.only in (None, name):
+        if options.only == name or (options.only is None and name != "longer"):
             part(options.data, options.out)
     print(table(read(options.out)))
 
@@ -78,7 +88,7 @@ def train_vectors(data: Path, out: Path) -> None:
         folder = out / name
         if (folder / "card.json").exists():
             continue
-        shared = ["--width", str(WIDTH), "--max-words", "20000", "--threads", "1", "--seed", str(SEED)]
+        shared = ["--width", str(WIDTH), "--max-words", "20000", "--threads", "1", "--seed", "1"]
         started = time.process_time()
         app(["embed", "train", str(text), "--out", str(folder), *shared, *words], standalone_mode=False)
         keep(out, "vectors", name, {"seconds": time.process_time() - started})
@@ -97,31 +107,48 @@ def train_elmo(data: Path, out: Path) -> None:
     folder, started = out / "ELMo", time.process_time()
     if (folder / "card.md").exists():
         return
-    changes = [*ELMO, *ONE_CORE, f"data.train={part}"]
+    changes = [*ELMO, *ONE_CORE, "train.seed=1", f"data.train={part}"]
     model = harken.train("wiki-elmo", folder, overrides=changes, resume=folder.is_dir(), progress=False)
     valid = [str(line) for line in _job("elmo").examples(model, "valid")]
     found = model.evaluate(valid)
     keep(out, "vectors", "ELMo", {"seconds": time.process_time() - started, "valid perplexity": found["perplexity"]})
 
 
-def train_models(data: Path, out: Path) -> None:
-    """Row by row, the classifier and then the tagger."""
+def train_longer_elmo(data: Path, out: Path) -> None:
+    """On the whole text, on a GPU where there is one."""
+    import harken
+
+    (text,) = (data / "wiki-en").glob("*.txt.xz")
+    folder = out / "longer-ELMo"
+    if not (folder / "card.md").exists():
+        harken.train("wiki-elmo", folder, overrides=[*LONGER, f"data.train={text}"], resume=folder.is_dir())
+
+
+def train_models(data: Path, out: Path, seeds: Sequence[int]) -> None:
+    """Row by row and seed by seed, the classifier and then the tagger."""
     sst2 = [*SST2, *ONE_CORE, f"data.dir={data / 'sst'}"]
+    ewt = [*EWT, *ONE_CORE, f"data.train={a_third(data, out)}"]
     test = data / "ud-english-ewt" / "en_ewt-ud-dev.conllu.xz"
-    for name in ROWS:
-        score(out, "sst2", name, "sst2-classify", [*sst2, *changes(out, name, "classifier")], [])
-        ewt = [*EWT, *ONE_CORE, f"data.train={a_third(data, out)}"]
-        score(out, "ewt", name, "ewt-tag", [*ewt, *changes(out, name, "words")], [test])
+    for seed in seeds:
+        for name in ROWS:
+            if "longer" in name and not (out / "longer-ELMo" / "card.md").exists():
+                continue
+            score(out, "sst2", name, seed, "sst2-classify", [*sst2, *changes(out, name)], [])
+            score(out, "ewt", name, seed, "ewt-tag", [*ewt, *changes(out, name)], [test])
 
 
-def changes(out: Path, row: str, section: str) -> list[str]:
-    """How words begin in a row, for the section of a recipe that says so."""
+def changes(out: Path, row: str) -> list[str]:
+    """How words begin in a row, for a recipe.
+
+    >>> changes(Path("out"), "CBOW, frozen")
+    ['embeddings.words=out/CBOW', 'embeddings.tuned=false']
+    """
     kind, *more = row.replace(", ", " + ").split(" + ")
-    found = [] if kind == "random" else [f"{section}.vectors={out / kind}"]
+    found = [] if kind == "random" else [f"embeddings.words={out / kind}"]
     if "frozen" in more:
-        found.append(f"{section}.freeze=true")
-    if "ELMo" in more:
-        found.append(f"{section}.elmo={out / 'ELMo'}")
+        found.append("embeddings.tuned=false")
+    if row.endswith("ELMo"):
+        found.append(f"embeddings.elmo={out / more[0].replace(' ', '-')}")
     return found
 
 
@@ -137,21 +164,24 @@ def a_third(data: Path, out: Path) -> Path:
     return part
 
 
-def score(out: Path, kind: str, name: str, recipe: str, overrides: Sequence[str], files: list[Path]) -> None:
+def score(out: Path, kind: str, name: str, seed: int, recipe: str, overrides: Sequence[str], files: list[Path]) -> None:
     """Train a row and keep its accuracy; files of another format than the training ones are read by their name."""
     import harken
 
-    if name in read(out).get(kind, {}):
+    before = read(out).get(kind, {}).get(name, [])
+    if any(one["seed"] == seed for one in before):
         return
-    folder, started = out / kind / name.replace(" ", "-").replace(",", ""), time.process_time()
-    model = harken.train(recipe, folder, overrides=list(overrides), resume=folder.is_dir(), progress=False)
+    folder = out / kind / f"{name.replace(' ', '-').replace(',', '')}-{seed}"
+    started, chosen = time.process_time(), [*overrides, f"train.seed={seed}"]
+    model = harken.train(recipe, folder, overrides=chosen, resume=folder.is_dir(), progress=False)
     seconds = time.process_time() - started
     found = _job(model.recipe.task).evaluate(model, None, files, lambda done: None)
     metric = next(metric for metric in found.metrics if metric.name == "accuracy")
-    keep(out, kind, name, {"accuracy": metric.value, "low": metric.low, "high": metric.high, "seconds": seconds})
+    made = {"seed": seed, "accuracy": metric.value, "low": metric.low, "high": metric.high, "seconds": seconds}
     inputs = model.model.reader.inputs
     if hasattr(inputs, "mix"):
-        keep(out, kind, f"{name}: layers", {"weights": [round(one, 3) for one in inputs.mix.weights.tolist()]})
+        made["layers"] = [round(one, 3) for one in inputs.mix.weights.tolist()]
+    keep(out, kind, name, [*before, made])
 
 
 def _job(task: str) -> Any:
@@ -167,7 +197,7 @@ def read(out: Path) -> dict[str, Any]:
     return found
 
 
-def keep(out: Path, kind: str, name: str, values: dict[str, Any]) -> None:
+def keep(out: Path, kind: str, name: str, values: Any) -> None:
     """Add to what was measured."""
     found = read(out)
     found.setdefault(kind, {})[name] = values
@@ -178,22 +208,26 @@ def keep(out: Path, kind: str, name: str, values: dict[str, Any]) -> None:
 def table(found: dict[str, Any]) -> str:
     """Markdown: a row for each beginning that was measured.
 
-    >>> row = {"accuracy": 0.81, "low": 0.78, "high": 0.84, "seconds": 9.6}
-    >>> print(table({"sst2": {"random": row}, "ewt": {}}).splitlines()[-1])
-    | random | 0.8100 (0.780 to 0.840) | 10 | | |
+    >>> rows = [{"accuracy": 0.81, "low": 0.78, "high": 0.84}, {"accuracy": 0.83, "low": 0.8, "high": 0.86}]
+    >>> print(table({"sst2": {"random": rows}, "ewt": {}}).splitlines()[-1])
+    | random | 0.8200 (0.8100 to 0.8300; 2 seeds) | |
     """
-    lines = ["| words begin as | SST-2 accuracy | CPU seconds | EWT accuracy | CPU seconds |", "| --- |" + " --- |" * 4]
-    names = dict.fromkeys(
-        name for kind in ("sst2", "ewt") for name in found.get(kind, {}) if not name.endswith("layers")
-    )
+    lines = ["| words begin as | SST-2 accuracy | EWT accuracy |", "| --- | --- | --- |"]
+    names = dict.fromkeys(name for kind in ("sst2", "ewt") for name in found.get(kind, {}))
     for name in names:
-        cells = []
-        for kind in ("sst2", "ewt"):
-            row = found.get(kind, {}).get(name)
-            interval = "" if row is None else f" {row['accuracy']:.4f} ({row['low']:.3f} to {row['high']:.3f})"
-            cells += [interval, "" if row is None else f" {row['seconds']:.0f}"]
-        lines.append(f"| {name} |" + " |".join(cells) + " |")
+        cells = [cell(found.get(kind, {}).get(name, [])) for kind in ("sst2", "ewt")]
+        lines.append(f"| {name} |{cells[0]} |{cells[1]} |")
     return "\n".join(lines)
+
+
+def cell(rows: Sequence[dict[str, Any]]) -> str:
+    """The mean over seeds, and from where to where; of one seed the 95% interval."""
+    if not rows:
+        return ""
+    values = [row["accuracy"] for row in rows]
+    if len(values) == 1:
+        return f" {values[0]:.4f} ({rows[0]['low']:.3f} to {rows[0]['high']:.3f} by chance; 1 seed)"
+    return f" {statistics.mean(values):.4f} ({min(values):.4f} to {max(values):.4f}; {len(values)} seeds)"
 
 
 if __name__ == "__main__":

@@ -95,42 +95,35 @@ def score(vectors: str, tests: Path) -> dict[str, float | None]:
 
 def compare(options: argparse.Namespace, work: Path) -> dict[str, Any]:
     """All rounds: for each method and rate the words a second of both, their ratio, and the scores."""
-    cases = [("skipgram", 0.025), ("cbow", 0.025), ("cbow", 0.05)]
-    speeds: dict[tuple[str, str, float], list[float]] = {}
-    scores: dict[tuple[str, str, float], list[dict[str, float | None]]] = {}
+    # gensim's rates fall less within an epoch (`harken.embeddings.settings`), so that ours is higher for like work
+    cases = [("skipgram", 0.025, 0.025), ("cbow", 0.06, 0.05)]
+    speeds: dict[tuple[str, str], list[float]] = {}
+    scores: dict[tuple[str, str], list[dict[str, float | None]]] = {}
     for number in range(options.rounds):
-        for method, rate in cases:
-            for tool in ("harken", "gensim"):
-                out = str(work / f"{tool}-{method}-{rate}")
-                words = [
-                    options.text,
-                    method,
-                    str(options.epochs),
-                    str(options.threads),
-                    str(rate),
-                    str(number + 1),
-                    out,
-                ]
+        for method, *rates in cases:
+            for tool, rate in zip(("harken", "gensim"), rates, strict=True):
+                out = str(work / f"{tool}-{method}")
+                words = [options.text, method, options.epochs, options.threads, rate, number + 1, out]
                 child = [sys.executable, __file__, "--child"] if tool == "harken" else [options.gensim, "-c", GENSIM]
-                found = run([*child, *words])
-                speeds.setdefault((tool, method, rate), []).append(found["words_per_second"])
+                found = run([*child, *map(str, words)])
+                speeds.setdefault((tool, method), []).append(found["words_per_second"])
                 print(
                     f"round {number + 1}  {tool:7} {method:9} rate {rate}  {found['words_per_second']:>10,.0f} words/s"
                 )
                 if options.tests:
-                    scores.setdefault((tool, method, rate), []).append(score(out, options.tests))
+                    scores.setdefault((tool, method), []).append(score(out, options.tests))
     rows = []
-    for method, rate in cases:
-        ours, theirs = speeds["harken", method, rate], speeds["gensim", method, rate]
+    for method, *rates in cases:
+        ours, theirs = speeds["harken", method], speeds["gensim", method]
         ratios = [one / other for one, other in zip(ours, theirs, strict=True)]
-        rows.append({"method": method, "rate": rate, "harken": ours, "gensim": theirs, "ratios": ratios})
+        rows.append({"method": method, "rates": rates, "harken": ours, "gensim": theirs, "ratios": ratios})
         middle = {name: statistics.median(values) for name, values in (("harken", ours), ("gensim", theirs))}
         print(
-            f"{method:9} rate {rate}: {middle['harken']:,.0f} against {middle['gensim']:,.0f} words/s, "
-            f"{statistics.median(ratios):.2f} times ({min(ratios):.2f} to {max(ratios):.2f})"
+            f"{method:9} rates {rates[0]} and {rates[1]}: {middle['harken']:,.0f} against {middle['gensim']:,.0f} "
+            f"words/s, {statistics.median(ratios):.2f} times ({min(ratios):.2f} to {max(ratios):.2f})"
         )
         for tool in ("harken", "gensim"):
-            found = scores.get((tool, method, rate), [])
+            found = scores.get((tool, method), [])
             if found:
                 mean = {name: statistics.mean(one[name] or 0 for one in found) for name in TESTS}
                 rows[-1][f"{tool}_scores"] = found

@@ -21,6 +21,7 @@ from pydantic_core import PydanticUndefined
 
 from harken.data.config import DataConfig, SplitFiles, TokenizerConfig
 from harken.models.config import ConvolutionalConfig, DecoderOnlyConfig, RecurrentConfig, TransformerConfig
+from harken.models.config_embeddings import SidedEmbeddingsConfig
 from harken.recipe import describe, recipe_names
 from harken.search.config import SearchConfig
 from harken.tasks.registry import JOBS, recipe_class
@@ -80,6 +81,7 @@ SECTIONS: list[tuple[str, type[BaseModel], str]] = [
     ("[data]", DataConfig, "`source` comes with `target`, unless one file (TSV, JSONL) holds both sides."),
     ("[data.valid] and [data.test]", SplitFiles, "Several tests have names: `[data.test.news]`, `[data.test.web]`."),
     ("[tokenizer]", TokenizerConfig, ""),
+    ("[embeddings]", SidedEmbeddingsConfig, "`embeddings = PLACE`, before the first section, is short for `words`."),
     ('[model] with architecture = "transformer"', TransformerConfig, MIXED),
     ('[model] with architecture = "recurrent"', RecurrentConfig, DEEP),
     ('[model] with architecture = "convolutional"', ConvolutionalConfig, ""),

@@ -22,6 +22,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_vectors_have_to_be_there(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"embeddings\.target is .*none, which does not exist"):
+        check("phrasebook-attention", [f"embeddings.target={tmp_path / 'none'}", "model.tied=output"])
+    with pytest.raises(UserError, match=r"embeddings\.elmo is .*none, which does not exist"):
+        check("phrasebook-tag", [f"embeddings.elmo={tmp_path / 'none'}"])
+    assert check("phrasebook-tag", [f"embeddings={tmp_path}"]).parameters == check("phrasebook-tag").parameters
+
+
 def test_a_built_in_recipe_is_counted() -> None:
     recipe = load_recipe("phrasebook-transformer")
     found = check("phrasebook-transformer")

@@ -170,7 +170,14 @@ def workplace(tmp_path_factory: pytest.TempPathFactory, tiny_model: Callable[[st
     for name, recipe in OTHERS.items():
         shutil.copytree(tiny_model(recipe), folder / "runs" / name)  # examples may train there
     table = {"month": [f"{1949 + k // 12}-{k % 12 + 1:02d}" for k in range(120)], "passengers": range(100, 220)}
-    narrow = ["model.width=8", "model.embedding=8", "train.max_steps=2", "train.workers=1", "train.device=cpu"]
+    narrow = [
+        "model.width=8",
+        "model.embedding=8",
+        "train.max_steps=2",
+        "train.workers=1",
+        "train.device=cpu",
+        "train.precision=float32",
+    ]
     train("series-forecast", folder / "runs" / "airline", data=table, overrides=narrow, progress=False)
     Image.fromarray(np.full((32, 32, 3), 200, np.uint8)).save(folder / "picture.png")
     with wave.open(str(folder / "recording.wav"), "wb") as sound:

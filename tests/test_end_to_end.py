@@ -299,6 +299,7 @@ def test_the_command_itself(home: Path) -> None:
     assert done.stderr == b""
 
 
+@pytest.mark.slow  # that a model learns is also seen by test_training_says_what_it_does
 def test_a_transformer_learns_to_reverse(tmp_path: Path) -> None:
     """So that a trainer that runs but does not train cannot pass."""
     numbers = random.Random(1)

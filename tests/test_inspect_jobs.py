@@ -20,6 +20,7 @@ SHORT = [
     "train.max_minutes=none",
     "train.workers=1",
     "train.device=cpu",
+    "train.precision=float32",
 ]
 TEXTS = {
     "opinions-classify": "the film was not good",
@@ -30,6 +31,7 @@ TEXTS = {
     "stories-answer": "Anna took the key. Anna went to the hall. Where is the key?",
     "penfont-handwriting": "hello",
 }
+BOTH = "opinions-classify"  # written in every form here; the forms of each picture are tested in tests/inspection
 LAYERS = {  # recipe -> its recurrent layers, in the order in which they read
     "opinions-classify": ["reader.encoder.layers.0 →", "reader.encoder.layers.0 ←"],
     "gestures-classify": ["reader.encoder.layers.0 →", "reader.encoder.layers.0 ←"],
@@ -109,8 +111,13 @@ def test_gradients(recipe: str, tiny_model: Callable[[str], Path]) -> None:
     assert all(curve and max(curve) > 0 for curve in reached)
 
 
-@pytest.mark.parametrize("recipe", [*LAYERS, "phrasebook-masked"])
-@pytest.mark.parametrize("ending", [".svg", ".png", ".html"])
+@pytest.mark.parametrize(
+    ("recipe", "ending"),
+    [
+        *((recipe, ".svg") for recipe in (*LAYERS, "phrasebook-masked")),
+        *((BOTH, ending) for ending in (".png", ".html")),
+    ],
+)
 def test_attention(
     recipe: str, ending: str, tiny_model: Callable[[str], Path], inputs: dict[str, str], tmp_path: Path
 ) -> None:

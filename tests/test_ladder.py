@@ -25,6 +25,8 @@ TINY = [
     "train.workers=1",
     "train.precision=float32",
     "search.beam=1",
+    "search.max_length_factor=0.1",  # what barely trained models write has no end
+    "search.max_length_extra=2",
 ]
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harken.errors import UserError
 from harken.models.size import Size
 from harken.recipe import Recipe, as_recipe
 from harken.tasks.registry import estimate
@@ -58,6 +59,7 @@ def check(recipe: str | Path | Recipe, overrides: Sequence[str] = ()) -> Check:
         UserError: what is wrong, as `harken train` would say it, before anything is trained.
     """
     chosen = as_recipe(recipe, overrides)
+    require_vectors(chosen)
     found = estimate(chosen)
     train, size, notes = chosen.train, found.size, list(found.notes)
     seconds = _seconds(chosen, size, found.terms_per_epoch)
@@ -69,6 +71,17 @@ def check(recipe: str | Path | Recipe, overrides: Sequence[str] = ()) -> Check:
         notes.append(f"the run ends after train.max_minutes {train.max_minutes:g}")
     memory = size.training_bytes(train.batch_tokens, averaged=train.average > 0)
     return Check(chosen, found.corpus, size, memory, found.terms_per_epoch, seconds, notes)
+
+
+def require_vectors(recipe: Any) -> None:
+    """Say that word vectors are not where `[embeddings]` has them.
+
+    Raises:
+        UserError: the first that is not there.
+    """
+    for key, place in getattr(recipe, "embeddings", ()):
+        if isinstance(place, str) and place != "own" and not Path(place).expanduser().exists():
+            raise UserError(f"embeddings.{key} is {place}, which does not exist; check the path")
 
 
 def _seconds(recipe: Recipe, size: Size, tokens_per_epoch: int | None) -> float | None:

@@ -50,6 +50,8 @@ class Recipe(BaseModel):
     def _none_is_a_word(cls, values: Any) -> Any:
         if not isinstance(values, Mapping):
             return values
+        if "embeddings" in values and "embeddings" not in cls.model_fields:
+            raise ValueError("embeddings are vectors of words, but a model for this task reads none; leave them out")
         classes = {name: _classes(field.annotation) for name, field in cls.model_fields.items()}
         return {name: _read_none(value, classes.get(name, ())) for name, value in values.items()}
 

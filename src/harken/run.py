@@ -11,6 +11,7 @@ from harken.card import write_aside, write_card
 from harken.data.memory import name_of
 from harken.errors import UserError
 from harken.recipe import Recipe, load_recipe
+from harken.tasks.first_vectors import FILE as FIRST_VECTORS
 from harken.tasks.job import Job, Prepared
 from harken.tasks.registry import job_of
 from harken.training.checkpoints import CHECKPOINT
@@ -115,7 +116,7 @@ def free(folder: Path) -> bool:
 def barely_begun(folder: Path, job: Job) -> bool:
     """Whether a run was killed here before its recipe was written: then there is only what its job prepared."""
     names = {path.name.removesuffix(".part") for path in folder.iterdir()}
-    return all(name == RECIPE or job.may_lie_in_the_folder(name) for name in names)
+    return all(name in (RECIPE, FIRST_VECTORS) or job.may_lie_in_the_folder(name) for name in names)
 
 
 def describe(recipe: Recipe, prepared: Prepared) -> list[str]:

@@ -63,4 +63,4 @@ def test_another_model_is_refused(answering: Path, run: Callable[..., Any], monk
     told = answering / "story.txt"
     told.write_text("Anna went home.\n")
     done = run("answer", answering, told)
-    assert done.exit_code == 2 and "was trained for the task 'translate', not to answer questions" in done.stderr
+    assert done.exit_code == 2 and "was trained for the task 'translate'" in done.stderr

@@ -1,5 +1,6 @@
 """The command as a whole: help, version, exit codes."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -84,6 +85,17 @@ def test_debug_shows_where_a_users_mistake_was_found() -> None:
         (KeyboardInterrupt(), 130, "\nstopped\n"),
         (KeyboardInterrupt("go on"), 130, "\nstopped: go on\n"),
         (BrokenPipeError(), 0, ""),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "runs/x"),
+            2,
+            "error: runs/x cannot be used (Permission denied); choose another place, or change who may use it\n",
+        ),
+        (
+            OSError(errno.ENOSPC, "No space left on device"),
+            2,
+            "error: a file cannot be written (No space left on device); make room, and run the command again "
+            "(harken train with --resume goes on where it was)\n",
+        ),
         (typer.Exit(7), 7, ""),
     ],
 )

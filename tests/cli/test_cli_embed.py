@@ -46,7 +46,9 @@ def test_training_writes_a_folder_that_says_how_it_was_made(trained: Path, text:
     assert card["settings"]["epochs"] == 30
     assert card["files"] == [str(text)]
     assert len(card["losses"]) == 30 and card["losses"][-1] < card["losses"][0]
-    assert sorted(path.name for path in trained.iterdir()) == ["card.json", "counts.npy", "vectors.npy", "words.txt"]
+    arrays = ["counts.npy", "index.npy", "starts.npy", "vectors.npy"]
+    assert sorted(path.name for path in trained.iterdir()) == ["card.json", *arrays, "words.txt"]
+    assert card["settings"]["device"] == "cpu"
 
 
 def test_neighbors_in_words_and_json(trained: Path) -> None:

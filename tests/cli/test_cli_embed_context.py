@@ -12,7 +12,7 @@ from harken.cli.app import app
 SMALL = [
     "data.size=60", "model={width=6, layers=2, character_embedding=5, character_width=8}", "train.max_epochs=none",
     "train.max_minutes=none", "train.max_steps=3", "train.warmup_steps=1", "train.schedule=constant",
-    "train.workers=1", "train.threads=1", "train.device=cpu",
+    "train.workers=1", "train.threads=1", "train.device=cpu", "train.precision=float32",
 ]  # fmt: skip
 
 

@@ -9,7 +9,14 @@ import pytest
 
 from harken.api import load, train
 
-TINY = ["data.size=200", "train.max_steps=2", "train.max_minutes=none", "train.workers=1", "train.device=cpu"]
+TINY = [
+    "data.size=200",
+    "train.max_steps=2",
+    "train.max_minutes=none",
+    "train.workers=1",
+    "train.device=cpu",
+    "train.precision=float32",
+]
 SMALL = ["model.width=12", "model.embedding=8", "train.precision=float32"]
 
 

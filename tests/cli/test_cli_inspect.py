@@ -9,7 +9,14 @@ import pytest
 
 from harken.api import train
 
-TINY = ["data.size=300", "train.max_steps=2", "train.validate_sentences=2", "train.workers=1", "train.device=cpu"]
+TINY = [
+    "data.size=300",
+    "train.max_steps=2",
+    "train.validate_sentences=2",
+    "train.workers=1",
+    "train.device=cpu",
+    "train.precision=float32",
+]
 SMALL = ["model.width=16", "model.embedding=8", "train.precision=float32"]
 SENTENCE = "the black cat sleeps"
 

@@ -95,4 +95,4 @@ def test_a_folder_that_cannot_be_written(
 ) -> None:
     (tmp_path / "file").write_text("")
     done = run("lab", "good", "--out", tmp_path / "file")
-    assert done.exit_code == 2 and "cannot be written" in done.stderr
+    assert done.exit_code == 2 and "cannot be used (File exists)" in done.stderr

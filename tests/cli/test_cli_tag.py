@@ -9,7 +9,14 @@ from typer.testing import CliRunner
 import harken
 from harken.cli.app import app
 
-TINY = ["data.size=1500", "train.max_epochs=none", "train.max_steps=120", "train.workers=1", "train.device=cpu"]
+TINY = [
+    "data.size=1500",
+    "train.max_epochs=none",
+    "train.max_steps=120",
+    "train.workers=1",
+    "train.device=cpu",
+    "train.precision=float32",
+]
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from harken.data.audio_config import AugmentConfig, FeatureConfig
-from harken.data.augmentation import louder_and_noisier, masked, noise, sped, stretched, with_noise
+from harken.data.augmentation import equalised, louder_and_noisier, masked, noise, sped, stretched, with_noise
 from harken.data.filterbank import (
     FLOOR,
     band_centres,
@@ -122,6 +122,7 @@ def test_augmenting_is_drawn_from_the_generator_alone() -> None:
             louder_and_noisier(samples, config, one), louder_and_noisier(samples, config, other)
         )
         np.testing.assert_array_equal(stretched(energies, config, one), stretched(energies, config, other))
+        np.testing.assert_array_equal(equalised(energies, config, one), equalised(energies, config, other))
         np.testing.assert_array_equal(masked(energies, config, one), masked(energies, config, other))
     nothing = AugmentConfig()
     np.testing.assert_array_equal(stretched(energies, nothing, np.random.default_rng(1)), energies)
@@ -148,6 +149,19 @@ def test_stretching_keeps_both_ends_and_straight_lines() -> None:
         np.testing.assert_allclose(found[:, 0], np.linspace(0, 1, len(found)), atol=1e-5)
         lengths.add(len(found))
     assert min(lengths) < 46 and max(lengths) > 55 and min(lengths) >= 41 and max(lengths) <= 63
+
+
+def test_an_equaliser_adds_one_smooth_curve_to_every_frame() -> None:
+    energies = np.random.default_rng(0).normal(size=(30, 40)).astype(np.float32)
+    curves = []
+    for seed in range(200):
+        added = equalised(energies, AugmentConfig(equaliser_db=6.0), np.random.default_rng(seed)) - energies
+        np.testing.assert_allclose(added, np.broadcast_to(added[:1], added.shape), atol=1e-5)
+        curves.append(added[0])
+    found = np.array(curves) * 10 / np.log(10)  # decibels
+    assert found[:, [0, -1]].std() == pytest.approx(6.0, rel=0.1)
+    assert np.abs(np.diff(found, axis=1)).max() < 6.0  # no jump from one band to the next
+    np.testing.assert_array_equal(equalised(energies, AugmentConfig(), np.random.default_rng(1)), energies)
 
 
 def test_masks_are_bounded_and_set_to_the_mean() -> None:

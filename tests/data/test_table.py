@@ -49,7 +49,7 @@ def test_frames_of_pandas_like_objects() -> None:
         ("a.csv", 'text,label\n"open,1\n', "mend its quotes"),
         ("a.csv", "txt,label\na,1\n", "did you mean 'txt'"),
         ("a.jsonl", "{\n", "line 1 is not valid JSON"),
-        ("a.jsonl", "[1]\n", "line 1 is no JSON object"),
+        ("a.jsonl", "[1]\n", "line 1 is not a JSON object"),
         ("a.jsonl", '{"text": "a", "label": 1}\n{"text": "b"}\n', "object 2 has no key 'label'"),
         ("a.jsonl", "\n", "is empty"),
     ],

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import time
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harken.embeddings import word_index
 from harken.embeddings.evaluation import evaluate_file, spearman
 from harken.embeddings.formats import FORMATS, read_vectors, write_vectors
 from harken.embeddings.one_hot import OneHot
@@ -115,9 +117,34 @@ def test_a_large_folder_opens_at_once(tmp_path: Path) -> None:
     for _ in range(5):
         began = time.perf_counter()
         loaded = WordVectors.load(tmp_path / "out")
-        loaded.matrix[199_999, 19]
+        assert loaded.vector("w199999").tolist() == [1.0] * 20
         times.append(time.perf_counter() - began)
     assert min(times) < 0.05
+    assert "words" not in loaded.vocabulary.__dict__  # they were not read for it
+
+
+def test_the_index_finds_what_a_dictionary_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alike = ["plumless", "buckeroo"]  # two words with one CRC
+    words = [*alike, "été", "東京", *(f"w{number}" for number in range(500))]
+    WordVectors(words, np.arange(len(words) * 2).reshape(-1, 2)).save(tmp_path / "out")
+    assert len({zlib.crc32(word.encode()) for word in alike}) == 1
+    monkeypatch.setattr(word_index, "MANY", 0)  # never a dictionary
+    loaded = WordVectors.load(tmp_path / "out").vocabulary
+    assert [loaded.id_of(word) for word in words] == list(range(len(words)))
+    assert [loaded.word_at(number) for number in range(len(words))] == words
+    assert "w500" not in loaded and "" not in loaded and len(loaded) == len(words)
+    monkeypatch.undo()
+    assert [loaded.id_of(word) for word in [*words, "w500"]] == [*range(len(words)), None]
+
+
+def test_folders_without_an_index_are_read_whole(tmp_path: Path) -> None:
+    WordVectors(["a", "b"], np.eye(2)).save(tmp_path / "out")
+    (tmp_path / "out" / "index.npy").unlink()
+    assert WordVectors.load(tmp_path / "out").neighbors("a", 1) == [("b", 0.0)]
+    WordVectors(["a", "b"], np.eye(2)).save(tmp_path / "out")
+    (tmp_path / "out" / "words.txt").write_text("a\n", encoding="utf-8")
+    with pytest.raises(UserError, match="the index beside it do not fit 2 vectors: save the vectors again"):
+        WordVectors.load(tmp_path / "out").vector("a")
 
 
 def test_looking_needs_neither_torch_nor_numba(tmp_path: Path, vectors: WordVectors) -> None:
@@ -218,7 +245,7 @@ def test_broken_folders_are_refused(tmp_path: Path, vectors: WordVectors) -> Non
     with pytest.raises(UserError, match=r"did you mean .*out"):
         WordVectors.load(tmp_path)
     (out / "words.txt").write_text("one\n")
-    with pytest.raises(UserError, match=r"words\.txt has 1 words for 6 vectors"):
+    with pytest.raises(UserError, match=r"words\.txt and the index beside it do not fit 6 vectors"):
         WordVectors.load(out).vector("one")
     whole = (out / "vectors.npy").read_bytes()
     (out / "vectors.npy").write_bytes(whole[:-10])

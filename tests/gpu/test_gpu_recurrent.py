@@ -30,6 +30,10 @@ CELLS: dict[str, tuple[Any, dict[str, Any]]] = {
     "relu": (RNN, {"nonlinearity": "relu"}),
     "sigmoid": (RNN, {"nonlinearity": "sigmoid"}),
 }
+NORMED: dict[str, tuple[Any, dict[str, Any]]] = {
+    f"{name} norm": (CELLS[name][0], {**CELLS[name][1], "layer_norm": True})
+    for name in ("lstm", "peephole", "coupled", "gru", "gru before", "tanh", "relu")
+}
 TOLERANCE = {torch.bfloat16: 1.5e-2, torch.float16: 2e-3, torch.float32: 2e-5}
 ODD = ((5, 9, 100, 2), torch.float32)  # rows, time, units, directions
 SHAPES = [  # one row, one step, more rows than a program takes, widths that fill no tile
@@ -40,6 +44,12 @@ SHAPES = [  # one row, one step, more rows than a program takes, widths that fil
     ((3, 7, 17, 2), torch.float32),
 ]
 CASES = [(name, *ODD) for name in CELLS] + [(name, *shape) for name in ("lstm", "gru") for shape in SHAPES]
+NORMED_CASES = [(name, *ODD) for name in NORMED] + [("lstm norm", *shape) for shape in SHAPES]
+NORMED_CASES += [
+    ("gru before norm", *SHAPES[2]),
+    ("coupled norm", *SHAPES[2]),
+    ("lstm norm", (128, 4, 1024, 1), torch.float16),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -64,6 +74,7 @@ def flat(result: Any) -> list[Tensor]:
 
 def furthest(found: list[Tensor], right: list[Tensor]) -> float:
     """The largest relative error, by norm."""
+    assert all(bool(part.isfinite().all()) for part in found)
     return max(((a.double() - b).norm() / (b.norm() + 1e-9)).item() for a, b in zip(found, right, strict=True))
 
 
@@ -115,7 +126,23 @@ def test_equals_the_definition(name: str, shape: tuple[int, int, int, int], dtyp
     assert furthest(case.run(), case.right) < TOLERANCE[dtype]
 
 
-@pytest.mark.parametrize("options", [{"zoneout": 0.2}, {"recurrent_dropout": 0.3}, {"num_layers": 2}], ids=str)
+@pytest.mark.parametrize(("name", "shape", "dtype"), NORMED_CASES, ids=str)
+def test_layer_norm_equals_the_definition(
+    name: str, shape: tuple[int, int, int, int], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = Case(*NORMED[name], shape, dtype)
+    assert path_of(case) == "triton"
+    ours = furthest(case.run(), case.right)
+    assert ours < 2 * TOLERANCE[dtype]  # what is divided by a spread has its errors divided too
+    monkeypatch.setenv("HARKEN_KERNELS", "off")
+    assert path_of(case) == "loop"
+    assert dtype == torch.float32 or ours <= 1.2 * furthest(case.run(), case.right)
+
+
+NOISE = [{"zoneout": 0.2}, {"recurrent_dropout": 0.3}, {"num_layers": 2}, {"layer_norm": True, "zoneout": 0.2}]
+
+
+@pytest.mark.parametrize("options", NOISE, ids=str)
 @pytest.mark.parametrize("kind", [LSTM, GRU])
 def test_options_equal_the_definition(kind: Any, options: dict[str, Any]) -> None:
     case = Case(kind, {**options}, (16, 20, 96, 2), torch.float32)
@@ -138,10 +165,10 @@ def test_no_further_off_than_cudnn(name: str, dtype: torch.dtype, monkeypatch: p
     assert ours <= 1.2 * furthest(case.run(), case.right)
 
 
-@pytest.mark.parametrize("shape", [(16, 200, 768, 1), (64, 60, 512, 2), (128, 40, 1024, 1)], ids=str)
-@pytest.mark.parametrize("name", ["lstm", "gru before"])
+@pytest.mark.parametrize("shape", [(16, 200, 768, 1), (64, 60, 512, 2), (128, 40, 1024, 1), (5, 300, 37, 2)], ids=str)
+@pytest.mark.parametrize("name", ["lstm", "gru before", "lstm norm"])
 def test_the_same_bits_every_time(name: str, shape: tuple[int, int, int, int]) -> None:
-    kind, options = CELLS[name]
+    kind, options = {**CELLS, **NORMED}[name]
     rows, time, units, directions = shape
     torch.manual_seed(1)
     layer = kind(units, units, bidirectional=directions == 2, **options).cuda().to(torch.bfloat16)
@@ -169,9 +196,38 @@ def test_autocast_computes_in_its_dtype() -> None:
     assert layer.cells[0].weight_hh.grad is not None
 
 
-def test_compiles_as_one_graph() -> None:
+def test_autocast_of_the_operator_is_what_it_gives_in_that_dtype() -> None:
+    import harken.kernels.gpu_recurrent  # noqa: F401
+
     torch.manual_seed(1)
-    layer, lengths = LSTM(32, 64, num_layers=2, bidirectional=True).cuda(), torch.tensor([9, 3, 5, 1]).cuda()
+    parts = [torch.randn(size, device="cuda", requires_grad=True) for size in ((7, 3, 1, 4, 24), (1, 96, 24))]
+    lengths = torch.tensor([7, 0, 4], device="cuda", dtype=torch.int32)
+    rest = (None, None, None, None, None, None, None, lengths, "lstm", 0.0, False, True)
+    with torch.autocast("cuda", torch.bfloat16):
+        found = torch.ops.harken.recurrent(*parts, *rest)[0]
+    right = torch.ops.harken.recurrent(*(part.to(torch.bfloat16) for part in parts), *rest)[0]
+    assert found.dtype == torch.bfloat16
+    assert torch.equal(found, right)
+    gradients = [torch.autograd.grad(made.float().square().sum(), parts) for made in (found, right)]
+    assert all(torch.equal(a, b) and a.dtype == torch.float32 for a, b in zip(*gradients, strict=True))
+
+
+def test_autocast_of_a_layer_with_norms() -> None:
+    layer, values = LSTM(32, 64, bidirectional=True, layer_norm=True).cuda(), torch.randn(4, 9, 32, device="cuda")
+    right = layer(values)[0]
+    with torch.autocast("cuda", torch.bfloat16):
+        output = layer(values)[0]
+    assert output.dtype == torch.bfloat16
+    assert furthest([output], [right.double()]) < 3e-2
+    gradients = torch.autograd.grad(output.float().sum(), list(layer.parameters()))
+    assert all(gradient.dtype == torch.float32 and gradient.isfinite().all() for gradient in gradients)
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_compiles_as_one_graph(layer_norm: bool) -> None:
+    torch.manual_seed(1)
+    layer = LSTM(32, 64, num_layers=2, bidirectional=True, layer_norm=layer_norm).cuda()
+    lengths = torch.tensor([9, 3, 5, 1]).cuda()
     values = torch.randn(4, 9, 32, device="cuda", requires_grad=True)
     compiled = torch.compile(layer, fullgraph=True)
     right = layer(values, lengths=lengths)[0]
@@ -181,18 +237,22 @@ def test_compiles_as_one_graph() -> None:
     assert all(torch.allclose(a, b, atol=1e-4) for a, b in zip(*gradients, strict=True))
 
 
-def test_the_operator_is_registered_whole() -> None:
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_the_operator_is_registered_whole(layer_norm: bool) -> None:
     import harken.kernels.gpu_recurrent  # noqa: F401
 
     arguments = (torch.randn(5, 2, 1, 4, 16, device="cuda", requires_grad=True),
-                 torch.randn(1, 64, 16, device="cuda", requires_grad=True), None, None, None, None, None, None,
+                 torch.randn(1, 64, 16, device="cuda", requires_grad=True), None, None, None,
+                 torch.ones(1, 96, device="cuda", requires_grad=True) if layer_norm else None, None, None, None,
                  torch.tensor([5, 3], device="cuda", dtype=torch.int32), "lstm", 0.0, False, True)  # fmt: skip
     tests = ("test_schema", "test_autograd_registration", "test_faketensor")
     torch.library.opcheck(torch.ops.harken.recurrent.default, arguments, test_utils=tests)
 
 
-def test_a_nan_stays_in_its_row() -> None:
-    layer, values = LSTM(32, 600).cuda().to(torch.bfloat16), torch.randn(8, 6, 32, device="cuda", dtype=torch.bfloat16)
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_a_nan_stays_in_its_row(layer_norm: bool) -> None:
+    layer = LSTM(32, 600, layer_norm=layer_norm).cuda().to(torch.bfloat16)
+    values = torch.randn(8, 6, 32, device="cuda", dtype=torch.bfloat16)
     values[3, 2, 0] = float("nan")
     values.requires_grad_()
     output = layer(values, lengths=torch.full((8,), 6))[0]
@@ -203,8 +263,9 @@ def test_a_nan_stays_in_its_row() -> None:
     assert torch.isfinite(gradient[others]).all()
 
 
-def test_padding_changes_nothing() -> None:
-    layer, lengths = GRU(8, 40, bidirectional=True).cuda(), torch.tensor([4, 2])
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_padding_changes_nothing(layer_norm: bool) -> None:
+    layer, lengths = GRU(8, 40, bidirectional=True, layer_norm=layer_norm).cuda(), torch.tensor([4, 2])
     values = torch.randn(2, 4, 8, device="cuda")
     right = layer(values, lengths=lengths)
     values[1, 2:] = float("inf")
@@ -216,13 +277,15 @@ def test_padding_changes_nothing() -> None:
     assert all(torch.isfinite(gradient).all() for gradient in gradients)
 
 
-def test_a_program_that_never_comes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_a_program_that_never_comes_is_told(layer_norm: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Tensor] = []
     monkeypatch.setattr(gpu_recurrent_launch, "LIMIT", 2000)
     monkeypatch.setattr(Plan, "programs", lambda *arguments: 1)
     monkeypatch.setattr(torch, "_assert_async", lambda fine, message: told.append(fine.clone()))
     with torch.no_grad():
-        LSTM(8, 64).cuda().to(torch.bfloat16)(torch.randn(2, 5, 8, device="cuda", dtype=torch.bfloat16))
+        layer = LSTM(8, 64, layer_norm=layer_norm).cuda().to(torch.bfloat16)
+        layer(torch.randn(2, 5, 8, device="cuda", dtype=torch.bfloat16))
     assert told[0].item() == 0
     gpu_recurrent_launch._fine.clear()
 
@@ -233,7 +296,9 @@ def test_the_choice_can_be_asked_and_turned_off(monkeypatch: pytest.MonkeyPatch)
     layer = LSTM(8, 16).cuda().to(torch.bfloat16)
     assert layer.choose_path(values, layout, False) == "triton"
     assert layer.choose_path(values, layout, True) == "loop"
-    assert LSTM(8, 16, layer_norm=True).cuda().to(torch.bfloat16).choose_path(values, layout, False) == "loop"
+    normed, full = LSTM(8, 16, layer_norm=True), LSTM(8, 16, peephole="full")
+    assert normed.cuda().to(torch.bfloat16).choose_path(values, layout, False) == "triton"
+    assert full.cuda().to(torch.bfloat16).choose_path(values, layout, False) == "loop"
     chip = chip_of(0)
     assert chip is not None and plan_of("lstm", torch.bfloat16, 64, 4096, 2, chip) is None
     monkeypatch.setenv("HARKEN_KERNELS", "off")

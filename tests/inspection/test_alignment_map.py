@@ -15,7 +15,7 @@ from rich.console import Console
 
 from harken.errors import UserError
 from harken.inspection import AlignmentMap, alignment, palette
-from harken.inspection.html import asset
+from harken.inspection.page import asset
 from harken.inspection.words import columns
 
 CAT = AlignmentMap(["the", "black", "cat"], ["le", "chat", "noir"], [[0.9, 0.1, 0], [0, 0.2, 0.8], [0.05, 0.85, 0.1]])

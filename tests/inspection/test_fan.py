@@ -26,7 +26,7 @@ def test_bands_and_range() -> None:
 def test_the_drawing_is_whole() -> None:
     root = ElementTree.fromstring(picture(truth=np.array([2.0]), shade=np.array([0.0, 0.5, 0.25, 0.25])).to_svg())
     kinds = [element.get("class") for element in root.iter()]
-    assert kinds.count("look") == 3 + 1  # one a step that counts, and one in the legend
+    assert kinds.count("ink") == 3 + 1  # one a step that counts, and one in the legend
     assert "truth" in kinds and "band" in kinds
     assert root.get("aria-label") == "<sales>"
 

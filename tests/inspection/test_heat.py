@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from harken.errors import UserError
-from harken.inspection.heat import HeatMaps, Panel
+from harken.inspection.heat import HeatMaps
+from harken.inspection.shades import ShadeTable
 
-ONE = Panel("Tags <of> words", ["a", "b", "c"], ["X", "Y"], [[1.0, 0.25, 0.0], [0.0, 0.75, 1.0]])
-TWO = Panel("Next", ["X", "Y"], ["X", "Y"], [[0.5, 0.5], [0.125, 0.875]])
+ONE = ShadeTable(["a", "b", "c"], ["X", "Y"], [[1.0, 0.25, 0.0], [0.0, 0.75, 1.0]], "Tags <of> words")
+TWO = ShadeTable(["X", "Y"], ["X", "Y"], [[0.5, 0.5], [0.125, 0.875]], "Next")
 
 
 def test_panels_stand_one_below_the_other() -> None:

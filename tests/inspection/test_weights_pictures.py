@@ -37,7 +37,7 @@ def test_a_signal_is_drawn_with_its_weights() -> None:
     picture = SignalWeights(np.array([[0.0, 5.0], [1.0, 5.0], [2.0, 5.0]]), [0.0, 0.5, 1.0], "up", "Attention")
     assert picture.scaled().tolist() == [[0.0, 0.5], [0.5, 0.5], [1.0, 0.5]]
     drawn = picture.to_svg()
-    assert drawn.count("<polyline") == 2 and drawn.count('class="shade"') == 2
+    assert drawn.count("<polyline") == 2 and drawn.count('class="warm"') == 2
     assert "frame 2: 0.500" in drawn and 'fill-opacity="0.450"' in drawn
     lines = picture.to_terminal(80, False).splitlines()
     assert lines[1] == "channel 1  ▁▅█" and lines[3] == "weights    ·▒█"

@@ -14,8 +14,10 @@ from harken.kernels.gpu_triton import triton_is_here
 HERE = Path(__file__).parent
 NAMES = [
     "lstm", "lstm one way", "lstm apart", "lstm two layers", "peephole", "coupled", "coupled peephole", "gru",
-    "gru before", "gru before apart", "tanh", "relu", "sigmoid", "lstm zoneout", "gru zoneout",
+    "gru before", "gru before at once", "gru before apart", "tanh", "relu", "sigmoid", "lstm zoneout", "gru zoneout",
     "lstm recurrent dropout", "gru before recurrent dropout", "lstm zoneout, trained", "gru zoneout, trained",
+    "lstm norm", "lstm norm apart", "peephole norm zoneout", "peephole norm zoneout, trained", "coupled norm",
+    "gru norm", "gru before norm zoneout", "gru before norm zoneout, trained", "tanh norm",
 ]  # fmt: skip
 
 pytestmark = pytest.mark.skipif(not triton_is_here(), reason="Triton is not installed: torch for CPUs lacks it")
@@ -36,6 +38,11 @@ def made() -> dict[str, dict[str, float]]:
 def test_equals_the_definition(made: dict[str, dict[str, float]], name: str) -> None:
     assert made[name]["output"] < 2e-6
     assert made[name]["gradient"] < 2e-5
+
+
+def test_statistics_of_several_programs_are_put_together_without_cancelling(made: dict[str, dict[str, float]]) -> None:
+    assert made["board"]["mean"] < 2e-7
+    assert made["board"]["scale"] < 2e-4  # the sums that were told are rounded: 2e-5 of the spread each
 
 
 def test_a_nan_that_was_computed_is_no_missing_element(made: dict[str, dict[str, float]]) -> None:

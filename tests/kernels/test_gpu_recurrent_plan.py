@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harken.kernels import gpu_recurrent_choice
 from harken.kernels.gpu_recurrent_choice import is_chosen
-from harken.kernels.gpu_recurrent_plan import GATES, Chip, plan_of, shared_bytes
+from harken.kernels.gpu_recurrent_plan import GATES, Chip, gate_rows, plan_of, shared_bytes
 
 H200 = Chip(132, 232448)
 kinds = st.sampled_from(sorted(GATES))
@@ -31,6 +31,20 @@ def test_a_plan_is_on_the_chip_at_once_and_covers_everything(
     sizes = (plan.units, plan.rows, plan.parts, plan.columns, plan.warps)
     assert all(size & (size - 1) == 0 for size in sizes)
     assert 1 <= plan.group <= plan.chunks * GATES[kind]
+
+
+@given(kinds, dtypes, st.integers(1, 600), st.integers(1, 2500), st.booleans())
+def test_what_is_read_of_a_norm_has_a_number_for_every_thread(
+    kind: str, dtype: torch.dtype, rows: int, hidden: int, backward: bool
+) -> None:
+    plan = plan_of(kind, dtype, rows, hidden, 1, H200, backward)
+    if plan is None:
+        return
+    blocks, pairs, together, norms = plan.norm(kind, hidden)[:4]
+    assert blocks * plan.units >= hidden and blocks & (blocks - 1) == 0
+    for gates in {gate_rows(kind)} | ({1} if norms > together else set()):
+        read = min(blocks, pairs // gates)  # programs that are read at once, as in the kernel
+        assert read >= 1 and read * gates * 2 * plan.rows >= 32 * plan.warps
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,16 @@ def words_of(svg: str) -> list[str]:
     ]
 
 
+def test_a_long_title_and_note_go_on_in_a_next_line() -> None:
+    note = "made here: " + ", ".join(f"kind {number}" for number in range(40)) + "."
+    words = words_of(
+        draw_svg(Figure("A claim in far too many words to stand on one line of a figure, is it not?", [BARS], note))
+    )
+    parts = [line for line in words if "kind" in line]
+    assert len(parts) >= 3 and all(len(line) < 130 for line in parts) and " ".join(parts) == note
+    assert not any(line.startswith("A claim") and line.endswith("not?") for line in words)
+
+
 def test_an_svg_says_everything_as_text() -> None:
     words = words_of(draw_svg(FIGURE))
     for wanted in (

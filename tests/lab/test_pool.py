@@ -45,7 +45,8 @@ def test_a_job_that_fails_is_told_with_its_traceback() -> None:
 def test_ctrl_c_ends_the_command_and_its_processes() -> None:
     """Sent to the whole group, as a terminal does it."""
     code = (
-        "import os, sys, time\nfrom harken.lab.pool import spread\n"
+        "import os, signal, sys, time\nfrom harken.lab.pool import spread\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs begin without it
         "def work(job):\n    print(os.getpid(), flush=True)\n    time.sleep(60)\n"
         "spread(work, [1, 2], lambda done, say: None, workers=2)\n"
     )

@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from harken.models.first_names import current_names
 from harken.models.seq2seq import Seq2Seq
 from harken.nn import GRUCell, LSTMCell
 from harken.nn.dropout import VariationalDropout
@@ -283,15 +282,3 @@ def test_hard_attention_looks_at_one_place_at_a_time(attend: str) -> None:
     for part in (model, soft):  # trained in the same way
         part.train().encoder.dropout.p = part.decoder.dropout.p = 0.0
     assert torch.equal(model(SOURCE, LENGTHS, TARGET), soft(SOURCE, LENGTHS, TARGET))
-
-
-def test_folders_of_the_first_version_have_the_same_parameters_under_other_names() -> None:
-    cell = ["weight_ih", "weight_hh", "bias_ih", "bias_hh"]
-    encoder = [f"encoder.0.cells.{way}.{name}" for way in range(2) for name in cell]
-    right = ["output_bias", "source_embedding.weight", "output_weight", "narrow.weight", "narrow.bias"]
-    right += [*encoder, *(f"decoder.0.{name}" for name in cell)]
-    right += [f"bridge.{part}.{name}" for part in range(2) for name in ("weight", "bias")]
-    right += [f"attend.score.{name}" for name in ("memory.weight", "memory.bias", "query.weight", "energy.weight")]
-    renamed = current_names(dict.fromkeys([*right, "combine.weight"]))
-    assert sorted(dict(build().named_parameters())) == sorted(renamed)
-    assert current_names(renamed) == renamed

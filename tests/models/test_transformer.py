@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 from harken.errors import UserError
-from harken.models.first_names import current_names
 from harken.models.transformer import Transformer
 from harken.nn.positions import sinusoids
 
@@ -179,20 +178,3 @@ def test_longer_than_learned() -> None:
         _, state, _ = model.step(TARGET[:, 0], state)
     with pytest.raises(UserError, match=message):
         model.step(TARGET[:, 0], state)
-
-
-def test_folders_of_the_first_version_have_the_same_parameters_under_other_names() -> None:
-    def both(*names: str) -> list[str]:
-        return [f"{name}.{kind}" for name in names for kind in ("weight", "bias")]
-
-    block = ["attention.query_key_value", "attention.output", "feedforward.expand", "feedforward.contract"]
-    block += ["attention_norm", "feedforward_norm"]
-    cross = ["cross.query", "cross.key_value", "cross.output", "cross_norm"]
-    right = ["output_weight", *both("encoder_norm", "decoder_norm")]
-    right += both(*(f"encoder.0.{name}" for name in block), *(f"decoder.0.{name}" for name in block + cross))
-    for positions in ("sinusoidal", "rotary", "alibi", "none"):
-        renamed = current_names(dict.fromkeys(right))
-        assert sorted(dict(build(layers=1, positions=positions).named_parameters())) == sorted(renamed)
-        assert current_names(renamed) == renamed
-    learned = current_names(dict.fromkeys([*right, "positions.embedding.weight"]))
-    assert sorted(dict(build(layers=1, positions="learned").named_parameters())) == sorted(learned)

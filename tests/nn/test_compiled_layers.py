@@ -118,15 +118,22 @@ WHOLE: dict[str, Callable[[], Case]] = {
 }
 TWINS = {  # each close to another case that is always run
     "relu",
+    "tanh",
+    "lstm diagonal",
+    "lstm full",
+    "lstm coupled",
     "lstm projected",
     "lstm coupled diagonal",
     "lstm coupled full",
+    "gru after",
     "gru layer norm",
     "rnn residual",
     "rnn dense",
     "self dot",
     "self multiplicative",
     "encoder none",
+    "encoder alibi",
+    "encoder relative",
     "encoder learned",
     "encoder dependency",
     "decoder sinusoidal",
@@ -172,7 +179,7 @@ def test_traced_as_one_graph_it_gives_the_same(name: str) -> None:
     same(WHOLE[name](), backend="aot_eager", fullgraph=True)
 
 
-@pytest.mark.parametrize("name", IN_PIECES)
+@pytest.mark.parametrize("name", [pytest.param("experts", marks=pytest.mark.slow), "encoder experts"])
 def test_traced_in_pieces_it_gives_the_same(name: str) -> None:
     same(IN_PIECES[name](), backend="aot_eager")
 

@@ -12,7 +12,6 @@ from harken.tasks.transcribe.splits import read_splits
 pytestmark = [pytest.mark.slow, pytest.mark.shared]
 
 
-@pytest.mark.xfail(reason="short runs have 5.7 to 6.5%: benchmarks/records/2026-11-15-transcribe.md", strict=False)
 def test_the_digit_error_rate_on_unseen_takes_is_at_most_three_in_a_hundred(shared_data: Path, tmp_path: Path) -> None:
     folder = shared_data / "spoken-digits"
     if not folder.is_dir():

@@ -1,11 +1,12 @@
 """Word vectors and a frozen ELMo in taggers and classifiers: one way for both."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
 
 import harken
 from harken.embeddings.vectors import WordVectors
@@ -17,6 +18,7 @@ from harken.tasks.classify.check import size_of as classifier_size
 from harken.tasks.classify.reading import as_rows, in_context
 from harken.tasks.context import open_context
 from harken.tasks.elmo.elmo import Elmo
+from harken.tasks.first_vectors import FirstVectors
 from harken.tasks.tag.building import build_task
 from harken.tasks.tag.check import size_of as tagger_size
 from harken.tasks.tag.corpus import read_corpus
@@ -50,7 +52,7 @@ def test_the_input_is_words_beside_the_mix_of_layers() -> None:
 
 
 def test_a_tagger_reads_elmo_and_keeps_it(elmo: Path, tmp_path: Path) -> None:
-    overrides = [*TAG, f"words.elmo={elmo}"]
+    overrides = [*TAG, f"embeddings.elmo={elmo}"]
     made: Tagger = harken.train("phrasebook-tag", tmp_path / "tags", overrides=overrides, progress=False)
     inputs = made.model.reader.inputs
     assert isinstance(inputs, ContextInput) and inputs.mix.scores.abs().sum() > 0  # the weights were learned
@@ -68,24 +70,19 @@ def test_a_tagger_reads_elmo_and_keeps_it(elmo: Path, tmp_path: Path) -> None:
     assert "3 frozen layers" in (tmp_path / "tags" / "card.md").read_text()
 
 
-def test_a_tagger_with_elmo_resumes(elmo: Path, tmp_path: Path) -> None:
-    overrides = [*TAG, f"words.elmo={elmo}"]
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    harken.train("phrasebook-tag", whole, overrides=overrides, progress=False)
-    harken.train("phrasebook-tag", parts, overrides=[*overrides, "train.max_steps=3"], progress=False)
-    harken.train("phrasebook-tag", parts, overrides=overrides, resume=True, progress=False)
-    one, other = (load_file(folder / "checkpoint.safetensors") for folder in (whole, parts))
-    assert set(one) == set(other) and all(torch.equal(one[name], other[name]) for name in one)
+def test_a_tagger_with_elmo_resumes(elmo: Path, ends_the_same: Callable[..., Any]) -> None:
+    ends_the_same("phrasebook-tag", [*TAG, f"embeddings.elmo={elmo}"], at=3)
 
 
 def test_a_classifier_reads_elmo_word_by_word(elmo: Path, tmp_path: Path) -> None:
-    overrides = [*RUN, ENCODER, "data.size=100", f"classifier.elmo={elmo}", "classifier.word_dropout=0.1"]
+    overrides = [*RUN, ENCODER, "data.size=100", f"embeddings.elmo={elmo}", "classifier.word_dropout=0.1"]
     made = harken.train("opinions-classify", tmp_path / "opinions", overrides=overrides, progress=False)
     text = "the film was not good, but long"
     again = harken.load(tmp_path / "opinions")
     assert np.array_equal(made.predict_proba([text]), again.predict_proba([text]))
     both = again.predict_proba([text, "a dull film that tells us nothing at all of anything ."])[0]
     assert np.allclose(both, again.predict_proba([text])[0], atol=1e-5)
+    assert len(again.reading(text)[1]["reader.encoder"]) == 9  # words, a mark and the end
     built = sum(value.numel() for value in made.model.parameters())
     assert classifier_size(made.recipe, made.tokenizer.size, len(made.classes)).total == built
     cut = made.recipe.model_copy(update={"data": made.recipe.data.model_copy(update={"max_tokens": 4, "keep": "both"})})
@@ -100,7 +97,7 @@ def test_a_classifier_reads_elmo_word_by_word(elmo: Path, tmp_path: Path) -> Non
 def test_a_language_model_serves_too(tmp_path: Path) -> None:
     small = "model={architecture='recurrent', embedding=8, width=12, layers=2}"
     harken.train("phrasebook-language", tmp_path / "lm", overrides=[*RUN, small, "data.size=200"], progress=False)
-    overrides = [*TAG, f"words.elmo={tmp_path / 'lm'}", "train.max_steps=2"]
+    overrides = [*TAG, f"embeddings.elmo={tmp_path / 'lm'}", "train.max_steps=2"]
     tagger = harken.train("phrasebook-tag", tmp_path / "tags", overrides=overrides, progress=False)
     assert (tagger.context.layers, tagger.context.width) == (2, 12)
     assert len(tagger.tag("the owl sleeps").tags) == 3 and tagger.tag("").tags == []
@@ -109,9 +106,10 @@ def test_a_language_model_serves_too(tmp_path: Path) -> None:
 def test_a_tagger_begins_with_vectors(tmp_path: Path) -> None:
     vectors = WordVectors(["the", "owl", "zebra"], np.arange(48).reshape(3, 16) - 24.0)
     vectors.save(tmp_path / "words")
-    recipe = load_recipe("phrasebook-tag", [*TAG, f"words.vectors={tmp_path / 'words'}", "words.freeze=true"])
+    recipe = load_recipe("phrasebook-tag", [*TAG, f"embeddings.words={tmp_path / 'words'}", "embeddings.tuned=false"])
     corpus = read_corpus(recipe.data)
-    task, vocabulary = build_task(recipe, corpus.train, corpus.valid)
+    begun = FirstVectors(recipe)
+    task, vocabulary = build_task(recipe, corpus.train, corpus.valid, begun=begun)
     assert "zebra" in vocabulary.words  # known by its vector alone
     table = task.model.reader.inputs.words.table.weight  # type: ignore[union-attr]
     assert not table.requires_grad
@@ -119,20 +117,20 @@ def test_a_tagger_begins_with_vectors(tmp_path: Path) -> None:
     wanted = np.arange(48).reshape(3, 16) - 24.0
     assert np.allclose(one, wanted[0] * (16**-0.5 / wanted.std()), rtol=1e-5)
     assert np.allclose(other, wanted[2] * (16**-0.5 / wanted.std()), rtol=1e-5)
-    assert task.begun.startswith("3 of ") and task.begun.endswith(", and stay so")
+    assert begun.said[0].startswith("1 of ") and ", and stay so; 2 more are known" in begun.said[0]
     with pytest.raises(UserError, match=r"vectors of 16 numbers, but model\.embedding is 8"):
-        build_task(load_recipe("phrasebook-tag", [*TAG, f"words.vectors={tmp_path / 'words'}", "model.embedding=8"]),
+        build_task(load_recipe("phrasebook-tag", [*TAG, f"embeddings.words={tmp_path / 'words'}", "model.embedding=8"]),
                    corpus.train, corpus.valid)  # fmt: skip
 
 
 def test_bad_places_get_one_sentence(elmo: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no finished model folder; train one"):
-        harken.train("phrasebook-tag", tmp_path / "a", overrides=[*TAG, "words.elmo=nowhere"], progress=False)
+        harken.train("phrasebook-tag", tmp_path / "a", overrides=[*TAG, "embeddings.elmo=nowhere"], progress=False)
     harken.train("phrasebook-tag", tmp_path / "tags", overrides=[*TAG, "train.max_steps=1"], progress=False)
     with pytest.raises(UserError, match="a model with the task 'tag'; give one with the task elmo or language"):
         open_context(tmp_path / "tags")
-    with pytest.raises(UserError, match=r"classifier\.elmo is of words"):
-        load_recipe("opinions-classify", [f"classifier.elmo={elmo}", "tokenizer.kind=bpe"])
+    with pytest.raises(UserError, match=r"embeddings\.elmo is of words"):
+        load_recipe("opinions-classify", [f"embeddings.elmo={elmo}", "tokenizer.kind=bpe"])
     start = "model={architecture='transformer', layers=1, width=16, heads=2, feedforward=32, start='x'}"
-    with pytest.raises(UserError, match=r"model\.start and words\.elmo both say how words begin"):
-        load_recipe("phrasebook-tag", [start, f"words.elmo={elmo}"])
+    with pytest.raises(UserError, match=r"model\.start and embeddings\.elmo both say how words begin"):
+        load_recipe("phrasebook-tag", [start, f"embeddings.elmo={elmo}"])

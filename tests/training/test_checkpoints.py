@@ -75,3 +75,20 @@ def test_a_damaged_one_is_refused_in_a_sentence(tmp_path: Path, damage: str) -> 
     with pytest.raises(UserError, match=r"checkpoint\.safetensors is no checkpoint .* remove it") as caught:
         load_checkpoint(tmp_path)
     assert "\n" not in str(caught.value)
+
+
+def test_a_full_disk_leaves_the_old_one_and_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import safetensors.torch
+
+    save_checkpoint(tmp_path, {"w": torch.zeros(2)}, Progress(step=1), {})
+
+    def full(tensors: object, path: Path, metadata: object) -> None:
+        path.write_bytes(b"half")
+        raise safetensors.SafetensorError("I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr(safetensors.torch, "save_file", full)
+    with pytest.raises(
+        UserError, match=r"cannot be written \(.*No space left.*\); make room, and go on with --resume$"
+    ):
+        save_checkpoint(tmp_path, {"w": torch.ones(2)}, Progress(step=2), {})
+    assert [path.name for path in tmp_path.iterdir()] == [CHECKPOINT]

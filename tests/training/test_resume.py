@@ -182,7 +182,7 @@ def runs_still(process: int) -> bool:
 
 @pytest.mark.parametrize(
     "name",
-    ["transformer", "recurrent", *(pytest.param(name, marks=pytest.mark.slow) for name in ("gru", "epochs"))],
+    ["recurrent", *(pytest.param(name, marks=pytest.mark.slow) for name in ("transformer", "gru", "epochs"))],
 )
 def test_sigkill(runs: Callable[[str], Runs], name: str) -> None:
     run = runs(name)
@@ -215,7 +215,7 @@ def test_sigkill(runs: Callable[[str], Runs], name: str) -> None:
     ("number", "whole_group"),
     [
         (signal.SIGINT, True),
-        (signal.SIGINT, False),
+        pytest.param(signal.SIGINT, False, marks=pytest.mark.slow),  # quickly: test_loop_stopping.py, in one process
         pytest.param(signal.SIGTERM, True, marks=pytest.mark.slow),
         pytest.param(signal.SIGTERM, False, marks=pytest.mark.slow),
     ],

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harken.cli.loading import load_for
 from harken.cli.options import AsJson, ModelFolder
 from harken.cli.translate import open_lines
 from harken.errors import UserError
@@ -36,12 +37,8 @@ def answer(
     as_json: AsJson = False,
 ) -> None:
     """Answer questions about facts, and say where the model looked (--json; harken attention draws it)."""
-    from harken.api import load
-
     lines = open_lines(file)
-    answerer = load(model)
-    if answerer.recipe.task != "answer":
-        raise UserError(f"{model} was trained for the task {answerer.recipe.task!r}, not to answer questions")
+    answerer = load_for("answer", model)
     asked = one_question(lines, question) if question is not None else questions_of(lines)
     size = 1 if file is None and sys.stdin.isatty() else BATCH
     some = False

@@ -99,4 +99,4 @@ def harken_command(
         bool, typer.Option("--version", help="Print the version and leave.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Train translators, look inside them, and put them to work."""
+    """Train sequence models, look inside them, and put them to work."""

@@ -14,6 +14,7 @@ from typing import Annotated
 
 import typer
 
+from harken.cli.loading import load_for
 from harken.cli.options import AsJson, Beam, ModelFolder
 from harken.cli.printing import counting, tell
 from harken.errors import UserError
@@ -32,11 +33,7 @@ def caption(
     if out is not None and out.suffix.lower() not in ENDINGS:
         raise UserError(f"--out {out} has the ending {out.suffix!r}; name it like maps.html, maps.svg or maps.png")
     files = picture_files(images)
-    from harken.api import load
-
-    captioner = load(model)
-    if captioner.recipe.task != "caption":
-        raise UserError(f"{model} is a model for the task {captioner.recipe.task!r}, not for captions; give another")
+    captioner = load_for("caption", model)
     with counting("pictures", len(files) > 1, len(files)) as tick:
         found = captioner.caption(files, beam=beam, progress=tick)
     for best in found:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from harken.cli.loading import load_for
 from harken.cli.options import AsJson, ModelFolder
 from harken.cli.printing import counting
 from harken.errors import UserError
@@ -37,13 +38,7 @@ def classify(
     as_json: AsJson = False,
 ) -> None:
     """Label texts or signals: one line out for every example in."""
-    from harken.api import load
-
-    classifier = load(model)
-    if classifier.recipe.task != "classify":
-        raise UserError(
-            f"{model} is a model for the task {classifier.recipe.task!r}; harken classify needs a classifier"
-        )
+    classifier = load_for("classify", model)
     examples = lines_of(file) if classifier.tokenizer is not None else signals_of(classifier, file)
     size = 1 if file is None and sys.stdin.isatty() else BATCH
     number = 0

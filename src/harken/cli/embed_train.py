@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harken.cli.printing import counting, seconds_in_words, tell
+from harken.cli.printing import counting, measuring, seconds_in_words, tell
 
 if TYPE_CHECKING:
     from harken.embeddings.spans import Progress
     from harken.embeddings.subwords import Subwords
 
-EVERY = 10.0  # seconds between lines of progress where stderr is no terminal
-OF_WORD2VEC = {"negatives": 5, "tree": False, "sample": 1e-3, "ngrams": None}
+OF_WORD2VEC = {"negatives": 5, "tree": False, "sample": 1e-3, "ngrams": None, "device": "auto"}
 
 
 def train(
@@ -29,7 +26,7 @@ def train(
     width: Annotated[int, typer.Option(help="Dimensions.")] = 100,
     window: Annotated[int | None, typer.Option(help="Neighbours on each side. Default: 5; glove 10.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Times through the text. Default: 5; glove 15.")] = None,
-    rate: Annotated[float | None, typer.Option(help="Learning rate. Default: 0.025; cbow and glove 0.05.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Learning rate. Default: 0.025; cbow 0.06, glove 0.05.")] = None,
     negatives: Annotated[int, typer.Option(help="Wrong answers drawn for a window.")] = 5,
     tree: Annotated[bool, typer.Option("--tree", help="Hierarchical softmax in place of wrong answers.")] = False,
     sample: Annotated[float, typer.Option(help="Thin out words above this share of the text; 0: none.")] = 1e-3,
@@ -45,6 +42,7 @@ def train(
     threads: Annotated[
         int | None, typer.Option(help="Default: all cores. One thread gives the same vectors every time.")
     ] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda or auto: a GPU where a text is large.")] = "auto",
     seed: Annotated[int, typer.Option(min=0, help="Another seed, other vectors.")] = 1,
     force: Annotated[bool, typer.Option("--force", help="Replace vectors that are in the folder.")] = False,
 ) -> None:
@@ -54,7 +52,7 @@ def train(
 
     if (out / "card.json").exists() and not force:
         raise UserError(f"{out} holds word vectors already: give another --out, or --force to replace them.")
-    mine = {"negatives": negatives, "tree": tree, "sample": sample, "ngrams": ngrams}
+    mine = {"negatives": negatives, "tree": tree, "sample": sample, "ngrams": ngrams, "device": device}
     settings, trainer = _settings(
         method, {"width": width, "window": window, "epochs": epochs, "rate": rate, "threads": threads, "seed": seed},
         mine, _subwords(ngrams, buckets),
@@ -107,6 +105,7 @@ def _settings(
     if method not in ("skipgram", "cbow"):
         raise UserError(f'--method is "{method}", which is unknown: use skipgram, cbow or glove.')
     word2vec = {"negatives": mine["negatives"], "hierarchical": mine["tree"], "sample": mine["sample"]}
+    word2vec["device"] = mine["device"]
     return Settings(method=method, subwords=subwords, **word2vec, **given), train_word2vec
 
 
@@ -130,26 +129,8 @@ def _shown(epochs: int, unit: str) -> Iterator[Callable[[Progress], None]]:
         losses = progress.losses
         loss = f"loss {losses[-1]:.4f}" if losses else ""
         left = "" if progress.seconds_left is None else f"{seconds_in_words(progress.seconds_left)} left"
-        return (
-            f"epoch {min(len(losses) or 1, epochs)}/{epochs}  {loss}  {progress.words_per_second:,.0f} {unit}/s  {left}"
-        )
+        pace = f"{progress.words_per_second:,.0f} {unit}/s"
+        return f"epoch {min(len(losses) or 1, epochs)}/{epochs}  {loss}  {pace}  {left}"
 
-    if not sys.stderr.isatty():
-        last = time.monotonic()
-
-        def line(progress: Progress) -> None:
-            nonlocal last
-            if time.monotonic() - last >= EVERY:
-                last = time.monotonic()
-                tell(f"{progress.done:4.0%}  {numbers(progress)}")
-
-        yield line
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
-
-    columns = ("Training", BarColumn(), TimeElapsedColumn(), TextColumn("{task.fields[say]}", markup=False))
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("Training", total=1.0, say="")
-        yield lambda progress: bar.update(task, completed=progress.done, say=numbers(progress))
+    with measuring("Training") as update:
+        yield lambda progress: update(progress.done, numbers(progress))

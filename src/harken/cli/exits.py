@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import sys
@@ -12,6 +13,18 @@ from typing import Any
 import typer
 
 from harken.errors import UserError
+
+FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
+PLACES = FULL | {
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENOENT,
+    errno.EEXIST,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.ENAMETOOLONG,
+}
 
 
 def guarded(verb: Callable[..., None]) -> Callable[..., None]:
@@ -35,16 +48,33 @@ def guarded(verb: Callable[..., None]) -> Callable[..., None]:
             raise typer.Exit(0) from None
         except typer.Exit:
             raise
+        except OSError as error:
+            raise typer.Exit(_refused_place(error) if error.errno in PLACES else _own_failure(error)) from None
         except Exception as error:
-            traceback.print_exc()
-            typer.echo(
-                f"error: harken failed on its own account ({type(error).__name__}: {error}); please report this with "
-                "the traceback above and the command you ran",
-                err=True,
-            )
-            raise typer.Exit(1) from None
+            raise typer.Exit(_own_failure(error)) from None
 
     return run
+
+
+def _refused_place(error: OSError) -> int:
+    """A file or folder that the system does not give: it is said which, and what to do."""
+    place = f"{error.filename} cannot be used" if error.filename is not None else "a file cannot be written"
+    if error.errno in FULL:
+        remedy = "make room, and run the command again (harken train with --resume goes on where it was)"
+    else:
+        remedy = "choose another place, or change who may use it"
+    typer.echo(f"error: {place} ({error.strerror}); {remedy}", err=True)
+    return 2
+
+
+def _own_failure(error: Exception) -> int:
+    traceback.print_exc()
+    typer.echo(
+        f"error: harken failed on its own account ({type(error).__name__}: {error}); please report this with "
+        "the traceback above and the command you ran",
+        err=True,
+    )
+    return 1
 
 
 def _forget_stdout() -> None:

@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from harken.cli.loading import load_for
 from harken.cli.options import AsJson, ModelFolder
 from harken.cli.printing import tell
 from harken.errors import UserError
@@ -39,13 +40,7 @@ def forecast(
         raise UserError(f"--out {out} has the ending {out.suffix!r}; name it .html, .svg or .png")
     if file is not None and end:
         raise UserError("--end is for the model's own series, but a file was given; keep one of them")
-    from harken.api import load
-
-    forecaster = load(model)
-    if forecaster.recipe.task != "forecast":
-        raise UserError(
-            f"{model} was trained for the task {forecaster.recipe.task!r}; harken forecast needs a forecaster"
-        )
+    forecaster = load_for("forecast", model)
     found = forecaster.forecast_all(None if file is None else str(file), steps=steps, at="end" if end else "test")
     if series is not None:
         named = [one for one in found if one.name == series]

@@ -16,8 +16,10 @@ from typing import Annotated, Any
 
 import typer
 
+from harken.cli.loading import load_for
 from harken.cli.options import AsJson, ModelFolder
 from harken.cli.printing import tell
+from harken.cli.translate import open_lines
 from harken.errors import UserError
 
 ENDINGS = (".html", ".svg", ".png")
@@ -52,14 +54,8 @@ def generate(
         raise UserError("--out writes the picture of --surprisal; add it, or send the text to a file with >")
     if out is not None and out.suffix.lower() not in ENDINGS:
         raise UserError(f"--out {out} has the ending {out.suffix!r}; name it .html, .svg or .png")
-    from harken.api import load
-
-    texts = [sys.stdin.read().removesuffix("\n") if prompt == "-" else prompt for prompt in prompts or _stdin()]
-    loaded = load(model)
-    if loaded.recipe.task != "language":
-        raise UserError(
-            f"{model} is no language model but of task {loaded.recipe.task!r}; train one with task language"
-        )
+    texts = [_stdin() if prompt == "-" else prompt for prompt in prompts or ["" if sys.stdin.isatty() else "-"]]
+    loaded = load_for("language", model)
     options = {"length": length, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "line": line}
     for number, text in enumerate(texts):
         if surprisal:
@@ -68,9 +64,9 @@ def generate(
             _write(loaded, text, count, options, as_json, number > 0)
 
 
-def _stdin() -> list[str]:
-    """What is piped in, as one prompt; none where a person sits there."""
-    return [""] if sys.stdin.isatty() else [sys.stdin.read().removesuffix("\n")]
+def _stdin() -> str:
+    """What is piped in, as one prompt."""
+    return "\n".join(open_lines(None))
 
 
 def _write(model: Any, prompt: str, count: int, options: dict[str, Any], as_json: bool, more: bool) -> None:

@@ -5,24 +5,18 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-import time
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from harken.cli.options import AsJson
-from harken.cli.printing import print_table, tell
+from harken.cli.printing import measuring, print_table, tell
 from harken.errors import UserError
 
 if TYPE_CHECKING:
-    from harken.lab.experiment import Progress
     from harken.lab.report import Report
-
-EVERY = 15.0  # seconds between lines of progress where stderr is no terminal
 
 
 def lab(
@@ -49,12 +43,13 @@ def lab(
         raise UserError(f"--data is for experiments that ask your own data, and {name} does not; leave it out")
     files = tuple(path.expanduser() for path in data or ())
     names = experiment_names() if name == "all" else [find_experiment(name).name]
+    out.mkdir(parents=True, exist_ok=True)  # a place that cannot be used is refused before minutes are spent
     reports: list[Report] = []
     failed: list[str] = []
     try:
         for one in names:
             experiment = find_experiment(one)
-            with _progress(f"{experiment.claim} {one}") as progress:
+            with measuring(f"{experiment.claim} {one}") as progress:
                 try:
                     report = run_experiment(experiment, Settings(seed, quick, files), progress)
                 except Exception:
@@ -118,27 +113,3 @@ def _summarise(reports: list[Report], failed: list[str]) -> None:
     ]
     rows += [("", name, "failed", "", "see the traceback above") for name in failed]
     print_table(("claim", "name", "", "time", "because"), rows)
-
-
-@contextmanager
-def _progress(what: str) -> Iterator[Progress]:
-    """A bar on stderr where a person looks, a line now and then where not."""
-    if not sys.stderr.isatty():
-        last = time.monotonic()
-
-        def line(done: float, say: str) -> None:
-            nonlocal last
-            if time.monotonic() - last >= EVERY:
-                last = time.monotonic()
-                tell(f"{what}  {done:4.0%}  {say}")
-
-        yield line
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    parts = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    columns = (*parts, TextColumn("{task.fields[say]}", markup=False))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=1.0, say="")
-        yield lambda done, say: bar.update(task, completed=done, say=say)

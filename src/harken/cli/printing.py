@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from harken.lab.experiment import Progress
+
+
+EVERY = 15.0  # seconds between lines of progress where stderr is no terminal
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -45,6 +53,31 @@ def seconds_in_words(seconds: float) -> str:
         if seconds < until:
             return f"{seconds / length:.3g} {unit}"
     return f"{seconds / 86400:.3g} days"
+
+
+@contextmanager
+def measuring(what: str) -> Iterator[Progress]:
+    """A bar on stderr where a person looks, a line now and then where not; call it with the share done and a word."""
+    if not sys.stderr.isatty():
+        last = time.monotonic()
+
+        def line(done: float, say: str) -> None:
+            nonlocal last
+            if time.monotonic() - last >= EVERY:
+                last = time.monotonic()
+                tell(f"{what}  {done:4.0%}  {say}")
+
+        yield line
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    parts = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (*parts, TextColumn("{task.fields[say]}", markup=False))
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=1.0, say="")
+        yield lambda done, say: bar.update(task, completed=done, say=say)
 
 
 @contextmanager

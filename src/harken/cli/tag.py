@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harken.cli.loading import load_for
 from harken.cli.options import AsJson, ModelFolder
 from harken.cli.printing import counting
 from harken.cli.translate import open_lines
@@ -39,14 +40,8 @@ def tag(
     """Tag words: one line out for every line in. A closed pipe or the end of the input ends it."""
     if conll and as_json:
         raise UserError("--conll and --json were both given; keep one of them")
-    from harken.api import load
-
     lines = open_lines(file)
-    tagger = load(model)
-    if tagger.recipe.task != "tag":
-        raise UserError(
-            f"{model} is no tagger but a model with the task {tagger.recipe.task!r}; train one as phrasebook-tag does"
-        )
+    tagger = load_for("tag", model)
     write = write_json if as_json else write_conll if conll else write_plain
     size = 1 if file is None and sys.stdin.isatty() else BATCH
     with counting("lines", file is not None and not sys.stdout.isatty()) as tick:

@@ -8,22 +8,10 @@ from typing import Annotated
 
 import typer
 
+from harken.cli.loading import use_of
 from harken.cli.options import Overrides, RecipeName
 from harken.cli.printing import tell
 from harken.errors import UserError
-
-NEXT = {  # what to do with a model of each job
-    "answer": "harken answer {} story.txt",
-    "caption": "harken caption {} picture.png",
-    "classify": "harken classify {} examples",
-    "forecast": "harken forecast {}",
-    "handwriting": "harken write {} --out sample.svg",
-    "language": "harken generate {}",
-    "masked": "harken attention {} 'a [MASK] sentence'",
-    "tag": "harken tag {}",
-    "transcribe": "harken transcribe {} recording.wav",
-    "translate": "harken translate {}",
-}
 
 
 def train(
@@ -45,9 +33,9 @@ def train(
         command += [part for override in overrides for part in ("--set", override)]
         raise KeyboardInterrupt(f"go on with\n  {shlex.join([*command, '--resume'])}") from None
     if not quiet:
-        folder = shlex.quote(str(out))
-        use = NEXT.get(model.recipe.task, "harken inspect {}").format(folder)
-        tell(f"The model is in {out}. Try\n  {use}\n  harken evaluate {folder}")
+        tell(
+            f"The model is in {out}. Try\n  {use_of(model.recipe.task, out)}\n  harken evaluate {shlex.quote(str(out))}"
+        )
 
 
 def require_free(out: Path, resume: bool) -> None:

@@ -15,6 +15,7 @@ from typing import Annotated
 
 import typer
 
+from harken.cli.loading import load_for
 from harken.cli.options import AsJson, Beam, ModelFolder
 from harken.errors import UserError
 
@@ -31,13 +32,7 @@ def transcribe(
     as_json: AsJson = False,
 ) -> None:
     """Write down what is said in recordings: one line out for every file."""
-    from harken.api import load
-
-    transcriber = load(model)
-    if transcriber.recipe.task != "transcribe":
-        raise UserError(
-            f"{model} has the task {transcriber.recipe.task!r}; harken transcribe needs a model for recordings"
-        )
+    transcriber = load_for("transcribe", model)
     if lm_weight and (beam or transcriber.recipe.search.beam) == 1:
         raise UserError("--lm-weight is heeded by a beam alone; add --beam 8")
     for path in paths_of(files):

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from harken.cli.loading import load_for
 from harken.cli.options import AsJson, Beam, ModelFolder
 from harken.cli.printing import counting
 from harken.errors import UserError
@@ -46,10 +47,8 @@ def translate(
     """Translate text: one line out for every line in. A closed pipe or the end of the input ends it."""
     if beam is not None and nbest > beam:
         raise UserError(f"--nbest {nbest} needs a beam as wide: add --beam {nbest}")
-    from harken.api import load
-
     lines = open_lines(file)
-    translator = load(model)
+    translator = load_for("translate", model)
     attention = alignments is not None or as_json
     write = writer(as_json, scores, nbest)
     size = batch or (1 if file is None and sys.stdin.isatty() else BATCH)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from harken.cli.loading import load_for
 from harken.cli.options import AsJson, ModelFolder
 from harken.cli.printing import counting, tell
 from harken.errors import UserError
@@ -31,13 +32,7 @@ def write(
     """Write by hand: strokes drawn from a model, point by point."""
     if out is not None and out.suffix.lower() not in ENDINGS:
         raise UserError(f"--out {out} has the ending {out.suffix!r}; name it like line.svg, line.png or line.html")
-    from harken.api import load
-
-    penman = load(model)
-    if penman.recipe.task != "handwriting":
-        raise UserError(
-            f"{model} has the task {penman.recipe.task!r} and cannot write by hand; train penfont-handwriting"
-        )
+    penman = load_for("handwriting", model)
     with counting("drawings", total=count) as tick:
         drawings = penman.write([text] * count, bias=bias, seed=seed, progress=tick)
     from harken.inspection.ink import InkPicture

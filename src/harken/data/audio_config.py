@@ -74,6 +74,9 @@ class AugmentConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    ease: float = Field(
+        0.0, ge=0, description="epochs over which the share of recordings that are changed at all rises from 0 to 1"
+    )
     gain_db: float = Field(0.0, ge=0, description="louder or softer by up to so many decibels")
     noise_db: tuple[float, float] | None = Field(
         None, description="add white or pink noise, so many decibels below the sound, drawn between the two"
@@ -82,10 +85,23 @@ class AugmentConfig(BaseModel):
         0.0, ge=0, lt=0.9, description="play faster or slower by up to this share: pitch and formants move as well"
     )
     stretch: float = Field(0.0, ge=0, lt=0.9, description="faster or slower by up to this share, at the same pitch")
+    equaliser_db: float = Field(
+        0.0,
+        ge=0,
+        description="lift or lower the bands by a smooth curve of this deviation: another microphone",
+    )
     frequency_masks: int = Field(0, ge=0, description="bands of frequencies blanked out (SpecAugment)")
     frequency_width: int = Field(6, ge=1, description="the most filters in one of them")
     time_masks: int = Field(0, ge=0, description="stretches of time blanked out")
     time_width: int = Field(10, ge=1, description="the most frames in one of them, before frames are joined")
+
+    def share(self, epoch: int) -> float:
+        """How many of the recordings are changed in an epoch: plain ones come first, or CTC finds nothing but blanks.
+
+        >>> [AugmentConfig(ease=4).share(epoch) for epoch in (0, 1, 4, 9)], AugmentConfig().share(0)
+        ([0.0, 0.25, 1.0, 1.0], 1.0)
+        """
+        return min(1.0, epoch / self.ease) if self.ease else 1.0
 
     @model_validator(mode="after")
     def _noise_rises(self) -> AugmentConfig:

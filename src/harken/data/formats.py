@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harken.data.files import COMPRESSIONS, MAX_LINE_BYTES, read_lines
+from harken.data.json_lines import as_object
 from harken.errors import UserError
 
 
@@ -123,13 +124,8 @@ def read_jsonl(path: str | Path, layout: Layout) -> Iterator[tuple[str, str]]:
         if not line.strip():
             yield "", ""
             continue
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise UserError(f"{path}, line {number} is not valid JSON ({error}): write one object a line.") from error
-        if not isinstance(record, dict):
-            raise UserError(f'{path}, line {number} is not a JSON object: write {{"{source_key}": ..., ...}}.')
         where = f"{path}, line {number}"
+        record = as_object(line, where, source_key)
         yield _text(record, source_key, where, "source_column"), _text(record, target_key, where, "target_column")
 
 

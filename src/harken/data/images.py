@@ -10,6 +10,7 @@ and what else it knows); arrays need nothing.
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -96,4 +97,5 @@ def _begins_like_an_image(content: bytes) -> bool:
 
 
 def _one_line(problem: Exception) -> str:
-    return str(problem).split("\n")[0].replace("<_io.BytesIO object", "the file")[:80] or type(problem).__name__
+    said = re.sub(r" <_io\.BytesIO object at \w+>", "", str(problem).split("\n")[0])  # Pillow names what it was given
+    return said[:80] or type(problem).__name__

@@ -18,13 +18,13 @@ harken.errors.UserError: the table has no column 'txet'; did you mean 'text'?
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from harken.data.files import COMPRESSIONS, read_lines
+from harken.data.json_lines import as_object
 from harken.errors import UserError
 
 CELL_BYTES = 10_000_000  # the longest cell that is read as text
@@ -141,15 +141,8 @@ def _read_jsonl(path: Path, columns: Sequence[str] | None) -> dict[str, list[Any
 
 def _records(path: Path) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(read_lines(path, CELL_BYTES), start=1):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise UserError(f"{path}, line {number} is not valid JSON ({error}); write one object a line") from None
-        if not isinstance(record, dict):
-            raise UserError(f'{path}, line {number} is no JSON object; write {{"text": ..., "label": ...}}')
-        yield record
+        if line.strip():
+            yield as_object(line, f"{path}, line {number}", "text")
 
 
 def _columns_of(source: Any) -> dict[str, list[Any]]:

@@ -1,7 +1,8 @@
 """Vectors as a folder: mapped when it is opened, so that a million words open as quickly as ten.
 
-    vectors.npy   (V, D) float32         words.txt    a word a line, read when first asked for
-    counts.npy    (V,) int64             ngrams.npy   (buckets, D), where n-grams were trained
+    vectors.npy   (V, D) float32         words.txt                a word a line
+    counts.npy    (V,) int64             index.npy, starts.npy    where a word stands in it (`word_index.py`)
+    ngrams.npy    (buckets, D), where n-grams were trained
     card.json     what this is and how it was made; written last
 
 There is no pickle in it: opening a folder can run no code.
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from harken.embeddings.subwords import Subwords
 from harken.embeddings.vocabulary import Vocabulary
+from harken.embeddings.word_index import MappedVocabulary, index_of, starts_of
 from harken.errors import UserError
 
 if TYPE_CHECKING:
@@ -41,6 +43,8 @@ def save_folder(vectors: WordVectors, folder: Path) -> None:
     _write_array(folder / "vectors.npy", vectors.matrix)
     _write_array(folder / "counts.npy", vectors.vocabulary.counts)
     write_text(folder / "words.txt", "\n".join(vectors.words) + "\n")
+    _write_array(folder / "index.npy", index_of(vectors.words))
+    _write_array(folder / "starts.npy", starts_of(vectors.words))
     card: dict[str, Any] = {"kind": KIND, "words": len(vectors), "width": vectors.width}
     if vectors.subwords is not None and vectors.ngrams is not None:
         _write_array(folder / "ngrams.npy", vectors.ngrams)
@@ -51,7 +55,7 @@ def save_folder(vectors: WordVectors, folder: Path) -> None:
 
 
 def load_folder(folder: Path) -> WordVectors:
-    """Map the vectors; the words wait until they are asked for.
+    """Map the vectors and the list of words.
 
     Raises:
         UserError: a file is missing, broken, or does not fit the others.
@@ -67,7 +71,7 @@ def load_folder(folder: Path) -> WordVectors:
     subwords, ngrams = None, None
     if "subwords" in card:
         subwords, ngrams = Subwords(**card["subwords"]), _map_array(folder / "ngrams.npy")
-    return WordVectors(partial(_read_words, folder, len(matrix)), matrix, None, subwords, ngrams, card)
+    return WordVectors(partial(_vocabulary, folder, len(matrix)), matrix, None, subwords, ngrams, card)
 
 
 def require_folder(folder: Path) -> Path:
@@ -89,7 +93,21 @@ def _read_card(folder: Path) -> dict[str, Any]:
     return card
 
 
-def _read_words(folder: Path, size: int) -> Vocabulary:
+def _vocabulary(folder: Path, size: int) -> Vocabulary:
+    """The words with their index; read as a whole where there is none, as earlier versions left it."""
+    counts, path = _map_array(folder / "counts.npy"), folder / "words.txt"
+    if not (folder / "index.npy").is_file():
+        return Vocabulary(_read_words(folder, size), counts)
+    index, starts = _map_array(folder / "index.npy"), _map_array(folder / "starts.npy")
+    length = path.stat().st_size if path.is_file() else 0
+    if index.shape != (2, size) or starts.shape != (size + 1,) or int(starts[-1]) != length:
+        raise UserError(f"{path} and the index beside it do not fit {size:,} vectors: save the vectors again.")
+    return MappedVocabulary(
+        partial(_read_words, folder, size), counts, np.memmap(path, dtype=np.uint8, mode="r"), index, starts
+    )
+
+
+def _read_words(folder: Path, size: int) -> list[str]:
     path = folder / "words.txt"
     try:
         words = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
@@ -97,7 +115,7 @@ def _read_words(folder: Path, size: int) -> Vocabulary:
         raise UserError(f"{path} cannot be read ({error}): save the vectors again.") from error
     if len(words) != size:
         raise UserError(f"{path} has {len(words):,} words for {size:,} vectors: save the vectors again.")
-    return Vocabulary(words, _map_array(folder / "counts.npy"))
+    return words
 
 
 def _map_array(path: Path) -> NDArray[Any]:

@@ -36,6 +36,7 @@ class Learnt:
     inputs: NDArray[np.float32]  # (V, D): the word vectors, n-grams behind them
     outputs: NDArray[np.float32]  # (V, D), or the nodes of the tree
     progress: Progress
+    device: str = "cpu"
 
     def vectors(self, corpus: Corpus, settings: Settings | GloveSettings) -> WordVectors:
         """What to keep: a vector for each word, those of the n-grams, and how they came to be."""
@@ -46,7 +47,7 @@ class Learnt:
             ngrams = self.inputs[size:]
             starts, rows = subwords.bags(corpus.vocabulary.words)
             matrix = np.add.reduceat(self.inputs[rows], starts[:-1]) / np.diff(starts)[:, None].astype(np.float32)
-        told = {key: value for key, value in asdict(settings).items() if key != "subwords"}
+        told = {key: value for key, value in asdict(settings).items() if key != "subwords"} | {"device": self.device}
         return WordVectors(
             corpus.vocabulary.words,
             matrix,

@@ -151,7 +151,7 @@ class WordVectors:
             return []
         best = np.argpartition(-scores, count - 1)[:count]
         best = best[np.lexsort((best, -scores[best]))]  # among equals the frequent word first
-        return [(self.words[number], round(float(scores[number]), 6)) for number in best]
+        return [(self.vocabulary.word_at(number), round(float(scores[number]), 6)) for number in best]
 
     def __repr__(self) -> str:
         return f"WordVectors({len(self):,} words, {self.width} dimensions)"

@@ -47,6 +47,10 @@ class Vocabulary:
         """The word's place, or None where it is not known."""
         return self._ids.get(word)
 
+    def word_at(self, number: int) -> str:
+        """The word of an id."""
+        return self.words[number]
+
     def keep_probabilities(self, threshold: float) -> NDArray[np.float64]:
         """How likely each word stays in the text; all 1 where the threshold is 0."""
         if threshold == 0:

@@ -23,6 +23,7 @@ from harken.embeddings.learnt import Learnt, require_numba
 from harken.embeddings.sampling import alias_table, span_state
 from harken.embeddings.settings import Settings, cores
 from harken.embeddings.spans import Progress, run_spans
+from harken.embeddings.word2vec_device import choose_device, train_on_device
 
 SPAN = 10_000  # words that are trained with one learning rate
 LANES = 16  # rows are as long as a multiple of this many numbers, so that no loop has a rest
@@ -35,8 +36,11 @@ def train_word2vec(
     """Train; `tell` is called twice a second. After Ctrl-C what was learnt comes back, with `progress.stopped`.
 
     Raises:
-        UserError: numba is not installed, or the training diverged.
+        UserError: numba or the device is not there, or the training diverged.
     """
+    device = choose_device(corpus, settings)
+    if device != "cpu":
+        return train_on_device(corpus, settings, device, tell)
     require_numba()
     from harken.kernels.word_vectors import train_span
 

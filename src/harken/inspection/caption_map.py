@@ -14,6 +14,7 @@ red   dot
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,9 @@ import numpy.typing as npt
 from harken.errors import UserError
 from harken.inspection.checks import checked_weights
 from harken.inspection.picture import Picture
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 Box = tuple[float, float, float, float]  # left, top, right, bottom, as shares of the picture
 
@@ -61,12 +65,11 @@ class CaptionMap(Picture):
         most = self.weights.max((1, 2), keepdims=True)
         return np.divide(self.weights, most, out=np.zeros_like(self.weights), where=most > 0)
 
-    def to_terminal(self, width: int | None = None, color: bool | None = None) -> str:
+    def lines(self, width: int, color: bool) -> list[Text]:
         """A grid of blocks for every word."""
         from harken.inspection.caption_terminal import lines
-        from harken.inspection.terminal import as_text
 
-        return as_text(lambda columns, coloured: lines(self, columns, coloured), width, color)
+        return lines(self, width, color)
 
     def to_svg(self) -> str:
         return CaptionPage([self]).to_svg()
@@ -86,10 +89,19 @@ class CaptionPage(Picture):
     def __init__(self, maps: Sequence[CaptionMap], title: str = "", about: str = "") -> None:
         self.maps, self.title, self.about = list(maps), title, about
 
-    def to_terminal(self, width: int | None = None, color: bool | None = None) -> str:
-        heading = [line for line in (self.title, self.about) if line]
-        parts = ["\n".join([one.title, *one.notes, one.to_terminal(width, color)]) for one in self.maps]
-        return "\n\n".join([*heading, *parts])
+    @property
+    def heading(self) -> str:
+        """The title, or that of the first map."""
+        return self.title or (self.maps[0].title if self.maps else "Captions")
+
+    def lines(self, width: int, color: bool) -> list[Text]:
+        """A blank line between maps."""
+        from rich.text import Text
+
+        drawn = [Text(line) for heading in (self.title, self.about) if heading for line in (heading, "")]
+        for one in self.maps:
+            drawn += [*(Text(line) for line in (one.title, *one.notes)), *one.lines(width, color), Text()]
+        return drawn[:-1]
 
     def to_svg(self) -> str:
         from harken.inspection.caption_svg import draw_svg
@@ -102,6 +114,6 @@ class CaptionPage(Picture):
         return draw_png(self)
 
     def to_html(self) -> str:
-        from harken.inspection.caption_html import page
+        from harken.inspection.caption_html import draw_page
 
-        return page(self)
+        return draw_page(self)

@@ -11,10 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from harken.inspection.picture import Picture
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 
 class FanPicture(Picture):
@@ -89,12 +93,11 @@ class FanPicture(Picture):
         first = len(self.past)
         return sorted({*range(first, -1, -gap), *range(first, self.steps, gap)})
 
-    def to_terminal(self, width: int | None = None, color: bool | None = None) -> str:
+    def lines(self, width: int, color: bool) -> list[Text]:
         """Past as dots, the median as a thick line, the fan as shade."""
         from harken.inspection.fan_terminal import lines
-        from harken.inspection.terminal import as_text
 
-        return as_text(lambda columns, coloured: lines(self, columns, coloured), width, color)
+        return lines(self, width, color)
 
     def to_svg(self) -> str:
         """A drawing."""
@@ -110,6 +113,6 @@ class FanPicture(Picture):
 
     def to_html(self) -> str:
         """The drawing, and the numbers in a table."""
-        from harken.inspection.fan_svg import page
+        from harken.inspection.fan_html import draw_page
 
-        return page(self)
+        return draw_page(self)

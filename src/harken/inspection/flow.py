@@ -26,6 +26,7 @@ from torch import Tensor
 
 from harken.errors import UserError
 from harken.inspection.jacobian import Jacobians, jacobians
+from harken.inspection.named import NamedLayers
 from harken.inspection.running import Loss, looks_everywhere, opened, run
 from harken.inspection.spectra import recurrent_norms
 from harken.inspection.tracing import Seen, still, tracing, with_harken_layers
@@ -105,26 +106,11 @@ class LayerFlow:
 
 
 @dataclass(frozen=True)
-class GradientFlow:
+class GradientFlow(NamedLayers[LayerFlow]):
     """All recurrent layers of a model; `flow[0]`, `flow["decoder"]`, or one after the other."""
 
-    layers: list[LayerFlow]
     loss: float
     looked_from: str  # "last", "all", or the name of the function
-
-    def __getitem__(self, which: int | str) -> LayerFlow:
-        if isinstance(which, int):
-            return self.layers[which]
-        named = {layer.name: layer for layer in self.layers}
-        if which not in named:
-            raise KeyError(f"there is no layer {which!r}; there are {', '.join(named)}")
-        return named[which]
-
-    def __len__(self) -> int:
-        return len(self.layers)
-
-    def __iter__(self) -> Iterator[LayerFlow]:
-        return iter(self.layers)
 
     @property
     def worst(self) -> LayerFlow:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from harken.inspection.chart_svg import draw_svg
-from harken.inspection.html import asset, text
+from harken.inspection.page import page, text
 
 if TYPE_CHECKING:
     from harken.inspection.flow_picture import FlowPicture
@@ -23,19 +23,13 @@ MEANINGS = {
 }
 
 
-def page(picture: FlowPicture) -> str:
+def draw_page(picture: FlowPicture) -> str:
     """A whole HTML document, complete in itself."""
     gates = picture.gate_chart()
     parts = [f'<div class="scroll">{draw_svg(picture.chart())}</div>', _table(picture), _meanings()]
     if gates is not None:
         parts.append(f'<div class="scroll">{draw_svg(gates)}</div>')
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{text(picture.title)}</title>\n{asset('page_style')}</head>\n"
-        f'<body class="harken-page">\n<main>{"".join(parts)}</main>\n</body>\n</html>\n'
-    )
+    return page(picture.title, "".join(parts))
 
 
 def _table(picture: FlowPicture) -> str:

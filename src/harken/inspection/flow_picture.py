@@ -68,13 +68,8 @@ class FlowPicture(Picture):
         ]
         return headings, rows
 
-    def to_terminal(self, width: int | None = None, color: bool | None = None) -> str:
+    def lines(self, width: int, color: bool) -> list[Text]:
         """The chart and the table below it."""
-        from harken.inspection.terminal import as_text
-
-        return as_text(self._lines, width, color)
-
-    def _lines(self, width: int, color: bool) -> list[Text]:
         from rich.text import Text
 
         from harken.inspection.chart_terminal import lines
@@ -108,9 +103,9 @@ class FlowPicture(Picture):
 
     def to_html(self) -> str:
         """The chart, the table, and the gradients at the gates."""
-        from harken.inspection.flow_html import page
+        from harken.inspection.flow_html import draw_page
 
-        return page(self)
+        return draw_page(self)
 
 
 def _states(layers: Sequence[LayerFlow], few: int) -> list[Line]:

@@ -1,7 +1,7 @@
 """Gates over time as a page for browsers: every unit of every gate, drawn on canvases from numbers in the page.
 
 Pointing at a field shows the unit, the word and the value, and the mean over all units at that step. Without scripts
-the drawing of `gate_svg` stands there instead. Nothing is fetched.
+the drawing of `gate_svg` stands there instead.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import numpy as np
 
 from harken.inspection.gate_picture import Field, Sheet
 from harken.inspection.gate_svg import draw_svg
-from harken.inspection.html import asset, text
+from harken.inspection.page import TIP, asset, page, text
 
 if TYPE_CHECKING:
     from harken.inspection.gate_picture import GatePicture
 
 
-def page(picture: GatePicture) -> str:
+def draw_page(picture: GatePicture) -> str:
     """A whole HTML document, complete in itself."""
     buttons = "".join(
         f'<button type="button" aria-pressed="{str(number == 0).lower()}">{text(sheet.name)}</button>'
@@ -33,16 +33,12 @@ def page(picture: GatePicture) -> str:
         '<p class="about">Units downwards, those that keep most on top; words across. Gates '
         '0<i class="gate"></i>1, candidates and states −1<i class="signed"></i>1.</p>'
     )
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{text(picture.title)}</title>\n{asset('page_style')}</head>\n"
-        f'<body class="harken-page">\n<main><h1>{text(picture.title)}</h1>{about}{several}{sections}</main>\n'
-        f"<noscript>{draw_svg(picture)}</noscript>\n"
-        f'<div class="tip" role="status" hidden></div>\n<script type="application/json" id="gates">{numbers}</script>\n'
-        f"{asset('gate_script')}</body>\n</html>\n"
+    body = f"<h1>{text(picture.title)}</h1>{about}{several}{sections}"
+    tail = (
+        f"<noscript>{draw_svg(picture)}</noscript>\n{TIP}"
+        f'<script type="application/json" id="gates">{numbers}</script>\n{asset("gate_script")}'
     )
+    return page(picture.title, body, tail=tail)
 
 
 def _section(sheet: Sheet, number: int) -> str:

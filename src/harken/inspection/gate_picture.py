@@ -76,13 +76,8 @@ class GatePicture(Picture):
         self.title = trace.title
         self.sheets = [sheet_of(one) for one in (trace.layers if layer is None else [trace.layers[layer]])]
 
-    def to_terminal(self, width: int | None = None, color: bool | None = None) -> str:
+    def lines(self, width: int, color: bool) -> list[Text]:
         """A few lines for every gate: its mean at each step, and the liveliest units."""
-        from harken.inspection.terminal import as_text
-
-        return as_text(self._lines, width, color)
-
-    def _lines(self, width: int, color: bool) -> list[Text]:
         from harken.inspection.gate_terminal import lines
 
         return lines(self, width, color)
@@ -101,9 +96,9 @@ class GatePicture(Picture):
 
     def to_html(self) -> str:
         """A page to point at every unit and step."""
-        from harken.inspection.gate_html import page
+        from harken.inspection.gate_html import draw_page
 
-        return page(self)
+        return draw_page(self)
 
 
 def sheet_of(layer: LayerGates) -> Sheet:

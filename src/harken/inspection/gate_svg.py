@@ -1,4 +1,4 @@
-"""Gates over time as a drawing: layers across, gates down, words above; no library, no script, light and dark.
+"""Gates over time as a drawing: layers across, gates down, words above.
 
 Shades are rounded to sixteenths, so that all cells of one shade are one path: a page of them stays small.
 """
@@ -6,12 +6,12 @@ Shades are rounded to sixteenths, so that all cells of one shade are one path: a
 from __future__ import annotations
 
 from collections import defaultdict
-from html import escape
 from typing import TYPE_CHECKING
 
 from harken.inspection.gate_picture import Field, Sheet
-from harken.inspection.palette import DARK, LIGHT, Palette, css
-from harken.inspection.words import columns, cut, printable
+from harken.inspection.page import text
+from harken.inspection.svg import svg
+from harken.inspection.words import columns, cut
 
 if TYPE_CHECKING:
     from harken.inspection.gate_picture import GatePicture
@@ -21,6 +21,12 @@ TALL = 3.5  # pixels of a row
 LEVELS = 16  # shades of an ink
 LONGEST = 18  # columns of a word
 NARROWEST = 274  # pixels of a field, so that its notes fit above it
+LOOKS = {
+    ".name": "font-size:14px;font-weight:600",
+    ".gate": "font-weight:600",
+    ".muted": "font-size:11px;font-weight:400",
+}
+KEY = f"{UNITS} units whose state changes most, sorted by how much they keep"
 SLANTED = 0.62 * 0.7072 * 12  # pixels a letter of a slanted word takes, both ways
 
 
@@ -28,44 +34,47 @@ def draw_svg(picture: GatePicture) -> str:
     """A complete SVG document."""
     rise = max((columns(cut(word, LONGEST)) for sheet in picture.sheets for word in sheet.words), default=0) * SLANTED
     top = 96 + rise
-    widths = [max(NARROWEST, 22 * min(len(sheet.words), 40), 12 * len(sheet.words)) for sheet in picture.sheets]
+    widths = [_width(sheet) for sheet in picture.sheets]
     overhang = columns(cut(picture.sheets[-1].words[-1], LONGEST)) * SLANTED
-    width = max(24 + sum(widths) + 36 * len(widths) + overhang * 0.6, 48 + columns(picture.title) * 11)
+    width = max(24 + sum(widths) + 36 * len(widths) + overhang * 0.6, 48 + 6.6 * len(KEY))
     deepest = max(len(sheet.fields) for sheet in picture.sheets)
     height = top + deepest * (UNITS * TALL + 34) + 48
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
-        f'height="{height:.0f}" role="img" aria-label="{_text(f"Gates over time: {picture.title}")}" '
-        'class="harken-gates">',
-        f"<style>{_style()}</style>",
-        f'<rect class="paper" width="{width:.0f}" height="{height:.0f}"/>',
-        f'<text class="title" x="24" y="36">{_text(picture.title)}</text>',
-    ]
+    parts = []
     left = 24.0
     for sheet, wide in zip(picture.sheets, widths, strict=True):
         parts += _sheet(sheet, left, top, wide)
         left += wide + 36
     parts.append(_key(24, height - 42))
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    return svg("gates", picture.title, width, height, parts, LOOKS, label=f"Gates over time: {picture.title}")
+
+
+def _width(sheet: Sheet) -> float:
+    """Room for the words, slanted, and for the line above them."""
+    steps = len(sheet.words)
+    name = 9.4 * columns(sheet.name) + 6.8 * columns(_about(sheet)) + 8
+    return max(NARROWEST, 22 * min(steps, 30), 17 * steps, name)
+
+
+def _about(sheet: Sheet) -> str:
+    return f"{sheet.cell}, {len(sheet.fields[0].values)} units"
 
 
 def _sheet(sheet: Sheet, left: float, top: float, wide: float) -> list[str]:
     step = wide / max(len(sheet.words), 1)
-    units = len(sheet.fields[0].values)
-    about = f'<tspan class="muted" dx="8">{_text(sheet.cell)}, {units} units</tspan>'
-    parts = [f'<text class="name" x="{left:.1f}" y="64">{_text(sheet.name)}{about}</text>']
+    about = f'<tspan class="muted" dx="8">{text(_about(sheet))}</tspan>'
+    parts = [f'<text class="name" x="{left:.1f}" y="64">{text(sheet.name)}{about}</text>']
     for index, word in enumerate(sheet.words):
         x = left + (index + 0.5) * step
         parts.append(
-            f'<text transform="translate({x:.1f} {top - 8:.1f}) rotate(-45)">{_text(cut(word, LONGEST))}'
-            f"<title>{_text(word)}</title></text>"
+            f'<text transform="translate({x:.1f} {top - 8:.1f}) rotate(-45)">{text(cut(word, LONGEST))}'
+            f"<title>{text(word)}</title></text>"
         )
     for row, field in enumerate(sheet.fields):
         y = top + row * (UNITS * TALL + 34)
-        notes = f'<tspan class="muted" dx="8">{_text(" · ".join(field.notes))}</tspan>'
+        notes = f'<tspan class="muted" dx="8">{text(" · ".join(field.notes))}</tspan>'
         below = y + UNITS * TALL + 15
         parts.append(_cells(field, left, y, step, wide))
-        parts.append(f'<text class="gate" x="{left:.1f}" y="{below:.1f}">{_text(field.name)}{notes}</text>')
+        parts.append(f'<text class="gate" x="{left:.1f}" y="{below:.1f}">{text(field.name)}{notes}</text>')
     return parts
 
 
@@ -93,28 +102,8 @@ def _key(x: float, y: float) -> str:
         f'fill-opacity="{abs(step) / 4}"/>'
         for step in range(-4, 5)
     )
-    words = f"{UNITS} units whose state changes most, sorted by how much they keep"
     return (
         f'<g><text class="muted" x="{x}" y="{y + 9}">−1</text><rect class="empty" x="{x + 22}" y="{y}" width="126" '
         f'height="10"/>{shades}<text class="muted" x="{x + 154}" y="{y + 9}">1</text>'
-        f'<text class="muted" x="{x}" y="{y + 27}">{words}</text></g>'
+        f'<text class="muted" x="{x}" y="{y + 27}">{KEY}</text></g>'
     )
-
-
-def _style() -> str:
-    return (
-        ".harken-gates{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;font-size:12px}"
-        ".harken-gates .title{font-size:18px;font-weight:600}.harken-gates .name{font-size:14px;font-weight:600}"
-        ".harken-gates .gate{font-weight:600}.harken-gates .muted{font-size:11px;font-weight:400}"
-        f"{_colours(LIGHT)}@media (prefers-color-scheme:dark){{{_colours(DARK)}}}"
-    )
-
-
-def _colours(palette: Palette) -> str:
-    rules = [("text", palette.text), (".muted", palette.muted), (".paper", palette.paper), (".empty", palette.empty)]
-    rules += [(".ink", palette.ink), (".warm", palette.warm)]
-    return "".join(f".harken-gates {name}{{fill:{css(colour)}}}" for name, colour in rules)
-
-
-def _text(text: str) -> str:
-    return escape(printable(text))

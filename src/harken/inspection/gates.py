@@ -12,7 +12,7 @@ as Karpathy et al. (2015), "Visualizing and Understanding Recurrent Networks", d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ import torch
 from torch import nn
 
 from harken.errors import UserError
+from harken.inspection.named import NamedLayers
 from harken.inspection.running import opened, run
 from harken.inspection.tracing import Seen, still, tracing, with_harken_layers
 
@@ -82,25 +83,10 @@ class LayerGates:
 
 
 @dataclass(frozen=True)
-class GateTrace:
+class GateTrace(NamedLayers[LayerGates]):
     """All recurrent layers while they read; `trace[0]`, `trace["decoder"]`, or one after the other."""
 
-    layers: list[LayerGates]
     title: str
-
-    def __getitem__(self, which: int | str) -> LayerGates:
-        if isinstance(which, int):
-            return self.layers[which]
-        named = {layer.name: layer for layer in self.layers}
-        if which not in named:
-            raise KeyError(f"there is no layer {which!r}; there are {', '.join(named)}")
-        return named[which]
-
-    def __len__(self) -> int:
-        return len(self.layers)
-
-    def __iter__(self) -> Iterator[LayerGates]:
-        return iter(self.layers)
 
     def to_dict(self, units: bool = False) -> dict[str, Any]:
         """For JSON."""

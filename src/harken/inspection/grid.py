@@ -21,7 +21,8 @@ import numpy.typing as npt
 from harken.errors import UserError
 from harken.inspection.alignment import AlignmentMap
 from harken.inspection.checks import checked_weights, write_aside
-from harken.inspection.html import asset, density, document, heading, table
+from harken.inspection.map_html import heading, map_page, table
+from harken.inspection.page import asset
 
 
 class AttentionGrid:
@@ -77,7 +78,7 @@ class AttentionGrid:
             f'{self._picker()}</div><div class="view"><h2 class="name" aria-live="polite">Mean of all layers and heads'
             f'</h2>{table(mean)}</div></div><script type="application/json" id="weights">{data}</script>'
         )
-        return document(mean.heading, density(mean), body, asset("map_script") + asset("grid_script"))
+        return map_page(mean, body, asset("map_script") + asset("grid_script"))
 
     def save(self, path: str | Path) -> Path:
         """Write the page.

@@ -15,12 +15,16 @@ Who ran?   Bill
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from harken.inspection.checks import checked_weights
 from harken.inspection.picture import Picture
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 
 class HopMap(Picture):
@@ -62,12 +66,11 @@ class HopMap(Picture):
         """Whether a fact is known to be needed."""
         return self.needed is not None and fact in self.needed
 
-    def to_terminal(self, width: int | None = None, color: bool | None = None) -> str:
-        """Lines of text, shaded by colour, or by ░▒▓█ without."""
+    def lines(self, width: int, color: bool) -> list[Text]:
+        """Shaded by colour, or by ░▒▓█ without."""
         from harken.inspection.hop_terminal import lines
-        from harken.inspection.terminal import as_text
 
-        return as_text(lambda columns, coloured: lines(self, columns, coloured), width, color)
+        return lines(self, width, color)
 
     def to_svg(self) -> str:
         """A drawing for papers and web pages; follows the reader's light or dark setting."""
@@ -80,15 +83,3 @@ class HopMap(Picture):
         from harken.inspection.hop_png import draw_png
 
         return draw_png(self)
-
-    def to_html(self) -> str:
-        """A whole page that needs no network: point at a cell to read its fact and weight."""
-        from harken.inspection.html import asset, text
-
-        return (
-            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-            '<meta name="color-scheme" content="light dark">\n'
-            f"<title>{text(self.heading)}</title>\n{asset('page_style')}</head>\n"
-            f'<body class="harken-page">\n<main><div class="scroll">{self.to_svg()}</div></main>\n</body>\n</html>\n'
-        )

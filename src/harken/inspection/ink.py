@@ -13,17 +13,21 @@ t
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
-from html import escape
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from harken.errors import UserError
-from harken.inspection.palette import DARK, LIGHT, Palette, css
+from harken.inspection.page import text
+from harken.inspection.palette import LIGHT, Palette, css
 from harken.inspection.picture import Picture
+from harken.inspection.svg import Rule, svg
 from harken.inspection.words import printable
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # of a Braille pattern: row, column
 TALLEST = 12  # lines of a drawing in a terminal
@@ -48,43 +52,40 @@ class InkPicture(Picture):
         if not all(np.isfinite(stroke).all() for strokes in self.drawings for stroke in strokes):
             raise UserError("a stroke has a point that is not a finite number; the model may have diverged")
 
-    def to_terminal(self, width: int | None = None, color: bool | None = None) -> str:
-        """Braille dots, drawings below each other."""
-        from shutil import get_terminal_size
+    @property
+    def heading(self) -> str:
+        """What was written."""
+        named = [caption for caption in self.captions if caption]
+        return f"Handwriting: {', '.join(named)}" if named else f"{len(self.drawings)} drawings"
 
-        columns = width or get_terminal_size().columns
-        lines: list[str] = []
+    def lines(self, width: int, color: bool) -> list[Text]:
+        """Braille dots, drawings below each other."""
+        from rich.text import Text
+
+        drawn: list[str] = []
         for strokes, caption in zip(self.drawings, self.captions, strict=True):
-            lines += [*([""] if lines else []), *_braille(strokes, columns)]
-            lines += [printable(caption)] if caption else []
-        return "\n".join(line.rstrip() for line in lines)
+            drawn += [*([""] if drawn else []), *_braille(strokes, width), *([printable(caption)] if caption else [])]
+        return [Text(line) for line in drawn]
 
     def to_svg(self) -> str:
         """One path a stroke."""
         places, width, height = self._sheet()
-        parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
-            f'height="{height:.0f}" role="img" aria-label="{_text(_summary(self))}" class="harken-ink">',
-            f"<style>.harken-ink path{{fill:none;stroke-width:2;stroke-linecap:round;stroke-linejoin:round}}"
-            ".harken-ink text{font:13px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif}"
-            f"{_colours(LIGHT)}@media (prefers-color-scheme:dark){{{_colours(DARK)}}}</style>",
-            f'<rect class="paper" width="{width:.0f}" height="{height:.0f}"/>',
-        ]
+        parts = []
         for strokes, x, y, caption in places:
             parts += [f'<path d="{_path(stroke)}"/>' for stroke in strokes]
-            parts += [f'<text x="{x:.1f}" y="{y:.1f}">{_text(caption)}</text>'] if caption else []
-        return "\n".join([*parts, "</svg>"]) + "\n"
+            parts += [f'<text class="muted" x="{x:.1f}" y="{y:.1f}">{text(caption)}</text>'] if caption else []
+        looks = {
+            "path": "fill:none;stroke-width:2;stroke-linecap:round;stroke-linejoin:round",
+            "text": "font-size:13px",
+        }
+        return svg("ink", "", width, height, parts, looks, _colours, label=self.heading)
 
     def to_png(self) -> bytes:
         """Drawn by matplotlib without a screen."""
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-
-        from harken.inspection.figure import FONT
+        from harken.inspection.png import MUTED, encode, sheet
 
         places, width, height = self._sheet()
-        figure = Figure(figsize=(width / 96, height / 96), dpi=150, facecolor=css(LIGHT.paper))
-        canvas = FigureCanvasAgg(figure)
+        figure = sheet(width / 96, height / 96)
         axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
         axes.set(xlim=(0, width), ylim=(height, 0))
         axes.axis("off")
@@ -93,22 +94,8 @@ class InkPicture(Picture):
                 look = {"color": css(LIGHT.ink), "linewidth": 1.5, "solid_capstyle": "round"}
                 shown = np.concatenate([stroke, stroke + np.array([0.01, 0.0])]) if len(stroke) == 1 else stroke
                 axes.plot(shown[:, 0], shown[:, 1], **look)  # type: ignore[arg-type]
-            axes.text(x, y, caption, family=FONT, fontsize=9, color=css(LIGHT.muted), parse_math=False)
-        file = io.BytesIO()
-        canvas.print_png(file)
-        return file.getvalue()
-
-    def to_html(self) -> str:
-        """The drawing on a page of its own."""
-        from harken.inspection.html import asset
-
-        return (
-            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-            '<meta name="color-scheme" content="light dark">\n'
-            f"<title>{_text(_summary(self))}</title>\n{asset('page_style')}</head>\n"
-            f'<body class="harken-page"><main><div class="scroll">{self.to_svg()}</div></main></body>\n</html>\n'
-        )
+            axes.text(x, y, caption, fontsize=9, **MUTED)
+        return encode(figure)
 
     def _sheet(self) -> tuple[list[Place], float, float]:
         """All drawings on one sheet: (places, width, height). All have one scale; a row is filled before the next."""
@@ -165,17 +152,5 @@ def _dots(stroke: np.ndarray) -> np.ndarray:
     return np.floor(np.concatenate(parts) + 1e-9).astype(int)
 
 
-def _summary(picture: InkPicture) -> str:
-    named = [caption for caption in picture.captions if caption]
-    return f"Handwriting: {', '.join(named)}" if named else f"{len(picture.drawings)} drawings"
-
-
-def _colours(palette: Palette) -> str:
-    return (
-        f".harken-ink .paper{{fill:{css(palette.paper)}}}.harken-ink path{{stroke:{css(palette.ink)}}}"
-        f".harken-ink text{{fill:{css(palette.muted)}}}"
-    )
-
-
-def _text(content: str) -> str:
-    return escape(printable(content))
+def _colours(palette: Palette) -> list[Rule]:
+    return [("path", "stroke", palette.ink)]

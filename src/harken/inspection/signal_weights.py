@@ -54,13 +54,8 @@ class SignalWeights(Picture):
         moves = high > low
         return np.where(moves, (self.frames - low) / np.where(moves, high - low, 1.0), 0.5)
 
-    def to_terminal(self, width: int | None = None, color: bool | None = None) -> str:
+    def lines(self, width: int, color: bool) -> list[Text]:
         """A row of bars for each channel and one of shades for the weights."""
-        from harken.inspection.terminal import as_text
-
-        return as_text(self._lines, width, color)
-
-    def _lines(self, width: int, color: bool) -> list[Text]:
         from rich.text import Text
 
         label = min(max(map(len, [*self.names, "weights"])), max(6, width // 4))
@@ -85,9 +80,3 @@ class SignalWeights(Picture):
         from harken.inspection.signal_png import draw_png
 
         return draw_png(self)
-
-    def to_html(self) -> str:
-        """The drawing on a page of its own."""
-        from harken.inspection.signal_svg import page
-
-        return page(self)

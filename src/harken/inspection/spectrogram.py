@@ -104,13 +104,8 @@ class SpectrogramPicture(Picture):
         step = next((size for size in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60) if self.seconds / size <= 7), 600)
         return [round(number * step, 3) for number in range(int(self.seconds / step) + 1)]
 
-    def to_terminal(self, width: int | None = None, color: bool | None = None) -> str:
+    def lines(self, width: int, color: bool) -> list[Text]:
         """Twelve lines of sound, then a line for each symbol."""
-        from harken.inspection.terminal import as_text
-
-        return as_text(self._lines, width, color)
-
-    def _lines(self, width: int, color: bool) -> list[Text]:
         from harken.inspection.spectrogram_terminal import lines
 
         return lines(self, width, color)
@@ -129,9 +124,9 @@ class SpectrogramPicture(Picture):
 
     def to_html(self) -> str:
         """The drawing, and a table of what was said when."""
-        from harken.inspection.spectrogram_html import page
+        from harken.inspection.spectrogram_html import draw_page
 
-        return page(self)
+        return draw_page(self)
 
 
 def visible(name: str) -> str:

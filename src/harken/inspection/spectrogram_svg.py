@@ -1,4 +1,4 @@
-"""The spectrogram and its symbols as a drawing: no library, no script, light and dark.
+"""The spectrogram and its symbols as a drawing.
 
 Shades are rounded to twelfths, and neighbours of one shade are one rectangle, so that the drawing stays small.
 """
@@ -6,12 +6,12 @@ Shades are rounded to twelfths, and neighbours of one shade are one rectangle, s
 from __future__ import annotations
 
 from collections import defaultdict
-from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from harken.inspection.palette import DARK, LIGHT, Palette, css
-from harken.inspection.words import columns, cut, printable
+from harken.inspection.page import text
+from harken.inspection.svg import svg
+from harken.inspection.words import columns, cut
 
 if TYPE_CHECKING:
     from harken.inspection.spectrogram import Row, SpectrogramPicture
@@ -28,22 +28,13 @@ def draw_svg(picture: SpectrogramPicture, titled: bool = True) -> str:
     left = 36 + max(columns(cut(row.name, LONGEST)) for row in picture.rows) * 8.7
     width = left + WIDE + 24
     height = TOP + TALL + 30 + len(picture.rows) * (HIGH + GAP) + 16
-    above = 0 if titled else TOP - 30
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 {above} {width:.0f} {height - above:.0f}" '
-        f'width="{width:.0f}" height="{height - above:.0f}" role="img" '
-        f'aria-label="{_text(picture.title)}" class="harken-sound">',
-        f"<style>{_style()}</style>",
-        f'<rect class="paper" width="{width:.0f}" height="{height:.0f}"/>',
-        f'<text class="title" x="24" y="36">{_text(cut(picture.title, 84))}</text>' if titled else "",
-        f'<g transform="translate({left:.1f} 0)">',
-        _sound(picture),
-        *_times(picture),
-    ]
+    parts = [f'<g transform="translate({left:.1f} 0)">', _sound(picture), *_times(picture)]
     for number, row in enumerate(picture.rows):
         parts += _row(picture, row, TOP + TALL + 30 + number * (HIGH + GAP))
     parts += _said(picture)
-    return "\n".join([*parts, "</g>", "</svg>"]) + "\n"
+    looks = {".name": "font-size:14px;font-weight:600"}
+    title, top = (picture.title, 0) if titled else ("", TOP - 30)
+    return svg("sound", title, width, height, [*parts, "</g>"], looks, label=picture.title, top=top)
 
 
 def _sound(picture: SpectrogramPicture) -> str:
@@ -82,7 +73,7 @@ def _row(picture: SpectrogramPicture, row: Row, y: float) -> list[str]:
     for number, chance in enumerate(row.chances):
         path += f"L{(number + 0.5) * step:.1f} {base - HIGH * float(chance):.1f}"
     path += f"L{min(WIDE, len(row.chances) * step):.1f} {base:.1f}z"
-    name = _text(cut(row.name, LONGEST))
+    name = text(cut(row.name, LONGEST))
     kind = "ink" if row is not picture.rows[-1] else "faint"
     return [
         f'<rect class="empty" y="{y:.1f}" width="{WIDE}" height="{HIGH}"/>',
@@ -99,25 +90,6 @@ def _said(picture: SpectrogramPicture) -> list[str]:
     for one in picture.said:
         x = WIDE * (one.start + one.end) / 2 / picture.seconds
         hint = f"{visible(one.name)}: {one.start:.2f} to {one.end:.2f} s, confidence {one.confidence:.3f}"
-        name = _text(cut(visible(one.name), LONGEST))
-        parts.append(f'<text class="name middle" x="{x:.1f}" y="{TOP - 8}">{name}<title>{_text(hint)}</title></text>')
+        name = text(cut(visible(one.name), LONGEST))
+        parts.append(f'<text class="name middle" x="{x:.1f}" y="{TOP - 8}">{name}<title>{text(hint)}</title></text>')
     return parts
-
-
-def _style() -> str:
-    return (
-        ".harken-sound{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;font-size:12px}"
-        ".harken-sound .title{font-size:18px;font-weight:600}.harken-sound .name{font-size:14px;font-weight:600}"
-        ".harken-sound .end{text-anchor:end}.harken-sound .middle{text-anchor:middle}"
-        f"{_colours(LIGHT)}@media (prefers-color-scheme:dark){{{_colours(DARK)}}}"
-    )
-
-
-def _colours(palette: Palette) -> str:
-    rules = [("text", palette.text), (".muted", palette.muted), (".paper", palette.paper), (".empty", palette.empty)]
-    rules += [(".ink", palette.ink), (".faint", palette.faint)]
-    return "".join(f".harken-sound {name}{{fill:{css(colour)}}}" for name, colour in rules)
-
-
-def _text(text: str) -> str:
-    return escape(printable(text))

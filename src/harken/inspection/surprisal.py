@@ -12,17 +12,16 @@ mean 1.83 nats, perplexity 6.25
 
 from __future__ import annotations
 
-import io
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harken.errors import UserError
-from harken.inspection.html import asset, text
-from harken.inspection.palette import DARK, LIGHT, Palette, css
+from harken.inspection.page import text
+from harken.inspection.palette import DARK, LIGHT, css
 from harken.inspection.picture import Picture
+from harken.inspection.svg import svg
 from harken.inspection.words import columns, cut, fill, printable
 
 if TYPE_CHECKING:
@@ -71,13 +70,8 @@ class Surprisal(Picture):
         """What the highest bar stands for."""
         return max(LEAST, *self.nats)
 
-    def to_terminal(self, width: int | None = None, color: bool | None = None) -> str:
+    def lines(self, width: int, color: bool) -> list[Text]:
         """A line with a bar for every token."""
-        from harken.inspection.terminal import as_text
-
-        return as_text(self._lines, width, color)
-
-    def _lines(self, width: int, color: bool) -> list[Text]:
         from rich.color import Color
         from rich.style import Style
         from rich.text import Text
@@ -109,80 +103,42 @@ class Surprisal(Picture):
     def to_svg(self) -> str:
         """The text with a bar above every token; pointing at one shows its number."""
         places, width, height = self.places()
-        parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
-            f'height="{height:.0f}" role="img" aria-label="{text(f"{self.title}: {self.summary}")}" '
-            'class="harken-surprisal">',
-            f"<style>{_style()}</style>",
-            f'<rect class="paper" width="{width:.0f}" height="{height:.0f}"/>',
-            f'<text class="title" x="24" y="36">{text(self.title)}</text>',
-            f'<text class="muted" x="24" y="58">{text(self.summary)}; the highest bar is {self.most:.1f} nats</text>',
-        ]
+        about = f"{self.summary}; the highest bar is {self.most:.1f} nats"
+        parts = [f'<text class="muted" x="24" y="58">{text(about)}</text>']
         for token, value, place in zip(self.tokens, self.nats, places, strict=True):
             middle = place.x + place.width / 2
             parts.append(
                 f"<g><title>{text(shown(token))}: {value:.3f} nats, p = {math.exp(-value):.4f}</title>"
-                f'<rect class="bar" x="{place.x:.1f}" y="{place.y - place.height:.1f}" width="{place.width:.1f}" '
+                f'<rect class="ink" x="{place.x:.1f}" y="{place.y - place.height:.1f}" width="{place.width:.1f}" '
                 f'height="{place.height:.1f}" fill-opacity="{0.3 + 0.7 * value / self.most:.2f}"/>'
                 f'<text class="token" x="{middle:.1f}" y="{place.y + 16:.1f}">'
                 f"{text(cut(shown(token), LONGEST))}</text></g>"
             )
-        return "\n".join([*parts, "</svg>"]) + "\n"
-
-    def to_html(self) -> str:
-        """The drawing on a page of its own."""
-        return (
-            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-            '<meta name="color-scheme" content="light dark">\n'
-            f"<title>{text(self.title)}</title>\n{asset('page_style')}</head>\n"
-            f'<body class="harken-page">\n<main><div class="scroll">{self.to_svg()}</div></main>\n</body>\n</html>\n'
-        )
+        looks = {".token": "font-size:13px;text-anchor:middle"}
+        label = f"{self.title}: {self.summary}"
+        return svg("surprisal", self.title, width, height, parts, looks, label=label)
 
     def to_png(self) -> bytes:
         """The same drawing in dots, by matplotlib."""
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
         from matplotlib.patches import Rectangle
 
-        from harken.inspection.figure import FONT, LARGEST
+        from harken.inspection.png import WORDS, encode, sheet
 
         places, width, height = self.places()
-        size = (width / 100, height / 100)
-        figure = Figure(figsize=size, dpi=min(150, LARGEST / max(size)), facecolor=css(LIGHT.paper))
-        canvas = FigureCanvasAgg(figure)
+        figure = sheet(width / 100, height / 100)
         axes = figure.add_axes((0, 0, 1, 1))
         axes.set(xlim=(0, width), ylim=(height, 0))
         axes.axis("off")
-        words: dict[str, Any] = {"family": FONT, "parse_math": False, "color": css(LIGHT.text)}
-        axes.text(24, 36, self.title, fontsize=13, weight="bold", **words)
-        axes.text(24, 58, f"{self.summary}; the highest bar is {self.most:.1f} nats", fontsize=8.5, **words)
+        about = f"{self.summary}; the highest bar is {self.most:.1f} nats"
+        axes.text(24, 58, about, fontsize=8.5, **WORDS)
         for token, value, place in zip(self.tokens, self.nats, places, strict=True):
             colour = css(LIGHT.shade(0.3 + 0.7 * value / self.most))
             axes.add_patch(Rectangle((place.x, place.y - place.height), place.width, place.height, color=colour, lw=0))
             label = cut(shown(token), LONGEST)
-            axes.text(place.x + place.width / 2, place.y + 16, label, fontsize=8.5, ha="center", **words)
-        file = io.BytesIO()
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Glyph")
-            canvas.print_png(file)
-        return file.getvalue()
+            axes.text(place.x + place.width / 2, place.y + 16, label, fontsize=8.5, ha="center", **WORDS)
+        return encode(figure, self.title)
 
 
 def shown(token: str) -> str:
     """A token that can be seen: a space as ␣."""
     return printable(token.replace(" ", "␣")) or "∅"
-
-
-def _style() -> str:
-    return (
-        ".harken-surprisal{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif}"
-        ".harken-surprisal .title{font-size:18px;font-weight:600}.harken-surprisal .muted{font-size:12px}"
-        ".harken-surprisal .token{font-size:13px;text-anchor:middle}"
-        f"{_colours(LIGHT)}@media (prefers-color-scheme:dark){{{_colours(DARK)}}}"
-    )
-
-
-def _colours(palette: Palette) -> str:
-    rules = [(".paper", palette.paper), (".bar", palette.ink), ("text", palette.text), (".muted", palette.muted)]
-    return "".join(f".harken-surprisal {name}{{fill:{css(colour)}}}" for name, colour in rules)

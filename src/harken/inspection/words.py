@@ -1,8 +1,11 @@
-"""Words as labels: cut to a length, measured in columns, taken apart into letters."""
+"""Words as labels: cut to a length, wrapped, measured in columns, taken apart into letters."""
 
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Callable
+
+NARROW, BROAD = frozenset("fijlrtI.,:;!|'()[]- "), frozenset("mwMW@%&…")  # letters
 
 
 def columns(text: str) -> int:
@@ -29,6 +32,37 @@ def cut(word: str, width: int) -> str:
             break
         kept += letter
     return kept + "…" if width > 0 else ""
+
+
+def breadth(text: str) -> float:
+    """How wide bold text is at most, as a multiple of the font's size: a share for each kind of letter.
+
+    >>> round(breadth("ill"), 2), round(breadth("WOW"), 2)
+    (1.2, 3.02)
+    """
+    return sum(_breadth_of(letter) for letter in text)
+
+
+def wrap(text: str, width: float, measure: Callable[[str], float] = columns) -> list[str]:
+    """Lines of at most `width` as `measure` has it, broken between words, and inside those longer than a line.
+
+    >>> wrap("a long title of many words", 12)
+    ['a long title', 'of many', 'words']
+    >>> wrap("猫猫猫猫猫", 4)
+    ['猫猫', '猫猫', '猫']
+    """
+    lines = [""]
+    for word in printable(text).split(" "):
+        if lines[-1] and measure(f"{lines[-1]} {word}") <= width:
+            lines[-1] += f" {word}"
+            continue
+        if lines[-1]:
+            lines.append("")
+        for letter in letters(word):
+            if lines[-1] and measure(lines[-1] + letter) > width:
+                lines.append("")
+            lines[-1] += letter
+    return lines
 
 
 def fill(word: str, width: int, align: str = "<") -> str:
@@ -63,3 +97,11 @@ def _columns_of(letter: str) -> int:
     if unicodedata.combining(letter) or unicodedata.category(letter) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(letter) in ("W", "F") else 1
+
+
+def _breadth_of(letter: str) -> float:
+    if letter in NARROW:
+        return 0.4
+    if letter in BROAD or _columns_of(letter) == 2:
+        return 1.1
+    return _columns_of(letter) * (0.82 if letter.isupper() else 0.7)

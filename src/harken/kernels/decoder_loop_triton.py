@@ -135,6 +135,32 @@ def look_back_kernel(
 
 
 @jit
+def before_gates(
+    product: tl.tensor,
+    token: tl.tensor,
+    batch: tl.tensor,
+    hidden: tl.tensor,
+    unit: tl.tensor,
+    stride_token: tl.tensor,
+    TOKEN: tl.constexpr,
+) -> tuple[tl.tensor, tl.tensor, tl.tensor, tl.tensor]:
+    """What goes into i, f, g and o of these units: U h, and what the token brings."""
+    inside = unit < hidden
+    at = product + batch * 4 * hidden + unit
+    write = tl.load(at, inside, other=0.0).to(tl.float32)
+    forget = tl.load(at + hidden, inside, other=0.0).to(tl.float32)
+    candidate = tl.load(at + 2 * hidden, inside, other=0.0).to(tl.float32)
+    show = tl.load(at + 3 * hidden, inside, other=0.0).to(tl.float32)
+    if TOKEN:
+        at = token + batch * stride_token + unit
+        write += tl.load(at, inside, other=0.0).to(tl.float32)
+        forget += tl.load(at + hidden, inside, other=0.0).to(tl.float32)
+        candidate += tl.load(at + 2 * hidden, inside, other=0.0).to(tl.float32)
+        show += tl.load(at + 3 * hidden, inside, other=0.0).to(tl.float32)
+    return write, forget, candidate, show
+
+
+@jit
 def lstm_kernel(
     product: tl.tensor,
     token: tl.tensor,
@@ -150,17 +176,7 @@ def lstm_kernel(
     batch = tl.program_id(0).to(tl.int64)
     unit = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = unit < hidden
-    at = product + batch * 4 * hidden + unit
-    write = tl.load(at, inside, other=0.0).to(tl.float32)
-    forget = tl.load(at + hidden, inside, other=0.0).to(tl.float32)
-    candidate = tl.load(at + 2 * hidden, inside, other=0.0).to(tl.float32)
-    show = tl.load(at + 3 * hidden, inside, other=0.0).to(tl.float32)
-    if TOKEN:
-        at = token + batch * stride_token + unit
-        write += tl.load(at, inside, other=0.0).to(tl.float32)
-        forget += tl.load(at + hidden, inside, other=0.0).to(tl.float32)
-        candidate += tl.load(at + 2 * hidden, inside, other=0.0).to(tl.float32)
-        show += tl.load(at + 3 * hidden, inside, other=0.0).to(tl.float32)
+    write, forget, candidate, show = before_gates(product, token, batch, hidden, unit, stride_token, TOKEN)
     old = tl.load(cell + batch * hidden + unit, inside, other=0.0).to(tl.float32)
     new = sigmoid(forget) * old + sigmoid(write) * tanh(candidate)
     tl.store(cell_out + batch * hidden + unit, new.to(cell_out.dtype.element_ty), inside)
@@ -187,17 +203,7 @@ def lstm_back_kernel(
     batch = tl.program_id(0).to(tl.int64)
     unit = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = unit < hidden
-    at = product + batch * 4 * hidden + unit
-    write = tl.load(at, inside, other=0.0).to(tl.float32)
-    forget = tl.load(at + hidden, inside, other=0.0).to(tl.float32)
-    candidate = tl.load(at + 2 * hidden, inside, other=0.0).to(tl.float32)
-    show = tl.load(at + 3 * hidden, inside, other=0.0).to(tl.float32)
-    if TOKEN:
-        at = token + batch * stride_token + unit
-        write += tl.load(at, inside, other=0.0).to(tl.float32)
-        forget += tl.load(at + hidden, inside, other=0.0).to(tl.float32)
-        candidate += tl.load(at + 2 * hidden, inside, other=0.0).to(tl.float32)
-        show += tl.load(at + 3 * hidden, inside, other=0.0).to(tl.float32)
+    write, forget, candidate, show = before_gates(product, token, batch, hidden, unit, stride_token, TOKEN)
     write, forget, candidate, show = sigmoid(write), sigmoid(forget), tanh(candidate), sigmoid(show)
     here = batch * hidden + unit
     old = tl.load(cell + here, inside, other=0.0).to(tl.float32)

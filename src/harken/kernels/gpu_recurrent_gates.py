@@ -60,15 +60,10 @@ def lstm_forward(write, forget, candidate, show, cell, peep_write, peep_forget, 
 
 @triton.jit
 def lstm_backward(
-    d_hidden, d_kept, write, forget, candidate, show, cell, peep_write, peep_forget, peep_show, KIND: tl.constexpr
+    d_show, d_after, write, forget, candidate, cell, peep_write, peep_forget, peep_show, KIND: tl.constexpr
 ):
-    """Gradients of the new h and C; the gates and the old C -> gradients of the four gates, of the old C; the new C."""
-    if KIND == "coupled":
-        write = 1.0 - forget
-    after = forget * cell + write * candidate
-    shown = tanh(after)
-    d_show = d_hidden * shown * show * (1.0 - show)
-    d_after = d_kept + d_hidden * show * (1.0 - shown * shown) + d_show * peep_show
+    """Gradients of what goes into o, and of the new C; the gates and the old C -> of (i,) f and g, and of the old C."""
+    d_after = d_after + d_show * peep_show
     d_candidate = d_after * write * (1.0 - candidate * candidate)
     if KIND == "coupled":
         d_forget = d_after * (cell - candidate) * forget * (1.0 - forget)
@@ -76,5 +71,4 @@ def lstm_backward(
     else:
         d_forget = d_after * cell * forget * (1.0 - forget)
         d_write = d_after * candidate * write * (1.0 - write)
-    d_cell = d_after * forget + d_write * peep_write + d_forget * peep_forget
-    return d_write, d_forget, d_candidate, d_show, d_cell, after
+    return d_write, d_forget, d_candidate, d_after * forget + d_write * peep_write + d_forget * peep_forget

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from harken.kernels.gpu_recurrent_launch import CELLS, awaited, launch, plan_for, wide, zoning
+from harken.kernels.gpu_recurrent_launch import CELLS, awaited, boards, launch, plan_for, wide, zoning
 from harken.kernels.gpu_recurrent_plan import GATES, SAVED
 
 
@@ -20,39 +20,60 @@ def launch_backward(
     d_cell_last: Tensor,
     weight: Tensor,
     extra: Tensor | None,
+    gain: Tensor | None,
     keep: Tensor | None,
     stay_hidden: Tensor | None,
     stay_cell: Tensor | None,
     lengths: Tensor,
     saved: Tensor,
     previous: Tensor,
+    normals: Tensor,
+    scales: Tensor,
     kind: str,
     zone: float,
     reverse: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of W x + b, of a GRU's U h of the candidate, of the first h and C, of the peepholes."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of W x + b, of U h where that is another, of the first h and C, of the peepholes, of the gains."""
     from harken.kernels.gpu_recurrent_backward import backward_kernel
 
     time, rows, directions, units = d_y.shape
-    gates, has_cell, peeps = GATES[kind], kind in CELLS, extra is not None and kind in CELLS
+    gates, has_cell, peeps = GATES[kind], kind in CELLS, _has_sums(kind, extra, gain)
     plan = plan_for(kind, saved, backward=True)
+    blocks = -(-rows // plan.rows)
     d_input = awaited(saved, time, rows, directions, gates, units)
-    d_product = awaited(saved, time, rows, directions, units) if kind == "gru" else saved.new_empty(0)
+    d_product = awaited(saved, *_product_shape(kind, tuple(d_y.shape), gain))
     d_hidden = saved.new_empty(directions, rows, units)
     d_cell = wide(saved, directions, rows, units) if has_cell else wide(saved, 0)
-    d_extra = wide(saved, -(-rows // plan.rows), directions, 3, units) if peeps else wide(saved, 0)
+    d_extra = wide(saved, blocks, directions, 3, units) if peeps else wide(saved, 0)
+    d_gain = wide(saved, 0) if gain is None else wide(saved, blocks, *gain.shape)
+    board = boards(saved, kind, plan, tuple(d_y.shape)) if gain is not None else (wide(saved, 0), wide(saved, 0))
     given = [d_y, d_hidden_last, d_cell_last, weight, extra, keep, stay_hidden, stay_cell, lengths, saved, previous]
-    arguments = *(None if part is None else part.contiguous() for part in given), d_input, d_product, d_hidden, d_cell
+    given += [d_input, d_product, d_hidden, d_cell, d_extra, gain, *board, normals, scales, d_gain]
+    arguments = tuple(None if part is None else part.contiguous() for part in given)
     options = {
         "T": time,
         "B": rows,
         "H": units,
         "zone": zone,
         "EXTRA": extra is not None,
+        "ROWS": 0 if gain is None else gain.shape[1] // units,
         "OPTIONS": (kind, gates, SAVED[kind], directions, keep is not None, zoning(zone, stay_hidden), peeps, reverse),
     }
-    launch(backward_kernel, plan.programs(rows, units, directions), plan, (*arguments, d_extra), options)
-    return d_input, d_product, d_hidden, d_cell, d_extra.sum(0) if peeps else d_extra
+    launch(backward_kernel, plan.programs(rows, units, directions), plan, arguments, options)
+    sums = (d_extra.sum(0) if peeps else d_extra, d_gain if gain is None else d_gain.sum(0))
+    return d_input, d_product, d_hidden, d_cell, *sums
+
+
+def _has_sums(kind: str, extra: Tensor | None, gain: Tensor | None) -> bool:
+    """Whether the launch sums up the gradient of `extra`; a GRU's inner bias without a norm has that of its U h."""
+    return extra is not None and (kind in CELLS or gain is not None)
+
+
+def _product_shape(kind: str, shape: tuple[int, ...], gain: Tensor | None) -> tuple[int, ...]:
+    """Of the gradient of U h, where it is not that of W x + b."""
+    if gain is not None:
+        return *shape[:3], GATES[kind], shape[3]
+    return shape if kind == "gru" else (0,)
 
 
 recurrent_backward = torch.library.custom_op("harken::recurrent_backward", launch_backward, mutates_args=())
@@ -65,24 +86,28 @@ def _(
     d_cell_last: Tensor,
     weight: Tensor,
     extra: Tensor | None,
+    gain: Tensor | None,
     keep: Tensor | None,
     stay_hidden: Tensor | None,
     stay_cell: Tensor | None,
     lengths: Tensor,
     saved: Tensor,
     previous: Tensor,
+    normals: Tensor,
+    scales: Tensor,
     kind: str,
     zone: float,
     reverse: bool,
 ) -> tuple[Tensor, ...]:
-    time, rows, directions, units = d_y.shape
-    has_cell = kind in CELLS
+    _, rows, directions, units = d_y.shape
+    shape = tuple(d_y.shape)
     return (
-        saved.new_empty(time, rows, directions, GATES[kind], units),
-        saved.new_empty(d_y.shape if kind == "gru" else 0),
+        saved.new_empty(*shape[:3], GATES[kind], units),
+        saved.new_empty(_product_shape(kind, shape, gain)),
         saved.new_empty(directions, rows, units),
-        wide(saved, directions, rows, units) if has_cell else wide(saved, 0),
-        wide(saved, directions, 3, units) if extra is not None and has_cell else wide(saved, 0),
+        wide(saved, directions, rows, units) if kind in CELLS else wide(saved, 0),
+        wide(saved, directions, 3, units) if _has_sums(kind, extra, gain) else wide(saved, 0),
+        wide(saved, 0) if gain is None else wide(saved, *gain.shape),
     )
 
 
@@ -98,13 +123,14 @@ def weight_gradient(
 ) -> Tensor:
     """dU (D, gates x H, H), one product a direction (GRU: and one for its candidate, which saw something else)."""
     time, rows, directions, gates, units = d_input.shape
-    steps = d_input.view(time * rows, directions, gates * units)
+    normed = d_product.shape == d_input.shape  # then it has the gradients of all gates
+    steps = (d_product if normed else d_input).view(time * rows, directions, gates * units)
     states = seen.view(time * rows, directions, units)
     each = []
     for way in range(directions):
         here = steps[:, way]
         parts = [here]
-        if kind == "gru":
+        if kind == "gru" and not normed:
             parts = [here[:, : 2 * units], d_product.view(time * rows, directions, units)[:, way]]
         elif kind == "gru_before":
             parts = [here[:, : 2 * units]]

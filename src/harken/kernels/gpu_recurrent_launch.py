@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from harken.kernels.gpu_recurrent_choice import chip_of
-from harken.kernels.gpu_recurrent_plan import Plan, plan_of
+from harken.kernels.gpu_recurrent_plan import NORMS, TOGETHER, Plan, gate_rows, plan_of
 
 LIMIT = 1 << 22  # tries of one wait: seconds; a launch whose programs are all on the chip waits microseconds
 CELLS = ("lstm", "coupled")  # kinds that have a C
@@ -42,6 +42,14 @@ def wide(like: Tensor, *shape: int) -> Tensor:
     return torch.empty(shape, dtype=torch.float32, device=like.device)
 
 
+def boards(like: Tensor, kind: str, plan: Plan, shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Where programs tell each other of the norms of all gates, and of the inner norm; shape (T, B, D, H)."""
+    *steps, units = shape
+    blocks, numbers = -(-units // plan.units), wide(like, 0)
+    inner = awaited(numbers, *steps, blocks, 1, 2) if NORMS[kind] > TOGETHER[kind] else numbers
+    return awaited(numbers, *steps, blocks, gate_rows(kind), 2), inner
+
+
 def zoning(zone: float, stay: Tensor | None) -> int:
     """The kernels' ZONE."""
     return 2 if stay is not None else int(zone > 0)
@@ -57,6 +65,7 @@ def launch(kernel: Any, programs: int, plan: Plan, arguments: tuple[Tensor | Non
     given = (present if part is None else part for part in arguments)  # what is not there is never read
     # as cuDNN does; relu lets errors grow, so that three products in TF32 are not quite enough for it
     exact = "ieee" if options["OPTIONS"][0] == "rnn_relu" else "tf32x3"
+    options = {**options, "NORM": plan.norm(options["OPTIONS"][0], options["H"]) if options["ROWS"] else (0,) * 5}
     tiles = plan.tiles("tf32" if torch.backends.cudnn.allow_tf32 else exact)
     cooperative = {"launch_cooperative_grid": True} if present.is_cuda else {}
     kernel[(programs,)](

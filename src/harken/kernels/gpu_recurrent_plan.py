@@ -20,8 +20,11 @@ import torch
 
 GATES = {"rnn_tanh": 1, "rnn_relu": 1, "rnn_sigmoid": 1, "lstm": 4, "coupled": 3, "gru": 3, "gru_before": 3}
 SAVED = {**GATES, "gru": 4}  # gates kept for the way back
+TOGETHER = {**GATES, "gru_before": 2}  # gates whose U h is made, and normalised, at once
+NORMS = {**GATES, "lstm": 5, "coupled": 4}  # norms of U h, and of C
 HELD_BYTES = 512  # of weights in the registers of a thread, at most
 LOADED_BYTES = 192  # of a thread, under way at once
+HEARD_BYTES = 128  # of a thread, of what other programs tell of a norm
 
 
 class Chip(NamedTuple):
@@ -53,6 +56,14 @@ class Plan:
         tiles = (self.units, self.rows, self.parts, self.columns, self.chunks, self.group)
         return *tiles, precision, self.in_registers
 
+    def norm(self, kind: str, hidden: int) -> tuple[int, int, int, int, int]:
+        """The kernels' NORM."""
+        blocks = 1 << (-(-hidden // self.units) - 1).bit_length()
+        # fewer numbers than threads are loaded twice by the compiler, which waits for one copy and uses the other
+        blocks = max(blocks, 32 * self.warps // (2 * self.rows))
+        pairs = max(4, HEARD_BYTES * 32 * self.warps // 8 // self.rows)
+        return blocks, pairs, TOGETHER[kind], NORMS[kind], gate_rows(kind)
+
 
 def gate_rows(kind: str) -> int:
     """Gates of a unit in a tile of the forward product: a power of two."""
@@ -74,7 +85,8 @@ def shared_bytes(plan: Plan, kind: str, backward: bool, width: int) -> int:
 
 def _cut(kind: str, width: int, hidden: int, block: int, backward: bool) -> Plan:
     """The tiles for `block` rows a program."""
-    warps = 4 if block <= 16 and (not backward or (block == 8 and hidden <= 256)) else 8
+    short = hidden <= 256 or kind == "gru_before"  # few weights a wait, so that fewer warps have to meet
+    warps = 4 if block <= 16 and (not backward or (block == 8 and short)) else 8
     parts = warps if backward or block <= 16 else 4
     columns = min((64, 32, 16), key=lambda size: (-(-hidden // (size * parts)) * size, -size))  # least padding
     if not backward and block * columns * width > 4096:

@@ -120,7 +120,7 @@ def _found(
 
 
 @triton.jit
-def _pattern_in(tiles, COUNT: tl.constexpr):
+def pattern_in(tiles, COUNT: tl.constexpr):
     """1 where an element of the tiles is the pattern, else 0: seen as a whole number, it is the largest of all."""
     if tiles[0].dtype == tl.float32:
         most = tiles[0].to(tl.uint32, bitcast=True)
@@ -176,6 +176,44 @@ def product(held, source, offset, running, H: tl.constexpr, R: tl.constexpr, PLA
 
 
 @triton.jit
+def tiles_of(source, offset, running, H: tl.constexpr, PLAN: tl.constexpr):
+    """The tiles of rows that are there, for plans that load them all at once; 0 of rows that do not run."""
+    return _found(source, source, offset, offset, running, 0, H, 1, False, 0, PLAN)
+
+
+@triton.jit
+def awaited_tiles(source, offset, running, limit, H: tl.constexpr, PLAN: tl.constexpr):
+    """They, once every element is there, and the limit for the next wait; several products can be made of them."""
+    CHUNKS: tl.constexpr = PLAN[4]
+    found = tiles_of(source, offset, running, H, PLAN)
+    waiting = pattern_in(found, CHUNKS)
+    tries = 0
+    while waiting > 0:
+        found = tiles_of(source, offset, running, H, PLAN)
+        waiting = pattern_in(found, CHUNKS)
+        tries += 1
+        if tries >= limit:
+            waiting = 0
+    if tries >= limit:
+        limit = 1
+    return found, limit
+
+
+@triton.jit
+def product_of(held, tiles, R: tl.constexpr, PLAN: tl.constexpr):
+    """Up to four gates (BB, BH) of such tiles."""
+    BH: tl.constexpr = PLAN[0]
+    BB: tl.constexpr = PLAN[1]
+    KS: tl.constexpr = PLAN[2]
+    CHUNKS: tl.constexpr = PLAN[4]
+    PRECISION: tl.constexpr = PLAN[6]
+    sums = tl.zeros((KS, BH * R, BB), tl.float32)
+    for tile in tl.static_range(CHUNKS):
+        sums = tl.dot(held[tile], tiles[tile], sums, input_precision=PRECISION)
+    return _added(sums, R, BH, BB, KS)
+
+
+@triton.jit
 def awaited_product(
     held,
     source,
@@ -208,10 +246,10 @@ def awaited_product(
     again = 1
     while again > 0:
         found = _found(source, other, offset, offset_apart, running, segment_stride, H, SEGMENTS, APART, 0, PLAN)
-        waiting = _pattern_in(found, WATCHED)
+        waiting = pattern_in(found, WATCHED)
         while waiting > 0:
             found = _found(source, other, offset, offset_apart, running, segment_stride, H, SEGMENTS, APART, 0, PLAN)
-            waiting = _pattern_in(found, WATCHED)
+            waiting = pattern_in(found, WATCHED)
             tries += 1
             if tries >= limit:
                 waiting = 0
@@ -227,7 +265,7 @@ def awaited_product(
                     now = _found(
                         source, other, offset, offset_apart, running, segment_stride, H, SEGMENTS, APART, start, PLAN
                     )
-                    complete = tl.minimum(complete, 1 - _pattern_in(now, min(GROUP, TILES - start)))
+                    complete = tl.minimum(complete, 1 - pattern_in(now, min(GROUP, TILES - start)))
                 tries += 1
                 if tries >= limit:
                     again = 0

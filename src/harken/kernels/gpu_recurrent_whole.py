@@ -36,7 +36,7 @@ class WholeLayer(torch.autograd.Function):
         weight: Tensor,
         *rest: Any,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        ctx.kind, ctx.zone, ctx.reverse = rest[7:10]
+        ctx.kind, ctx.zone, ctx.reverse = rest[8:11]
         whole = values.contiguous()
         if behind is not None:
             whole = whole.clone() if whole is values else whole
@@ -45,7 +45,7 @@ class WholeLayer(torch.autograd.Function):
         from_input = F.linear(whole, weight_in, constant).unflatten(-1, (directions, GATES[ctx.kind], units))
         given: Any = (from_input, weight, *rest, True)
         y, hidden_last, cell_last, *kept = launch_forward(*given)
-        hidden, _, *further = rest[:7]
+        hidden, _, *further = rest[:8]
         ctx.save_for_backward(whole, weight_in, constant, weight, hidden, *further, y, *kept, cell_last)
         ctx.set_materialize_grads(False)
         return y, hidden_last, cell_last

@@ -101,7 +101,7 @@ def run(settings: Settings, progress: Progress) -> Findings:
     panel = Bars("", "layer", "one sense closer", [names[layer] for layer in LAYERS], groups, marks=marks)
     near, far = (float(np.mean([row[at] for row in cosines])) for at in (0, 1))
     note = (
-        f'Mean of the layers: "stick" in "{EXAMPLES[0]}" has the cosine {near:.2f} with "{EXAMPLES[1]}"\n'
+        f'Mean of the layers: "stick" in "{EXAMPLES[0]}" has the cosine {near:.2f} with "{EXAMPLES[1]}" '
         f'and {far:.2f} with "{EXAMPLES[2]}", mean of the seeds; a vector of the word alone has 1 with both.'
     )
     figure = Figure("Are two places with one sense closer than two with different senses?", [panel], note)

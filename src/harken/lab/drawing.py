@@ -20,7 +20,10 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from harken.inspection.chart import power_of_ten
 from harken.inspection.palette import DEEP, LIGHT, css
+from harken.inspection.png import FONT, INK
+from harken.inspection.words import breadth, wrap
 from harken.lab.figure import Bars, Figure, Group, Heat, Lines, Mark
 
 COLOURS = ("#1c4280", "#e07b28", "#2a9d6f", "#b8336a", "#7a5cc0", "#3fa7d6", "#8a6d3b", "#626b76")
@@ -29,7 +32,7 @@ DASHES = ((5.0, 3.0), (1.5, 2.0), (7.0, 2.0, 1.5, 2.0))  # of the marks, so that
 FEW = 7  # up to this many places on a logarithmic axis, each has its tick
 TEXT, MUTED, GRID = css(LIGHT.text), css(LIGHT.muted), "#e3e6ea"
 STYLE: Any = {
-    "font.family": "DejaVu Sans",  # ships with matplotlib
+    "font.family": FONT,
     "font.size": 10,
     "text.color": TEXT,
     "axes.labelcolor": TEXT,
@@ -71,9 +74,12 @@ def _draw(figure: Figure) -> Canvas:
     beside = 1.9 if shared else 1.6 * across
     size = ((6.3, 5.2, 4.5)[across - 1] * across + beside, 0.9 + 4.1 * down)
     canvas = Canvas(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1), facecolor="white")
-    canvas.suptitle(figure.title, x=0.012, ha="left", fontsize=14, fontweight="bold")
+    room = (size[0] - 0.3) * 72  # points that a line may take
+    title = "\n".join(wrap(figure.title, room / 14, breadth))
+    canvas.suptitle(title, x=0.012, ha="left", fontsize=14, fontweight="bold")
     if figure.note:
-        canvas.supxlabel(figure.note, x=0.012, ha="left", fontsize=9, color=MUTED)
+        note = "\n".join(wrap(figure.note, room / 9, lambda line: 0.9 * breadth(line)))  # not bold, so narrower
+        canvas.supxlabel(note, x=0.012, ha="left", fontsize=9, color=MUTED)
     for index, panel in enumerate(figure.panels):
         axes = canvas.add_subplot(down, across, index + 1)
         if panel.title:
@@ -136,7 +142,7 @@ def log_tick(value: float) -> str:
     power = math.log10(value) if value > 0 else 0.0
     if -3.5 < power < 3.5 or abs(power - round(power)) > 1e-6:
         return f"{value:,.6g}" if power > -3.5 else f"{value:.0e}"
-    return "10" + str(round(power)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return power_of_ten(round(power))
 
 
 def _mark(axes: Axes, mark: Mark, dash: tuple[float, ...]) -> None:
@@ -209,14 +215,11 @@ def _whiskers(axes: Axes, places: Sequence[float], group: Group) -> None:
 
 
 def _heat(canvas: Canvas, axes: Axes, panel: Heat) -> None:
-    shades = LinearSegmentedColormap.from_list("harken", [css(LIGHT.empty), css(LIGHT.ink)])
     finite = [float(value) for row in panel.values for value in row if math.isfinite(value)]
     low = min(finite, default=0.0) if panel.low is None else panel.low
     high = max(finite, default=1.0) if panel.high is None else panel.high
     norm = (LogNorm if panel.log else Normalize)(low, high if high > low else low + 1, clip=True)
-    drawn = axes.pcolormesh(
-        [list(row) for row in panel.values], cmap=shades, norm=norm, edgecolors="white", linewidth=1
-    )
+    drawn = axes.pcolormesh([list(row) for row in panel.values], cmap=INK, norm=norm, edgecolors="white", linewidth=1)
     axes.set_ylim(len(panel.rows), 0)
     axes.set_xticks([index + 0.5 for index in range(len(panel.columns))], list(panel.columns), color=TEXT)
     axes.set_yticks([index + 0.5 for index in range(len(panel.rows))], list(panel.rows), color=TEXT)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from harken.inspection.page import page
 from harken.inspection.palette import DARK, LIGHT, Palette, css
 from harken.lab.drawing import draw_svg
 
@@ -33,14 +34,8 @@ def draw_page(reports: Sequence[Report]) -> str:
     """A whole HTML document, one section for each report."""
     title = reports[0].experiment.statement if len(reports) == 1 else "harken lab"
     sections = "\n".join(_section(report, number) for number, report in enumerate(reports))
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{escape(title)}</title>\n<style>:root{{{_variables(LIGHT)}}}"
-        f"@media (prefers-color-scheme:dark){{:root{{{_variables(DARK)}}}}}{STYLE}</style>\n</head>\n"
-        f"<body>\n<main>\n{sections}\n</main>\n</body>\n</html>\n"
-    )
+    colours = f":root{{{_variables(LIGHT)}}}@media (prefers-color-scheme:dark){{:root{{{_variables(DARK)}}}}}"
+    return page(title, f"\n{sections}\n", f"<style>{colours}{STYLE}</style>\n", kind="harken-lab")
 
 
 def _section(report: Report, number: int) -> str:

@@ -61,6 +61,11 @@ class ContextInput(nn.Module):
         return projected
 
 
+def values_alone(batch: Any) -> Any:
+    """What the words' own input takes, with or without a context beside it."""
+    return batch.values if isinstance(batch, InContext) else batch
+
+
 def words_alone(inputs: nn.Module) -> nn.Module:
     """The input of the words themselves, with or without a context beside it."""
     return inputs.words if isinstance(inputs, ContextInput) else inputs

@@ -64,12 +64,17 @@ class MaskedModel(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.bias = nn.Parameter(torch.zeros(size))
 
+    @property
+    def table(self) -> Tensor:
+        """E (V, D), which reads and names tokens."""
+        matrix: Tensor = self.reader.inputs.table.weight  # type: ignore[union-attr,assignment]
+        return matrix
+
     def forward(self, ids: Tensor, lengths: Tensor | None, chosen: Tensor) -> Tensor:
         """Logits (M, V) of the M chosen places, row after row."""
         values = self.reader(ids, lengths).values[chosen]  # (M, W)
         hidden = self.norm(F.gelu(self.transform(values)))
-        logits: Tensor = F.linear(hidden, self.reader.inputs.table.weight, self.bias)  # type: ignore[union-attr,arg-type]
-        return logits
+        return F.linear(hidden, self.table, self.bias)
 
     def loss(self, ids: Tensor, lengths: Tensor | None, masked: Masked) -> Tensor:
         """-log p of what was hidden, summed over the chosen places."""

@@ -51,6 +51,11 @@ class MemoryHops(nn.Module):
         table: nn.Embedding = self.readers[-1].words  # type: ignore[assignment]
         return table
 
+    @property
+    def tables(self) -> list[Tensor]:
+        """The vectors of the words, as every hop reads them."""
+        return [reader.words.weight for reader in self.readers]  # type: ignore[union-attr,misc]
+
     def forward(self, facts: Tensor, real: Tensor, question: Tensor) -> tuple[Tensor, Tensor]:
         """`real` (B, F) is True where there is a fact."""
         rows, count, _ = facts.shape

@@ -71,6 +71,11 @@ class ReductionHops(nn.Module):
         """The vectors of the words."""
         return self.reader.words
 
+    @property
+    def tables(self) -> list[Tensor]:
+        """The same, as the only matrix."""
+        return [self.reader.words.weight]
+
     def forward(self, facts: Tensor, real: Tensor, question: Tensor) -> tuple[Tensor, Tensor]:
         """`real` (B, F) is True where there is a fact; padding stands after the newest."""
         rows, count, _ = facts.shape

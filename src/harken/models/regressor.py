@@ -13,6 +13,8 @@ y = mean + deviation (W dropout(pool(h_1 .. h_T)) + b)
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -36,11 +38,11 @@ class RegressorModel(nn.Module):
             deviation = values.double().std(0, correction=0)
             self.deviation.copy_(torch.where(deviation > 1e-12, deviation, 1.0))
 
-    def forward(self, values: Tensor, lengths: Tensor | None) -> Tensor:
+    def forward(self, values: Any, lengths: Tensor | None) -> Tensor:
         """In the units of the training values."""
         return self.mean + self.deviation * self.standard(values, lengths)
 
-    def standard(self, values: Tensor, lengths: Tensor | None) -> Tensor:
+    def standard(self, values: Any, lengths: Tensor | None) -> Tensor:
         """In units of their deviation, above their mean: what the loss is made of."""
         found: Tensor = self.network(values, lengths)[0]
         return found

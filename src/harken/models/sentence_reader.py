@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from harken.nn import GRU, LSTM
 
 PAD = 0
+SPREAD = 0.1  # the deviation that vectors of words are drawn with
 
 
 def place_weights(lengths: Tensor, words: int, width: int) -> Tensor:
@@ -38,7 +39,7 @@ class SentenceReader(nn.Module):
         self.kind, self.width = kind, width
         self.words = words or nn.Embedding(vocabulary, width)
         if words is None:
-            nn.init.normal_(self.words.weight, std=0.1)
+            nn.init.normal_(self.words.weight, std=SPREAD)
         self.layer: nn.Module | None = None
         if kind in ("gru", "lstm"):
             if width % 2:

@@ -3,7 +3,7 @@
 Sequences stay padded and time comes first, (T, B, I); the kernel knows the lengths.
 
 >>> from harken.nn import GRUCell, LSTMCell
->>> kind_of(GRUCell(3, 5)), kind_of(LSTMCell(3, 5, coupled=True)), kind_of(LSTMCell(3, 5, layer_norm=True))
+>>> kind_of(GRUCell(3, 5)), kind_of(LSTMCell(3, 5, coupled=True)), kind_of(LSTMCell(3, 5, peephole="full"))
 ('gru', 'coupled', None)
 """
 
@@ -26,9 +26,7 @@ from harken.nn.rnn import RNNCell
 
 
 def kind_of(cell: Cell) -> str | None:
-    """The kernel's name for a cell; None where it has none: layer normalisation, full peepholes, projections."""
-    if cell.norm_hh is not None:
-        return None
+    """The kernel's name for a cell; None where it has none: full peepholes, projections."""
     if isinstance(cell, RNNCell):
         return f"rnn_{cell.nonlinearity}"
     if isinstance(cell, GRUCell):
@@ -98,19 +96,28 @@ def _run(
     extras = [extra.to(dtype) for extra in map(_extra, cells) if extra is not None]
     keeps = [noise.keep.to(dtype) for noise in noises if noise.keep is not None]
     extra, keep = _stacked(extras) if extras else None, _stacked(keeps) if keeps else None
+    gains = [gain for gain in map(_gain, cells) if gain is not None]
+    gain = _stacked(gains) if gains else None
     zone, stays = _zoneout(noises)
-    rest = (weight, hidden, cells_first, extra, keep, *stays, lengths, kind, zone, reverse)
-    y, hidden_last, cell_last = _launched(values.to(dtype), weight_in, constant, behind, rest)
+    rest = (weight, hidden, cells_first, extra, gain, keep, *stays, lengths, kind, zone, reverse)
+    norms = [cell.norm_ih.weight for cell in cells if cell.norm_ih is not None]
+    gain_in = _joined(norms) if norms else None
+    y, hidden_last, cell_last = _launched(values.to(dtype), weight_in, constant, gain_in, behind, rest)
     last = [hidden_last, cell_last.to(dtype)] if isinstance(cell, LSTMCell) else [hidden_last]
     return y.flatten(2), list(zip(*(part.unbind(0) for part in last), strict=True))
 
 
 def _launched(
-    values: Tensor, weight_in: Tensor, constant: Tensor | None, behind: Tensor | None, rest: tuple[Any, ...]
+    values: Tensor,
+    weight_in: Tensor,
+    constant: Tensor | None,
+    gain_in: Tensor | None,
+    behind: Tensor | None,
+    rest: tuple[Any, ...],
 ) -> tuple[Tensor, Tensor, Tensor]:
     """y (T, B, D, H), the last h and C; `rest` is what `launch_forward` takes after W x + b, but whether to save."""
     save = torch.is_grad_enabled()
-    if save and not torch.compiler.is_compiling():
+    if save and gain_in is None and not torch.compiler.is_compiling():
         from harken.kernels.gpu_recurrent_whole import WholeLayer
 
         whole: tuple[Tensor, Tensor, Tensor] = WholeLayer.apply(values, weight_in, constant, behind, *rest)
@@ -120,12 +127,22 @@ def _launched(
     if behind is not None:
         values = values.masked_fill(behind[:, :, None], 0.0)
     weight = rest[0]  # (D, gates x H, H)
-    from_input = F.linear(values, weight_in, constant)
+    from_input = F.linear(values, weight_in, constant if gain_in is None else None)
     from_input = from_input.unflatten(-1, (weight.shape[0], -1, weight.shape[-1]))  # (T, B, D, gates, H)
-    run = torch.ops.harken.recurrent if torch.compiler.is_compiling() else launch_forward
+    if gain_in is not None:
+        from_input = _normalised(from_input, gain_in, constant)
+    run = torch.ops.harken.recurrent if save or torch.compiler.is_compiling() else launch_forward
     given: Any = (from_input, *rest, save)
     y, hidden_last, cell_last, *_ = run(*given)
     return y, hidden_last, cell_last
+
+
+def _normalised(from_input: Tensor, gain: Tensor, constant: Tensor | None) -> Tensor:
+    """W x (T, B, D, gates, H), each gate on its own; gain and b are (D x gates x H)."""
+    normal, shape = F.layer_norm(from_input, from_input.shape[-1:]), from_input.shape[2:]
+    gain = gain.to(normal.dtype).view(shape)
+    made = normal * gain if constant is None else torch.addcmul(constant.to(normal.dtype).view(shape), normal, gain)
+    return made.to(from_input.dtype)
 
 
 def _stacked(tensors: Sequence[Tensor]) -> Tensor:
@@ -143,6 +160,15 @@ def _extra(cell: Cell) -> Tensor | None:
     if isinstance(cell, GRUCell) and cell.reset == "after" and cell.bias_hh is not None:
         return cell.bias_hh[2 * cell.hidden_size :]
     return None
+
+
+def _gain(cell: Cell) -> Tensor | None:
+    """Gains of U h, then gain and shift of C: (gates (+ 2) x H)."""
+    if cell.norm_hh is None:
+        return None
+    inner = cell.norm_cell if isinstance(cell, LSTMCell) else None
+    own: Tensor = cell.norm_hh.weight
+    return own.float() if inner is None else torch.cat((own, inner.weight, inner.bias)).float()
 
 
 def _zoneout(noises: Sequence[Noise]) -> tuple[float, list[Tensor | None]]:

@@ -1,6 +1,6 @@
-"""`elmo = "FOLDER"`: a frozen ELMo, or language model, beside the word vectors of another job (S32).
+"""`embeddings.elmo = "FOLDER"`: a frozen ELMo, or language model, beside the word vectors of another job (S32).
 
-    context = open_context(place, folder, going_on)      a copy of it in the job's own folder, which so stays whole
+    context = context_of(place, folder, going_on)        a copy of it in the job's own folder, which so stays whole
     rows = context.rows(rows, sentences)                 the layers of every sentence, made once and kept as float16
     inputs = context.beside(inputs, width)               mix, and map to the encoder's width
 
@@ -94,13 +94,30 @@ def open_context(place: str | Path | None, device: str = "auto") -> Context | No
     folder = Path(place).expanduser()
     recipe = folder / "recipe.toml"
     if not recipe.is_file():
-        raise UserError(f"elmo is {place}, which is no finished model folder; train one, as by: harken train wiki-elmo")
+        raise UserError(
+            f"embeddings.elmo is {place}, which is no finished model folder; train one, as by: harken train wiki-elmo"
+        )
     read = load_recipe(recipe)
     if read.task not in KINDS:
         raise UserError(
-            f"elmo is {place}, a model with the task {read.task!r}; give one with the task {' or '.join(KINDS)}"
+            f"embeddings.elmo is {place}, a model with the task {read.task!r}; give one with the task "
+            f"{' or '.join(KINDS)}"
         )
     return Context(job_of(read.task).load(folder, read, device), place)
+
+
+def context_of(place: str | None, folder: Path, going_on: bool) -> Context | None:
+    """What a run reads beside its word vectors: a copy of the model in its own folder, made when it begins.
+
+    Raises:
+        UserError: as `open_context`.
+    """
+    if place is None:
+        return None
+    if not going_on:
+        open_context(place)
+        copy_context(place, folder)
+    return open_context(folder / COPY)
 
 
 def copy_context(place: str | Path, folder: Path) -> None:

@@ -1,8 +1,13 @@
-"""Word vectors to begin with: those that `harken embed train` made, or a word2vec or GloVe file (S30, S31).
+"""`[embeddings]` of a recipe: word vectors that the embeddings of any model begin as (S30, S31), and may stay.
 
-The embedding of a word that has a vector starts as that vector, all of them scaled to the spread that embeddings are
-drawn with. Words that have a vector but do not stand in the training text are taken into the vocabulary, so that a text
-with them can be read; vectors of n-grams serve words that have none of their own. Kim (2014).
+    begun = FirstVectors(recipe, folder, going_on)
+    begun.fill(model.embedding.weight, words_of(tokenizer), texts, "model.embedding")      for every table of words
+    Prepared(..., facts={..., **begun.facts}, lines=[..., *begun.said])
+
+The row of a word that has a vector becomes that vector (less the mean of all, if asked for), all of them scaled to the
+spread that the table is drawn with; vectors of n-grams serve words that have none of their own. With `tuned = false`
+the whole table stays as it begins. A run that goes on reads no vectors, because its checkpoint has them, and says again
+what was said at first. Kim (2014).
 
 >>> bare("￭,"), bare("film")
 (',', 'film')
@@ -10,72 +15,141 @@ with them can be read; vectors of n-grams serve words that have none of their ow
 
 from __future__ import annotations
 
-import tempfile
+import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from harken.data.tokenizers import Tokenizer
+from harken.data.tokenizers_subword import SubwordTokenizer
 from harken.data.tokenizers_word import JOINED, WordTokenizer, split_word
 from harken.data.tokens import SPECIALS
 from harken.embeddings.vectors import WordVectors
 from harken.errors import UserError
-from harken.models.reader import TokenInput
+from harken.tasks.given_vectors import read_first_vectors
 
-OWN = "own"
-EPOCHS, LEAST = 8, 3  # over the texts, and of a word, for vectors that are learnt here
-
-
-def read_first_vectors(place: str, width: int, key: str, texts: Iterable[str], seed: int) -> WordVectors:
-    """The vectors of a folder or file, or (own) learnt from the training texts.
-
-    Args:
-        width: of the embeddings, which is `key` of the recipe.
-
-    Raises:
-        UserError: vectors of another width than the embeddings, or none.
-    """
-    vectors = learn_vectors(texts, width, seed) if place == OWN else WordVectors.load(Path(place).expanduser())
-    if vectors.width != width:
-        raise UserError(f"{place} has vectors of {vectors.width} numbers, but {key} is {width}; make them equal")
-    return vectors
+FILE = "embeddings.json"  # in the model folder: what was said of the vectors when training began
+SPACE = "▁"  # begins the first piece of a word
 
 
-def learn_vectors(texts: Iterable[str], width: int, seed: int) -> WordVectors:
-    """Skip-gram vectors (S30) of the words in these texts; the same for the same seed.
+class FirstVectors:
+    """What one run does about `[embeddings]`."""
 
-    Raises:
-        UserError: too few words to learn from.
-    """
-    from harken.embeddings.reading import read_corpus
-    from harken.embeddings.settings import Settings
-    from harken.embeddings.word2vec import train_word2vec
+    def __init__(self, recipe: Any, folder: Path | None = None, going_on: bool = False) -> None:
+        self.config, self.seed = recipe.embeddings, recipe.train.seed
+        self.folder, self.going_on = folder, going_on
+        self.said: list[str] = []
+        self._read: dict[str, WordVectors] = {}
+        kept = folder / FILE if folder is not None else None
+        if going_on and kept is not None and kept.is_file():
+            self.said = json.loads(kept.read_text(encoding="utf-8"))
 
-    settings = Settings(width=width, epochs=EPOCHS, seed=seed, threads=1)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "texts.txt"
-        file.write_text("\n".join(" ".join(text.split()) for text in texts) + "\n", encoding="utf-8")
-        corpus = read_corpus([file], min_count=LEAST, folder=folder)
-        return train_word2vec(corpus, settings).vectors(corpus, settings)
+    @property
+    def facts(self) -> dict[str, str]:
+        """For the card."""
+        return {"begins with": "; ".join(self.said)} if self.said else {}
+
+    def vectors(self, width: int, texts: Iterable[str], key: str, side: str = "words") -> WordVectors | None:
+        """Those of a side; None where the recipe names none, or a run goes on.
+
+        Args:
+            width: of the embeddings, which is `key` of the recipe.
+            texts: of the training data, to learn them from where the recipe says `own`.
+
+        Raises:
+            UserError: vectors of another width than the embeddings, or none.
+        """
+        place = self.config.of(side)
+        if place is None or self.going_on:
+            return None
+        if side not in self._read:
+            self._read[side] = read_first_vectors(place, width, key, texts, self.seed)
+        return self._read[side]
+
+    def fill(
+        self,
+        table: Tensor | Sequence[Tensor],
+        names: Sequence[str | None],
+        texts: Iterable[str],
+        key: str,
+        *,
+        side: str = "words",
+        spread: float | None = None,
+        ids: np.ndarray | None = None,
+    ) -> None:
+        """Put vectors into a table (V, E), or several alike; row i is of the word `names[i]`, None where it is of none.
+
+        Args:
+            spread: the deviation that the table is drawn with; by default E^-1/2.
+            ids: all those of the training text, where words of the vectors were taken into the vocabulary.
+
+        Raises:
+            UserError: as `vectors`; or no word has one.
+        """
+        tables = [table] if isinstance(table, Tensor) else list(table)
+        for one in tables:
+            one.requires_grad_(self.config.tuned)
+        width = tables[0].shape[1]
+        vectors = self.vectors(width, texts, key, side)
+        if vectors is None:
+            return
+        for one in tables:
+            found = begin_with(one, names, vectors, spread or width**-0.5, self.config.centred)
+        seen = set(range(len(names)) if ids is None else np.unique(ids).tolist())
+        total, place = sum(names[row] is not None for row in seen), str(self.config.of(side))
+        covered = len(seen.intersection(found))
+        if not covered:
+            raise UserError(
+                f"none of the {total:,} words of the training text has a vector in {place}; check its language, and "
+                "that it holds vectors of words"
+            )
+        pieces = sum(name is None for name in names[len(SPECIALS) :])
+        told = coverage(covered, total, place, self.config.tuned, len(found) - covered, pieces)
+        self.say(told if side == "words" else f"{side}: {told}")
+
+    def say(self, sentence: str) -> None:
+        """Keep a sentence for the card and the person who waits; one that goes on has said it already."""
+        if self.going_on and self.said:
+            return
+        self.said.append(sentence)
+        if self.folder is not None:
+            (self.folder / FILE).write_text(json.dumps(self.said) + "\n", encoding="utf-8")
 
 
-def begin_with(inputs: TokenInput, names: Sequence[str], vectors: WordVectors) -> int:
-    """Put the vectors into the embedding, whose rows have these names; how many of them had one."""
+def begin_with(
+    table: Tensor, names: Sequence[str | None], vectors: WordVectors, spread: float, centred: bool
+) -> list[int]:
+    """Put the vectors into a table (V, E), whose rows have these names; the rows that had one."""
     places = {word: row for row, word in enumerate(vectors.words)}
     rows, made = [], []
     for number, name in enumerate(names):
-        vector = _vector(bare(name), places, vectors)
+        vector = None if name is None else _vector(name, places, vectors)
         if vector is not None:
             rows.append(number)
             made.append(vector)
     if not rows:
-        return 0
+        return []
     matrix = np.stack(made).astype(np.float32)
-    scale = inputs.table.weight.shape[1] ** -0.5 / max(float(matrix.std()), 1e-12)
+    if centred:
+        matrix -= matrix.mean(0)
+    scale = spread / max(float(matrix.std()), 1e-12)
     with torch.no_grad():
-        inputs.table.weight[torch.tensor(rows)] = torch.from_numpy(matrix * scale)
-    return len(rows)
+        table[torch.tensor(rows)] = torch.from_numpy(matrix * scale)
+    return rows
+
+
+def words_of(tokenizer: Tokenizer) -> list[str | None]:
+    """The word behind every id; None for the special ids, and for pieces that no word begins with."""
+    pieces = tokenizer.pieces(list(range(len(SPECIALS), tokenizer.size)))
+    if isinstance(tokenizer, SubwordTokenizer):
+        found = [piece[1:] if piece.startswith(SPACE) and len(piece) > 1 else None for piece in pieces]
+    else:
+        found = [bare(piece) for piece in pieces]
+    return [*([None] * len(SPECIALS)), *found]
 
 
 def with_words(tokenizer: WordTokenizer, words: Iterable[str], size: int) -> WordTokenizer:
@@ -96,18 +170,30 @@ def bare(piece: str) -> str:
     return piece.strip(JOINED) or piece
 
 
+def width_key(model: Any, section: str = "model") -> str:
+    """The key of a recipe that says how wide embeddings are."""
+    return f"{section}.embedding" if hasattr(model, "embedding") else f"{section}.width"
+
+
+def coverage(found: int, total: int, place: str, tuned: bool = True, more: int = 0, pieces: int = 0) -> str:
+    """For the card and the person who waits.
+
+    >>> coverage(2, 4, "runs/words", tuned=False)
+    '2 of 4 words (50%) begin as vectors of runs/words, and stay so'
+    >>> coverage(2, 4, "runs/words", more=1)
+    '2 of 4 words (50%) begin as vectors of runs/words; 1 more is known by its vector'
+    """
+    told = f"{found:,} of {total:,} words ({found / max(total, 1):.0%}) begin as vectors of {place}"
+    told += "" if tuned else ", and stay so"
+    if more:
+        told += f"; {more:,} more {'is known by its vector' if more == 1 else 'are known by their vectors'}"
+    if pieces:
+        told += f"; {pieces:,} pieces from inside of words have none (tokenizer.kind = word reads whole words)"
+    return told
+
+
 def _vector(word: str, places: dict[str, int], vectors: WordVectors) -> np.ndarray | None:
     for spelling in (word, word.lower()):
         if spelling in places:
             return np.asarray(vectors.matrix[places[spelling]])
     return vectors.vector(word.lower()) if vectors.knows(word.lower()) else None
-
-
-def coverage(found: int, total: int, place: str, frozen: bool) -> str:
-    """For the card and the person who waits.
-
-    >>> coverage(2, 4, "runs/words", True)
-    '2 of 4 words (50%) begin as vectors of runs/words, and stay so'
-    """
-    share = f"{found:,} of {total:,} words ({found / max(total, 1):.0%})"
-    return f"{share} begin as vectors of {place}" + (", and stay so" if frozen else "")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -43,11 +42,20 @@ class Progress:
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:
-    """Write a safetensors file aside, flush it to the disk, and rename it into place."""
+    """Write a safetensors file aside, flush it to the disk, and rename it into place.
+
+    Raises:
+        UserError: it cannot be written; a disk that is full is the usual reason.
+    """
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     aside = path.with_name(path.name + ".part")
-    save_file({name: value.detach().contiguous() for name, value in tensors.items()}, aside, metadata)
+    try:
+        save_file({name: value.detach().contiguous() for name, value in tensors.items()}, aside, metadata)
+    except SafetensorError as problem:
+        aside.unlink(missing_ok=True)
+        raise UserError(f"{path} cannot be written ({problem}); make room, and go on with --resume") from problem
     with open(aside, "rb") as written:
         os.fsync(written.fileno())
     os.replace(aside, path)
@@ -77,10 +85,8 @@ def load_checkpoint(folder: Path) -> tuple[dict[str, Tensor], Progress, dict[str
         ) from problem
 
 
-def load_weights(
-    model: nn.Module, path: Path, renamed: Callable[[dict[str, Tensor]], dict[str, Tensor]] = dict
-) -> None:
-    """Put the tensors of a safetensors file into a model, every one or none; `renamed` knows names of old files.
+def load_weights(model: nn.Module, path: Path) -> None:
+    """Put the tensors of a safetensors file into a model, every one or none.
 
     Raises:
         UserError: the file is damaged or belongs to another recipe.
@@ -89,7 +95,7 @@ def load_weights(
     from safetensors.torch import load_file
 
     try:
-        tensors = renamed(load_file(path))
+        tensors = load_file(path)
     except SafetensorError as problem:
         raise UserError(f"{path} is damaged ({problem}); train the model again or copy it anew") from problem
     parameters = dict(model.named_parameters())

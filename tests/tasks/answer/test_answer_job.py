@@ -1,7 +1,9 @@
 """Question answering from recipe to answer: trained, loaded, stopped and gone on, asked, and asked wrongly."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,8 +18,6 @@ from harken.tasks.answer.evaluation import supported
 from harken.tasks.answer.job import JOB
 from harken.tasks.answer.sources import split_stories
 from harken.tasks.answer.task import same
-from harken.training.checkpoints import load_checkpoint
-from harken.training.loop import Trainer
 
 TINY = [
     "data.size=200",
@@ -73,25 +73,8 @@ def test_a_loaded_folder_is_the_trained_model(folder: Path, tmp_path: Path) -> N
     assert "accuracy" in (folder / "card.md").read_text()
 
 
-def test_a_run_that_was_killed_goes_on_as_if_it_had_not_been(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    update = Trainer._update
-
-    def power_cut(self: Trainer, batches: list[np.ndarray]) -> None:
-        if self.progress.step == 18:
-            raise SystemError("the power is gone")
-        update(self, batches)
-
-    out, overrides = tmp_path / "cut", [*TINY, "train.max_steps=30"]
-    monkeypatch.setattr(Trainer, "_update", power_cut)
-    with pytest.raises(SystemError):
-        harken.train("stories-answer", out, overrides=overrides, progress=False)
-    monkeypatch.undo()
-    harken.train("stories-answer", out, overrides=overrides, resume=True, progress=False)
-    (one, *_), (other, *_) = load_checkpoint(folder) or ({},), load_checkpoint(out) or ({},)
-    assert one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
-    assert (folder / "model.safetensors").read_bytes() == (out / "model.safetensors").read_bytes()
+def test_a_run_that_was_killed_goes_on_as_if_it_had_not_been(folder: Path, ends_the_same: Callable[..., Any]) -> None:
+    ends_the_same("stories-answer", [*TINY, "train.max_steps=30"], at=18, whole=folder)
 
 
 def test_it_is_scored_by_kind_and_by_where_it_looked(model: Answerer, tmp_path: Path) -> None:

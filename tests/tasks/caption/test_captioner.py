@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 import harken
@@ -101,25 +100,12 @@ def test_greedy_is_a_beam_of_one_and_another_size_is_said(model: Captioner) -> N
     assert model.read(np.zeros((32, 32, 3), np.uint8)).note == ""
 
 
-def test_resumed_is_uninterrupted(tmp_path: Path, few_scenes: None) -> None:
+def test_resumed_is_uninterrupted(few_scenes: None, ends_the_same: Callable[..., Any]) -> None:
     settings = [
         *SMALL, "train.schedule=constant", "train.checkpoint_every=3", "train.validate_every=4", "data.flips=true",
-        "data.shift=3", "model.dropout=0.2", "model.focus=0.1", "train.batch_tokens=64",
+        "data.shift=3", "model.dropout=0.2", "model.focus=0.1", "train.batch_tokens=64", f"train.max_steps={STEPS}",
     ]  # fmt: skip
-    harken.train(
-        "scenes-caption", tmp_path / "whole", overrides=[*settings, f"train.max_steps={STEPS}"], progress=False
-    )
-    harken.train("scenes-caption", tmp_path / "parts", overrides=[*settings, "train.max_steps=3"], progress=False)
-    harken.train(
-        "scenes-caption",
-        tmp_path / "parts",
-        overrides=[*settings, f"train.max_steps={STEPS}"],
-        resume=True,
-        progress=False,
-    )
-    whole, parts = (load_file(tmp_path / name / "checkpoint.safetensors") for name in ("whole", "parts"))
-    assert whole.keys() == parts.keys()
-    assert all(torch.equal(whole[name], parts[name]) for name in whole)
+    ends_the_same("scenes-caption", settings, at=4)
 
 
 def test_workers_share_a_batch_without_changing_it(model: Captioner, few_scenes: None) -> None:

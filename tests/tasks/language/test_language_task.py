@@ -1,19 +1,17 @@
 """The task: states go on from chunk to chunk, each worker keeps its own, and a killed run ends as one that was not."""
 
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-import harken
 from harken.models.build_language import build_language
 from harken.recipe import load_recipe
 from harken.tasks.language.scoring import log_probabilities
 from harken.tasks.language.streams import stream_of
 from harken.tasks.language.task import LanguageTask
-from harken.training.loop import Interrupted, Trainer
 
 TINY = ["model.embedding=8", "model.width=12", "data.chunk=5", "train.batch_tokens=20", "model.dropout=0.0"]
 TRANSFORMER = ["model.architecture=transformer", "model.width=16", "model.heads=2", "model.feedforward=16"]
@@ -150,20 +148,5 @@ RUN = [
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_killed_and_resumed_is_uninterrupted(workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    changes = [*RUN, f"train.workers={workers}"]
-    harken.train("phrasebook-language", tmp_path / "whole", overrides=changes, progress=False)
-    update = Trainer._update
-
-    def cut(self: Any, batches: Any) -> None:
-        if self.progress.step == 17:
-            raise Interrupted
-        update(self, batches)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_update", cut)
-        with pytest.raises(Interrupted):
-            harken.train("phrasebook-language", tmp_path / "cut", overrides=changes, progress=False)
-    harken.train("phrasebook-language", tmp_path / "cut", overrides=changes, progress=False, resume=True)
-    whole, resumed = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "cut"))
-    assert whole == resumed
+def test_killed_and_resumed_is_uninterrupted(workers: int, ends_the_same: Callable[..., Any]) -> None:
+    ends_the_same("phrasebook-language", [*RUN, f"train.workers={workers}"], at=17)

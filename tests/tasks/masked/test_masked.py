@@ -1,10 +1,11 @@
 """Masked pre-training from a recipe to a model, and a tagger that starts from it."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
 import harken
 from harken.data.tagged import Tagged
@@ -57,13 +58,8 @@ def test_a_loaded_folder_is_the_trained_model(trained: MaskedReader) -> None:
     assert harken.load(trained.folder).fill("the [MASK] sleeps") == trained.fill("the [MASK] sleeps")
 
 
-def test_stopped_and_resumed_is_uninterrupted(tmp_path: Path) -> None:
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    harken.train("phrasebook-masked", whole, overrides=TINY, progress=False)
-    harken.train("phrasebook-masked", parts, overrides=[*TINY, "train.max_steps=20"], progress=False)
-    harken.train("phrasebook-masked", parts, overrides=TINY, resume=True, progress=False)
-    one, other = (load_file(folder / "checkpoint.safetensors") for folder in (whole, parts))
-    assert set(one) == set(other) and all(torch.equal(one[name], other[name]) for name in one)
+def test_stopped_and_resumed_is_uninterrupted(ends_the_same: Callable[..., Any]) -> None:
+    ends_the_same("phrasebook-masked", TINY, at=15)
 
 
 def test_a_tagger_starts_from_it(trained: MaskedReader, tmp_path: Path) -> None:

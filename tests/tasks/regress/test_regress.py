@@ -1,20 +1,18 @@
 """Regression: numbers for texts, from files to a folder and back."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import harken
 from harken.models.regressor import RegressorModel
 from harken.recipe import load_recipe
-from harken.run import run_recipe
 from harken.tasks.regress.check import size_of
 from harken.tasks.regress.job import JOB, score
 from harken.tasks.regress.regressor import build_regressor
-from harken.training.loop import Trainer
 
 RECIPE = """
 task = "regress"
@@ -72,24 +70,8 @@ def test_padding_changes_nothing(home: Path) -> None:
     assert np.allclose(alone, model.predict(texts), atol=1e-5)
 
 
-def test_a_run_that_was_stopped_ends_as_one_that_was_not(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recipe = load_recipe(home / "recipe.toml")
-    update = Trainer._update
-
-    def stopping(self: Trainer, batches: Any) -> None:
-        update(self, batches)
-        self.stopping = self.progress.step == 13
-
-    monkeypatch.setattr(Trainer, "_update", stopping)
-    with pytest.raises(KeyboardInterrupt):
-        run_recipe(recipe, tmp_path / "cut", resume=False, progress=False)
-    monkeypatch.setattr(Trainer, "_update", update)
-    resumed = run_recipe(recipe, tmp_path / "cut", resume=True, progress=False)
-    whole = harken.load(home / "model")
-    pairs = zip(resumed.model.parameters(), whole.model.parameters(), strict=True)
-    assert all(torch.equal(one, other) for one, other in pairs)
+def test_a_run_that_was_stopped_ends_as_one_that_was_not(home: Path, ends_the_same: Callable[..., Any]) -> None:
+    ends_the_same(home / "recipe.toml", [], at=13, whole=home / "model")
 
 
 def test_scores_are_their_formulas() -> None:

@@ -1,11 +1,12 @@
 """Tagging from a recipe to a model and back: exactness, scores, and a user's mistakes."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
 
 import harken
 from harken.data.framed import Framed
@@ -33,6 +34,7 @@ TINY = [
     "train.workers=1",
     "train.threads=1",
     "train.device=cpu",
+    "train.precision=float32",
     "train.max_steps=30",
 ]
 
@@ -83,14 +85,8 @@ def test_neighbours_and_padding_change_nothing(trained: Tagger) -> None:
         np.testing.assert_allclose(alone.chances, found.chances, atol=1e-5)
 
 
-def test_stopped_and_resumed_is_uninterrupted(tmp_path: Path) -> None:
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    harken.train("phrasebook-tag", whole, overrides=TINY, progress=False)
-    harken.train("phrasebook-tag", parts, overrides=[*TINY, "train.max_steps=15"], progress=False)
-    harken.train("phrasebook-tag", parts, overrides=TINY, resume=True, progress=False)
-    one, other = (load_file(folder / "checkpoint.safetensors") for folder in (whole, parts))
-    assert set(one) == set(other)
-    assert all(torch.equal(one[name], other[name]) for name in one)
+def test_stopped_and_resumed_is_uninterrupted(ends_the_same: Callable[..., Any]) -> None:
+    ends_the_same("phrasebook-tag", TINY, at=12)
 
 
 def test_entities_are_scored_by_kind(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -83,16 +84,8 @@ def test_the_folder_holds_all_and_gives_the_trained_model(folder: Path, model: T
     assert [line["loss"] for line in lines] == [line["loss"] for line in ours]
 
 
-def test_a_run_cut_in_two_ends_as_one_that_was_not(folder: Path, tmp_path: Path) -> None:
-    cut = [*SMALL, "train.max_steps=4", "train.schedule=constant"]
-    whole = [*SMALL, "train.schedule=constant"]
-    harken.train("tones-transcribe", tmp_path / "cut", overrides=cut, progress=False)
-    resumed = harken.train("tones-transcribe", tmp_path / "cut", overrides=whole, resume=True, progress=False)
-    straight = harken.train("tones-transcribe", tmp_path / "one", overrides=whole, progress=False)
-    for (name, one), (_, other) in zip(
-        resumed.model.named_parameters(), straight.model.named_parameters(), strict=True
-    ):
-        assert torch.equal(one, other), name
+def test_a_run_cut_in_two_ends_as_one_that_was_not(folder: Path, ends_the_same: Callable[..., Any]) -> None:
+    ends_the_same("tones-transcribe", SMALL, at=4, whole=folder)
 
 
 def test_an_example_is_a_function_of_its_number(tmp_path: Path) -> None:
@@ -109,6 +102,17 @@ def test_an_example_is_a_function_of_its_number(tmp_path: Path) -> None:
     together = sum(task.loss(share).detach() for share in shares)
     torch.testing.assert_close(together, first)  # padding and neighbours change nothing
     assert task.size(batch) == sum(len(task.train.text(2, int(number) - 80)) for number in batch)
+
+
+def test_recordings_are_changed_little_by_little(tmp_path: Path) -> None:
+    plain = task_of(tmp_path / "plain", "augment.stretch=0", "augment.frequency_masks=0")
+    eased = task_of(tmp_path / "eased", "augment.ease=2", "augment.gain_db=0", "augment.noise_db=[0,1]")
+    eased.model.load_state_dict(plain.model.state_dict())
+    for task in (plain, eased):
+        task.model.eval()
+    for epoch, same in ((0, True), (2, False)):  # the first of two: none; after them: all
+        batch = np.arange(4) + epoch * len(plain.train)
+        assert bool(plain.loss(batch) == eased.loss(batch)) is same
 
 
 def test_stretching_never_leaves_too_few_steps() -> None:

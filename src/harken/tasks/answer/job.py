@@ -11,6 +11,7 @@ from harken.data.tokenizers import JOINT, load_tokenizer, train_tokenizer
 from harken.errors import UserError
 from harken.inspection import HopMap
 from harken.models.answerer import Answerer as Network
+from harken.models.sentence_reader import SPREAD
 from harken.tasks.answer.answerer import Answerer
 from harken.tasks.answer.answers import FILE, Answers
 from harken.tasks.answer.check import WORDS, size_of_answerer
@@ -18,6 +19,7 @@ from harken.tasks.answer.evaluation import evaluate
 from harken.tasks.answer.recipe import AnswerRecipe
 from harken.tasks.answer.sources import read_file, read_questions
 from harken.tasks.answer.task import AnswerTask
+from harken.tasks.first_vectors import FirstVectors, words_of
 from harken.tasks.job import Job, Prepared
 from harken.tasks.scores import Scores
 
@@ -35,7 +37,9 @@ class AnswerJob(Job):
             answers = Answers.learn((one.answer for one in asked.train), recipe.model.output)
             tokenizer.save(folder, JOINT)
             answers.save(folder)
-        model = Network(recipe.model, tokenizer.size, len(answers.texts))
+        model, begun = Network(recipe.model, tokenizer.size, len(answers.texts)), FirstVectors(recipe, folder, going_on)
+        texts = texts_of(asked.train)
+        begun.fill(model.hops.tables, words_of(tokenizer), texts, "model.width", spread=SPREAD)
         parameters = sum(parameter.numel() for parameter in model.parameters())
         count = f"{len(asked.train):,} training questions, {len(asked.valid):,} for validation"
         known = f"{tokenizer.size:,} words, {len(answers.texts):,} answers"
@@ -43,8 +47,8 @@ class AnswerJob(Job):
         return Prepared(
             AnswerTask(recipe, asked.train, asked.valid, model, tokenizer, answers),
             title=f"{asked.name}, {recipe.model.title}",
-            facts={"data": f"{asked.name}: {count}", "vocabulary": known},
-            lines=[f"{asked.name}: {count}", f"{recipe.model.title}: {parameters:,} parameters, {known}"],
+            facts={"data": f"{asked.name}: {count}", "vocabulary": known, **begun.facts},
+            lines=[f"{asked.name}: {count}", f"{recipe.model.title}: {parameters:,} parameters, {known}", *begun.said],
             flops_per_term=size.flops_per_target_token,
         )
 

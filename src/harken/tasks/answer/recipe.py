@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from harken.errors import UserError
 from harken.models.config_answerer import AnswererConfig
+from harken.models.config_embeddings import SECTION, Embeddings, EmbeddingsConfig
 from harken.recipe import Recipe
 from harken.training.config import TrainConfig
 
@@ -51,6 +52,7 @@ class AnswerRecipe(Recipe):
 
     task: Literal["answer"] = Field("answer", description="the job the model learns")
     data: AnswerDataConfig = Field(description="where the questions come from")
+    embeddings: Embeddings = Field(EmbeddingsConfig.model_validate({}), description=SECTION)
     model: AnswererConfig = Field(AnswererConfig.model_validate({}), description="the network")
     train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")
 

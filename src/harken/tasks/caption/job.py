@@ -13,6 +13,7 @@ from harken.models.build_image import build_caption_model
 from harken.models.size_image import size_of_captioner
 from harken.tasks.caption.recipe import CaptionRecipe
 from harken.tasks.caption.task import CaptionTask
+from harken.tasks.first_vectors import FirstVectors, width_key, words_of
 from harken.tasks.job import Job, Prepared
 from harken.tasks.scores import Scores
 
@@ -27,20 +28,20 @@ class CaptionJob(Job):
     def prepare(self, recipe: CaptionRecipe, folder: Path, going_on: bool) -> Prepared:
         corpus = read_caption_corpus(recipe.data)
         folder.mkdir(parents=True, exist_ok=True)
+        texts = [text for example in corpus.train for text in example.captions]
         if going_on:
             tokenizer = load_tokenizer(folder, TARGET)
         else:
             words = recipe.tokenizer
-            texts = [text for example in corpus.train for text in example.captions]
             tokenizer = train_tokenizer(words.kind, texts, words.size, recipe.train.seed, min_count=words.min_count)
             tokenizer.save(folder, TARGET)
         size = recipe.data.image_size
-        model = build_caption_model(recipe.model, size, tokenizer.size)
+        model, begun = build_caption_model(recipe.model, size, tokenizer.size), FirstVectors(recipe, folder, going_on)
+        key = width_key(recipe.model.decoder, "model.decoder")
+        begun.fill(model.target_embedding.weight, words_of(tokenizer), texts, key)
         parameters = sum(parameter.numel() for parameter in model.parameters())
-        captions = sum(len(example.captions) for example in corpus.train)
-        count = (
-            f"{len(corpus.train):,} training pictures with {captions:,} captions, {len(corpus.valid):,} for validation"
-        )
+        pictures = f"{len(corpus.train):,} training pictures with {len(texts):,} captions"
+        count = f"{pictures}, {len(corpus.valid):,} for validation"
         rows, columns = model.grid
         return Prepared(
             CaptionTask(recipe, corpus, model, tokenizer),
@@ -49,11 +50,13 @@ class CaptionJob(Job):
                 "data": f"{corpus.name}: {count}",
                 "pictures": f"{size} x {size} pixels in {rows} x {columns} regions",
                 "vocabulary": f"{recipe.tokenizer.kind}, {tokenizer.size:,} pieces",
+                **begun.facts,
             },
             lines=[
                 f"{corpus.name}: {count}",
                 f"{recipe.model.title}: {parameters:,} parameters, {rows} x {columns} regions, {tokenizer.size:,} "
                 f"{recipe.tokenizer.kind} pieces",
+                *begun.said,
                 *corpus.notes,
             ],
             flops_per_term=size_of_captioner(recipe.model, size, tokenizer.size).flops_per_target_token,

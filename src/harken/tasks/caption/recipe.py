@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from harken.data.config import Share
 from harken.errors import UserError
+from harken.models.config_embeddings import SECTION, Embeddings, EmbeddingsConfig
 from harken.models.config_image import ImageConfig
 from harken.recipe import Recipe
 from harken.search.config import SearchConfig
@@ -79,6 +80,7 @@ class CaptionRecipe(Recipe):
     tokenizer: CaptionTokenizerConfig = Field(
         CaptionTokenizerConfig.model_validate({}), description="how captions become ids"
     )
+    embeddings: Embeddings = Field(EmbeddingsConfig.model_validate({}), description=SECTION)
     model: ImageConfig = Field(description="the network; begin with architecture, and a table [model.decoder]")
     train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")
     search: CaptionSearchConfig = Field(

@@ -25,7 +25,7 @@ def build_classifier(
 
     Args:
         merged: for each of the `labels` which of fewer it belongs to.
-        seen: ids that training meets, the first so many, where `classifier.freeze` is "unseen".
+        seen: ids that training meets, the first so many, where others have vectors that stay as they are.
 
     Raises:
         UserError: words that do not go together.
@@ -33,9 +33,7 @@ def build_classifier(
     encoder, chosen = build_encoder(recipe.model, may_start=True), recipe.classifier
     reads: nn.Module = FrameInput(inputs, encoder.embedding)
     if recipe.data.kind == "text":
-        reads = TokenInput(inputs, encoder.embedding, seen if chosen.freeze == "unseen" else None)
-    if chosen.freeze is True and isinstance(reads, TokenInput):
-        reads.table.weight.requires_grad_(False)
+        reads = TokenInput(inputs, encoder.embedding, seen)
     if context is not None:
         reads = context.beside(reads, encoder.embedding)
     return ClassifierModel(

@@ -70,7 +70,7 @@ def size_of(recipe: ClassifyRecipe, rows: int, classes: int) -> Size:
     return Size(
         parameters={
             "embeddings": rows * side.embedding + constants,
-            "encoder": chosen.members * side.parameters + parameters_beside(chosen.elmo, side.embedding),
+            "encoder": chosen.members * side.parameters + parameters_beside(recipe.embeddings.elmo, side.embedding),
             "pooling": chosen.members * pooling,
             "output": chosen.members * classes * (width + 1),
         },

@@ -18,13 +18,21 @@ from torch import Tensor
 from harken.data.labelled import cleaned
 from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer
 from harken.errors import UserError
-from harken.inspection.gates import ENDS, axis_pieces
 from harken.models.classifier import ClassifierModel
+from harken.models.context_input import values_alone
 from harken.models.reader import FrameInput
 from harken.tasks.by_length import rows_of_part
 from harken.tasks.classify.build import build_classifier
 from harken.tasks.classify.labels import load_fine, load_labels
-from harken.tasks.classify.reading import Rows, as_rows, by_word, in_context, require_kind
+from harken.tasks.classify.reading import (
+    Rows,
+    as_rows,
+    by_word,
+    in_context,
+    require_kind,
+    stored_changes,
+    stored_channels,
+)
 from harken.tasks.classify.recipe import ClassifyRecipe
 from harken.tasks.context import COPY, Context, open_context
 from harken.tasks.label_batch import LabelBatch
@@ -33,8 +41,6 @@ from harken.training.loop import MODEL
 from harken.training.machine import choose_device
 
 BATCH_TOKENS = 16384
-MEANS = "reader.inputs.mean"
-CHANGED = "reader.inputs.change.weight", "reader.inputs.words.change.weight"  # without a context beside it, and with
 
 
 class Classifier:
@@ -58,10 +64,10 @@ class Classifier:
         """The model of a folder whose recipe was read."""
         classes = load_labels(folder)
         tokenizer = load_tokenizer(folder, JOINT) if recipe.data.kind == "text" else None
-        inputs = tokenizer.size if tokenizer else _rows_of(folder / MODEL, MEANS)
-        context = open_context(folder / COPY, device) if recipe.classifier.elmo else None
+        inputs = tokenizer.size if tokenizer else stored_channels(folder / MODEL, "reader.inputs.mean")
+        context = open_context(folder / COPY, device) if recipe.embeddings.elmo else None
         merged = load_fine(folder, len(classes))[1] if recipe.classifier.fine else None
-        seen = _rows_of(folder / MODEL, *CHANGED) if recipe.classifier.freeze == "unseen" else None
+        seen = stored_changes(folder / MODEL) if recipe.embeddings.words else None
         model = build_classifier(recipe, inputs, len(merged or classes), context, merged, seen)
         load_weights(model, folder / MODEL)
         return cls(recipe, model.to(choose_device(device)), classes, tokenizer, folder, context)
@@ -145,14 +151,11 @@ class Classifier:
 
     def reading(self, example: str) -> tuple[LabelBatch, dict[str, list[str]], str]:
         """For `harken inspect --gates`: a text, or the first signal of a file, as a batch, its steps, and a title."""
-        from harken.tasks.classify.looking import read_example
+        from harken.tasks.classify.looking import read_example, steps_of
 
         found = read_example(example, self.recipe.data)
         batch = self.batch([found])
-        if self.tokenizer is None:
-            steps = [str(number + 1) for number in range(len(found))]
-        else:
-            steps = [*axis_pieces(self.tokenizer, batch.inputs[0][0, :-1].tolist()), ENDS[1]]
+        steps = steps_of(found, values_alone(batch.inputs[0]), self.tokenizer)
         return batch, {"reader.encoder": steps}, f"{example} → {self.predict([found])[0]}"
 
     def _rows(self, examples: Sequence[Any]) -> Rows:
@@ -168,16 +171,3 @@ class Classifier:
         for chosen in rows_of_part(rows.lengths, 0, 1, BATCH_TOKENS):
             values, lengths = rows.gather(chosen)
             yield chosen, values.to(self.device), lengths.to(self.device)
-
-
-def _rows_of(weights: Path, *names: str) -> int:
-    """How many the first of these parameters that is there has: what the network must be built for."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(weights, "pt") as stored:
-            known = set(stored.keys())
-            found = next((name for name in names if name in known), names[0])
-            return int(stored.get_slice(found).get_shape()[0])
-    except (SafetensorError, OSError) as problem:
-        raise UserError(f"{weights} is not of this recipe ({problem}); copy the folder anew") from problem

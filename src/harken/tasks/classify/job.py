@@ -34,8 +34,8 @@ from harken.tasks.classify.labels import (
 from harken.tasks.classify.reading import as_frames, as_rows, in_context, require_kind
 from harken.tasks.classify.recipe import ClassifyRecipe
 from harken.tasks.classify.task import ClassificationTask
-from harken.tasks.context import COPY, copy_context, open_context
-from harken.tasks.first_vectors import begin_with, coverage, read_first_vectors, with_words
+from harken.tasks.context import COPY, context_of
+from harken.tasks.first_vectors import FirstVectors, width_key, with_words, words_of
 from harken.tasks.job import Job, Prepared
 from harken.tasks.scores import Scores
 from harken.tasks.starting import start_from, starting_tokenizer
@@ -68,17 +68,10 @@ class ClassifyJob(Job):
         train, valid = splits.train, splits.valid
         labels = load_labels(folder) if going_on else in_order(train.labels)
         width = ENCODERS[recipe.model.architecture](recipe.model).embedding
-        chosen = recipe.classifier
-        vectors = None
-        if chosen.vectors is not None and not going_on:
-            key = "model.width" if recipe.model.architecture == "transformer" else "model.embedding"
-            texts = [str(text) for text in train.values]
-            vectors = read_first_vectors(chosen.vectors, width, key, texts, recipe.train.seed)
-        if chosen.elmo is not None and not going_on:
-            open_context(chosen.elmo)
-            copy_context(chosen.elmo, folder)
-        context = open_context(folder / COPY) if chosen.elmo is not None else None
-        more = vectors.words if vectors else []
+        begun, key = FirstVectors(recipe, folder, going_on), width_key(recipe.model)
+        vectors = begun.vectors(width, train.values, key)
+        context = context_of(recipe.embeddings.elmo, folder, going_on)
+        more = vectors.words if vectors and recipe.tokenizer.kind == "word" else []
         tokenizer = (
             self._tokenizer(recipe, train.values, more, folder, going_on) if recipe.data.kind == "text" else None
         )
@@ -88,20 +81,22 @@ class ClassifyJob(Job):
         valid_labels = numbers_of(valid.labels, labels, "the validation")
         save_labels(folder, labels)
         names, merged = self._fine(recipe, train, labels, folder, going_on)
-        seen = int(rows.flat.max()) + 1 if tokenizer else None  # training words have the first ids
+        seen = None
+        if tokenizer and recipe.embeddings.words and recipe.embeddings.tuned and recipe.tokenizer.kind == "word":
+            met = int(rows.flat.max()) + 1  # training words have the first ids
+            seen = met if met < tokenizer.size else None
         model = build_classifier(recipe, inputs, len(names), context, merged, seen)
         if isinstance(model.reader.inputs, FrameInput):
             model.reader.inputs.fit(torch.from_numpy(rows.flat))
-        known = ""
         if recipe.model.start is not None and tokenizer is not None:
             found = start_from(model.reader, recipe.model.start, tokenizer)
-            known = f"encoder and {found:,} pieces begin as {recipe.model.start} left them"
+            begun.say(f"encoder and {found:,} pieces begin as {recipe.model.start} left them")
         words = words_alone(model.reader.inputs)
-        if vectors and tokenizer and isinstance(words, TokenInput):
-            found = begin_with(words, tokenizer.pieces(list(range(tokenizer.size))), vectors)
-            known = coverage(found, tokenizer.size, str(chosen.vectors), chosen.freeze is True)
+        if tokenizer and isinstance(words, TokenInput):
+            begun.fill(words.table.weight, words_of(tokenizer), train.values, key, ids=rows.flat)
+            words.table.weight.requires_grad_(recipe.embeddings.tuned and words.change is None)
         if context is not None:
-            known = "; ".join(filter(None, [known, f"beside {context.layers} frozen layers of {chosen.elmo}"]))
+            begun.say(f"beside {context.layers} frozen layers of {recipe.embeddings.elmo}")
         task = ClassificationTask(
             recipe,
             model,
@@ -124,12 +119,12 @@ class ClassifyJob(Job):
                 "labels": f"{len(labels)}: {', '.join(labels[:20])}{' ...' if len(labels) > 20 else ''}",
                 "examples skipped": ", ".join(f"{n:,} {why}" for why, n in splits.skipped.items()) or "none",
                 "input": f"{read}, {steps:.1f} steps an example",
-                **({"begins with": known} if known else {}),
+                **begun.facts,
             },
             lines=[
                 f"{splits.name}: {count}, {len(labels)} classes",
                 f"{pooled}: {parameters:,} parameters, {read}",
-                *([known] if known else []),
+                *begun.said,
                 *(f"skipped {n:,} examples: {why}" for why, n in splits.skipped.items()),
             ],
             flops_per_term=size.flops_per_target_token * steps,

@@ -11,11 +11,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+from torch import Tensor
 
 from harken.data.examples_config import ExamplesConfig
 from harken.data.labelled import cleaned
 from harken.data.signals import read_signals
+from harken.data.tokenizers import Tokenizer
 from harken.errors import UserError
+from harken.inspection.gates import ENDS, axis_pieces
 from harken.inspection.picture import Picture
 from harken.inspection.signal_weights import SignalWeights
 from harken.inspection.word_weights import WordWeights
@@ -30,6 +33,13 @@ def look_at(model: Classifier, example: str) -> Picture:
     """
     found = read_example(example, model.recipe.data)
     return picture_of(found, weights_of(model, found), _said(model, found), model.recipe.data)
+
+
+def steps_of(example: str | np.ndarray, values: Tensor, tokenizer: Tokenizer | None) -> list[str]:
+    """What the steps of a batch of one example are called: the pieces of a text and its end, or numbers."""
+    if tokenizer is None:
+        return [str(number + 1) for number in range(len(example))]
+    return [*axis_pieces(tokenizer, values[0, :-1].tolist()), ENDS[1]]
 
 
 def picture_of(

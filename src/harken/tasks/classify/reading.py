@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -115,3 +116,30 @@ def refuse_too_long(lengths: np.ndarray, recipe: ClassifyRecipe) -> None:
             f"{int((lengths > limit).sum()):,} examples are longer than model.max_length {limit} (the longest has "
             f"{int(lengths.max())} steps): raise model.max_length, {remedy}, or take positions that are not learned"
         )
+
+
+def stored_channels(weights: Path, name: str) -> int:
+    """How many channels the signals of a stored model have: the size of the tensor of that name.
+
+    Raises:
+        UserError: the file is damaged, or holds no model of signals.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(weights, "pt") as stored:
+            return int(stored.get_slice(name).get_shape()[0])
+    except (SafetensorError, OSError) as problem:
+        raise UserError(f"{weights} holds no model of signals ({problem}); copy the folder anew") from problem
+
+
+def stored_changes(weights: Path) -> int | None:
+    """How many words a stored model trained, where it left the vectors of others as they were; None: it trained all."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(weights, "pt") as stored:
+            found = [name for name in stored.keys() if name.endswith("change.weight")]  # noqa: SIM118 - no mapping
+            return int(stored.get_slice(found[0]).get_shape()[0]) if found else None
+    except (SafetensorError, OSError) as problem:
+        raise UserError(f"{weights} holds no model ({problem}); copy the folder anew") from problem

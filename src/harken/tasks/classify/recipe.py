@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from harken.data.config import TokenizerConfig
 from harken.data.examples_config import ExamplesConfig
 from harken.errors import UserError
+from harken.models.config_embeddings import SECTION, EmbeddingsInContext, EmbeddingsInContextConfig, in_one_table
 from harken.models.config_encoder import EncoderConfig
+from harken.models.config_pooling import PoolingConfig
 from harken.recipe import Recipe
 from harken.training.config import TrainConfig
 
 
-class ClassifierConfig(BaseModel):
+class ClassifierConfig(PoolingConfig):
     """From what was read to a label."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    pooling: Literal["last", "mean", "max", "attention"] = Field(
-        "attention", description="how the states of all steps become one vector (S10)"
-    )
-    score: Literal["dot", "scaled", "multiplicative", "additive", "cosine"] = Field(
-        "additive", description="attention: the score of each step (E9)"
-    )
     members: int = Field(
         1, ge=1, description="networks that are trained at once on the same embeddings; their mean chance is the answer"
     )
@@ -35,21 +29,6 @@ class ClassifierConfig(BaseModel):
     )
     noise: float = Field(
         0.0, ge=0, description="signals: deviation of the noise added in training, as a share of each channel's own"
-    )
-    vectors: str | None = Field(
-        None,
-        description="text: word vectors to begin with: a folder of harken embed train, a word2vec or GloVe file, or "
-        "own, which learns them from the training texts first",
-    )
-    freeze: bool | Literal["unseen"] = Field(
-        False,
-        description="text: leave the embeddings as they begin, as where vectors are given; unseen: only those of words "
-        "that the training texts have not, which saves much time where vectors are many",
-    )
-    elmo: str | None = Field(
-        None,
-        description="text: folder of a model with the task elmo or language, whose frozen layers, mixed by learned "
-        "weights, are read beside the word vectors (S32)",
     )
     fine: bool = Field(
         False,
@@ -72,27 +51,34 @@ class ClassifyRecipe(Recipe):
     tokenizer: TokenizerConfig = Field(
         TokenizerConfig.model_validate({"kind": "word", "size": 20000}), description="text: how it becomes ids"
     )
+    embeddings: EmbeddingsInContext = Field(EmbeddingsInContextConfig.model_validate({}), description=SECTION)
     model: EncoderConfig = Field(description="the encoder; begin with architecture")
     classifier: ClassifierConfig = Field(
         ClassifierConfig.model_validate({}), description="from what the encoder reads to a label"
     )
     train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _older_keys(cls, values: Any) -> Any:
+        return in_one_table(values, "classifier")
+
     @model_validator(mode="after")
     def _one_beginning(self) -> ClassifyRecipe:
-        if self.model.start is not None and self.classifier.vectors is not None:
-            raise ValueError("model.start and classifier.vectors both say how the embeddings begin; keep one of them")
+        words, elmo = self.embeddings.words, self.embeddings.elmo
+        if self.model.start is not None and words is not None:
+            raise ValueError("model.start and embeddings.words both say how the embeddings begin; keep one of them")
         if self.model.start is not None and self.data.kind != "text":
             raise ValueError("model.start is for texts: a masked model reads no signals; leave it out")
-        if self.classifier.elmo is not None and (self.data.kind != "text" or self.tokenizer.kind != "word"):
-            raise ValueError('classifier.elmo is of words: set data.kind = "text" and tokenizer.kind = "word"')
-        if self.classifier.vectors is not None and (self.data.kind != "text" or self.tokenizer.kind != "word"):
-            raise ValueError('classifier.vectors are of words: set data.kind = "text" and tokenizer.kind = "word"')
+        if elmo is not None and (self.data.kind != "text" or self.tokenizer.kind != "word"):
+            raise ValueError('embeddings.elmo is of words: set data.kind = "text" and tokenizer.kind = "word"')
+        if words is not None and self.data.kind != "text":
+            raise ValueError("embeddings.words are vectors of words, and signals have none; leave them out")
         if self.classifier.members > 1 and self.model.start is not None:
             raise ValueError("model.start is for one encoder, but classifier.members asks for more; keep one of them")
-        if self.classifier.elmo is not None and self.model.start is not None:
+        if elmo is not None and self.model.start is not None:
             raise ValueError(
-                "model.start and classifier.elmo are both given, but the encoder of a masked model reads "
+                "model.start and embeddings.elmo are both given, but the encoder of a masked model reads "
                 "words alone; keep one of them"
             )
         return self

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from harken.data.tokens import SPECIALS
 from harken.errors import UserError
 from harken.tasks.elmo.check import size_of
 from harken.tasks.elmo.elmo import Elmo, build_elmo
 from harken.tasks.elmo.recipe import ElmoRecipe
 from harken.tasks.elmo.rows import ElmoRows, cut, learn_vocabulary
 from harken.tasks.elmo.task import ElmoTask
+from harken.tasks.first_vectors import FirstVectors
 from harken.tasks.job import Job, Prepared
 from harken.tasks.masked.text import read_files, read_text
 from harken.tasks.scores import Scores
@@ -38,7 +40,9 @@ class ElmoJob(Job):
                 "text"
             )
         vocabulary.save(folder)
-        model = build_elmo(recipe, vocabulary)
+        model, begun = build_elmo(recipe, vocabulary), FirstVectors(recipe, folder, going_on)
+        names = [*([None] * len(SPECIALS)), *vocabulary.words]
+        begun.fill(model.output.weight, names, text.train, "model.width")
         task = ElmoTask(recipe.train, model, *(ElmoRows(split, vocabulary) for split in splits))
         words = f"{sum(map(len, train)):,} training words in {len(train):,} rows, {sum(map(len, valid)):,} to validate"
         known = f"{len(vocabulary.words):,} words to predict, {len(vocabulary.characters):,} characters"
@@ -46,8 +50,8 @@ class ElmoJob(Job):
         return Prepared(
             task,
             title=f"{text.name}, {recipe.model.title}",
-            facts={"data": f"{text.name}: {words}", "vocabulary": known},
-            lines=[f"{text.name}: {words}", f"{recipe.model.title}: {parameters:,} parameters, {known}"],
+            facts={"data": f"{text.name}: {words}", "vocabulary": known, **begun.facts},
+            lines=[f"{text.name}: {words}", f"{recipe.model.title}: {parameters:,} parameters, {known}", *begun.said],
             flops_per_term=size_of(recipe, vocabulary.word_count, vocabulary.character_count).flops_per_target_token,
         )
 

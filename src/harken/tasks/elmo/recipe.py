@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from harken.errors import UserError
 from harken.models.config_elmo import ElmoConfig
+from harken.models.config_embeddings import SECTION, Embeddings, EmbeddingsConfig
 from harken.recipe import Recipe
 from harken.tasks.masked.recipe import MaskedDataConfig
 from harken.training.config import TrainConfig
@@ -28,6 +29,7 @@ class ElmoRecipe(Recipe):
     task: Literal["elmo"] = Field("elmo", description="the job the model learns")
     data: MaskedDataConfig = Field(description="where the text comes from: a sentence or paragraph a line")
     words: ElmoWordsConfig = Field(ElmoWordsConfig.model_validate({}), description="which words are predicted")
+    embeddings: Embeddings = Field(EmbeddingsConfig.model_validate({}), description=f"{SECTION}; of what it predicts")
     model: ElmoConfig = Field(description="the network")
     train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")
 

@@ -14,41 +14,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-import torch
-from torch import Tensor
-
 from harken.data.rows import TokenRows
 from harken.data.tokenizers_word import JOINED, WordTokenizer
 from harken.data.tokens import BOS, EOS, SPECIALS
-from harken.models.character_features import WordBatch
+from harken.tasks.tag.rows import WordRows
 from harken.tasks.tag.vocabulary import Vocabulary
 
 
-class ElmoRows:
-    """All sentences of a split, each of at least one word."""
+class ElmoRows(WordRows):
+    """All sentences of a split, each of at least one word, with a beginning and an end."""
 
     def __init__(self, sentences: Sequence[Sequence[str]], vocabulary: Vocabulary) -> None:
         forms = {form: 2 + number for number, form in enumerate(dict.fromkeys(w for s in sentences for w in s))}
         self.words = TokenRows.from_lists([[BOS, *vocabulary.word_ids(sentence), EOS] for sentence in sentences])
         self.forms = TokenRows.from_lists([[0, *(forms[word] for word in sentence), 1] for sentence in sentences])
         self.spellings = TokenRows.from_lists([[BOS], [EOS], *(vocabulary.spelling(form) for form in forms)])
-
-    def __len__(self) -> int:
-        return len(self.words)
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Words of every sentence, beginning and end counted."""
-        return self.words.lengths
-
-    def gather(self, rows: Sequence[int] | np.ndarray) -> tuple[WordBatch, Tensor]:
-        """The chosen sentences, every distinct word spelled once, and their lengths (B,)."""
-        words, lengths = self.words.gather(rows)
-        forms, _ = self.forms.gather(rows)
-        distinct, place = np.unique(forms.numpy(), return_inverse=True)
-        spellings, _ = self.spellings.gather(distinct)
-        return WordBatch(words, torch.from_numpy(place.reshape(forms.shape)), spellings), lengths
 
 
 def words_of(text: str) -> list[str]:

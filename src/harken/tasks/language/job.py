@@ -11,6 +11,7 @@ from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer, train_token
 from harken.errors import UserError
 from harken.models.build_language import build_language
 from harken.models.size_language import language_size
+from harken.tasks.first_vectors import FirstVectors, width_key, words_of
 from harken.tasks.job import Job, Prepared
 from harken.tasks.language.evaluation import evaluate
 from harken.tasks.language.language_model import LanguageModel
@@ -33,7 +34,8 @@ class LanguageJob(Job):
         corpus = read_texts(recipe.data)
         folder.mkdir(parents=True, exist_ok=True)
         tokenizer = tokenizer_of(recipe, corpus, folder, going_on)
-        model = build_language(recipe.model, tokenizer.size)
+        model, begun = build_language(recipe.model, tokenizer.size), FirstVectors(recipe, folder, going_on)
+        begun.fill(model.embedding.weight, words_of(tokenizer), corpus.train, width_key(recipe.model))
         train, valid = (corpus_ids(tokenizer, lines, recipe.data.lines) for lines in (corpus.train, corpus.valid))
         if min(len(train), len(valid)) < LEAST_TOKENS:
             raise UserError(f"{corpus.name} has fewer than {LEAST_TOKENS - 1} tokens to train or validate on; add text")
@@ -48,10 +50,12 @@ class LanguageJob(Job):
                 "data": f"{corpus.name}: {count}",
                 "vocabulary": f"{tokenizer.size:,} {recipe.tokenizer.kind} pieces",
                 "batches": f"{task.streams} streams of {recipe.data.chunk} tokens, {how}",
+                **begun.facts,
             },
             lines=[
                 f"{corpus.name}: {count}",
                 f"{recipe.model.title}: {parameters:,} parameters, {tokenizer.size:,} {recipe.tokenizer.kind} pieces",
+                *begun.said,
             ],
             flops_per_term=language_size(recipe.model, tokenizer.size).flops_per_target_token,
         )

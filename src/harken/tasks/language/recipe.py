@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from harken.data.text_config import TextConfig, TextTokenizerConfig
 from harken.errors import UserError
+from harken.models.config_embeddings import SECTION, Embeddings, EmbeddingsConfig
 from harken.models.config_language import LanguageConfig
 from harken.recipe import Recipe
 from harken.training.config import TrainConfig
@@ -19,6 +20,7 @@ class LanguageRecipe(Recipe):
     task: Literal["language"] = Field("language", description="the job the model learns")
     data: TextConfig = Field(description="where the text comes from, and how it is cut")
     tokenizer: TextTokenizerConfig = Field(TextTokenizerConfig.model_validate({}), description="how text becomes ids")
+    embeddings: Embeddings = Field(EmbeddingsConfig.model_validate({}), description=SECTION)
     model: LanguageConfig = Field(description="the network; begin with architecture")
     train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")
 

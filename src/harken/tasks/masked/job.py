@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer, train_tokenizer
 from harken.errors import UserError
+from harken.tasks.first_vectors import FirstVectors, width_key, words_of
 from harken.tasks.job import Job, Prepared
 from harken.tasks.masked.masked_reader import MaskedReader, build_masked_model
 from harken.tasks.masked.recipe import MaskedRecipe
@@ -27,7 +28,8 @@ class MaskedJob(Job):
         folder.mkdir(parents=True, exist_ok=True)
         tokenizer = load_tokenizer(folder, JOINT) if going_on else learn_tokenizer(recipe, text.train)
         tokenizer.save(folder, JOINT)
-        model = build_masked_model(recipe, tokenizer.size)
+        model, begun = build_masked_model(recipe, tokenizer.size), FirstVectors(recipe, folder, going_on)
+        begun.fill(model.table, words_of(tokenizer), text.train, width_key(recipe.model))
         limit = recipe.data.max_tokens
         train, valid = (as_rows(lines, tokenizer, limit) for lines in (text.train, text.valid))
         task = MaskedTask(recipe.train, model, tokenizer.size, recipe.masking.rate, train, valid)
@@ -41,10 +43,12 @@ class MaskedJob(Job):
             facts={
                 "data": f"{text.name}: {tokens}",
                 "vocabulary": f"{recipe.tokenizer.kind}, {tokenizer.size:,} pieces",
+                **begun.facts,
             },
             lines=[
                 f"{text.name}: {tokens}",
                 f"{recipe.model.title}: {parameters:,} parameters, {tokenizer.size:,} {recipe.tokenizer.kind} pieces",
+                *begun.said,
             ],
             flops_per_term=6.0 * (inside + output),
         )

@@ -146,11 +146,13 @@ class MaskedReader:
 
     def picture(self, text: str, count: int = 12) -> Picture:
         """The likeliest words of every gap, as shades."""
-        from harken.inspection.heat import HeatMaps, Panel
+        from harken.inspection.heat import HeatMaps
+        from harken.inspection.shades import ShadeTable
 
         found = self.fill(text, count)
         panels = []
         for number, gap in enumerate(found, start=1):
             title = text if len(found) == 1 else f"{text} ({number})"
-            panels.append(Panel(title, ["chance"], [word for word, _ in gap], [[chance] for _, chance in gap]))
+            words, chances = [word for word, _ in gap], [[chance] for _, chance in gap]
+            panels.append(ShadeTable(["chance"], words, chances, title, down="word"))
         return HeatMaps(panels)

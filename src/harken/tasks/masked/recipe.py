@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from harken.data.config import Files, TokenizerConfig
+from harken.models.config_embeddings import SECTION, Embeddings, EmbeddingsConfig
 from harken.models.config_encoder import EncoderConfig
 from harken.recipe import Recipe
 from harken.tasks.folders import require_folder
@@ -56,6 +57,7 @@ class MaskedRecipe(Recipe):
     task: Literal["masked"] = Field("masked", description="the job the model learns")
     data: MaskedDataConfig = Field(description="where the text comes from")
     tokenizer: TokenizerConfig = Field(TokenizerConfig.model_validate({}), description="how text becomes ids")
+    embeddings: Embeddings = Field(EmbeddingsConfig.model_validate({}), description=SECTION)
     model: EncoderConfig = Field(description="the encoder; begin with architecture")
     masking: MaskingConfig = Field(MaskingConfig.model_validate({}), description="what is hidden")
     train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")

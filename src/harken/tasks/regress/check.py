@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harken.data.example_files import matching
 from harken.models.size import ENCODERS, Size
+from harken.tasks.context_shape import parameters_beside
 from harken.tasks.registry import Estimate
 from harken.tasks.regress.recipe import RegressRecipe
 
@@ -31,7 +32,7 @@ def size_of(recipe: RegressRecipe, inputs: int) -> Size:
     return Size(
         parameters={
             "embeddings": (inputs + signal) * side.embedding + 2 * inputs * signal,
-            "encoder": side.parameters,
+            "encoder": side.parameters + parameters_beside(recipe.embeddings.elmo, side.embedding),
             "pooling": width + score if chosen.pooling == "attention" else 0,
             "output": width + 1 + 2,
         },

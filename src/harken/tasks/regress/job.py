@@ -15,8 +15,12 @@ from harken.data.labelled_splits import read_examples, read_splits, split_table
 from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer, train_tokenizers
 from harken.errors import UserError
 from harken.metrics.interval import bootstrap, resampled
-from harken.models.reader import FrameInput
-from harken.tasks.classify.reading import as_frames, as_rows, require_kind
+from harken.models.context_input import words_alone
+from harken.models.reader import FrameInput, TokenInput
+from harken.models.size import ENCODERS
+from harken.tasks.classify.reading import as_frames, as_rows, in_context, require_kind
+from harken.tasks.context import COPY, context_of
+from harken.tasks.first_vectors import FirstVectors, width_key, words_of
 from harken.tasks.job import Job, Prepared
 from harken.tasks.regress.check import size_of
 from harken.tasks.regress.recipe import RegressRecipe
@@ -50,22 +54,38 @@ class RegressJob(Job):
         train, valid = splits.train, splits.valid
         require_kind(train.values, cast(Any, recipe))
         folder.mkdir(parents=True, exist_ok=True)
-        tokenizer = self._tokenizer(recipe, train.values, folder, going_on) if recipe.data.kind == "text" else None
+        begun, key = FirstVectors(recipe, folder, going_on), width_key(recipe.model)
+        vectors = begun.vectors(ENCODERS[recipe.model.architecture](recipe.model).embedding, train.values, key)
+        context = context_of(recipe.embeddings.elmo, folder, going_on)
+        seen = [*train.values, *(vectors.words if vectors and recipe.tokenizer.kind == "word" else [])]
+        tokenizer = self._tokenizer(recipe, seen, folder, going_on) if recipe.data.kind == "text" else None
         rows = as_rows(train.values, cast(Any, recipe), tokenizer)
         inputs = tokenizer.size if tokenizer else as_frames(train.values[0]).shape[1]
         valid_rows = as_rows(valid.values, cast(Any, recipe), tokenizer, inputs if tokenizer is None else None)
-        model = build_regressor(recipe, inputs)
+        model = build_regressor(recipe, inputs, context)
         reads = model.network.reader.inputs
         if isinstance(reads, FrameInput):
             reads.fit(torch.from_numpy(rows.flat))
-        task = RegressionTask(recipe, model, rows, numbers(train.labels), valid_rows, numbers(valid.labels))
+        words = words_alone(reads)
+        if tokenizer and isinstance(words, TokenInput):
+            begun.fill(words.table.weight, words_of(tokenizer), train.values, key, ids=rows.flat)
+        if context is not None:
+            begun.say(f"beside {context.layers} frozen layers of {recipe.embeddings.elmo}")
+        task = RegressionTask(
+            recipe,
+            model,
+            in_context(rows, train.values, cast(Any, recipe), context),
+            numbers(train.labels),
+            in_context(valid_rows, valid.values, cast(Any, recipe), context),
+            numbers(valid.labels),
+        )
         count = f"{len(train):,} training examples, {len(valid):,} for validation"
         parameters = sum(parameter.numel() for parameter in model.parameters())
         return Prepared(
             task,
             title=f"{splits.name}, {recipe.model.title}",
-            facts={"data": f"{splits.name}: {count}"},
-            lines=[f"{splits.name}: {count}", f"{recipe.model.title}: {parameters:,} parameters"],
+            facts={"data": f"{splits.name}: {count}", **begun.facts},
+            lines=[f"{splits.name}: {count}", f"{recipe.model.title}: {parameters:,} parameters", *begun.said],
             flops_per_term=size_of(recipe, inputs).flops_per_target_token * float(np.mean(rows.lengths)),
         )
 
@@ -73,7 +93,7 @@ class RegressJob(Job):
         return Regressor.load(folder, recipe, device)
 
     def may_lie_in_the_folder(self, name: str) -> bool:
-        return name in (f"{JOINT}.model", f"{JOINT}.json")
+        return name in (COPY, f"{JOINT}.model", f"{JOINT}.json")
 
     def evaluate(
         self, model: Regressor, split: str | None, files: list[Path], progress: Callable[[int], None]

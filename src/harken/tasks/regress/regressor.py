@@ -15,20 +15,19 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from harken.data.frames import FrameRows
 from harken.data.labelled import cleaned
-from harken.data.rows import TokenRows
 from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer
 from harken.errors import UserError
-from harken.inspection.gates import ENDS, axis_pieces
 from harken.inspection.picture import Picture
 from harken.models.build import build_encoder
 from harken.models.classifier import ClassifierModel
+from harken.models.context_input import values_alone
 from harken.models.reader import FrameInput, Reader, TokenInput
 from harken.models.regressor import RegressorModel
 from harken.tasks.by_length import rows_of_part
-from harken.tasks.classify.looking import picture_of, read_example, to_one
-from harken.tasks.classify.reading import as_rows, by_word
+from harken.tasks.classify.looking import picture_of, read_example, steps_of, to_one
+from harken.tasks.classify.reading import Rows, as_rows, by_word, in_context, stored_channels
+from harken.tasks.context import COPY, Context, open_context
 from harken.tasks.regress.recipe import RegressRecipe
 from harken.training.checkpoints import load_weights
 from harken.training.loop import MODEL
@@ -41,7 +40,7 @@ BATCH_TOKENS = 16384
 class NumberBatch:
     """Examples and their numbers as `harken.inspection.running` runs a network on them."""
 
-    values: Tensor  # (B, T) ids or (B, T, C) frames
+    values: Any  # (B, T) ids, with the layers of a context or without, or (B, T, C) frames
     lengths: Tensor  # (B,)
     wanted: Tensor  # (B,)
     direct: bool  # whether the answer looks at every step
@@ -57,25 +56,32 @@ class Regressor:
     """Model and recipe of one folder; load it with `harken.load`."""
 
     def __init__(
-        self, recipe: RegressRecipe, model: RegressorModel, tokenizer: Tokenizer | None, folder: Path | None = None
+        self,
+        recipe: RegressRecipe,
+        model: RegressorModel,
+        tokenizer: Tokenizer | None,
+        folder: Path | None = None,
+        context: Context | None = None,
     ) -> None:
-        self.recipe, self.folder, self.tokenizer = recipe, folder, tokenizer
+        self.recipe, self.folder, self.tokenizer, self.context = recipe, folder, tokenizer, context
         self.model = model.eval()
 
     @classmethod
     def load(cls, folder: Path, recipe: RegressRecipe, device: str = "auto") -> Regressor:
         """The model of a folder whose recipe was read."""
         tokenizer = load_tokenizer(folder, JOINT) if recipe.data.kind == "text" else None
-        model = build_regressor(recipe, tokenizer.size if tokenizer else _channels(folder / MODEL))
+        context = open_context(folder / COPY, device) if recipe.embeddings.elmo else None
+        inputs = tokenizer.size if tokenizer else stored_channels(folder / MODEL, "network.reader.inputs.mean")
+        model = build_regressor(recipe, inputs, context)
         load_weights(model, folder / MODEL)
-        return cls(recipe, model.to(choose_device(device)), tokenizer, folder)
+        return cls(recipe, model.to(choose_device(device)), tokenizer, folder, context)
 
     @property
     def device(self) -> torch.device:
         """Where the model is."""
         return next(self.model.parameters()).device
 
-    def rows(self, examples: Sequence[Any]) -> TokenRows | FrameRows:
+    def rows(self, examples: Sequence[Any]) -> Rows:
         """Texts or arrays (T, C) as the network reads them.
 
         Raises:
@@ -86,7 +92,8 @@ class Regressor:
         inputs = self.model.network.reader.inputs
         channels = len(inputs.mean) if isinstance(inputs, FrameInput) else None
         known = examples if self.tokenizer is None else [cleaned(text, self.recipe.data) for text in examples]
-        return as_rows(known, cast(Any, self.recipe), self.tokenizer, channels)
+        recipe = cast(Any, self.recipe)
+        return in_context(as_rows(known, recipe, self.tokenizer, channels), known, recipe, self.context)
 
     def batch(self, examples: Sequence[Any]) -> NumberBatch:
         """Examples as the network reads them, for `harken.inspection`: alone, or as (example, number).
@@ -98,19 +105,18 @@ class Regressor:
         if not pairs:
             raise UserError("there is no example to read; give at least one")
         rows = self.rows([example for example, _ in pairs])
-        values, lengths = (tensor.to(self.device) for tensor in rows.gather(np.arange(len(pairs))))
+        values, lengths = rows.gather(np.arange(len(pairs)))
         mean = float(self.model.mean[0])
         wanted = torch.tensor([mean if number is None else float(number) for _, number in pairs], device=self.device)
-        return NumberBatch(values, lengths, wanted, direct=self.recipe.regressor.pooling != "last")
+        return NumberBatch(
+            values.to(self.device), lengths.to(self.device), wanted, direct=self.recipe.regressor.pooling != "last"
+        )
 
     def reading(self, example: str) -> tuple[NumberBatch, dict[str, list[str]], str]:
         """For `harken inspect --gates`: a text, or the first signal of a file, as a batch, its steps, and a title."""
         found = read_example(example, self.recipe.data)
         batch = self.batch([found])
-        if self.tokenizer is None:
-            steps = [str(number + 1) for number in range(len(found))]
-        else:
-            steps = [*axis_pieces(self.tokenizer, batch.values[0, :-1].tolist()), ENDS[1]]
+        steps = steps_of(found, values_alone(batch.values), self.tokenizer)
         return batch, {"network.reader.encoder": steps}, f"{example} → {self.predict([found])[0]:.6g}"
 
     def look(self, example: str) -> Picture:
@@ -142,23 +148,15 @@ class Regressor:
         return found
 
 
-def build_regressor(recipe: RegressRecipe, inputs: int) -> RegressorModel:
+def build_regressor(recipe: RegressRecipe, inputs: int, context: Context | None = None) -> RegressorModel:
     """A new network for `inputs` ids or channels, with weights drawn from torch's current random state."""
     encoder, chosen = build_encoder(recipe.model), recipe.regressor
     reads: nn.Module = (
         TokenInput(inputs, encoder.embedding) if recipe.data.kind == "text" else FrameInput(inputs, encoder.embedding)
     )
+    if context is not None:
+        reads = context.beside(reads, encoder.embedding)
     reader = Reader(reads, encoder)
     return RegressorModel(
         ClassifierModel(reader, 1, pooling=chosen.pooling, score=chosen.score, dropout=chosen.dropout)
     )
-
-
-def _channels(weights: Path) -> int:
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(weights, "pt") as stored:
-            return int(stored.get_slice("network.reader.inputs.mean").get_shape()[0])
-    except (SafetensorError, OSError) as problem:
-        raise UserError(f"{weights} holds no regressor of signals ({problem}); copy the folder anew") from problem

@@ -8,10 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.data.frames import FrameRows
-from harken.data.rows import TokenRows
 from harken.models.regressor import RegressorModel
 from harken.tasks.by_length import ByLength, rows_of_part
+from harken.tasks.classify.reading import Rows
 from harken.tasks.regress.recipe import RegressRecipe
 from harken.training.task import Examples
 
@@ -26,9 +25,9 @@ class RegressionTask(ByLength):
         self,
         recipe: RegressRecipe,
         model: RegressorModel,
-        train: TokenRows | FrameRows,
+        train: Rows,
         train_values: np.ndarray,
-        valid: TokenRows | FrameRows,
+        valid: Rows,
         valid_values: np.ndarray,
     ) -> None:
         self.recipe, self.settings, self.model = recipe, recipe.train, model

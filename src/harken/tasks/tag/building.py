@@ -22,7 +22,7 @@ from harken.models.reader import FrameInput, Reader
 from harken.models.size import ENCODERS
 from harken.models.tagger import TaggingModel
 from harken.tasks.context import Context
-from harken.tasks.first_vectors import begin_with, coverage, read_first_vectors
+from harken.tasks.first_vectors import FirstVectors, width_key
 from harken.tasks.starting import starting_words
 from harken.tasks.tag.bio import broken_moves
 from harken.tasks.tag.corpus import Example
@@ -38,6 +38,7 @@ def build_task(
     valid: Sequence[Example],
     vocabulary: Vocabulary | None = None,
     context: Context | None = None,
+    begun: FirstVectors | None = None,
 ) -> tuple[TaggingTask, Vocabulary]:
     """A task with a new model; the vocabulary is learnt from the training sentences where none is given.
 
@@ -46,41 +47,28 @@ def build_task(
     Raises:
         UserError: sentences that the recipe's model cannot read.
     """
-    vectors = first_vectors(recipe, train) if vocabulary is None else None
+    begun = begun or FirstVectors(recipe)
+    texts, key = [" ".join(example.words) for example in train if isinstance(example, Tagged)], width_key(recipe.model)
+    width = ENCODERS[recipe.model.architecture](recipe.model).embedding
+    vectors = begun.vectors(width, texts, key) if vocabulary is None else None
     vocabulary = vocabulary or learn_vocabulary(recipe, train, valid, vectors)
-    if vocabulary.channels and (recipe.words.elmo or recipe.words.vectors):
-        raise UserError("words.vectors and words.elmo are of words, but the files hold frames; leave them out")
+    if vocabulary.channels and (recipe.embeddings.elmo or recipe.embeddings.words):
+        raise UserError("embeddings are vectors of words, but the files hold frames; leave them out")
     refuse_too_long(recipe, [*train, *valid])
     model = build_tagging_model(recipe, vocabulary, context)
-    begun = ""
     words = words_alone(model.reader.inputs)
-    if vectors is not None and isinstance(words, WordInput):
-        found = begin_with(words.words, [*SPECIALS, *vocabulary.words], vectors)
-        begun = coverage(found, len(vocabulary.words), str(recipe.words.vectors), recipe.words.freeze)
+    if isinstance(words, WordInput):
+        names = [*([None] * len(SPECIALS)), *vocabulary.words]
+        ids = np.array([number for text in texts for number in vocabulary.word_ids(text.split(" "))])
+        begun.fill(words.words.table.weight, names, texts, key, ids=ids)
     if context is not None:
-        begun = "; ".join(filter(None, [begun, f"beside {context.layers} frozen layers of {recipe.words.elmo}"]))
+        begun.say(f"beside {context.layers} frozen layers of {recipe.embeddings.elmo}")
     if recipe.model.start is not None:
         take_over(model.reader, recipe.model.start, rows_in(vocabulary.words, starting_words(recipe.model.start)))
     if isinstance(model.reader.inputs, FrameInput):
         model.reader.inputs.fit(torch.from_numpy(np.concatenate([e.frames for e in train if isinstance(e, Framed)])))
     sides = [(as_rows(part, vocabulary, context), labels_of(part, vocabulary)) for part in (train, valid)]
-    task = TaggingTask(recipe.train, model, vocabulary.tags, sides[0], sides[1])
-    task.begun = begun
-    return task, vocabulary
-
-
-def first_vectors(recipe: TagRecipe, train: Sequence[Example]) -> WordVectors | None:
-    """What `words.vectors` names.
-
-    Raises:
-        UserError: vectors of another width than the embeddings, or none.
-    """
-    if recipe.words.vectors is None:
-        return None
-    key = "model.width" if recipe.model.architecture == "transformer" else "model.embedding"
-    width = ENCODERS[recipe.model.architecture](recipe.model).embedding
-    texts = [" ".join(example.words) for example in train if isinstance(example, Tagged)]
-    return read_first_vectors(recipe.words.vectors, width, key, texts, recipe.train.seed)
+    return TaggingTask(recipe.train, model, vocabulary.tags, sides[0], sides[1]), vocabulary
 
 
 def learn_vocabulary(
@@ -125,8 +113,6 @@ def build_tagging_model(recipe: TagRecipe, vocabulary: Vocabulary, context: Cont
             dropout=settings.character_dropout,
             word_dropout=settings.dropout,
         )
-        if settings.freeze:
-            inputs.words.table.weight.requires_grad_(False)
     if context is not None:
         inputs = context.beside(inputs, encoder.embedding)
     forbidden = broken_moves(vocabulary.tags) if recipe.tags.bio else None

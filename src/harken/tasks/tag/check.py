@@ -56,7 +56,7 @@ def size_of(recipe: TagRecipe, words: int, characters: int = CHARACTERS, tags: i
         parameters={
             "embeddings": words * encoder.embedding + table,
             "characters": matrices + projection,
-            "encoder": encoder.parameters + parameters_beside(recipe.words.elmo, encoder.embedding),
+            "encoder": encoder.parameters + parameters_beside(recipe.embeddings.elmo, encoder.embedding),
             "output": linear(encoder.width, tags) + crf,
         },
         source_matrices=encoder.matrices + (LETTERS * matrices + projection if projection else 0),

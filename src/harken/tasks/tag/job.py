@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harken.errors import UserError
-from harken.tasks.context import COPY, copy_context, open_context
+from harken.tasks.context import COPY, context_of
+from harken.tasks.first_vectors import FirstVectors
 from harken.tasks.job import Job, Prepared
 from harken.tasks.scores import Scores
 from harken.tasks.tag.building import build_task
@@ -32,13 +33,8 @@ class TagJob(Job):
     def _prepare(self, recipe: TagRecipe, corpus: TagCorpus, folder: Path, going_on: bool) -> Prepared:
         folder.mkdir(parents=True, exist_ok=True)
         known = Vocabulary.load(folder) if going_on else None
-        context = None
-        if recipe.words.elmo is not None:
-            if not going_on:
-                open_context(recipe.words.elmo)
-                copy_context(recipe.words.elmo, folder)
-            context = open_context(folder / COPY)
-        task, vocabulary = build_task(recipe, corpus.train, corpus.valid, known, context)
+        context, begun = context_of(recipe.embeddings.elmo, folder, going_on), FirstVectors(recipe, folder, going_on)
+        task, vocabulary = build_task(recipe, corpus.train, corpus.valid, known, context, begun)
         vocabulary.save(folder)
         unit = "signals" if vocabulary.channels else "sentences"
         count = f"{len(corpus.train):,} training {unit}, {len(corpus.valid):,} for validation"
@@ -57,12 +53,12 @@ class TagJob(Job):
             facts={
                 "data": f"{corpus.name}: {count}",
                 "vocabulary": f"{known_words}, {len(vocabulary.tags)} tags",
-                **({"begins with": task.begun} if task.begun else {}),
+                **begun.facts,
             },
             lines=[
                 f"{corpus.name}: {count}",
                 f"{recipe.model.title}: {parameters:,} parameters, {known_words}, {len(vocabulary.tags)} tags",
-                *([task.begun] if task.begun else []),
+                *begun.said,
             ],
             flops_per_term=6.0 * matrices,
         )

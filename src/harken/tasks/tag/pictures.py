@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from harken.inspection.heat import HeatMaps, Panel
+from harken.inspection.heat import HeatMaps
+from harken.inspection.shades import ShadeTable
 from harken.models.transformer_encoder import TransformerEncoder
 
 if TYPE_CHECKING:
@@ -24,23 +25,25 @@ def chances_picture(tagger: Tagger, sentence: str) -> HeatMaps:
     found = tagger.tag(sentence)
     shown = np.flatnonzero(found.chances.max(0, initial=0.0) >= FAINTEST)
     panels = [
-        Panel(
-            "Tags: " + " ".join(found.tags),
+        ShadeTable(
             found.words,
             [tagger.tags[number] for number in shown],
             found.chances[:, shown].T,
+            "Tags: " + " ".join(found.tags),
+            across="word",
+            down="tag",
         )
     ]
     if tagger.model.crf is not None:
         tags = tagger.tags[:LARGEST]
         follows = torch.softmax(tagger.model.crf.transitions.detach().float(), -1).cpu().numpy()
         title = "What the CRF has for the next tag (across) after a tag (down), the words left out of account"
-        panels.append(Panel(title, tags, tags, follows[: len(tags), : len(tags)]))
+        panels.append(ShadeTable(tags, tags, follows[: len(tags), : len(tags)], title, across="tag", down="tag"))
     return HeatMaps([*panels, *attention_panels(tagger, sentence, found.words)])
 
 
 @torch.no_grad()
-def attention_panels(tagger: Tagger, sentence: str, words: Sequence[str]) -> list[Panel]:
+def attention_panels(tagger: Tagger, sentence: str, words: Sequence[str]) -> list[ShadeTable]:
     """Of a Transformer: where each word looks, layer by layer, the mean of the heads."""
     reader = tagger.model.reader
     if not isinstance(reader.encoder, TransformerEncoder) or not words:
@@ -48,7 +51,10 @@ def attention_panels(tagger: Tagger, sentence: str, words: Sequence[str]) -> lis
     embedded = reader.inputs(tagger.batch([sentence]).values)
     weights = reader.encoder.attention(embedded)[0].mean(1).float().cpu().numpy()  # (L, T, T)
     title = "Layer {}: where each word (down) looks (across), the mean of the heads"
-    return [Panel(title.format(number), words, words, layer) for number, layer in enumerate(weights, start=1)]
+    return [
+        ShadeTable(words, words, layer, title.format(number), across="word", down="word")
+        for number, layer in enumerate(weights, start=1)
+    ]
 
 
 def confusion_picture(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> HeatMaps:
@@ -59,4 +65,6 @@ def confusion_picture(gold: Sequence[Sequence[str]], found: Sequence[Sequence[st
         totals[true] += count
     tags = [tag for tag, _ in sorted(totals.items(), key=lambda item: (-item[1], item[0]))[:LARGEST]]
     shares = [[pairs[true, said] / totals[true] for said in tags] for true in tags]
-    return HeatMaps([Panel("Confusion: true tags down, said across", tags, tags, shares)])
+    return HeatMaps(
+        [ShadeTable(tags, tags, shares, "Confusion: true tags down, said across", across="said tag", down="true tag")]
+    )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from harken.data.config import Files, Share
+from harken.models.config_embeddings import SECTION, EmbeddingsInContext, EmbeddingsInContextConfig, in_one_table
 from harken.models.config_encoder import EncoderConfig
 from harken.recipe import Recipe
 from harken.tasks.folders import require_folder
@@ -62,18 +63,6 @@ class WordsConfig(BaseModel):
     character_width: int = Field(100, ge=2, description="width of what is read from the characters")
     character_dropout: float = Field(0.2, ge=0, lt=1, description="share zeroed before and after reading characters")
 
-    vectors: str | None = Field(
-        None,
-        description="word vectors to begin with: a folder of harken embed train, a word2vec or GloVe file, or own, "
-        "which learns them from the training sentences first",
-    )
-    freeze: bool = Field(False, description="leave the words' vectors as they begin, as where vectors are given")
-    elmo: str | None = Field(
-        None,
-        description="folder of a model with the task elmo or language, whose frozen layers, mixed by learned weights, "
-        "are read beside the word vectors (S32)",
-    )
-
     @model_validator(mode="after")
     def _width_splits(self) -> WordsConfig:
         if self.characters == "lstm" and self.character_width % 2:
@@ -106,15 +95,21 @@ class TagRecipe(Recipe):
     task: Literal["tag"] = Field("tag", description="the job the model learns")
     data: TagDataConfig = Field(description="where the tagged sentences come from")
     words: WordsConfig = Field(WordsConfig.model_validate({}), description="how words become vectors")
+    embeddings: EmbeddingsInContext = Field(EmbeddingsInContextConfig.model_validate({}), description=SECTION)
     model: EncoderConfig = Field(description="the encoder; begin with architecture")
     tags: TagsConfig = Field(TagsConfig.model_validate({}), description="how tags are chosen")
     train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _older_keys(cls, values: Any) -> Any:
+        return in_one_table(values, "words")
+
     @model_validator(mode="after")
     def _one_beginning(self) -> TagRecipe:
-        if self.model.start is not None and (self.words.vectors is not None or self.words.elmo is not None):
-            key = "vectors" if self.words.vectors is not None else "elmo"
-            raise ValueError(f"model.start and words.{key} both say how words begin; keep one of them")
+        if self.model.start is not None and (self.embeddings.words is not None or self.embeddings.elmo is not None):
+            key = "words" if self.embeddings.words is not None else "elmo"
+            raise ValueError(f"model.start and embeddings.{key} both say how words begin; keep one of them")
         return self
 
     def require_data(self, origin: str) -> None:

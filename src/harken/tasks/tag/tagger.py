@@ -78,7 +78,7 @@ class Tagger:
     def load(cls, folder: Path, recipe: TagRecipe, device: str = "auto") -> Tagger:
         """The model of a folder whose recipe was read."""
         vocabulary = Vocabulary.load(folder)
-        context = open_context(folder / COPY, device) if recipe.words.elmo else None
+        context = open_context(folder / COPY, device) if recipe.embeddings.elmo else None
         model = build_tagging_model(recipe, vocabulary, context)
         load_weights(model, folder / MODEL)
         return cls(recipe, model.to(choose_device(device)), vocabulary, folder, context)

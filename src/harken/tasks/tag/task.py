@@ -37,7 +37,6 @@ class TaggingTask(ByLength):
         self.train, self.train_labels = train
         self.valid, self.valid_labels = valid
         self.lengths = self.train.lengths
-        self.begun = ""  # what the words begin with, in words
         self.bio = is_bio(tags)
         self.goal = "f1" if self.bio else "accuracy"
         self.loss_of = torch.compile(model.loss, dynamic=True) if settings.compile else model.loss

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.data.augmentation import louder_and_noisier, masked, sped, stretched
+from harken.data.augmentation import equalised, louder_and_noisier, masked, sped, stretched
 from harken.data.filterbank import finished, frame_count, joined_count, log_mel
 from harken.data.symbols import Symbols
 from harken.data.utterances import Utterances
@@ -33,7 +33,7 @@ def training_frames(
     energies = stretched(log_mel(changed, features), augment, random)
     if recipe.front.shortened(joined_count(len(energies), features)) < needed:
         energies = log_mel(louder_and_noisier(samples, augment, random), features)
-    return finished(masked(energies, augment, random), features)
+    return finished(masked(equalised(energies, augment, random), augment, random), features)
 
 
 def pad_frames(rows: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:

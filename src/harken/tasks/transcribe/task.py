@@ -80,7 +80,10 @@ class TranscribeTask:
             targets.append(self.symbols.encode(self.train.text(epoch, index)))
             random = np.random.default_rng([self.recipe.train.seed, epoch, index, AUGMENTING])
             samples = self.train.samples(epoch, index)
-            rows.append(training_frames(samples, self.recipe, frames_needed(targets[-1]), random))
+            if random.random() < self.recipe.augment.share(epoch):
+                rows.append(training_frames(samples, self.recipe, frames_needed(targets[-1]), random))
+            else:
+                rows.append(frames_of(samples, self.recipe.features))
         device = next(self.model.parameters()).device
         return self.model.loss(*(tensor.to(device) for tensor in (*pad_frames(rows), *pad_targets(targets))))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from harken.data.heads import write_heads
 from harken.data.pairs import Pair
+from harken.errors import UserError
 from harken.metrics import Score, alignment_error_rate, corpus_bleu, corpus_chrf, exact_match
 from harken.metrics.interval import Interval
 from harken.tasks.translate.translation import Translation
@@ -75,3 +76,16 @@ def alignment_error(translator: Translator, pairs: Sequence[Pair], batch: int = 
             return None
         found += [translation.alignment() for translation in aligned]
     return alignment_error_rate(found, [pair.alignment for pair in gold if pair.alignment is not None])
+
+
+def as_pairs(sources: Sequence[Pair] | Sequence[str], references: Sequence[str] | None) -> list[Pair]:
+    """Pairs from pairs, or from two lists of texts."""
+    if references is None:
+        if not all(isinstance(pair, Pair) for pair in sources):
+            raise UserError("texts to evaluate need references: pass both, or a list of pairs")
+        return [pair for pair in sources if isinstance(pair, Pair)]
+    if len(sources) != len(references):
+        raise UserError(
+            f"{len(sources)} sources do not match {len(references)} references; give one reference a source"
+        )
+    return [Pair(str(source), reference) for source, reference in zip(sources, references, strict=True)]

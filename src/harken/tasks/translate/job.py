@@ -20,6 +20,8 @@ from harken.data.tokenizers import (
 from harken.metrics import corpus_bleu
 from harken.models.build import build_model
 from harken.models.size import size_of
+from harken.models.translation_model import TranslationModel
+from harken.tasks.first_vectors import FirstVectors, width_key, words_of
 from harken.tasks.job import Job, Prepared
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.tasks.translate.task import TranslationTask
@@ -33,7 +35,8 @@ class TranslateJob(Job):
         corpus = read_corpus(recipe.data)
         folder.mkdir(parents=True, exist_ok=True)
         source, target = tokenizers_of(recipe, corpus, folder, going_on)
-        model = build_model(recipe.model, source.size, target.size)
+        model, begun = build_model(recipe.model, source.size, target.size), FirstVectors(recipe, folder, going_on)
+        begin_both(begun, recipe, corpus, model, source, target)
         skipped = {reason: count for reason, count in sorted(corpus.skipped.items()) if count}
         pieces = f"{source.size:,}" if source is target else f"{source.size:,} and {target.size:,}"
         parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -46,10 +49,12 @@ class TranslateJob(Job):
                 "lines skipped": ", ".join(f"{count:,} {reason}" for reason, count in skipped.items()) or "none",
                 "vocabulary": f"{recipe.tokenizer.kind}, {source.size:,} source and {target.size:,} target pieces"
                 + (", joint" if recipe.tokenizer.joint else ""),
+                **begun.facts,
             },
             lines=[
                 f"{corpus.name}: {count}, {corpus.source_language} -> {corpus.target_language}",
                 f"{recipe.model.title}: {parameters:,} parameters, {pieces} {recipe.tokenizer.kind} pieces",
+                *begun.said,
                 *(f"skipped {count:,} lines: {reason}" for reason, count in skipped.items()),
             ],
             flops_per_term=size_of(recipe.model, source.size, target.size).flops_per_target_token,
@@ -71,6 +76,25 @@ class TranslateJob(Job):
 
 
 JOB = TranslateJob()
+
+
+def begin_both(
+    begun: FirstVectors,
+    recipe: TranslateRecipe,
+    corpus: Corpus,
+    model: TranslationModel,
+    source: Tokenizer,
+    target: Tokenizer,
+) -> None:
+    """Word vectors for either side; one table for both is filled once."""
+    decoder = getattr(recipe.model, "decoder", None)
+    keys = width_key(recipe.model), width_key(decoder, "model.decoder") if decoder else width_key(recipe.model)
+    sources, targets = [pair.source for pair in corpus.train], [pair.target for pair in corpus.train]
+    if model.source_embedding is model.target_embedding:
+        begun.fill(model.source_embedding.weight, words_of(source), [*sources, *targets], keys[0])
+        return
+    begun.fill(model.source_embedding.weight, words_of(source), sources, keys[0], side="source")
+    begun.fill(model.target_embedding.weight, words_of(target), targets, keys[1], side="target")
 
 
 def tokenizers_of(recipe: TranslateRecipe, corpus: Corpus, folder: Path, going_on: bool) -> tuple[Tokenizer, Tokenizer]:

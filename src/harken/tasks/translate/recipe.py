@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from harken.data.config import DataConfig, TokenizerConfig
 from harken.errors import UserError
 from harken.models.config import ModelConfig
+from harken.models.config_embeddings import SECTION, SidedEmbeddings, SidedEmbeddingsConfig
 from harken.recipe import Recipe
 from harken.search.config import SearchConfig
 from harken.training.config import TrainConfig
@@ -20,6 +21,7 @@ class TranslateRecipe(Recipe):
     task: Literal["translate"] = Field("translate", description="the job the model learns")
     data: DataConfig = Field(description="where the sentence pairs come from")
     tokenizer: TokenizerConfig = Field(TokenizerConfig.model_validate({}), description="how text becomes ids")
+    embeddings: SidedEmbeddings = Field(SidedEmbeddingsConfig.model_validate({}), description=SECTION)
     model: ModelConfig = Field(description="the network; begin with architecture")
     train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")
     search: SearchConfig = Field(SearchConfig.model_validate({}), description="how an output is looked for")
@@ -30,6 +32,16 @@ class TranslateRecipe(Recipe):
             raise ValueError(
                 'model.tied is "all", which needs one vocabulary for both sides: set tokenizer.joint = true, '
                 'or model.tied = "output"'
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _one_table_has_one_beginning(self) -> TranslateRecipe:
+        sides = [side for side in ("source", "target") if getattr(self.embeddings, side) is not None]
+        if self.model.tied == "all" and sides:
+            raise ValueError(
+                f'embeddings.{sides[0]} is of one side, but model.tied = "all" gives both sides one table: set '
+                'embeddings.words, or model.tied = "output"'
             )
         return self
 

@@ -1,0 +1,50 @@
+"""The word vectors that a recipe names: those of a folder or file, or learnt from the training texts first.
+
+>>> learn_vectors(["the cat sat", "the dog sat"] * 3, width=4, seed=1).words[:2]
+['the', 'sat']
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from harken.embeddings.vectors import WordVectors
+from harken.errors import UserError
+
+OWN = "own"
+EPOCHS, LEAST = 8, 3  # over the texts, and of a word, for vectors that are learnt here
+
+
+def read_first_vectors(place: str, width: int, key: str, texts: Iterable[str], seed: int) -> WordVectors:
+    """The vectors of a folder or file, or (own) learnt from the training texts.
+
+    Raises:
+        UserError: vectors of another width than the embeddings, or none.
+    """
+    vectors = learn_vectors(texts, width, seed) if place == OWN else WordVectors.load(Path(place).expanduser())
+    if vectors.width != width:
+        raise UserError(
+            f"{place} has vectors of {vectors.width} numbers, but {key} is {width}; set {key} = {vectors.width}, or "
+            f"train vectors with --width {width}"
+        )
+    return vectors
+
+
+def learn_vectors(texts: Iterable[str], width: int, seed: int) -> WordVectors:
+    """Skip-gram vectors (S30) of the words in these texts; the same for the same seed.
+
+    Raises:
+        UserError: too few words to learn from.
+    """
+    from harken.embeddings.reading import read_corpus
+    from harken.embeddings.settings import Settings
+    from harken.embeddings.word2vec import train_word2vec
+
+    settings = Settings(width=width, epochs=EPOCHS, seed=seed, threads=1)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "texts.txt"
+        file.write_text("\n".join(" ".join(text.split()) for text in texts) + "\n", encoding="utf-8")
+        corpus = read_corpus([file], min_count=LEAST, folder=folder)
+        return train_word2vec(corpus, settings).vectors(corpus, settings)

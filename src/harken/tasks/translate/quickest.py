@@ -1,0 +1,53 @@
+"""As many CPU threads as are quickest for a model, which for small ones is a single one.
+
+That is tried out once, when there is enough to do for the trial to pay.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from harken.data.tokens import EOS
+from harken.models.translation_model import TranslationModel
+from harken.training.machine import cores
+
+
+class QuickestThreads:
+    """Remembers what was quickest for one model."""
+
+    def __init__(self, model: TranslationModel) -> None:
+        self.model = model
+        self.count: int | None = None  # not known before a trial
+
+    @contextmanager
+    def used(self, trial: bool) -> Iterator[None]:
+        """Search with them; `trial` says whether it is worth while to find out how many there should be."""
+        if next(self.model.parameters()).device.type != "cpu":
+            yield
+            return
+        before = torch.get_num_threads()
+        if self.count is None and trial:
+            self.count = min(sorted({1, cores()}), key=self._seconds)
+        torch.set_num_threads(self.count or 1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
+    @torch.no_grad()
+    def _seconds(self, threads: int) -> float:
+        """How long a small batch takes with so many threads."""
+        torch.set_num_threads(threads)
+        tokens = torch.full((32, 16), EOS)
+        best = float("inf")
+        for _ in range(3):
+            start = time.perf_counter()
+            state = self.model.start(tokens, None)
+            for _ in range(3):
+                _, state, _ = self.model.step(tokens[:, 0], state)
+            best = min(best, time.perf_counter() - start)
+        return best
