@@ -32,7 +32,8 @@ SETTINGS: dict[str, list[str]] = {  # of `harken embed train`
 }
 ROWS = (
     "random", "skip-gram", "random + ELMo", "CBOW", "GloVe", "n-grams", "random, frozen", "skip-gram + ELMo",
-    "skip-gram, frozen", "random + longer ELMo", "skip-gram + longer ELMo",
+    "skip-gram, frozen", "skip-gram, centred", "skip-gram, centred, frozen", "random + longer ELMo",
+    "skip-gram + longer ELMo",
 )  # fmt: skip
 LONGER = [
     "data.lowercase=true", "data.max_tokens=64", "words.size=10000", "model.width=512", "model.character_embedding=32",
@@ -145,6 +146,8 @@ def changes(out: Path, row: str) -> list[str]:
     """
     kind, *more = row.replace(", ", " + ").split(" + ")
     found = [] if kind == "random" else [f"embeddings.words={out / kind}"]
+    if "centred" in more:
+        found.append("embeddings.centred=true")
     if "frozen" in more:
         found.append("embeddings.tuned=false")
     if row.endswith("ELMo"):
