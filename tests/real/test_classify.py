@@ -9,9 +9,6 @@ import pytest
 import torch
 
 import harken
-from harken.embeddings.reading import read_corpus
-from harken.embeddings.settings import Settings
-from harken.embeddings.word2vec import train_word2vec
 from harken.tasks.classify.job import JOB
 
 # recipe, folder of the data, archive to unpack first, least accuracy on the test that the recipe names
@@ -46,22 +43,30 @@ def test_a_recipe_reaches_its_figure(
 
 @pytest.mark.slow
 @pytest.mark.shared
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="the ELMo wants a GPU")
-def test_questions_are_told_apart_by_one_who_has_read(shared_data: Path, tmp_path: Path) -> None:
-    for name in ("wiki-en", "imdb", "trec"):
-        if not (shared_data / name).is_dir():
-            pytest.skip(f"{name} is not among the data sets")
-    text = str(shared_data / "wiki-en" / "wiki-en-30MB.txt.xz")
-    corpus = read_corpus([text, str(shared_data / "imdb" / "train.tsv.xz")], min_count=3, max_vocabulary=45000)
-    settings = Settings(width=200, epochs=5)
-    train_word2vec(corpus, settings).vectors(corpus, settings).save(str(tmp_path / "words"))
-    larger = ["words.size=10000", "model.width=512", "model.character_width=512", "model.dropout=0.2"]
-    longer = ["train.batch_tokens=8192", "train.max_epochs=none", "train.max_minutes=4", "train.learning_rate=2e-3"]
-    harken.train("wiki-elmo", tmp_path / "elmo", overrides=[f"data.train={text}", *larger, *longer], progress=False)
+def test_questions_by_vectors_of_other_text(shared_data: Path, tmp_path: Path, english_vectors: Path) -> None:
+    if not (shared_data / "trec").is_dir():
+        pytest.skip("trec is not among the data sets")
+    changes = [f"data.dir={shared_data / 'trec'}", f"embeddings.words={english_vectors}", "data.lowercase=mark"]
+    model = harken.train("trec-classify", tmp_path / "model", overrides=changes, progress=False)
+    assert JOB.evaluate(model, None, [], lambda done: None)["accuracy"] >= 0.88  # 89.7% measured
+
+
+@pytest.mark.slow
+@pytest.mark.shared
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="an ELMo is three minutes of a GPU, hours of a CPU")
+def test_questions_by_vectors_and_elmo_of_other_text(shared_data: Path, tmp_path: Path, english_vectors: Path) -> None:
+    if not (shared_data / "trec").is_dir():
+        pytest.skip("trec is not among the data sets")
+    elmo = [f"data.train={shared_data / 'wiki-en' / 'wiki-en-30MB.txt.xz'}", "data.max_tokens=64", "words.size=10000"]
+    elmo += ["model.width=512", "model.character_embedding=32", "model.character_width=512", "model.dropout=0.2"]
+    elmo += ["train.max_epochs=none", "train.max_minutes=3", "train.batch_tokens=8192", "train.learning_rate=2e-3"]
+    elmo += ["train.warmup_steps=300", "train.average=0.998", "train.precision=float32"]
+    harken.train("wiki-elmo", tmp_path / "elmo", overrides=elmo, progress=False)
+    changes = [f"data.dir={shared_data / 'trec'}", f"embeddings.words={english_vectors}"]
+    changes += [f"embeddings.elmo={tmp_path / 'elmo'}"]
     right = []
-    for seed in (1, 2, 3):
-        begun = [f"embeddings.words={tmp_path / 'words'}", f"embeddings.elmo={tmp_path / 'elmo'}", f"data.seed={seed}"]
-        changes = [f"data.dir={shared_data / 'trec'}", *begun]
-        model = harken.train("trec-classify", tmp_path / f"trec{seed}", overrides=changes, progress=False)
+    for seed in (1, 2, 3):  # each holds out another tenth; one alone is good to two points and a half
+        overrides = [*changes, f"data.seed={seed}"]
+        model = harken.train("trec-classify", tmp_path / f"model{seed}", overrides=overrides, progress=False)
         right.append(JOB.evaluate(model, None, [], lambda done: None)["accuracy"])
-    assert sum(right) / 3 >= 0.90, right  # 0.91 was measured, with vectors of more text; 545 questions say +-0.024
+    assert sum(right) / 3 >= 0.91, right

@@ -25,10 +25,12 @@ def test_parts_of_speech_of_english_web_text(shared_data: Path, tmp_path: Path) 
     assert scores["accuracy"] >= 0.945
 
 
-def test_entities_are_those_of_seqeval(shared_data: Path, tmp_path: Path) -> None:
+def test_entities_are_those_of_seqeval(shared_data: Path, tmp_path: Path, english_vectors: Path) -> None:
     seqeval = pytest.importorskip("seqeval.metrics")
     data = folder_of(shared_data, "wnut17")
-    model = harken.train("wnut17-tag", tmp_path / "wnut", overrides=[f"data.dir={data}", *ONE_CORE], progress=False)
+    words = [f"embeddings.words={english_vectors}", "embeddings.tuned=false"]
+    overrides = [f"data.dir={data}", *words, *ONE_CORE]
+    model = harken.train("wnut17-tag", tmp_path / "wnut", overrides=overrides, progress=False)
     from harken.data.tagged import read_tagged
 
     gold = read_tagged(data / "emerging.test.annotated.gz")
@@ -37,4 +39,4 @@ def test_entities_are_those_of_seqeval(shared_data: Path, tmp_path: Path) -> Non
     wanted = seqeval.f1_score([list(sentence.tags) for sentence in gold], [one.tags for one in found])
     assert scores.count == 1287
     assert scores["f1"] == pytest.approx(wanted)
-    assert scores["f1"] >= 0.15
+    assert scores["f1"] >= 0.28  # 0.32 measured

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from harken.data.tokenizers import Tokenizer
 from harken.data.tokenizers_subword import SubwordTokenizer
-from harken.data.tokenizers_word import JOINED
+from harken.data.tokenizers_word import JOINED, WordTokenizer, split_word
 from harken.data.tokens import SPECIALS
 from harken.embeddings.vectors import WordVectors
 from harken.errors import UserError
@@ -150,6 +150,19 @@ def words_of(tokenizer: Tokenizer) -> list[str | None]:
     else:
         found = [bare(piece) for piece in pieces]
     return [*([None] * len(SPECIALS)), *found]
+
+
+def with_words(tokenizer: WordTokenizer, words: Iterable[str], size: int) -> WordTokenizer:
+    """A tokenizer that knows more words, after its own, in the order given, up to `size` of all.
+
+    Words that the tokenizer would cut, as rock-and-roll, are left out: no text has them in one piece.
+
+    >>> with_words(WordTokenizer(["film"]), ["the", "film", "rock-and-roll", "actor"], 6).tokens
+    ['film', 'the']
+    """
+    known = dict.fromkeys(tokenizer.tokens)
+    known.update((word, None) for word in words if split_word(word) == (word,))
+    return WordTokenizer(list(known)[: max(len(tokenizer.tokens), size - len(SPECIALS))])
 
 
 def bare(piece: str) -> str:

@@ -12,6 +12,7 @@ import torch
 from harken.data.examples import Labelled, LabelledSplits
 from harken.data.labelled_splits import read_examples, read_splits, split_table
 from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer, train_tokenizers
+from harken.data.tokenizers_word import WordTokenizer
 from harken.errors import UserError
 from harken.models.context_input import words_alone
 from harken.models.reader import FrameInput, TokenInput
@@ -34,7 +35,7 @@ from harken.tasks.classify.reading import as_frames, as_rows, in_context, requir
 from harken.tasks.classify.recipe import ClassifyRecipe
 from harken.tasks.classify.task import ClassificationTask
 from harken.tasks.context import COPY, context_of
-from harken.tasks.first_vectors import FirstVectors, width_key, words_of
+from harken.tasks.first_vectors import FirstVectors, width_key, with_words, words_of
 from harken.tasks.job import Job, Prepared
 from harken.tasks.scores import Scores
 from harken.tasks.starting import start_from, starting_tokenizer
@@ -71,15 +72,20 @@ class ClassifyJob(Job):
         vectors = begun.vectors(width, train.values, key)
         context = context_of(recipe.embeddings.elmo, folder, going_on)
         more = vectors.words if vectors and recipe.tokenizer.kind == "word" else []
-        seen = [*train.values, *more]
-        tokenizer = self._tokenizer(recipe, seen, folder, going_on) if recipe.data.kind == "text" else None
+        tokenizer = (
+            self._tokenizer(recipe, train.values, more, folder, going_on) if recipe.data.kind == "text" else None
+        )
         rows = as_rows(train.values, recipe, tokenizer)
         inputs = tokenizer.size if tokenizer else as_frames(train.values[0]).shape[1]
         valid_rows = as_rows(valid.values, recipe, tokenizer, inputs if tokenizer is None else None)
         valid_labels = numbers_of(valid.labels, labels, "the validation")
         save_labels(folder, labels)
         names, merged = self._fine(recipe, train, labels, folder, going_on)
-        model = build_classifier(recipe, inputs, len(names), context, merged)
+        seen = None
+        if tokenizer and recipe.embeddings.words and recipe.embeddings.tuned and recipe.tokenizer.kind == "word":
+            met = int(rows.flat.max()) + 1  # training words have the first ids
+            seen = met if met < tokenizer.size else None
+        model = build_classifier(recipe, inputs, len(names), context, merged, seen)
         if isinstance(model.reader.inputs, FrameInput):
             model.reader.inputs.fit(torch.from_numpy(rows.flat))
         if recipe.model.start is not None and tokenizer is not None:
@@ -88,6 +94,7 @@ class ClassifyJob(Job):
         words = words_alone(model.reader.inputs)
         if tokenizer and isinstance(words, TokenInput):
             begun.fill(words.table.weight, words_of(tokenizer), train.values, key, ids=rows.flat)
+            words.table.weight.requires_grad_(recipe.embeddings.tuned and words.change is None)
         if context is not None:
             begun.say(f"beside {context.layers} frozen layers of {recipe.embeddings.elmo}")
         task = ClassificationTask(
@@ -187,11 +194,15 @@ class ClassifyJob(Job):
         save_fine(folder, names, merged)
         return names, merged
 
-    def _tokenizer(self, recipe: ClassifyRecipe, texts: list[str], folder: Path, going_on: bool) -> Tokenizer:
+    def _tokenizer(
+        self, recipe: ClassifyRecipe, texts: list[str], more: list[str], folder: Path, going_on: bool
+    ) -> Tokenizer:
         if going_on:
             return load_tokenizer(folder, JOINT)
         words = recipe.tokenizer.model_copy(update={"joint": True})
         tokenizer, _ = train_tokenizers(words, texts, [], recipe.train.seed)
+        if more and isinstance(tokenizer, WordTokenizer):
+            tokenizer = with_words(tokenizer, more, recipe.tokenizer.size)
         if recipe.model.start is not None:
             tokenizer = starting_tokenizer(recipe.model.start, tokenizer)
         tokenizer.save(folder, JOINT)
