@@ -28,30 +28,19 @@ PAD = 0
 
 
 class TokenInput(nn.Module):
-    """Ids (B, T) -> embeddings (B, T, E).
+    """Ids (B, T) -> embeddings (B, T, E)."""
 
-    With `trained` only the first so many are: E[x] + C[x], where C begins as 0 and E stays as it is. What training
-    never meets would not change anyhow, but cost a step of the optimizer each time.
-    """
-
-    def __init__(self, size: int, width: int, trained: int | None = None) -> None:
+    def __init__(self, size: int, width: int) -> None:
         super().__init__()
         self.table = nn.Embedding(size, width, padding_idx=PAD)
         nn.init.normal_(self.table.weight, std=width**-0.5)
         with torch.no_grad():
             self.table.weight[PAD] = 0.0
-        self.change: nn.Embedding | None = None
-        if trained is not None:
-            self.table.weight.requires_grad_(False)
-            self.change = nn.Embedding(trained, width, padding_idx=PAD, _weight=torch.zeros(trained, width))
 
     def forward(self, ids: Tensor) -> Tensor:
         """The rows that the ids name."""
         embedded: Tensor = self.table(ids)
-        if self.change is None:
-            return embedded
-        changed: Tensor = self.change(torch.where(ids < self.change.num_embeddings, ids, PAD))
-        return embedded + changed
+        return embedded
 
 
 class FrameInput(nn.Module):

@@ -19,21 +19,18 @@ def build_classifier(
     labels: int,
     context: Context | None = None,
     merged: Sequence[int] | None = None,
-    seen: int | None = None,
 ) -> ClassifierModel:
     """A new network for `inputs` ids or channels, with weights drawn from torch's current random state.
 
-    Args:
-        merged: for each of the `labels` which of fewer it belongs to.
-        seen: ids that training meets, the first so many, where others have vectors that stay as they are.
+    `merged` says for each of the `labels` which of fewer it belongs to.
 
     Raises:
         UserError: words that do not go together.
     """
     encoder, chosen = build_encoder(recipe.model, may_start=True), recipe.classifier
-    reads: nn.Module = FrameInput(inputs, encoder.embedding)
-    if recipe.data.kind == "text":
-        reads = TokenInput(inputs, encoder.embedding, seen)
+    reads: nn.Module = (
+        TokenInput(inputs, encoder.embedding) if recipe.data.kind == "text" else FrameInput(inputs, encoder.embedding)
+    )
     if context is not None:
         reads = context.beside(reads, encoder.embedding)
     return ClassifierModel(

@@ -24,15 +24,7 @@ from harken.models.reader import FrameInput
 from harken.tasks.by_length import rows_of_part
 from harken.tasks.classify.build import build_classifier
 from harken.tasks.classify.labels import load_fine, load_labels
-from harken.tasks.classify.reading import (
-    Rows,
-    as_rows,
-    by_word,
-    in_context,
-    require_kind,
-    stored_changes,
-    stored_channels,
-)
+from harken.tasks.classify.reading import Rows, as_rows, by_word, in_context, require_kind, stored_channels
 from harken.tasks.classify.recipe import ClassifyRecipe
 from harken.tasks.context import COPY, Context, open_context
 from harken.tasks.label_batch import LabelBatch
@@ -67,8 +59,7 @@ class Classifier:
         inputs = tokenizer.size if tokenizer else stored_channels(folder / MODEL, "reader.inputs.mean")
         context = open_context(folder / COPY, device) if recipe.embeddings.elmo else None
         merged = load_fine(folder, len(classes))[1] if recipe.classifier.fine else None
-        seen = stored_changes(folder / MODEL) if recipe.embeddings.words else None
-        model = build_classifier(recipe, inputs, len(merged or classes), context, merged, seen)
+        model = build_classifier(recipe, inputs, len(merged or classes), context, merged)
         load_weights(model, folder / MODEL)
         return cls(recipe, model.to(choose_device(device)), classes, tokenizer, folder, context)
 

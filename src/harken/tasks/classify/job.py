@@ -81,11 +81,7 @@ class ClassifyJob(Job):
         valid_labels = numbers_of(valid.labels, labels, "the validation")
         save_labels(folder, labels)
         names, merged = self._fine(recipe, train, labels, folder, going_on)
-        seen = None
-        if tokenizer and recipe.embeddings.words and recipe.embeddings.tuned and recipe.tokenizer.kind == "word":
-            met = int(rows.flat.max()) + 1  # training words have the first ids
-            seen = met if met < tokenizer.size else None
-        model = build_classifier(recipe, inputs, len(names), context, merged, seen)
+        model = build_classifier(recipe, inputs, len(names), context, merged)
         if isinstance(model.reader.inputs, FrameInput):
             model.reader.inputs.fit(torch.from_numpy(rows.flat))
         if recipe.model.start is not None and tokenizer is not None:
@@ -94,7 +90,6 @@ class ClassifyJob(Job):
         words = words_alone(model.reader.inputs)
         if tokenizer and isinstance(words, TokenInput):
             begun.fill(words.table.weight, words_of(tokenizer), train.values, key, ids=rows.flat)
-            words.table.weight.requires_grad_(recipe.embeddings.tuned and words.change is None)
         if context is not None:
             begun.say(f"beside {context.layers} frozen layers of {recipe.embeddings.elmo}")
         task = ClassificationTask(

@@ -131,15 +131,3 @@ def stored_channels(weights: Path, name: str) -> int:
             return int(stored.get_slice(name).get_shape()[0])
     except (SafetensorError, OSError) as problem:
         raise UserError(f"{weights} holds no model of signals ({problem}); copy the folder anew") from problem
-
-
-def stored_changes(weights: Path) -> int | None:
-    """How many words a stored model trained, where it left the vectors of others as they were; None: it trained all."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(weights, "pt") as stored:
-            found = [name for name in stored.keys() if name.endswith("change.weight")]  # noqa: SIM118 - no mapping
-            return int(stored.get_slice(found[0]).get_shape()[0]) if found else None
-    except (SafetensorError, OSError) as problem:
-        raise UserError(f"{weights} holds no model ({problem}); copy the folder anew") from problem
