@@ -27,9 +27,9 @@ import torch
 from record_writer import processor, table
 from torch import Tensor, nn
 
-from harken.kernels.cpu_recurrent_products import Packed
+from harken.kernels.recurrent.cpu.products import Packed
 from harken.nn import GRU, LSTM, RNN
-from harken.nn.stack import Stack
+from harken.nn.recurrent.stack import Stack
 
 CELLS: dict[str, tuple[Any, dict[str, Any]]] = {
     "lstm": (LSTM, {}),

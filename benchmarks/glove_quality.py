@@ -19,11 +19,11 @@ from typing import Any
 import numba
 import numpy as np
 
-from harken.embeddings.corpus import Corpus
 from harken.embeddings.evaluation import evaluate_file
-from harken.embeddings.glove import GloveSettings, train_glove
-from harken.embeddings.pairs import count_pairs
-from harken.embeddings.reading import read_corpus
+from harken.embeddings.glove.pairs import count_pairs
+from harken.embeddings.glove.training import GloveSettings, train_glove
+from harken.embeddings.io.corpus import Corpus
+from harken.embeddings.io.reading import read_corpus
 from harken.embeddings.vectors import WordVectors
 
 TESTS = ("EN-WS-353-ALL.txt", "EN-MEN-TR-3k.txt", "questions-words.txt.gz")

@@ -2,7 +2,8 @@
 
     python -m benchmarks.gpu_attention [--only additive|scores|loop] [--out record.json]
 
-additive  `harken.nn.additive.additive_attend` beside its eager definition, forward and forward + backward; and what the
+additive  `harken.nn.attention.additive.additive_attend` beside its eager definition, forward and forward + backward;
+and what the
           chip allows: one hyperbolic tangent for every query, key and feature, in each of three passes, at the measured
           rate of the unit that makes them
 scores    cosine and multiplicative scores through torch's fused attention beside their definitions
@@ -30,9 +31,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harken.kernels.additive_attention import additive_attention
-from harken.nn.additive import additive_attend, additive_attend_with_weights
-from harken.nn.attention import attend, attend_with_weights
+from harken.kernels.additive_attention.operator import additive_attention
+from harken.nn.attention.additive import additive_attend, additive_attend_with_weights
+from harken.nn.attention.functional import attend, attend_with_weights
 from harken.nn.masks import length_mask
 
 Row = dict[str, Any]
@@ -189,7 +190,7 @@ def additive_rows(say: Callable[[Row], None]) -> None:
 
 def score_rows(say: Callable[[Row], None]) -> None:
     """Cosine and multiplicative scores: queries and keys made ready, then torch's fused attention."""
-    from harken.nn.head_scores import CosineHeads
+    from harken.nn.attention.head_scores import CosineHeads
 
     heads = CosineHeads(8, 64).cuda()
     weight = torch.randn(8, 64, 64, device="cuda") / 64
@@ -217,9 +218,9 @@ def score_rows(say: Callable[[Row], None]) -> None:
 
 def loop_rows(say: Callable[[Row], None]) -> None:
     """The decoder alone, forward + backward through a whole batch of targets."""
-    from harken.models.cell_options import CellOptions
     from harken.models.memory import Memory
-    from harken.models.recurrent_decoder import RecurrentDecoder
+    from harken.models.recurrent.cell_options import CellOptions
+    from harken.models.recurrent.decoder import RecurrentDecoder
 
     cases = [
         ("lstm", "additive", "after", 1, 64, 64, 64),

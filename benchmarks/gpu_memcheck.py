@@ -15,11 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harken.kernels import gpu_recurrent_choice
-from harken.kernels.additive_attention import additive_attention
-from harken.kernels.decoder_loop_attention import DeferredLooks
+from harken.kernels.additive_attention.operator import additive_attention
+from harken.kernels.decoder_loop.attention import DeferredLooks
+from harken.kernels.recurrent import dispatch as gpu_recurrent_choice
 from harken.nn import GRU, LSTM
-from harken.nn.lengths import Layout
+from harken.nn.recurrent.packing import Layout
 
 LAYERS: list[tuple[Any, dict[str, Any]]] = [
     (LSTM, {"peephole": "diagonal"}),

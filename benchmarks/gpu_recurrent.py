@@ -35,7 +35,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from harken.nn import GRU, LSTM, RNN
-from harken.nn.lengths import Layout
+from harken.nn.recurrent.packing import Layout
 
 SHAPES = [(1024, 16, 768), (512, 16, 512), (128, 64, 512), (1024, 8, 256), (256, 128, 1024)]  # T, B, H
 PEERS: dict[Any, Any] = {LSTM: nn.LSTM, GRU: nn.GRU, RNN: nn.RNN}

@@ -88,7 +88,7 @@ def training_step(model: nn.Module, loss: Callable[..., Tensor], arguments: tupl
 
 def main() -> None:
     """Measure both and print a line each."""
-    from harken.models.transformer import Transformer
+    from harken.models.transformer.transformer import Transformer
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path)

@@ -25,7 +25,7 @@ RECORDS = Path(__file__).resolve().parent / "records"
 
 def scores(translator: Any) -> dict[str, Any]:
     """BLEU, chrF and alignment error on every test set of the model's own corpus, with the recipe's search."""
-    from harken.data.parallel import read_corpus
+    from harken.data.text.parallel import read_corpus
 
     corpus = read_corpus(translator.recipe.data)
     found = {name: translator.evaluate(list(pairs)).to_dict() for name, pairs in corpus.tests.items()}

@@ -98,7 +98,7 @@ def train_vectors(data: Path, out: Path) -> None:
 def train_elmo(data: Path, out: Path) -> None:
     """On the first paragraphs of the text."""
     import harken
-    from harken.data.files import read_lines
+    from harken.data.io.files import read_lines
 
     (text,) = (data / "wiki-en").glob("*.txt.xz")
     part = out / "wiki-part.txt"
@@ -157,7 +157,7 @@ def changes(out: Path, row: str) -> list[str]:
 
 def a_third(data: Path, out: Path) -> Path:
     """Every third sentence of EWT's training part, as columns."""
-    from harken.data.tagged import read_tagged
+    from harken.data.text.tagged import read_tagged
 
     part = out / "ewt-third.conll"
     if not part.exists():

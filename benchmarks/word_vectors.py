@@ -38,9 +38,9 @@ print(json.dumps({"seconds": seconds, "words_per_second": model.corpus_total_wor
 
 def train_here(text: str, method: str, epochs: int, threads: int, rate: float, seed: int, out: str) -> None:
     """What the child process of harken runs."""
-    from harken.embeddings.reading import read_corpus
-    from harken.embeddings.settings import Settings
-    from harken.embeddings.word2vec import train_word2vec
+    from harken.embeddings.io.reading import read_corpus
+    from harken.embeddings.word2vec.settings import Settings
+    from harken.embeddings.word2vec.training import train_word2vec
 
     corpus = read_corpus([text], tokens="spaces", lower=False)
     settings = Settings(method=method, epochs=epochs, threads=threads, rate=rate, seed=seed)
@@ -52,9 +52,9 @@ def train_here(text: str, method: str, epochs: int, threads: int, rate: float, s
 
 def train_glove_here(text: str, epochs: int, threads: int, out: str) -> None:
     """GloVe end to end, and what its parts take."""
-    from harken.embeddings.glove import GloveSettings, train_glove
-    from harken.embeddings.pairs import count_pairs
-    from harken.embeddings.reading import read_corpus
+    from harken.embeddings.glove.pairs import count_pairs
+    from harken.embeddings.glove.training import GloveSettings, train_glove
+    from harken.embeddings.io.reading import read_corpus
 
     began = time.perf_counter()
     corpus = read_corpus([text], tokens="spaces", lower=False)
@@ -95,7 +95,8 @@ def score(vectors: str, tests: Path) -> dict[str, float | None]:
 
 def compare(options: argparse.Namespace, work: Path) -> dict[str, Any]:
     """All rounds: for each method and rate the words a second of both, their ratio, and the scores."""
-    # gensim's rates fall less within an epoch (`harken.embeddings.settings`), so that ours is higher for like work
+    # gensim's rates fall less within an epoch (`harken.embeddings.word2vec.settings`), so that ours is higher for like
+    # work
     cases = [("skipgram", 0.025, 0.025), ("cbow", 0.06, 0.05)]
     speeds: dict[tuple[str, str], list[float]] = {}
     scores: dict[tuple[str, str], list[dict[str, float | None]]] = {}

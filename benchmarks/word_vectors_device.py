@@ -4,7 +4,7 @@
 
 TEXT is a sentence a line, plain, .gz or .xz; `--repeat N` reads it N times over, for longer runs. Seconds are those of
 training alone, with a GPU already woken up; `start` is how long waking it takes. `--batches` and `--most` try other
-sizes of a batch and other bounds on what a row may take in of one (`harken.kernels.word_vectors_batch`). DIR has
+sizes of a batch and other bounds on what a row may take in of one (`harken.embeddings.kernels.word2vec_batch`). DIR has
 EN-WS-353-ALL.txt, EN-MEN-TR-3k.txt and questions-words.txt.gz.
 """
 
@@ -14,14 +14,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from harken.embeddings import word2vec_device
 from harken.embeddings.evaluation import evaluate_file
+from harken.embeddings.io.reading import read_corpus
+from harken.embeddings.kernels import word2vec_batch as word_vectors_batch
 from harken.embeddings.learnt import Learnt
-from harken.embeddings.reading import read_corpus
-from harken.embeddings.settings import Settings, cores
-from harken.embeddings.word2vec import train_word2vec
-from harken.embeddings.word2vec_device import train_on_device
-from harken.kernels import word_vectors_batch
+from harken.embeddings.word2vec import device as word2vec_device
+from harken.embeddings.word2vec.device import train_on_device
+from harken.embeddings.word2vec.settings import Settings, cores
+from harken.embeddings.word2vec.training import train_word2vec
 
 TESTS = ("EN-WS-353-ALL.txt", "EN-MEN-TR-3k.txt", "questions-words.txt.gz")
 

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from harken.lab.registry import experiment_names
 from harken.lab.report import cell_text
 
 DOCS = Path(__file__).parent
@@ -29,7 +30,7 @@ def block(found: dict[str, Any]) -> str:
     cost = f"{found['cpu_seconds']:,.0f} CPU seconds, torch {found['made']['torch']}"
     name = found["name"]
     return (
-        f"*{found['statement']}*\n\n**{found['claim']} {ANSWER[found['holds']]}**: {found['verdict']}.\n\n"
+        f"*{found['statement']}*\n\n**{ANSWER[found['holds']]}**: {found['verdict']}.\n\n"
         f"{table}\n\n![{name}](images/lab/{name}.svg)\n\n"
         f"`harken lab {name} --seed {seed}`, {day}, {cost}."
     )
@@ -42,14 +43,14 @@ def fill(page: str, found: dict[str, Any]) -> str:
     pattern = re.compile(rf"<!-- {re.escape(name)} -->.*?<!-- /{re.escape(name)} -->", re.DOTALL)
     if pattern.search(page):
         return pattern.sub(lambda _: made, page)
-    return f"{page.rstrip()}\n\n### {found['claim']}: {name}\n\n{made}\n"
+    return f"{page.rstrip()}\n\n### {name}\n\n{made}\n"
 
 
 def main(folder: Path) -> None:
     """Fill the pages from every result in the folder."""
     pages = {path: path.read_text(encoding="utf-8") for path in sorted(DOCS.glob("lab*.md"))}
     results = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")]
-    for found in sorted(results, key=lambda one: int(one["claim"][1:])):
+    for found in sorted(results, key=lambda one: experiment_names().index(one["name"])):
         mine = (path for path, page in pages.items() if f"<!-- {found['name']} -->" in page)
         path = next(mine, DOCS / "lab.md")
         pages[path] = fill(pages[path], found)

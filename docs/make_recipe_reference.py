@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from harken.data.config import DataConfig, SplitFiles, TokenizerConfig
+from harken.data.text.config import DataConfig, SplitFiles, TokenizerConfig
 from harken.models.config import ConvolutionalConfig, DecoderOnlyConfig, RecurrentConfig, TransformerConfig
 from harken.models.config_embeddings import SidedEmbeddingsConfig
 from harken.recipe import describe, recipe_names

@@ -135,7 +135,7 @@ def test_every_internal_link_leads_somewhere(page: Path) -> None:
 def test_every_file_named_in_the_architecture_exists() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     rooms = "nn|kernels|models|data|training|tasks|search|metrics|inspection|embeddings|estimators|lab|cli|recipes"
-    sources = re.findall(rf"(?<![\w/])((?:{rooms})/\w+\.py)", text)
+    sources = re.findall(rf"(?<![\w/])((?:{rooms})/[\w/]+\.py)", text)
     tests = re.findall(r"`(tests/[\w/]+\.py)`", text)
     assert len(sources) > 10 and len(tests) > 10
     missing = [name for name in sources if not (ROOT / "src" / "harken" / name).is_file()]

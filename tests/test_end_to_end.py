@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import harken
 from harken.cli.app import app
-from harken.data.pairs import Alignment
+from harken.data.text.pairs import Alignment
 
 FRENCH = {"the": "le", "a": "un", "cat": "chat", "dog": "chien", "old": "vieux", "small": "petit", "sees": "voit",
           "eats": "mange", "fish": "poisson", "bird": "oiseau"}  # fmt: skip

@@ -67,6 +67,6 @@ def train(
 
     if data is None:
         return run_recipe(chosen, Path(out), resume, progress)
-    from harken.data.memory import in_memory
+    from harken.data.io.in_memory import in_memory
 
     return run_recipe(chosen, Path(out), resume, progress, in_memory(data))

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from harken.card import write_aside, write_card
-from harken.data.memory import name_of
+from harken.data.io.in_memory import name_of
 from harken.errors import UserError
 from harken.recipe import Recipe, load_recipe
 from harken.tasks.first_vectors import FILE as FIRST_VECTORS

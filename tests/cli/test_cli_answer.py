@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harken.data.questions import Question
+from harken.data.text.questions import Question
 from harken.tasks.answer.answer import Answer
 
 

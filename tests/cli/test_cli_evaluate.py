@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from harken.data import parallel
-from harken.data.pairs import Alignment, Corpus, Pair
+from harken.data.text import parallel
+from harken.data.text.pairs import Alignment, Corpus, Pair
 
 LINES = ("a b c d e", "f g h i j", "k l m n o")
 GOLD = Alignment.from_pharaoh("0-0")

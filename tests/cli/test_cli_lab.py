@@ -12,7 +12,7 @@ from harken.lab.experiment import Experiment, Findings, Progress, Settings
 from harken.lab.figure import Bars, Figure, Group
 
 
-def made(name: str, claim: str, result: bool | BaseException | None) -> Experiment:
+def made(name: str, result: bool | BaseException | None) -> Experiment:
     def run(settings: Settings, progress: Progress) -> Findings:
         progress(0.5, "half")
         if isinstance(result, BaseException):
@@ -20,12 +20,12 @@ def made(name: str, claim: str, result: bool | BaseException | None) -> Experime
         figure = Figure(name, [Bars("", "", "share", ["a"], [Group("", [0.5])])])
         return Findings(["seed", "share"], [[settings.seed, 0.5]], result, "half of 1", figure, {"share": 0.5})
 
-    return Experiment(name, claim, f"what {claim} says", f"what {name} shows", run)
+    return Experiment(name, f"what {name} says", f"what {name} shows", run)
 
 
 @pytest.fixture
 def experiments(monkeypatch: pytest.MonkeyPatch) -> dict[str, Experiment]:
-    found = {one.name: one for one in (made("good", "C1", True), made("bad", "C2", False), made("mixed", "C3", None))}
+    found = {one.name: one for one in (made("good", True), made("bad", False), made("mixed", None))}
     monkeypatch.setattr(registry, "experiment_names", lambda: list(found))
     monkeypatch.setattr(registry, "find_experiment", found.__getitem__)
     return found
@@ -33,16 +33,16 @@ def experiments(monkeypatch: pytest.MonkeyPatch) -> dict[str, Experiment]:
 
 def test_list_says_what_each_shows(run: Callable[..., Any], experiments: dict[str, Experiment]) -> None:
     lines = run("lab", "list").stdout.splitlines()
-    assert lines[0].split("\t") == ["good", "C1", "what good shows"] and len(lines) == 3
+    assert lines[0].split("\t") == ["good", "what good shows"] and len(lines) == 3
     assert run("lab").stdout == run("lab", "list").stdout
-    assert json.loads(run("lab", "list", "--json").stdout)[1]["statement"] == "what C2 says"
+    assert json.loads(run("lab", "list", "--json").stdout)[1]["statement"] == "what bad says"
 
 
 def test_one_experiment(run: Callable[..., Any], experiments: dict[str, Experiment], tmp_path: Path) -> None:
     done = run("lab", "bad", "--out", tmp_path / "new", "--seed", 7, "--png", "--html")
     assert done.exit_code == 0, done.output
     assert "seed\tshare\n7\t0.5\n" in done.stdout
-    assert "C2 does not hold: half of 1\n" in done.stdout
+    assert "does not hold: half of 1\n" in done.stdout
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["bad.html", "bad.json", "bad.png", "bad.svg"]
     kept = json.loads((tmp_path / "new" / "bad.json").read_text())
     assert (kept["holds"], kept["settings"]["seed"], kept["measured"]) == (False, 7, {"share": 0.5})
@@ -60,8 +60,8 @@ def test_all_ends_with_a_summary(run: Callable[..., Any], experiments: dict[str,
     assert done.exit_code == 0
     assert (tmp_path / "lab.html").read_text().count("<section") == 3
     last = [line.split("\t") for line in done.stdout.splitlines()[-3:]]
-    assert [row[:3] for row in last] == [
-        ["C1", "good", "holds"], ["C2", "bad", "does not hold"], ["C3", "mixed", "holds in part"],
+    assert [row[:2] for row in last] == [
+        ["good", "holds"], ["bad", "does not hold"], ["mixed", "holds in part"],
     ]  # fmt: skip
     assert len(list(tmp_path.glob("*.svg"))) == 3
 
@@ -69,15 +69,15 @@ def test_all_ends_with_a_summary(run: Callable[..., Any], experiments: dict[str,
 def test_one_that_breaks_does_not_silence_the_others(
     run: Callable[..., Any], experiments: dict[str, Experiment], tmp_path: Path
 ) -> None:
-    experiments["bad"] = made("bad", "C2", ZeroDivisionError("oh"))
+    experiments["bad"] = made("bad", ZeroDivisionError("oh"))
     done = run("lab", "all", "--out", tmp_path)
     assert done.exit_code == 1
-    assert "ZeroDivisionError: oh" in done.stderr and "\tbad\tfailed\t" in done.stdout
+    assert "ZeroDivisionError: oh" in done.stderr and "bad\tfailed\t" in done.stdout
     assert (tmp_path / "mixed.json").is_file()
 
 
 def test_ctrl_c_says_what_was_kept(run: Callable[..., Any], experiments: dict[str, Experiment], tmp_path: Path) -> None:
-    experiments["mixed"] = made("mixed", "C3", KeyboardInterrupt())
+    experiments["mixed"] = made("mixed", KeyboardInterrupt())
     done = run("lab", "all", "--out", tmp_path)
     assert done.exit_code == 130
     assert "good, bad" in done.stderr and "Traceback" not in done.stderr

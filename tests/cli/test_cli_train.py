@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harken.cli import demo
-from harken.data.pairs import Alignment, Pair
+from harken.data.text.pairs import Alignment, Pair
 
 LINKS = Alignment.from_pharaoh("0-0")
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import harken
-from harken.data.audio import write_wav
-from harken.data.tone_speech import ToneSpeech
+from harken.data.audio.recordings import write_wav
+from harken.data.synthetic.tone_speech import ToneSpeech
 
 TINY = ["data.size=20", "data.valid_size=4", "model.width=16", "model.embedding=8", "train.max_steps=2"]
 MACHINE = ["train.max_minutes=none", "train.workers=1", "train.precision=float32", "train.device=cpu"]

@@ -11,11 +11,12 @@ import itertools
 
 from made_text import made_corpus
 
-from harken.embeddings import glove, pairs
-from harken.embeddings.corpus import Corpus
-from harken.embeddings.glove import GloveSettings, train_glove
-from harken.embeddings.glove_definition import Side, cooccurrences, step
-from harken.embeddings.pairs import Pairs, count_pairs
+from harken.embeddings.glove import pairs
+from harken.embeddings.glove import training as glove
+from harken.embeddings.glove.pairs import Pairs, count_pairs
+from harken.embeddings.glove.reference import Side, cooccurrences, step
+from harken.embeddings.glove.training import GloveSettings, train_glove
+from harken.embeddings.io.corpus import Corpus
 from harken.embeddings.vocabulary import Vocabulary
 from harken.errors import UserError
 

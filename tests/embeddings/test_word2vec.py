@@ -14,13 +14,16 @@ from hypothesis import strategies as st
 sys.path.insert(0, str(Path(__file__).parent))
 from made_text import made_corpus
 
-from harken.embeddings import definition, learnt, spans, word2vec
-from harken.embeddings.corpus import Corpus
-from harken.embeddings.huffman import huffman_tree
-from harken.embeddings.sampling import Draws, alias_table, span_state
-from harken.embeddings.settings import Settings
-from harken.embeddings.subwords import Subwords
-from harken.embeddings.word2vec import train_word2vec
+from harken.embeddings import learnt
+from harken.embeddings.io.corpus import Corpus
+from harken.embeddings.word2vec import reference as definition
+from harken.embeddings.word2vec import threads as spans
+from harken.embeddings.word2vec import training as word2vec
+from harken.embeddings.word2vec.huffman import huffman_tree
+from harken.embeddings.word2vec.sampling import Draws, alias_table, span_state
+from harken.embeddings.word2vec.settings import Settings
+from harken.embeddings.word2vec.subwords import Subwords
+from harken.embeddings.word2vec.training import train_word2vec
 from harken.errors import UserError
 
 pytest.importorskip("numba")

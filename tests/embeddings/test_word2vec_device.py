@@ -10,15 +10,16 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 from made_text import made_corpus
 
-from harken.embeddings import definition, word2vec_device
-from harken.embeddings.sampling import alias_table
-from harken.embeddings.settings import Settings
-from harken.embeddings.spans import Progress
-from harken.embeddings.subwords import Subwords
-from harken.embeddings.word2vec import train_word2vec
-from harken.embeddings.word2vec_device import choose_device, train_on_device
+from harken.embeddings.kernels.word2vec_batch import add_rows, step, thinned, windows, wrong_answers
+from harken.embeddings.word2vec import device as word2vec_device
+from harken.embeddings.word2vec import reference as definition
+from harken.embeddings.word2vec.device import choose_device, train_on_device
+from harken.embeddings.word2vec.sampling import alias_table
+from harken.embeddings.word2vec.settings import Settings
+from harken.embeddings.word2vec.subwords import Subwords
+from harken.embeddings.word2vec.threads import Progress
+from harken.embeddings.word2vec.training import train_word2vec
 from harken.errors import UserError
-from harken.kernels.word_vectors_batch import add_rows, step, thinned, windows, wrong_answers
 
 
 @pytest.mark.parametrize("is_cbow", [False, True])

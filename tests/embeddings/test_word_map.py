@@ -42,7 +42,7 @@ def test_affinities_have_the_perplexity_asked_for() -> None:
 
 def test_the_forces_are_the_slope_of_the_divergence() -> None:
     pytest.importorskip("numba")
-    from harken.kernels.neighbor_map import forces
+    from harken.embeddings.kernels.neighbor_map import forces
 
     generator = np.random.default_rng(3)
     p = affinities(generator.normal(size=(8, 4)), 2)

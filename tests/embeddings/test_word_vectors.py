@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.embeddings import word_index
 from harken.embeddings.evaluation import evaluate_file, spearman
-from harken.embeddings.formats import FORMATS, read_vectors, write_vectors
+from harken.embeddings.io import word_index
+from harken.embeddings.io.formats import FORMATS, read_vectors, write_vectors
 from harken.embeddings.one_hot import OneHot
-from harken.embeddings.subwords import Subwords
 from harken.embeddings.vectors import WordVectors
+from harken.embeddings.word2vec.subwords import Subwords
 from harken.errors import UserError
 
 WORDS = ["the", "naïve", "cat", "dog", "日本", "queen"]

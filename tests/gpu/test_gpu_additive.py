@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from harken.kernels import additive_attention as kernels
+from harken.kernels.additive_attention import operator as kernels
 from harken.nn import length_mask
-from harken.nn.additive import additive_attend, additive_attend_with_weights
-from harken.nn.attention import attend
-from harken.nn.head_scores import CosineHeads
-from harken.nn.scores import CosineScore, MultiplicativeScore
+from harken.nn.attention.additive import additive_attend, additive_attend_with_weights
+from harken.nn.attention.functional import attend
+from harken.nn.attention.head_scores import CosineHeads
+from harken.nn.attention.scores import CosineScore, MultiplicativeScore
 
 pytestmark = [
     pytest.mark.gpu,
@@ -121,7 +121,7 @@ def test_weights_are_those_of_the_definition_and_the_same_bits_come_twice() -> N
 
 
 def test_pieces_equal_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    from harken.kernels import additive_attention_launch as launch
+    from harken.kernels.additive_attention import launch
 
     case = CASES[5]
     parts, mask = inputs(case, torch.float32), mask_for(case, "lengths")

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from harken.kernels import decoder_loop
-from harken.models.seq2seq import Seq2Seq
+from harken.kernels.decoder_loop import cuda_graph as decoder_loop
+from harken.models.recurrent.seq2seq import Seq2Seq
 from harken.nn import length_mask
 
 pytestmark = [

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from harken.models.encoder_decoder import EncoderDecoder
-from harken.models.seq2seq import Seq2Seq
-from harken.models.transformer import Transformer
+from harken.models.recurrent.seq2seq import Seq2Seq
+from harken.models.transformer.transformer import Transformer
 from harken.nn import Dropout, attend, attend_with_weights, length_mask
 
 pytestmark = [

@@ -7,12 +7,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from harken.kernels import gpu_recurrent_choice, gpu_recurrent_launch
-from harken.kernels.gpu_recurrent_choice import chip_of
-from harken.kernels.gpu_recurrent_plan import Plan, plan_of
-from harken.kernels.gpu_triton import triton_is_here
+from harken.kernels.recurrent import dispatch as gpu_recurrent_choice
+from harken.kernels.recurrent.dispatch import chip_of
+from harken.kernels.recurrent.triton import launch as gpu_recurrent_launch
+from harken.kernels.recurrent.triton.plan import Plan, plan_of
+from harken.kernels.recurrent.triton_import import triton_is_here
 from harken.nn import GRU, LSTM, RNN
-from harken.nn.lengths import Layout
+from harken.nn.recurrent.packing import Layout
 
 pytestmark = [
     pytest.mark.gpu,
@@ -197,7 +198,7 @@ def test_autocast_computes_in_its_dtype() -> None:
 
 
 def test_autocast_of_the_operator_is_what_it_gives_in_that_dtype() -> None:
-    import harken.kernels.gpu_recurrent  # noqa: F401
+    import harken.kernels.recurrent.triton.operator  # noqa: F401
 
     torch.manual_seed(1)
     parts = [torch.randn(size, device="cuda", requires_grad=True) for size in ((7, 3, 1, 4, 24), (1, 96, 24))]
@@ -239,7 +240,7 @@ def test_compiles_as_one_graph(layer_norm: bool) -> None:
 
 @pytest.mark.parametrize("layer_norm", [False, True])
 def test_the_operator_is_registered_whole(layer_norm: bool) -> None:
-    import harken.kernels.gpu_recurrent  # noqa: F401
+    import harken.kernels.recurrent.triton.operator  # noqa: F401
 
     arguments = (torch.randn(5, 2, 1, 4, 16, device="cuda", requires_grad=True),
                  torch.randn(1, 64, 16, device="cuda", requires_grad=True), None, None, None,

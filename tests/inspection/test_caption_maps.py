@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from harken.data.images import decode_image
+from harken.data.images.files import decode_image
 from harken.errors import UserError
 from harken.inspection.caption_map import CaptionMap, CaptionPage
 

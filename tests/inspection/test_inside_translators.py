@@ -5,16 +5,16 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from harken.data.rows import ParallelBatch, ParallelIds, TokenRows
+from harken.data.io.token_rows import ParallelBatch, ParallelIds, TokenRows
 from harken.errors import UserError
 from harken.inspection import gradient_flow
 from harken.inspection.jacobian import jacobians
 from harken.inspection.tracing import still, tracing
 from harken.models.encoder_decoder import EncoderDecoder
-from harken.models.recurrent_decoder import RecurrentDecoder
-from harken.models.seq2seq import Seq2Seq
-from harken.models.transformer import Transformer
-from harken.models.transformer_encoder import TransformerEncoder
+from harken.models.recurrent.decoder import RecurrentDecoder
+from harken.models.recurrent.seq2seq import Seq2Seq
+from harken.models.transformer.encoder import TransformerEncoder
+from harken.models.transformer.transformer import Transformer
 
 PAIRS = [([5, 6, 7, 8, 9], [4, 5, 6]), ([7, 5], [9, 8, 7, 6, 5, 4]), ([4, 4, 4], [6])]
 

@@ -112,7 +112,7 @@ def test_a_page_is_complete_and_harmless() -> None:
     report = Report(experiment, Settings(), findings, 1.0, 2.0)
     page = draw_page([report, report])
     assert "<b>" not in page and "&lt;i&gt;" in page and "1,234" in page
-    assert "C0 does not hold: 0 &lt; 1" in page
+    assert "does not hold: 0 &lt; 1" in page
     assert "http://" not in page.replace("http://www.w3.org", "").replace("http://purl.org", "").replace(
         "http://creativecommons.org", ""
     )

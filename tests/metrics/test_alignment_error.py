@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.data.pairs import Alignment
+from harken.data.text.pairs import Alignment
 from harken.errors import UserError
 from harken.metrics import alignment_error_rate, alignment_score, links_from_attention, merge_subwords
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from harken.data.captioned import Region
+from harken.data.images.captioned import Region
 from harken.errors import UserError
 from harken.metrics.bleu import corpus_bleu
 from harken.metrics.references import bleu_interval, bleu_of_many, line_bleu

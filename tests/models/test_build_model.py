@@ -5,8 +5,8 @@ import pytest
 from harken.errors import UserError
 from harken.models.build import build_model
 from harken.models.config import ConvolutionalConfig, RecurrentConfig, TransformerConfig
-from harken.models.seq2seq import Seq2Seq
-from harken.models.transformer import Transformer
+from harken.models.recurrent.seq2seq import Seq2Seq
+from harken.models.transformer.transformer import Transformer
 
 TRANSFORMER = {"width": 8, "heads": 2, "feedforward": 8, "layers": 1}
 RECURRENT = {"width": 8, "embedding": 4}

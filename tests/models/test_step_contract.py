@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from harken.models.convolutional import Convolutional
+from harken.models.convolutional.convolutional import Convolutional
 from harken.models.encoder_decoder import EncoderDecoder
-from harken.models.seq2seq import Seq2Seq
-from harken.models.transformer import Transformer
+from harken.models.recurrent.seq2seq import Seq2Seq
+from harken.models.transformer.transformer import Transformer
 from harken.nn import smoothed_cross_entropy
 
 VOCABULARY = 9

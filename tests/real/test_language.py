@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import harken
-from harken.data.text_config import TextConfig
-from harken.data.texts import read_texts
-from harken.data.tokenizers import train_tokenizer
-from harken.models.ngram import NGram
+from harken.data.text.text_config import TextConfig
+from harken.data.text.texts import read_texts
+from harken.data.tokenizers.base import train_tokenizer
+from harken.models.language.ngram import NGram
 from harken.tasks.language.job import JOB
 from harken.tasks.language.text_ids import corpus_ids
 

@@ -1,4 +1,4 @@
-"""What an encoder reads before it learns a job: opinions without labels help to tell them apart (S28)."""
+"""What an encoder reads before it learns a job: opinions without labels help to tell them apart."""
 
 import gzip
 import lzma

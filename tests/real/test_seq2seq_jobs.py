@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import harken
-from harken.data.parallel import read_corpus
+from harken.data.text.parallel import read_corpus
 
 
 @pytest.mark.slow

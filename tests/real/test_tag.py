@@ -31,7 +31,7 @@ def test_entities_are_those_of_seqeval(shared_data: Path, tmp_path: Path, englis
     words = [f"embeddings.words={english_vectors}", "embeddings.tuned=false"]
     overrides = [f"data.dir={data}", *words, *ONE_CORE]
     model = harken.train("wnut17-tag", tmp_path / "wnut", overrides=overrides, progress=False)
-    from harken.data.tagged import read_tagged
+    from harken.data.text.tagged import read_tagged
 
     gold = read_tagged(data / "emerging.test.annotated.gz")
     found = model.tag_all([sentence.words for sentence in gold])

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import harken
-from harken.data.spoken_digits import MixedDigits
+from harken.data.audio.spoken_digits import MixedDigits
 from harken.tasks.registry import job_of
 from harken.tasks.transcribe.splits import read_splits
 

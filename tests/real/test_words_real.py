@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 import harken
-from harken.embeddings.corpus import Corpus
 from harken.embeddings.evaluation import evaluate_file
-from harken.embeddings.glove import GloveSettings, train_glove
-from harken.embeddings.reading import read_corpus
-from harken.embeddings.settings import Settings
+from harken.embeddings.glove.training import GloveSettings, train_glove
+from harken.embeddings.io.corpus import Corpus
+from harken.embeddings.io.reading import read_corpus
 from harken.embeddings.vectors import WordVectors
-from harken.embeddings.word2vec import train_word2vec
+from harken.embeddings.word2vec.settings import Settings
+from harken.embeddings.word2vec.training import train_word2vec
 from harken.tasks.registry import job_of
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent / "benchmarks"))

@@ -8,7 +8,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from harken.data.tokens import BOS, EOS, PAD
+from harken.data.tokenizers.tokens import BOS, EOS, PAD
 
 
 @dataclass

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harken.data.tokens import BOS, EOS, PAD
+from harken.data.tokenizers.tokens import BOS, EOS, PAD
 from harken.errors import UserError
 from harken.search import beam_search, greedy_search
 

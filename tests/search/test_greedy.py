@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import harken.search
-from harken.data.tokens import BOS, EOS, PAD
+from harken.data.tokenizers.tokens import BOS, EOS, PAD
 from harken.search import continuations, greedy_search
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 import harken
-from harken.data.tokenizers import JOINT, load_tokenizer
+from harken.data.tokenizers.base import JOINT, load_tokenizer
 from harken.embeddings.vectors import WordVectors
 from harken.errors import UserError
 from harken.inspection.pixels import encode_png

@@ -6,12 +6,12 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from harken.data.tokenizers import JOINT, train_tokenizer
-from harken.data.tokenizers_word import WordTokenizer
+from harken.data.tokenizers.base import JOINT, train_tokenizer
+from harken.data.tokenizers.word import WordTokenizer
 from harken.errors import UserError
-from harken.models.masked import MaskedModel
+from harken.models.heads.masked import MaskedModel
 from harken.models.reader import Reader, TokenInput
-from harken.models.transformer_encoder import TransformerEncoder
+from harken.models.transformer.encoder import TransformerEncoder
 from harken.tasks.starting import start_from, starting_tokenizer, starting_words
 
 

@@ -23,7 +23,7 @@ from harken.cli.translate import open_lines
 from harken.errors import UserError
 
 if TYPE_CHECKING:
-    from harken.data.questions import Question
+    from harken.data.text.questions import Question
 
 BATCH = 256  # questions read before they are answered
 
@@ -53,7 +53,7 @@ def answer(
 
 def questions_of(lines: Iterable[str]) -> Iterator[Question]:
     """Each line that ends in a question mark, asked about the lines before it."""
-    from harken.data.questions import Question
+    from harken.data.text.questions import Question
 
     facts: list[str] = []
     for line in lines:
@@ -68,6 +68,6 @@ def questions_of(lines: Iterable[str]) -> Iterator[Question]:
 
 def one_question(lines: Iterable[str], question: str) -> Iterator[Question]:
     """One question about everything that is told."""
-    from harken.data.questions import Question
+    from harken.data.text.questions import Question
 
     yield Question(tuple(line.strip() for line in lines if line.strip()), question)

@@ -60,7 +60,7 @@ def picture_files(given: Sequence[Path]) -> list[Path]:
     Raises:
         UserError: a folder without pictures.
     """
-    from harken.data.images import ENDINGS as PICTURES
+    from harken.data.images.files import ENDINGS as PICTURES
 
     files: list[Path] = []
     for path in given:

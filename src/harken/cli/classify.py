@@ -71,7 +71,7 @@ def write(classifier: Classifier, chunk: Sequence[Any], number: int, scores: boo
 
 def lines_of(file: Path | None) -> Iterator[str]:
     """The lines of a file, or of stdin for None and `-`."""
-    from harken.data.files import decode_lines, read_lines, require_file
+    from harken.data.io.files import decode_lines, read_lines, require_file
 
     if file is None or str(file) == "-":
         return decode_lines(sys.stdin.buffer, "stdin")
@@ -86,7 +86,7 @@ def signals_of(classifier: Classifier, file: Path | None) -> Iterator[Any]:
     """
     if file is None:
         raise UserError("signals do not come through stdin; name a file, as .npy, .npz or in the format of training")
-    from harken.data.signals import BY_ENDING, read_signals
+    from harken.data.series.signals import BY_ENDING, read_signals
 
     data = classifier.recipe.data
     if BY_ENDING.get(file.suffix) == "arrays":

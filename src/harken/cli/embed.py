@@ -114,7 +114,7 @@ def convert(
     ] = "harken",
 ) -> None:
     """Write vectors in another format; what they are now is seen from the file."""
-    from harken.embeddings.formats import FORMATS, write_vectors
+    from harken.embeddings.io.formats import FORMATS, write_vectors
     from harken.embeddings.vectors import WordVectors
     from harken.errors import UserError
 
@@ -140,7 +140,7 @@ def plot(
     perplexity: Annotated[float, typer.Option(min=1, help="Neighbours t-SNE keeps near each word.")] = 30.0,
 ) -> None:
     """Draw words on a plane (t-SNE, PCA) as an offline page: search, neighbours, groups in colour."""
-    from harken.embeddings.folder import write_text
+    from harken.embeddings.io.folder import write_text
     from harken.embeddings.learnt import require_numba
     from harken.embeddings.tsne import STEPS
     from harken.embeddings.vectors import WordVectors

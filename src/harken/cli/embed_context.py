@@ -77,7 +77,7 @@ def _lines(model: Any, among: Path | None) -> list[str]:
     Raises:
         UserError: there are none.
     """
-    from harken.data.files import read_lines
+    from harken.data.io.files import read_lines
     from harken.errors import UserError
     from harken.tasks.registry import job_of
 

@@ -14,7 +14,7 @@ from harken.cli.printing import counting, print_table, tell
 from harken.errors import UserError
 
 if TYPE_CHECKING:
-    from harken.data.pairs import Pair
+    from harken.data.text.pairs import Pair
     from harken.tasks.translate.recipe import TranslateRecipe
 
 
@@ -125,8 +125,8 @@ def read_pairs(source: Path, reference: Path) -> Sequence[Pair]:
     Raises:
         UserError: a file is missing or not UTF-8, they differ in length, or they are empty.
     """
-    from harken.data.files import read_lines
-    from harken.data.pairs import Pair
+    from harken.data.io.files import read_lines
+    from harken.data.text.pairs import Pair
 
     sources, references = list(read_lines(source)), list(read_lines(reference))
     if len(sources) != len(references):
@@ -145,7 +145,7 @@ def split_of(recipe: TranslateRecipe, split: str) -> Sequence[Pair]:
     Raises:
         UserError: the corpus has no split of that name.
     """
-    from harken.data.parallel import read_corpus
+    from harken.data.text.parallel import read_corpus
 
     corpus = read_corpus(recipe.data)
     splits = {"valid": corpus.valid, **corpus.tests}
@@ -168,7 +168,7 @@ def other_translations(other: Path, pairs: Sequence[Pair], beam: int | None) -> 
             sources = [pair.source for pair in pairs]
             found = load(other).translate(sources, beam=beam, attention=False, progress=tick)
         return [translation.text for translation in found]
-    from harken.data.files import read_lines
+    from harken.data.io.files import read_lines
 
     lines = list(read_lines(other))
     if len(lines) != len(pairs):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def lab(
-    name: Annotated[str, typer.Argument(help="An experiment or its claim (C1), `list`, or `all`.")] = "list",
+    name: Annotated[str, typer.Argument(help="An experiment, `list`, or `all`.")] = "list",
     out: Annotated[Path, typer.Option(help="Folder for NAME.json and NAME.svg.")] = Path("runs/lab"),
     seed: Annotated[int, typer.Option(min=0, help="Another seed, another sample.")] = 1,
     png: Annotated[bool, typer.Option("--png", help="Also write NAME.png.")] = False,
@@ -49,7 +49,7 @@ def lab(
     try:
         for one in names:
             experiment = find_experiment(one)
-            with measuring(f"{experiment.claim} {one}") as progress:
+            with measuring(one) as progress:
                 try:
                     report = run_experiment(experiment, Settings(seed, quick, files), progress)
                 except Exception:
@@ -86,10 +86,10 @@ def _list(as_json: bool) -> None:
 
     experiments = [find_experiment(name) for name in experiment_names()]
     if as_json:
-        keys = ("name", "claim", "statement", "shows")
+        keys = ("name", "statement", "shows")
         print(json.dumps([{key: getattr(one, key) for key in keys} for one in experiments], ensure_ascii=False))
         return
-    print_table(("name", "claim", "what it shows"), [(one.name, one.claim, one.shows) for one in experiments])
+    print_table(("name", "what it shows"), [(one.name, one.shows) for one in experiments])
 
 
 def _show(report: Report) -> None:
@@ -97,7 +97,7 @@ def _show(report: Report) -> None:
     from harken.lab.report import cell_text
 
     found = report.findings
-    print(f"{report.experiment.claim}: {report.experiment.statement}\n")
+    print(f"{report.experiment.statement}\n")
     rows = [[cell_text(cell) for cell in row] for row in found.rows]
     print_table(found.columns, rows if sys.stdout.isatty() else [found.columns, *rows])
     if sys.stdout.isatty():
@@ -107,9 +107,6 @@ def _show(report: Report) -> None:
 
 
 def _summarise(reports: list[Report], failed: list[str]) -> None:
-    rows = [
-        (one.experiment.claim, one.experiment.name, one.findings.answer, f"{one.seconds:.0f} s", one.findings.verdict)
-        for one in reports
-    ]
-    rows += [("", name, "failed", "", "see the traceback above") for name in failed]
-    print_table(("claim", "name", "", "time", "because"), rows)
+    rows = [(one.experiment.name, one.findings.answer, f"{one.seconds:.0f} s", one.findings.verdict) for one in reports]
+    rows += [(name, "failed", "", "see the traceback above") for name in failed]
+    print_table(("name", "", "time", "because"), rows)

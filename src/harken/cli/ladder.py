@@ -14,7 +14,7 @@ from harken.cli.options import AsJson, Overrides, RecipeName
 from harken.cli.printing import print_table, tell
 
 if TYPE_CHECKING:
-    from harken.ladder import Result
+    from harken.lab.ladder import Result
 
 HEADINGS = ("rung", "", "BLEU", "AER", "parameters", "FLOPs", "seconds", "tokens/s")
 
@@ -34,7 +34,7 @@ def ladder(
     Every rung has about as many parameters as the recipe's own model, and the recipe's own budget. Ctrl-C stops; the
     same command goes on.
     """
-    from harken.ladder import climb
+    from harken.lab.ladder import climb
 
     names = None if rungs is None else [name.strip() for name in rungs.split(",") if name.strip()]
     try:
@@ -52,7 +52,7 @@ def ladder(
         print(json.dumps([asdict(result) for result in results], ensure_ascii=False))
         return
     print_table(HEADINGS, [row(result) for result in results])
-    from harken.ladder_picture import save_picture
+    from harken.lab.ladder_picture import save_picture
 
     picture = save_picture(results, out / "ladder.svg")
     if not quiet:

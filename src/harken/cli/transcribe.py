@@ -42,7 +42,7 @@ def transcribe(
 
 def paths_of(files: Sequence[Path]) -> Iterator[Path]:
     """The files that are named; in place of `-`, those on stdin, one a line."""
-    from harken.data.files import decode_lines
+    from harken.data.io.files import decode_lines
 
     for file in files:
         if str(file) != "-":

@@ -70,7 +70,7 @@ def translate(
 
 def open_lines(file: Path | None) -> Iterator[str]:
     """The lines of a file, or of stdin for None and `-`, refused where they are not UTF-8."""
-    from harken.data.files import decode_lines, read_lines, require_file
+    from harken.data.io.files import decode_lines, read_lines, require_file
 
     if file is None or str(file) == "-":
         return decode_lines(sys.stdin.buffer, "stdin")

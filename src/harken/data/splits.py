@@ -15,7 +15,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from harken.data.pairs import Pair
+from harken.data.text.pairs import Pair
 
 DEFAULT_COUNT, DEFAULT_SHARE = 1000, 0.05
 

@@ -9,17 +9,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from harken.embeddings.corpus import Corpus
     from harken.embeddings.evaluation import evaluate_file
-    from harken.embeddings.formats import read_vectors, write_vectors
-    from harken.embeddings.glove import GloveSettings, train_glove
+    from harken.embeddings.glove.training import GloveSettings, train_glove
+    from harken.embeddings.io.corpus import Corpus
+    from harken.embeddings.io.formats import read_vectors, write_vectors
+    from harken.embeddings.io.reading import read_corpus
     from harken.embeddings.one_hot import OneHot
-    from harken.embeddings.reading import read_corpus
-    from harken.embeddings.settings import Settings
-    from harken.embeddings.subwords import Subwords
     from harken.embeddings.vectors import WordVectors
     from harken.embeddings.vocabulary import Vocabulary
-    from harken.embeddings.word2vec import train_word2vec
+    from harken.embeddings.word2vec.settings import Settings
+    from harken.embeddings.word2vec.subwords import Subwords
+    from harken.embeddings.word2vec.training import train_word2vec
     from harken.embeddings.word_map import WordMap
 
 __all__ = [
@@ -40,20 +40,20 @@ __all__ = [
 ]
 
 _HOME = {
-    "Corpus": "corpus",
-    "GloveSettings": "glove",
+    "Corpus": "io.corpus",
+    "GloveSettings": "glove.training",
     "OneHot": "one_hot",
-    "Settings": "settings",
-    "Subwords": "subwords",
+    "Settings": "word2vec.settings",
+    "Subwords": "word2vec.subwords",
     "Vocabulary": "vocabulary",
     "WordMap": "word_map",
     "WordVectors": "vectors",
     "evaluate_file": "evaluation",
-    "read_corpus": "reading",
-    "read_vectors": "formats",
-    "train_glove": "glove",
-    "train_word2vec": "word2vec",
-    "write_vectors": "formats",
+    "read_corpus": "io.reading",
+    "read_vectors": "io.formats",
+    "train_glove": "glove.training",
+    "train_word2vec": "word2vec.training",
+    "write_vectors": "io.formats",
 }
 
 

@@ -1,4 +1,4 @@
-"""Vectors of words in their sentences: from an ELMo, or from any language model of harken (S32).
+"""Vectors of words in their sentences: from an ELMo, or from any language model of harken.
 
     v_t = gamma sum_j s_j h_{j,t}          h_j: the layers of the model, s: weights that sum to 1
 

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from harken.data.files import read_lines
+from harken.data.io.files import read_lines
 from harken.embeddings.vectors import WordVectors
 from harken.errors import UserError
 

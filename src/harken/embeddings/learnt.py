@@ -1,7 +1,7 @@
 """What a training leaves, and what of it is kept.
 
->>> from harken.embeddings.settings import Settings
->>> from harken.embeddings.spans import Progress
+>>> from harken.embeddings.word2vec.settings import Settings
+>>> from harken.embeddings.word2vec.threads import Progress
 >>> from harken.embeddings.vocabulary import Vocabulary
 >>> corpus = Corpus(Vocabulary(["a", "b"], [2, 1]), np.array([0, 1, 0, -1]), 3)
 >>> learnt = Learnt(np.eye(2, dtype=np.float32), np.eye(2, dtype=np.float32), Progress(1, 3, 3, 0.5, [6.0], [4]))
@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from harken.embeddings.corpus import Corpus
-from harken.embeddings.spans import Progress
+from harken.embeddings.io.corpus import Corpus
 from harken.embeddings.vectors import WordVectors
+from harken.embeddings.word2vec.threads import Progress
 from harken.errors import UserError
 
 if TYPE_CHECKING:
-    from harken.embeddings.glove import GloveSettings
-    from harken.embeddings.settings import Settings
+    from harken.embeddings.glove.training import GloveSettings
+    from harken.embeddings.word2vec.settings import Settings
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""One-hot vectors (S29), the baseline: a word is a 1 at its own place, so every other word is equally far.
+"""One-hot vectors, the baseline: a word is a 1 at its own place, so every other word is equally far.
 
 cos(e_a, e_b) = 1 where a = b, else 0
 

@@ -68,7 +68,7 @@ def tsne(
     tell: Callable[[int], None] = lambda steps: None,
 ) -> NDArray[np.float64]:
     """(N, 2). The same points give the same map."""
-    from harken.kernels.neighbor_map import forces
+    from harken.embeddings.kernels.neighbor_map import forces
 
     start = pca(points, 2)
     places = (start / max(float(start[:, 0].std()), 1e-12) * 1e-2).T.astype(np.float32).copy()  # (2, N)

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from harken.embeddings.subwords import Subwords
 from harken.embeddings.vocabulary import Vocabulary
+from harken.embeddings.word2vec.subwords import Subwords
 from harken.errors import UserError
 
 
@@ -56,15 +56,15 @@ class WordVectors:
         Raises:
             UserError: it is none of them, or broken.
         """
-        from harken.embeddings.folder import load_folder, require_folder
-        from harken.embeddings.formats import read_vectors
+        from harken.embeddings.io.folder import load_folder, require_folder
+        from harken.embeddings.io.formats import read_vectors
 
         path = Path(path).expanduser()
         return load_folder(require_folder(path)) if path.is_dir() else read_vectors(path)
 
     def save(self, folder: str | Path) -> None:
         """Write our own format: a folder that is mapped, not read, when it is opened."""
-        from harken.embeddings.folder import save_folder
+        from harken.embeddings.io.folder import save_folder
 
         save_folder(self, Path(folder))
 

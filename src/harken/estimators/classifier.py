@@ -15,7 +15,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d
 
-from harken.data.examples import Labelled, LabelledSplits
+from harken.data.text.examples import Labelled, LabelledSplits
 from harken.estimators.base import SequenceEstimator, outputs
 from harken.estimators.inputs import read, rows_alike
 from harken.tasks.classify.job import JOB

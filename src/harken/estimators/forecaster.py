@@ -20,7 +20,7 @@ import torch
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array, validate_data
 
-from harken.data.series import Series
+from harken.data.series.series import Series
 from harken.estimators.base import SequenceEstimator
 from harken.metrics.forecasting import season_scale
 from harken.tasks.forecast.job import prepare_series

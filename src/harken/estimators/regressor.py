@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array, column_or_1d
 
-from harken.data.examples import Labelled, LabelledSplits
+from harken.data.text.examples import Labelled, LabelledSplits
 from harken.estimators.base import SequenceEstimator, outputs
 from harken.estimators.inputs import read, rows_alike
 from harken.tasks.regress.job import JOB

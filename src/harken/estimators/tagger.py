@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from harken.data.framed import Framed
-from harken.data.tagged import Tagged
+from harken.data.series.framed import Framed
+from harken.data.text.tagged import Tagged
 from harken.estimators.base import SequenceEstimator
 from harken.estimators.inputs import rows_alike
 from harken.tasks.job import Prepared

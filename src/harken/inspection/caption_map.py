@@ -1,4 +1,4 @@
-"""One map a word: where a captioner looked in a picture while it wrote each word (S22).
+"""One map a word: where a captioner looked in a picture while it wrote each word.
 
 As in figures 2 and 3 of Xu et al., 2015, "Show, Attend and Tell": the picture, then the picture again for every word,
 darkened where the word was not looking. `CaptionPage` puts several of them under each other.

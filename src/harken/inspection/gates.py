@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 SHUT, OPEN = 0.1, 0.9  # a gate below the one or above the other is saturated
 GATES = ("input", "forget", "output", "reset", "update")  # these lie between 0 and 1
 ENDS = ("<s>", "</s>")  # how the begin and the end of a sentence are written on an axis
-JOINED = "￭"  # the mark of harken.data.tokenizers_word: nice to have for a decoder, not for an axis
+JOINED = "￭"  # the mark of harken.data.tokenizers.word: nice to have for a decoder, not for an axis
 Words = Sequence[str] | Mapping[str, Sequence[str]] | None
 
 

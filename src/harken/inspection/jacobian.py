@@ -1,4 +1,4 @@
-"""What a step does to small changes of the state: the largest singular value of dh_t/dh_{t-1} (E14), and of many.
+"""What a step does to small changes of the state: the largest singular value of dh_t/dh_{t-1}, and of many.
 
 vanilla RNN   dh_t/dh_{t-1} = diag(sigma'(a_t)) W_hh
 LSTM          three of them: "hidden" dh_t/dh_{t-1} with C_{t-1} held, "cell" dC_t/dC_{t-1} with h_{t-1} held (without
@@ -26,8 +26,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.nn.cell import State
-from harken.nn.trace import DirectionTrace, Recurrence
+from harken.nn.recurrent.cell import State
+from harken.nn.recurrent.trace import DirectionTrace, Recurrence
 
 EXACT = 128  # states up to this width have their whole Jacobian written out
 ROWS = 4  # of a batch, its longest, are looked at

@@ -2,7 +2,7 @@
 
 a recurrent layer      batch: values (B, T, I), or a tuple of what it is called with, or a dict of names to values
 any other module       the same
-a translation network  batch: `harken.data.rows.ParallelBatch`
+a translation network  batch: `harken.data.io.token_rows.ParallelBatch`
 a `Translator`         batch: pairs of sentences
 anything that predicts token by token       batch: what has `predictions(model)` -> logits (B, T, V), the tokens that
                        should come (B, T), and the place of each row's last one (B,); a `LanguageModel`: texts
@@ -33,7 +33,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harken.errors import UserError
-from harken.nn.stack import Stack
+from harken.nn.recurrent.stack import Stack
 
 Loss = str | Callable[[Any], Tensor]
 

@@ -1,4 +1,4 @@
-"""The largest singular value of every matrix that a cell multiplies its state with at each step (C1).
+"""The largest singular value of every matrix that a cell multiplies its state with at each step.
 
 >>> from harken.nn import LSTMCell
 >>> list(recurrent_norms(LSTMCell(3, 5)))
@@ -10,9 +10,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from harken.nn.cell import Cell
-from harken.nn.gru import GRUCell
-from harken.nn.lstm import LSTMCell
+from harken.nn.recurrent.cell import Cell
+from harken.nn.recurrent.gru import GRUCell
+from harken.nn.recurrent.lstm import LSTMCell
 
 
 def gate_names(cell: Cell) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """What a transcriber heard and what it made of it: the spectrogram, and below it the chance of each symbol over time.
 
 Frequencies go upwards, time to the right, the same for both. A symbol that is written has a row, in the order in which
-they are first said, and the blank of CTC (S14) a row at the end; all rows are drawn to one scale, 0 to 1.
+they are first said, and the blank of CTC a row at the end; all rows are drawn to one scale, 0 to 1.
 
 >>> energies, chances = np.random.rand(8, 30), np.array([[0.1, 0.9], [0.9, 0.1]])
 >>> picture = SpectrogramPicture(energies, chances, ["–", "a"], 0.01, 0.15, [("a", 0.0, 0.15, 0.9)], "a.wav: a")

@@ -15,7 +15,7 @@ from typing import Any
 from torch import nn
 
 from harken.inspection.spectra import recurrent_norms
-from harken.nn.cell import Cell
+from harken.nn.recurrent.cell import Cell
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Every recurrent layer of any model, watched while the model runs as it always does.
 
-A module is traceable if its forward takes `trace=` and then hands a `harken.nn.trace.Trace` back at the end of its
-result: RNN, LSTM, GRU, and the recurrent decoder of `harken.models`. Hooks ask each of them for its trace and take it
-off the result again, so the modules around them notice nothing, and no module keeps anything between calls.
+A module is traceable if its forward takes `trace=` and then hands a `harken.nn.recurrent.trace.Trace` back at the end
+of its result: RNN, LSTM, GRU, and the recurrent decoder of `harken.models`. Hooks ask each of them for its trace and
+take it off the result again, so the modules around them notice nothing, and no module keeps anything between calls.
 Torch's own `nn.RNN`, `nn.LSTM` and `nn.GRU` keep no gates: in a copy of the model, harken's layers stand in for them.
 
 >>> from harken.nn import GRU
@@ -26,8 +26,8 @@ import torch
 from torch import nn
 
 from harken.nn import GRU, LSTM, RNN
-from harken.nn.stack import Stack
-from harken.nn.trace import DirectionTrace, Trace
+from harken.nn.recurrent.stack import Stack
+from harken.nn.recurrent.trace import DirectionTrace, Trace
 
 ARROWS = "→←"
 

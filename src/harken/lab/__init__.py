@@ -1,7 +1,7 @@
 """The lab: one file for each claim of the lecture that can be measured, run on data it makes itself.
 
 >>> from harken.lab import experiment_names, find_experiment
->>> find_experiment("C1").name
+>>> find_experiment("vanishing").name
 'vanishing'
 """
 

@@ -1,6 +1,6 @@
-"""What an experiment is: a claim of SPEC.md, a function that measures it, and what was found.
+"""What an experiment is: a claim of the lectures, a function that measures it, and what was found.
 
-One file a claim, `cNN_name.py`, ends with `EXPERIMENT = Experiment(...)`. The rule that turns the measurement into
+Each module of `harken.lab.claims` ends with `EXPERIMENT = Experiment(...)`. The rule that turns the measurement into
 `holds` is a function of numbers alone, with its thresholds as named constants above it: written before the run, and
 tested with made-up numbers on both sides.
 
@@ -61,7 +61,6 @@ class Experiment:
     """One claim and the way to measure it."""
 
     name: str  # what `harken lab NAME` takes
-    claim: str  # its number in SPEC.md, such as "C1"
     statement: str  # the claim in our own words
     shows: str  # one line for `harken lab list`
     run: Callable[[Settings, Progress], Findings]

@@ -52,7 +52,7 @@ def _section(report: Report, number: int) -> str:
         for row in found.rows
     )
     return (
-        f'<section id="{escape(experiment.name)}"><h1>{escape(experiment.claim)} {escape(experiment.name)}</h1>\n'
+        f'<section id="{escape(experiment.name)}"><h1>{escape(experiment.name)}</h1>\n'
         f'<p class="claim">{escape(experiment.statement)}</p>\n<p class="verdict">{escape(report.verdict)}</p>\n'
         f'<div class="picture">{_inline(draw_svg(found.figure), number)}</div>\n'
         f'<div class="scroll"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>\n'

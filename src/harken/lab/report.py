@@ -34,7 +34,7 @@ class Report:
     @property
     def verdict(self) -> str:
         """One line: the claim, whether it holds, and the numbers."""
-        return f"{self.experiment.claim} {self.findings.answer}: {self.findings.verdict}"
+        return f"{self.findings.answer}: {self.findings.verdict}"
 
     def to_dict(self) -> dict[str, Any]:
         """All of it, ready for JSON; numbers that are not finite are None."""
@@ -44,7 +44,6 @@ class Report:
         return plain(
             {
                 "name": self.experiment.name,
-                "claim": self.experiment.claim,
                 "statement": self.experiment.statement,
                 "holds": found.holds,
                 "verdict": found.verdict,

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from harken.data.pairs import Alignment, Link
+from harken.data.text.pairs import Alignment, Link
 from harken.errors import UserError
 
 

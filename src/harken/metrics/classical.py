@@ -1,4 +1,4 @@
-"""What forecasters have to beat (S12): the last season again, and exponential smoothing as statsmodels fits it.
+"""What forecasters have to beat: the last season again, and exponential smoothing as statsmodels fits it.
 
     seasonal naive           f_{t+k} = y_{t+k-m}
     exponential smoothing    every form with error, trend (none, additive, damped) and season (none, additive,

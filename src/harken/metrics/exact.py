@@ -1,4 +1,4 @@
-"""The share of outputs that are right as a whole, for jobs where nearly right is wrong: dates, sums, trees, code (S18).
+"""The share of outputs that are right as a whole, for jobs where nearly right is wrong: dates, sums, trees, code.
 
     exact match = 100 / N * sum_n [output_n = reference_n], spaces at the ends and double ones aside
 

@@ -1,4 +1,4 @@
-"""How good forecasts are (S12).
+"""How good forecasts are.
 
     MASE      mean |y - f| / mean over the training part of |y_t - y_{t-m}|     below 1: better than repeating a season
     sMAPE     mean 200 |y - f| / (|y| + |f|)                                    in percent, 0 to 200

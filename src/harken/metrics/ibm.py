@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harken.data.pairs import Link
+from harken.data.text.pairs import Link
 
 TENSION = 4.0  # how much nearer the diagonal is likelier; fast_align starts there
 EMPTY = 0.08  # probability that a target word comes from no source word, as fast_align has it

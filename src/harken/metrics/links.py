@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from harken.data.pairs import Link
+from harken.data.text.pairs import Link
 from harken.errors import UserError
 
 

@@ -4,7 +4,7 @@ A noun of a caption is right if its phrase names a thing of the picture and the 
 lies in that thing's box. A noun whose phrase fits no thing ("small red star" where there is none) is wrong wherever it
 looked. Beside it stand the same for the centre of mass of the map, and for a region drawn at random (chance).
 
->>> from harken.data.captioned import Region
+>>> from harken.data.images.captioned import Region
 >>> regions = (Region("red dot", (0.0, 0.0, 0.5, 0.5)),)
 >>> maps = np.array([[[0.3, 0.2], [0.2, 0.3]], [[0.1, 0.1], [0.1, 0.7]], [[0.7, 0.1], [0.1, 0.1]]])
 >>> look_at_nouns(["a", "red", "dot"], maps, regions, {"dot"})
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harken.data.captioned import Region
+from harken.data.images.captioned import Region
 
 
 class Look(NamedTuple):

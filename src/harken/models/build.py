@@ -6,20 +6,20 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from harken.errors import UserError
-from harken.models.convolutional import Convolutional
-from harken.models.convolutional_decoder import ConvolutionalDecoder
-from harken.models.convolutional_encoder import ConvolutionalEncoder
+from harken.models.convolutional.convolutional import Convolutional
+from harken.models.convolutional.decoder import ConvolutionalDecoder
+from harken.models.convolutional.encoder import ConvolutionalEncoder
+from harken.models.convolutional.filters_encoder import FiltersEncoder
 from harken.models.decoder import Decoder
-from harken.models.decoder_only import DecoderOnly
 from harken.models.encoder import Encoder
 from harken.models.encoder_decoder import EncoderDecoder
-from harken.models.filters_encoder import FiltersEncoder
-from harken.models.recurrent_decoder import RecurrentDecoder
-from harken.models.recurrent_encoder import RecurrentEncoder
-from harken.models.seq2seq import Seq2Seq
-from harken.models.transformer import Transformer
-from harken.models.transformer_decoder import TransformerDecoder
-from harken.models.transformer_encoder import TransformerEncoder
+from harken.models.recurrent.decoder import RecurrentDecoder
+from harken.models.recurrent.encoder import RecurrentEncoder
+from harken.models.recurrent.seq2seq import Seq2Seq
+from harken.models.transformer.decoder import TransformerDecoder
+from harken.models.transformer.decoder_only import DecoderOnly
+from harken.models.transformer.encoder import TransformerEncoder
+from harken.models.transformer.transformer import Transformer
 from harken.models.translation_model import TranslationModel
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from harken.models.config_convolutional import ConvolutionalDecoderConfig, ConvolutionalStackConfig
-from harken.models.config_recurrent import RecurrentDecoderConfig, RecurrentStackConfig
 from harken.models.config_table import DECODER, TiedTable
-from harken.models.config_transformer import TransformerDecoderConfig, TransformerStackConfig
+from harken.models.convolutional.config import ConvolutionalDecoderConfig, ConvolutionalStackConfig
+from harken.models.recurrent.config import RecurrentDecoderConfig, RecurrentStackConfig
+from harken.models.transformer.config import TransformerDecoderConfig, TransformerStackConfig
 
 DecoderConfig = Annotated[
     TransformerDecoderConfig | RecurrentDecoderConfig | ConvolutionalDecoderConfig, Field(discriminator="architecture")
@@ -46,7 +46,7 @@ def _reads(table: Any) -> int:
 
 
 class TransformerConfig(EncoderDecoderTable, TransformerStackConfig):
-    """The encoder-decoder of "Attention Is All You Need" (S27)."""
+    """The encoder-decoder of "Attention Is All You Need"."""
 
     architecture: Literal["transformer"] = "transformer"
     encoder_layers: int | None = Field(None, ge=1, description="blocks in the encoder, where it differs from `layers`")
@@ -58,7 +58,7 @@ class TransformerConfig(EncoderDecoderTable, TransformerStackConfig):
 
 
 class RecurrentConfig(EncoderDecoderTable, RecurrentStackConfig):
-    """Recurrent encoder-decoder (S17), with attention (S19) or without; deep ones as in Wu et al. (2016) (S35)."""
+    """Recurrent encoder-decoder, with attention or without; deep ones as in Wu et al. (2016)."""
 
     architecture: Literal["recurrent"] = "recurrent"
     bidirectional: bool | Literal["first"] = Field(
@@ -75,7 +75,7 @@ class RecurrentConfig(EncoderDecoderTable, RecurrentStackConfig):
 
 
 class ConvolutionalConfig(EncoderDecoderTable, ConvolutionalStackConfig):
-    """Convolutional encoder-decoder: ConvS2S or ByteNet (S35)."""
+    """Convolutional encoder-decoder: ConvS2S or ByteNet."""
 
     architecture: Literal["convolutional"] = "convolutional"
     encoder_layers: int | None = Field(None, ge=1, description="blocks in the encoder, where it differs from `layers`")

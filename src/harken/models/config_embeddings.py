@@ -47,7 +47,7 @@ class EmbeddingsInContextConfig(EmbeddingsConfig):
     elmo: str | None = Field(
         None,
         description="folder of a model with the task elmo or language, whose frozen layers, mixed by learned weights, "
-        "are read beside the word vectors (S32)",
+        "are read beside the word vectors",
     )
 
 

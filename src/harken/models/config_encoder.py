@@ -1,4 +1,4 @@
-"""What `[model]` may say where a job reads sequences and writes none: one encoder (S10, S11, S13, S28)."""
+"""What `[model]` may say where a job reads sequences and writes none: one encoder."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from harken.models.config_convolutional import ConvolutionalBlocksConfig
-from harken.models.config_recurrent import RecurrentCellsConfig
 from harken.models.config_table import ModelTable
-from harken.models.config_transformer import TransformerBlocksConfig
+from harken.models.convolutional.config import ConvolutionalBlocksConfig
+from harken.models.recurrent.config import RecurrentCellsConfig
+from harken.models.transformer.config import TransformerBlocksConfig
 
-START = "folder of a masked model (task masked) whose encoder and token vectors this one begins with (S28)"
+START = "folder of a masked model (task masked) whose encoder and token vectors this one begins with"
 
 
 class RecurrentEncoderConfig(RecurrentCellsConfig):
-    """Recurrent layers that read one way or both (S6, S7)."""
+    """Recurrent layers that read one way or both."""
 
     architecture: Literal["recurrent"] = "recurrent"
     start: str | None = Field(None, description=START)
@@ -33,7 +33,7 @@ class RecurrentEncoderConfig(RecurrentCellsConfig):
 
 
 class TransformerEncoderConfig(TransformerBlocksConfig):
-    """Blocks that see the whole sequence (S23, S27)."""
+    """Blocks that see the whole sequence."""
 
     architecture: Literal["transformer"] = "transformer"
     start: str | None = Field(None, description=START)
@@ -46,7 +46,7 @@ class TransformerEncoderConfig(TransformerBlocksConfig):
 
 
 class ConvolutionalEncoderConfig(ConvolutionalBlocksConfig):
-    """Convolutions, each word at the centre of its own (S35)."""
+    """Convolutions, each word at the centre of its own."""
 
     architecture: Literal["convolutional"] = "convolutional"
     start: str | None = Field(None, description=START)

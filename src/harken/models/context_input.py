@@ -1,4 +1,4 @@
-"""Words with what a frozen model of language says of them where they stand (S32): the input of any encoder.
+"""Words with what a frozen model of language says of them where they stand: the input of any encoder.
 
     v_t = gamma sum_j s_j norm(h_{j,t})            h: layers of an ELMo or a language model, s and gamma learned here
     e_t = W [E[w_t]; dropout(v_t)] + b             beside the word's own vector, brought to the width of the encoder

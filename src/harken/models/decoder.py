@@ -1,4 +1,4 @@
-"""What every decoder is: a memory in, and then token after token what the output layer sees (S17).
+"""What every decoder is: a memory in, and then token after token what the output layer sees.
 
 `step` moves on by one token, `forward` reads a whole target at once under teacher forcing; both give the same numbers.
 """

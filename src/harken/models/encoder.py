@@ -1,4 +1,4 @@
-"""What every encoder is: embeddings of the sources in, a memory out (S17, S27, S35)."""
+"""What every encoder is: embeddings of the sources in, a memory out."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Any encoder with any decoder (S17): embeddings, an encoder, a decoder, an output layer.
+"""Any encoder with any decoder: embeddings, an encoder, a decoder, an output layer.
 
 source ids -> embeddings -> encoder -> memory -> (a linear map where widths differ) -> decoder -> output layer
 
 >>> import torch
->>> from harken.models.recurrent_decoder import RecurrentDecoder
->>> from harken.models.transformer_encoder import TransformerEncoder
+>>> from harken.models.recurrent.decoder import RecurrentDecoder
+>>> from harken.models.transformer.encoder import TransformerEncoder
 >>> encoder = TransformerEncoder(width=8, heads=2, feedforward=16, layers=1)
 >>> model = EncoderDecoder(20, 20, encoder, RecurrentDecoder(embedding=8, width=6))
 >>> source, target = torch.randint(4, 20, (2, 5)), torch.randint(4, 20, (2, 3))
@@ -22,7 +22,7 @@ from harken.models.decoder import Decoder, State
 from harken.models.encoder import Encoder
 from harken.models.memory import Memory
 from harken.models.translation_model import TranslationModel
-from harken.nn.balance import Balance
+from harken.nn.transformer.balance import Balance
 
 
 class EncoderDecoder(TranslationModel):

@@ -1,4 +1,4 @@
-"""Begin with what a masked model has learnt (S28): its encoder and its token vectors go over into another reader.
+"""Begin with what a masked model has learnt: its encoder and its token vectors go over into another reader.
 
 `[model] start = "runs/masked"` in a recipe for classification or tagging. The encoder must be the same; of the token
 vectors those are taken whose token the new vocabulary has too.
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from harken.errors import UserError
-from harken.models.character_features import WordInput
+from harken.models.heads.character_features import WordInput
 from harken.models.reader import Reader, TokenInput
 
 MODEL = "model.safetensors"

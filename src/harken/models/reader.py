@@ -1,13 +1,13 @@
 """Whatever a sequence is made of, read by any encoder: ids of words or characters, or frames of real numbers.
 
-ids (B, T)        e_t = E[x_t]                       the rows of a matrix; one-hot vectors times E (S29)
-frames (B, T, C)  e_t = W (x_t - mean) / deviation   sensor values, spectra, pen movements (S12, S13, S14)
+ids (B, T)        e_t = E[x_t]                       the rows of a matrix; one-hot vectors times E
+frames (B, T, C)  e_t = W (x_t - mean) / deviation   sensor values, spectra, pen movements
 
 Encoders multiply what they read by sqrt(E), as they do with embeddings that are tied to an output layer; so both kinds
 of input are made small by that much.
 
 >>> import torch
->>> from harken.models.recurrent_encoder import RecurrentEncoder
+>>> from harken.models.recurrent.encoder import RecurrentEncoder
 >>> reader = Reader(FrameInput(3, 8), RecurrentEncoder(embedding=8, width=4))
 >>> memory = reader(torch.randn(2, 5, 3), torch.tensor([5, 2]))
 >>> memory.values.shape, memory.mask.sum().item()

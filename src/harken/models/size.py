@@ -1,7 +1,7 @@
 """How large a network is and how much one token costs, by arithmetic from its configuration alone (no torch).
 
     linear(m -> n)      m n + n
-    LSTM (E3)           4 (m n + n^2 + 2 n), torch's two biases;  GRU: 3 (...)
+    LSTM           4 (m n + n^2 + 2 n), torch's two biases;  GRU: 3 (...)
     attention           4 D^2 + 4 D;  feed-forward: 2 D F + F + D, with SwiGLU 3 D F + 2 F + D;  norm: 2 D
     positions           learned: length D;  relative: 2 (2 C + 1) K for each self-attention
     training a token    6 FLOPs for each matrix entry it meets: 2 forward, 4 backward (Kaplan et al., 2020)
@@ -17,10 +17,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harken.models.size_convolutional import convolutional_decoder, convolutional_encoder, filters_encoder
-from harken.models.size_recurrent import recurrent_decoder, recurrent_encoder
+from harken.models.convolutional.size import convolutional_decoder, convolutional_encoder, filters_encoder
+from harken.models.recurrent.size import recurrent_decoder, recurrent_encoder
 from harken.models.size_side import Side
-from harken.models.size_transformer import stack, transformer_decoder, transformer_encoder
+from harken.models.transformer.size import stack, transformer_decoder, transformer_encoder
 
 if TYPE_CHECKING:
     from harken.models.config import Architecture, DecoderOnlyConfig

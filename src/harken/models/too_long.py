@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from harken.errors import UserError
-from harken.nn.positions import LearnedPositions
+from harken.nn.positions.absolute import LearnedPositions
 
 
 def refuse_too_long(positions: nn.Module | None, length: int) -> None:

@@ -1,6 +1,6 @@
 """What every translator has: embeddings, an output layer, a loss, and the decoder-step contract.
 
-P(y | x) = product over t of P(y_t | y_<t, x)  (S17). A subclass says how sources become a state (`start`), how one
+P(y | x) = product over t of P(y_t | y_<t, x) . A subclass says how sources become a state (`start`), how one
 token moves it on (`step`), and how a whole target is read at once under teacher forcing (`forward`); `step` and
 `forward` give the same numbers.
 """
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from harken.kernels.cross_entropy import linear_cross_entropy
 from harken.models.decoder import State
 
-PAD = 0  # the padding id of harken.data.tokens; models do not import data
+PAD = 0  # the padding id of harken.data.tokenizers.tokens; models do not import data
 
 
 class TranslationModel(nn.Module, ABC):

@@ -1,4 +1,4 @@
-"""What stands between the two linear maps of a feed-forward layer (E13).
+"""What stands between the two linear maps of a feed-forward layer.
 
 relu    max(0, x)
 gelu    x P(X <= x) for a standard normal X; Hendrycks and Gimpel (2016)

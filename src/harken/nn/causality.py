@@ -1,4 +1,4 @@
-"""A layer that reads both ways has no place in a model that predicts from left to right (S6).
+"""A layer that reads both ways has no place in a model that predicts from left to right.
 
 Its second direction comes from the end of the sequence, so at every step it would have seen the words it is to
 predict: in training the loss would fall to nothing, and in use, where those words do not exist yet, nothing is known.

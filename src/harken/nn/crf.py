@@ -1,4 +1,4 @@
-"""A conditional random field over the labels of a sequence: neighbours decide together (S11).
+"""A conditional random field over the labels of a sequence: neighbours decide together.
 
     score(y) = a_{y_1} + sum_t e_t[y_t] + sum_{t>1} A[y_{t-1}, y_t] + z_{y_T}
     log p(y) = score(y) - log sum_{y'} exp score(y')

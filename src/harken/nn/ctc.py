@@ -1,4 +1,4 @@
-"""Connectionist temporal classification: the loss of a text whose moments nobody marked (S14).
+"""Connectionist temporal classification: the loss of a text whose moments nobody marked.
 
 A path says one of V symbols or nothing (blank, 0) at every frame; a text is what is left when repeats are merged and
 blanks dropped. Its probability is the sum over all paths that leave it, p(y|x) = sum_{paths} prod_t p_t(path_t), found

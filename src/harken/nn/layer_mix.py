@@ -1,4 +1,4 @@
-"""One vector out of the vectors of all layers, by learned weights (S32).
+"""One vector out of the vectors of all layers, by learned weights.
 
     s = softmax(w),   v_t = gamma sum_j s_j h_{j,t}          w and gamma learned by the job that reads v
 

@@ -1,4 +1,4 @@
-"""Which positions may be looked at (S25): True is real or allowed, False is hidden.
+"""Which positions may be looked at: True is real or allowed, False is hidden.
 
 >>> length_mask(torch.tensor([1, 3]), 3).tolist()
 [[True, False, False], [True, True, True]]

@@ -1,4 +1,4 @@
-"""Where the pen goes next: a mixture of bivariate Gaussians, and marks that are there or not (S15).
+"""Where the pen goes next: a mixture of bivariate Gaussians, and marks that are there or not.
 
 p(x, y, m) = [ Σ_j π_j N((x, y) | μ_j, σ_j, ρ_j) ]  Π_i Bernoulli(m_i | e_i)
 

@@ -23,7 +23,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from harken.data.tokens import BOS, EOS
+from harken.data.tokenizers.tokens import BOS, EOS
 from harken.errors import UserError
 from harken.search.continuations import NEVER, continuations, ranked
 from harken.search.contract import StepModel, device_of, limits

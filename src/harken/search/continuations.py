@@ -13,7 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from harken.data.tokens import BOS, PAD
+from harken.data.tokenizers.tokens import BOS, PAD
 
 NEVER = float("-inf")  # the score of what must not be chosen
 

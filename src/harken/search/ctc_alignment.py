@@ -1,4 +1,4 @@
-"""When each symbol of a text was said: the best of the paths that CTC sums for it (S14).
+"""When each symbol of a text was said: the best of the paths that CTC sums for it.
 
 delta_t(s) = max(delta_{t-1}(s), delta_{t-1}(s-1), delta_{t-1}(s-2)) + log p_t(l'_s)
 

@@ -1,4 +1,4 @@
-"""From a path of CTC to a text: the likeliest label at every frame, repeats merged, blanks dropped (S14).
+"""From a path of CTC to a text: the likeliest label at every frame, repeats merged, blanks dropped.
 
 It finds the best path, which need not be the best text: several weaker paths of another text may sum to more
 (`ctc_prefix.py` sums them). Reference: Graves et al. (2006), section 3.2.

@@ -1,4 +1,4 @@
-"""The text with the most probability under CTC, over all its paths, and what a language model thinks of it (S14).
+"""The text with the most probability under CTC, over all its paths, and what a language model thinks of it.
 
 Prefixes grow frame by frame. Of every prefix two sums are kept: of its paths that end in a blank, and of those that end
 in its last symbol; only after a blank may that symbol come again. A prefix is ranked by

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harken.data.tokens import BOS, EOS, PAD
+from harken.data.tokenizers.tokens import BOS, EOS, PAD
 from harken.errors import UserError
 from harken.search.continuations import continuations
 from harken.search.contract import StepModel, device_of, limits

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.data.tokens import PAD
+from harken.data.tokenizers.tokens import PAD
 from harken.errors import UserError
 from harken.search.continuations import NEVER, ranked
 from harken.search.hypothesis import Hypothesis

@@ -1,4 +1,4 @@
-"""Sampling: draw the next token, feed it back, draw again (S9).
+"""Sampling: draw the next token, feed it back, draw again.
 
     p(v) = softmax(logits / temperature)       below 1 sharper, above 1 flatter, 0 the likeliest alone
     top-k    the k likeliest alone are drawn from                     Fan et al. (2018)
@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harken.data.tokens import BOS, PAD
+from harken.data.tokenizers.tokens import BOS, PAD
 from harken.errors import UserError
 from harken.search.contract import StepModel
 

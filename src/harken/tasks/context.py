@@ -1,4 +1,4 @@
-"""`embeddings.elmo = "FOLDER"`: a frozen ELMo, or language model, beside the word vectors of another job (S32).
+"""`embeddings.elmo = "FOLDER"`: a frozen ELMo, or language model, beside the word vectors of another job.
 
     context = context_of(place, folder, going_on)        a copy of it in the job's own folder, which so stays whole
     rows = context.rows(rows, sentences)                 the layers of every sentence, made once and kept as float16

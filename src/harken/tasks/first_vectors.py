@@ -1,4 +1,4 @@
-"""`[embeddings]` of a recipe: word vectors that the embeddings of any model begin as (S30, S31), and may stay.
+"""`[embeddings]` of a recipe: word vectors that the embeddings of any model begin as, and may stay.
 
     begun = FirstVectors(recipe, folder, going_on)
     begun.fill(model.embedding.weight, words_of(tokenizer), texts, "model.embedding")      for every table of words
@@ -24,10 +24,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.data.tokenizers import Tokenizer
-from harken.data.tokenizers_subword import SubwordTokenizer
-from harken.data.tokenizers_word import JOINED, WordTokenizer, split_word
-from harken.data.tokens import SPECIALS
+from harken.data.tokenizers.base import Tokenizer
+from harken.data.tokenizers.subword import SubwordTokenizer
+from harken.data.tokenizers.tokens import SPECIALS
+from harken.data.tokenizers.word import JOINED, WordTokenizer, split_word
 from harken.embeddings.vectors import WordVectors
 from harken.errors import UserError
 from harken.tasks.given_vectors import read_first_vectors

@@ -33,14 +33,14 @@ def read_first_vectors(place: str, width: int, key: str, texts: Iterable[str], s
 
 
 def learn_vectors(texts: Iterable[str], width: int, seed: int) -> WordVectors:
-    """Skip-gram vectors (S30) of the words in these texts; the same for the same seed.
+    """Skip-gram vectors of the words in these texts; the same for the same seed.
 
     Raises:
         UserError: too few words to learn from.
     """
-    from harken.embeddings.reading import read_corpus
-    from harken.embeddings.settings import Settings
-    from harken.embeddings.word2vec import train_word2vec
+    from harken.embeddings.io.reading import read_corpus
+    from harken.embeddings.word2vec.settings import Settings
+    from harken.embeddings.word2vec.training import train_word2vec
 
     settings = Settings(width=width, epochs=EPOCHS, seed=seed, threads=1)
     with tempfile.TemporaryDirectory() as folder:

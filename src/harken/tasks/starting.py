@@ -1,4 +1,4 @@
-"""`[model] start`: the vocabulary and the weights of a masked model, for the jobs that begin with them (S28).
+"""`[model] start`: the vocabulary and the weights of a masked model, for the jobs that begin with them.
 
 words        the job keeps its own words and adds those of the masked model; what both know begins with its vectors
 other pieces the masked model's tokenizer is taken over as it is
@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer
-from harken.data.tokenizers_word import JOINED, WordTokenizer
-from harken.data.tokens import SPECIALS
+from harken.data.tokenizers.base import JOINT, Tokenizer, load_tokenizer
+from harken.data.tokenizers.tokens import SPECIALS
+from harken.data.tokenizers.word import JOINED, WordTokenizer
 from harken.errors import UserError
 from harken.models.pretrained import rows_in, take_over
 from harken.models.reader import Reader

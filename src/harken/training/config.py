@@ -28,7 +28,7 @@ class TrainConfig(BaseModel):
     warmup_steps: int = Field(400, ge=0, description="updates in which the learning rate rises from 0")
     plateau_factor: float = Field(0.5, gt=0, lt=1, description="plateau: what the rate is multiplied by")
     plateau_patience: int = Field(2, ge=0, description="plateau: validations without progress before that")
-    clip_norm: float | None = Field(1.0, gt=0, description="largest global Euclidean norm of the gradient (S33)")
+    clip_norm: float | None = Field(1.0, gt=0, description="largest global Euclidean norm of the gradient")
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability spread over the whole vocabulary")
     validate_every: int = Field(500, ge=1, description="updates between validations")
     validate_sentences: int | None = Field(

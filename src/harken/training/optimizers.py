@@ -1,4 +1,4 @@
-"""From gradients to updates: AdamW with decay on matrices only, and clipping by the global norm (S33).
+"""From gradients to updates: AdamW with decay on matrices only, and clipping by the global norm.
 
 g <- g * min(1, clip / |g|), |g| the Euclidean norm over all parameters together. Pascanu et al. (2013),
 Loshchilov and Hutter (2019).

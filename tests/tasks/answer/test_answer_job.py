@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import harken
-from harken.data.questions import Question, example_of
+from harken.data.text.questions import Question, example_of
 from harken.errors import UserError
 from harken.recipe import load_recipe
 from harken.tasks.answer.answerer import Answerer

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import harken
 from harken.cli.app import app
-from harken.data.scenes.splits import load_scenes
+from harken.data.synthetic.scenes.splits import load_scenes
 from harken.errors import UserError
 from harken.inspection.pixels import encode_png
 from harken.recipe import load_recipe
@@ -38,7 +38,7 @@ def few_scenes() -> Any:
     def fewer(seed: int, train: int, size: int, most: int) -> Any:
         return load_scenes(seed, train, 30, 40, size, most)
 
-    patch.setattr("harken.data.caption_corpus.load_scenes", fewer)
+    patch.setattr("harken.data.images.corpus.load_scenes", fewer)
     yield
     patch.undo()
 
@@ -131,7 +131,7 @@ def test_mirrored_and_moved_pictures(model: Captioner, few_scenes: None) -> None
 
 
 def task_of(model: Captioner, **changes: dict[str, Any]) -> CaptionTask:
-    from harken.data.caption_corpus import read_caption_corpus
+    from harken.data.images.corpus import read_caption_corpus
 
     recipe = model.recipe
     for section, values in changes.items():

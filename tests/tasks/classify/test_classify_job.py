@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 import harken
 from harken.cli.app import app
-from harken.data.examples import Labelled, LabelledSplits
-from harken.data.opinions import make_splits
+from harken.data.synthetic.opinions import make_splits
+from harken.data.text.examples import Labelled, LabelledSplits
 from harken.embeddings.vectors import WordVectors
 from harken.errors import UserError
 from harken.recipe import load_recipe

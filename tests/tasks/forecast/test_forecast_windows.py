@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from harken.data.series import Series
+from harken.data.series.series import Series
 from harken.errors import UserError
 from harken.tasks.forecast.job import prepare_series
 from harken.tasks.forecast.recipe import ForecastDataConfig, ForecastRecipe

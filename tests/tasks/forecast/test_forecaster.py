@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import harken
 from harken.cli.app import app
-from harken.data.seasons import make_seasons
+from harken.data.synthetic.seasons import make_seasons
 from harken.inspection import gates, gradient_flow
 from harken.recipe import load_recipe
 from harken.tasks.forecast.evaluation import evaluate
@@ -192,7 +192,7 @@ def test_a_recipe_without_data_says_what_to_add() -> None:
 def test_other_forms_train(words: list[str], tmp_path: Path) -> None:
     small = [word for word in SMALL if not ("transformer" in words[0] and "embedding" in word)]
     extra = ["train.max_steps=2", "train.validate_every=2"]
-    text = (Path(harken.__file__).parent / "recipes" / "seasons-forecast.toml").read_text()
+    text = (Path(harken.__file__).parent / "recipes" / "forecast" / "seasons-forecast.toml").read_text()
     if "transformer" in words[0]:
         text = text.replace('cell = "gru"', "").replace("embedding = 48", "")
     (tmp_path / "r.toml").write_text(text)

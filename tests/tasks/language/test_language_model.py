@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import harken
-from harken.data.tokens import EOS
+from harken.data.tokenizers.tokens import EOS
 from harken.errors import UserError
 from harken.inspection import gates, gradient_flow
 from harken.recipe import load_recipe

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import harken
-from harken.data.tagged import Tagged
+from harken.data.text.tagged import Tagged
 from harken.errors import UserError
 from harken.recipe import load_recipe
 from harken.tasks.masked.check import estimate, size_of

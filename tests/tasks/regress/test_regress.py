@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import harken
-from harken.models.regressor import RegressorModel
+from harken.models.heads.regressor import RegressorModel
 from harken.recipe import load_recipe
 from harken.tasks.regress.check import size_of
 from harken.tasks.regress.job import JOB, score

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import harken
-from harken.data.framed import Framed
-from harken.data.tagged import Tagged
+from harken.data.series.framed import Framed
+from harken.data.text.tagged import Tagged
 from harken.errors import UserError
 from harken.inspection import gates, gradient_flow
 from harken.recipe import load_recipe

@@ -13,9 +13,9 @@ import pytest
 import torch
 
 import harken
-from harken.data.audio import write_wav
-from harken.data.resampling import resample
-from harken.data.tone_speech import ToneSpeech
+from harken.data.audio.recordings import write_wav
+from harken.data.audio.resampling import resample
+from harken.data.synthetic.tone_speech import ToneSpeech
 from harken.errors import UserError
 from harken.recipe import load_recipe
 from harken.tasks.registry import job_of

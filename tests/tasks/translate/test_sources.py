@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harken.data.tokenizers import train_tokenizer
+from harken.data.tokenizers.base import train_tokenizer
 from harken.tasks.translate.sources import Sources
 
 

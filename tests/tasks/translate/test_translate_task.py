@@ -8,9 +8,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from harken.data.pairs import Corpus, Pair
-from harken.data.tokenizers import train_tokenizer
-from harken.data.tokens import EOS, PAD
+from harken.data.text.pairs import Corpus, Pair
+from harken.data.tokenizers.base import train_tokenizer
+from harken.data.tokenizers.tokens import EOS, PAD
 from harken.errors import UserError
 from harken.metrics import corpus_bleu
 from harken.models.build import build_model

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import harken
-from harken.data.pairs import Alignment, Pair
-from harken.data.tokenizers import save_tokenizers, train_tokenizers
+from harken.data.text.pairs import Alignment, Pair
+from harken.data.tokenizers.base import save_tokenizers, train_tokenizers
 from harken.errors import UserError
 from harken.metrics import alignment_error_rate
 from harken.models.build import build_model

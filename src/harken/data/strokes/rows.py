@@ -18,9 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.data.rows import TokenRows
+from harken.data.io.token_rows import TokenRows
 from harken.data.strokes.drawing import Drawing
-from harken.data.tokenizers import Tokenizer
+from harken.data.tokenizers.base import Tokenizer
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""Question answering: facts and a question to an answer, by hops of attention over the facts (S16)."""
+"""Question answering: facts and a question to an answer, by hops of attention over the facts."""

@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from harken.data.questions import Question, QuestionIds, example_of, words_of
-from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer
-from harken.data.tokens import UNK
+from harken.data.text.questions import Question, QuestionIds, example_of, words_of
+from harken.data.tokenizers.base import JOINT, Tokenizer, load_tokenizer
+from harken.data.tokenizers.tokens import UNK
 from harken.errors import UserError
 from harken.inspection.gates import axis_pieces
-from harken.models.answerer import Answerer as Network
+from harken.models.answering.model import Answerer as Network
 from harken.tasks.answer.answer import Answer
 from harken.tasks.answer.answers import Answers
 from harken.tasks.answer.recipe import AnswerRecipe

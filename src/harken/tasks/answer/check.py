@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harken.data.files import require_file
+from harken.data.io.files import require_file
 from harken.errors import UserError
-from harken.models.config_answerer import AnswererConfig
+from harken.models.answering.config import AnswererConfig
 from harken.models.size import Size
 from harken.tasks.answer.recipe import AnswerDataConfig, AnswerRecipe
 from harken.tasks.registry import Estimate
@@ -43,7 +43,7 @@ def files_of(data: AnswerDataConfig) -> list[str]:
 
 
 def size_of_answerer(config: AnswererConfig, words: int, answers: int) -> Size:
-    """Count what `harken.models.answerer.Answerer(config, words, answers)` builds."""
+    """Count what `harken.models.answering.model.Answerer(config, words, answers)` builds."""
     width, hops = config.width, config.hops
     half = width // 2
     layer = {"gru": 3, "lstm": 4}.get(config.reader, 0) * 2 * (width * half + half * half + 2 * half)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from harken.data.questions import Question
+from harken.data.text.questions import Question
 from harken.metrics.interval import bootstrap
 from harken.tasks.answer.answer import Answer
 from harken.tasks.answer.answerer import Answerer

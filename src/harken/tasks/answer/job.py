@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from harken.data.questions import Question, example_of, texts_of
-from harken.data.tokenizers import JOINT, load_tokenizer, train_tokenizer
+from harken.data.text.questions import Question, example_of, texts_of
+from harken.data.tokenizers.base import JOINT, load_tokenizer, train_tokenizer
 from harken.errors import UserError
 from harken.inspection import HopMap
-from harken.models.answerer import Answerer as Network
-from harken.models.sentence_reader import SPREAD
+from harken.models.answering.model import Answerer as Network
+from harken.models.answering.sentence_reader import SPREAD
 from harken.tasks.answer.answerer import Answerer
 from harken.tasks.answer.answers import FILE, Answers
 from harken.tasks.answer.check import WORDS, size_of_answerer

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from harken.errors import UserError
-from harken.models.config_answerer import AnswererConfig
+from harken.models.answering.config import AnswererConfig
 from harken.models.config_embeddings import SECTION, Embeddings, EmbeddingsConfig
 from harken.recipe import Recipe
 from harken.training.config import TrainConfig

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from harken.data.babi import parse_stories, read_babi
-from harken.data.files import read_lines, require_file
-from harken.data.questions import Question, Questions
-from harken.data.stories import load_stories
-from harken.data.table import is_jsonl, read_table
+from harken.data.io.files import read_lines, require_file
+from harken.data.io.table import is_jsonl, read_table
+from harken.data.synthetic.stories import load_stories
+from harken.data.text.babi import parse_stories, read_babi
+from harken.data.text.questions import Question, Questions
 from harken.errors import UserError
 from harken.tasks.answer.recipe import AnswerDataConfig, Files
 

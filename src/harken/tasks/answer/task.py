@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.data.questions import Question, QuestionIds, words_of
-from harken.data.tokenizers import Tokenizer
+from harken.data.text.questions import Question, QuestionIds, words_of
+from harken.data.tokenizers.base import Tokenizer
 from harken.errors import UserError
-from harken.models.answerer import Answerer, Found
+from harken.models.answering.model import Answerer, Found
 from harken.tasks.answer.answers import BETWEEN, Answers
 from harken.tasks.answer.recipe import AnswerRecipe
 from harken.tasks.by_length import ByLength, rows_of_part

@@ -1,1 +1,1 @@
-"""Captioning: a picture to a sentence, with one map of attention for each word (S22)."""
+"""Captioning: a picture to a sentence, with one map of attention for each word."""

@@ -15,16 +15,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.data.captioned import Captioned
-from harken.data.images import as_pixels, read_image, to_square
-from harken.data.rows import pad
-from harken.data.tokenizers import TARGET, Tokenizer, load_tokenizer
-from harken.data.tokens import BOS
+from harken.data.images.captioned import Captioned
+from harken.data.images.files import as_pixels, read_image, to_square
+from harken.data.io.token_rows import pad
+from harken.data.tokenizers.base import TARGET, Tokenizer, load_tokenizer
+from harken.data.tokenizers.tokens import BOS
 from harken.errors import UserError
 from harken.inspection.gates import ENDS, axis_pieces
 from harken.metrics.links import merge_subwords
-from harken.models.build_image import build_caption_model
-from harken.models.caption_model import CaptionModel, to_images
+from harken.models.captioning.build import build_caption_model
+from harken.models.captioning.model import CaptionModel, to_images
 from harken.search import Hypothesis, beam_search, greedy_search
 from harken.tasks.caption.caption import Caption
 from harken.tasks.caption.recipe import CaptionRecipe

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from harken.data.caption_table import pictures_of
-from harken.data.files import require_file
-from harken.data.flickr8k import SPLITS, TOKENS, find
-from harken.data.table import read_table
-from harken.models.size_image import TYPICAL_CAPTION, size_of_captioner
+from harken.data.images.caption_table import pictures_of
+from harken.data.images.flickr8k import SPLITS, TOKENS, find
+from harken.data.io.files import require_file
+from harken.data.io.table import read_table
+from harken.models.captioning.size import TYPICAL_CAPTION, size_of_captioner
 from harken.tasks.caption.recipe import CaptionRecipe
 from harken.tasks.registry import Estimate
 

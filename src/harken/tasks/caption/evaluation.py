@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harken.data.caption_corpus import read_caption_corpus
-from harken.data.caption_table import read_captions
-from harken.data.captioned import Captioned
+from harken.data.images.caption_table import read_captions
+from harken.data.images.captioned import Captioned
+from harken.data.images.corpus import read_caption_corpus
 from harken.errors import UserError
 from harken.inspection.caption_map import CaptionMap, CaptionPage
 from harken.metrics.interval import bootstrap

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harken.data.caption_corpus import read_caption_corpus
-from harken.data.tokenizers import TARGET, load_tokenizer, train_tokenizer
-from harken.models.build_image import build_caption_model
-from harken.models.size_image import size_of_captioner
+from harken.data.images.corpus import read_caption_corpus
+from harken.data.tokenizers.base import TARGET, load_tokenizer, train_tokenizer
+from harken.models.captioning.build import build_caption_model
+from harken.models.captioning.size import size_of_captioner
 from harken.tasks.caption.recipe import CaptionRecipe
 from harken.tasks.caption.task import CaptionTask
 from harken.tasks.first_vectors import FirstVectors, width_key, words_of

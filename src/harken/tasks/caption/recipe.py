@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from harken.data.config import Share
+from harken.data.text.config import Share
 from harken.errors import UserError
+from harken.models.captioning.config import ImageConfig
 from harken.models.config_embeddings import SECTION, Embeddings, EmbeddingsConfig
-from harken.models.config_image import ImageConfig
 from harken.recipe import Recipe
 from harken.search.config import SearchConfig
 from harken.training.config import TrainConfig

@@ -11,11 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from harken.data.captioned import CaptionCorpus, Captioned
-from harken.data.rows import TokenRows
-from harken.data.tokenizers import Tokenizer
-from harken.data.tokens import BOS, PAD
-from harken.models.caption_model import CaptionModel, to_images
+from harken.data.images.captioned import CaptionCorpus, Captioned
+from harken.data.io.token_rows import TokenRows
+from harken.data.tokenizers.base import Tokenizer
+from harken.data.tokenizers.tokens import BOS, PAD
+from harken.models.captioning.model import CaptionModel, to_images
 from harken.nn.loss import smoothed_cross_entropy
 from harken.search import greedy_search
 from harken.tasks.by_length import ByLength

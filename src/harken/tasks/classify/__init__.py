@@ -1,1 +1,1 @@
-"""Classification of texts and of signals (S10, S13): many-to-one."""
+"""Classification of texts and of signals: many-to-one."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from torch import nn
 
 from harken.models.build import build_encoder
-from harken.models.classifier import ClassifierModel
+from harken.models.heads.classifier import ClassifierModel
 from harken.models.reader import FrameInput, Reader, TokenInput
 from harken.tasks.classify.recipe import ClassifyRecipe
 from harken.tasks.context import Context

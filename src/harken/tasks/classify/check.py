@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import islice
 
-from harken.data.example_files import matching
-from harken.data.examples_config import ExamplesConfig
-from harken.data.files import read_lines
+from harken.data.io.example_files import matching
+from harken.data.io.files import read_lines
+from harken.data.text.examples_config import ExamplesConfig
 from harken.models.size import ENCODERS, Size
 from harken.tasks.classify.recipe import ClassifyRecipe
 from harken.tasks.context_shape import parameters_beside

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from harken.data.examples import Labelled, LabelledSplits
-from harken.data.labelled_splits import read_examples, read_splits, split_table
-from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer, train_tokenizers
-from harken.data.tokenizers_word import WordTokenizer
+from harken.data.text.examples import Labelled, LabelledSplits
+from harken.data.text.labelled_splits import read_examples, read_splits, split_table
+from harken.data.tokenizers.base import JOINT, Tokenizer, load_tokenizer, train_tokenizers
+from harken.data.tokenizers.word import WordTokenizer
 from harken.errors import UserError
 from harken.models.context_input import words_alone
 from harken.models.reader import FrameInput, TokenInput

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from harken.data.examples_config import ExamplesConfig
-from harken.data.labelled import cleaned
-from harken.data.signals import read_signals
-from harken.data.tokenizers import Tokenizer
+from harken.data.series.signals import read_signals
+from harken.data.text.examples_config import ExamplesConfig
+from harken.data.text.labelled import cleaned
+from harken.data.tokenizers.base import Tokenizer
 from harken.errors import UserError
 from harken.inspection.gates import ENDS, axis_pieces
 from harken.inspection.picture import Picture

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from harken.data.examples_config import ExamplesConfig
-from harken.data.frames import FrameRows
-from harken.data.labelled import cleaned
-from harken.data.rows import TokenRows
-from harken.data.tokenizers import Tokenizer
-from harken.data.tokenizers_word import WordTokenizer
-from harken.data.tokens import EOS
+from harken.data.io.frame_rows import FrameRows
+from harken.data.io.token_rows import TokenRows
+from harken.data.text.examples_config import ExamplesConfig
+from harken.data.text.labelled import cleaned
+from harken.data.tokenizers.base import Tokenizer
+from harken.data.tokenizers.tokens import EOS
+from harken.data.tokenizers.word import WordTokenizer
 from harken.errors import UserError
 from harken.tasks.classify.recipe import ClassifyRecipe
 from harken.tasks.context import Context, ContextRows

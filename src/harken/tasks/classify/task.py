@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from harken.metrics.labels import accuracy, macro_f1
-from harken.models.classifier import ClassifierModel
+from harken.models.heads.classifier import ClassifierModel
 from harken.tasks.by_length import ByLength, rows_of_part
 from harken.tasks.classify.reading import Rows
 from harken.tasks.classify.recipe import ClassifyRecipe

@@ -1,1 +1,1 @@
-"""ELMo: a language model in both directions, whose layers are vectors of words in context (S32)."""
+"""ELMo: a language model in both directions, whose layers are vectors of words in context."""

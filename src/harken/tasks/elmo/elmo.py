@@ -16,7 +16,7 @@ import torch
 
 from harken.errors import UserError
 from harken.metrics.interval import Interval, bootstrap
-from harken.models.elmo import ElmoNetwork
+from harken.models.language.elmo import ElmoNetwork
 from harken.nn.layer_mix import LayerMix
 from harken.tasks.by_length import rows_of_part
 from harken.tasks.elmo.recipe import ElmoRecipe

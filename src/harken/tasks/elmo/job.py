@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harken.data.tokens import SPECIALS
+from harken.data.tokenizers.tokens import SPECIALS
 from harken.errors import UserError
 from harken.tasks.elmo.check import size_of
 from harken.tasks.elmo.elmo import Elmo, build_elmo

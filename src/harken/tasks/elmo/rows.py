@@ -1,6 +1,6 @@
 """Sentences as a language model in both directions reads them: BOS, spelled words, EOS.
 
->>> from harken.data.tagged import Tagged
+>>> from harken.data.text.tagged import Tagged
 >>> known = Vocabulary.learn([Tagged(("a", "cat"), ())], lowercase=False, min_count=1)
 >>> batch, lengths = ElmoRows([("a", "cat")], known).gather([0])
 >>> batch.words.tolist(), batch.spelled.tolist(), batch.spellings.tolist(), lengths.tolist()
@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from harken.data.rows import TokenRows
-from harken.data.tokenizers_word import JOINED, WordTokenizer
-from harken.data.tokens import BOS, EOS, SPECIALS
+from harken.data.io.token_rows import TokenRows
+from harken.data.tokenizers.tokens import BOS, EOS, SPECIALS
+from harken.data.tokenizers.word import JOINED, WordTokenizer
 from harken.tasks.tag.rows import WordRows
 from harken.tasks.tag.vocabulary import Vocabulary
 

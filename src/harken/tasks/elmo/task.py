@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from harken.models.elmo import ElmoNetwork
+from harken.models.language.elmo import ElmoNetwork
 from harken.tasks.by_length import ByLength, rows_of_part
 from harken.tasks.elmo.rows import ElmoRows
 from harken.training.config import TrainConfig

@@ -1,1 +1,1 @@
-"""Forecasting (S12): a window of the past to the steps that come."""
+"""Forecasting: a window of the past to the steps that come."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harken.data.files import require_file
-from harken.data.series import read_series
+from harken.data.io.files import require_file
+from harken.data.series.series import read_series
 from harken.models.size import ENCODERS, Size
 from harken.tasks.forecast.recipe import ForecastRecipe
 from harken.tasks.registry import Estimate

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from harken.data.dates import read_dates, written
-from harken.data.series import Series
+from harken.data.series.dates import read_dates, written
+from harken.data.series.series import Series
 from harken.errors import UserError
 from harken.tasks.forecast.windows import Cut
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from harken.data.series import Series, read_series
+from harken.data.series.series import Series, read_series
 from harken.errors import UserError
 from harken.metrics.classical import EXTRA, available, exponential_smoothing, seasonal_naive
 from harken.metrics.forecasting import pinball, season_scale, smape

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from harken.data.dates import calendar_features, carry_on, written
-from harken.data.series import Series, read_series
+from harken.data.series.dates import calendar_features, carry_on, written
+from harken.data.series.series import Series, read_series
 from harken.errors import UserError
 from harken.inspection.picture import Picture
-from harken.models.forecaster import ForecastNetwork
+from harken.models.forecasting.model import ForecastNetwork
 from harken.tasks.forecast.ends import Ends
 from harken.tasks.forecast.forecast import Forecast
 from harken.tasks.forecast.recipe import ForecastRecipe

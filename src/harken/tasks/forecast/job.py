@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from harken.data.series import Series, read_series
+from harken.data.series.series import Series, read_series
 from harken.errors import UserError
 from harken.inspection.picture import Picture
 from harken.tasks.forecast.check import size_of

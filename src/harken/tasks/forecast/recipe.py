@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from harken.data.config import Share
-from harken.data.series import Layout
+from harken.data.series.series import Layout
+from harken.data.text.config import Share
 from harken.errors import UserError
-from harken.models.config_forecaster import ForecasterConfig
+from harken.models.forecasting.config import ForecasterConfig
 from harken.recipe import Recipe
 from harken.training.config import TrainConfig
 

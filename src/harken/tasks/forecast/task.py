@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.data.series import Series
+from harken.data.series.series import Series
 from harken.metrics.forecasting import season_scale
-from harken.models.forecaster import ForecastNetwork
+from harken.models.forecasting.model import ForecastNetwork
 from harken.tasks.forecast.recipe import ForecastRecipe
 from harken.tasks.forecast.windows import Cut, Transform, Windows, origins_of
 from harken.training.task import Examples

@@ -18,9 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.data.files import require_file
-from harken.data.seasons import make_seasons
-from harken.data.series import Series, read_series
+from harken.data.io.files import require_file
+from harken.data.series.series import Series, read_series
+from harken.data.synthetic.seasons import make_seasons
 from harken.errors import UserError
 from harken.tasks.forecast.recipe import ForecastDataConfig
 

@@ -1,1 +1,1 @@
-"""Handwriting (S15): pen strokes, point by point, from a text or from nothing."""
+"""Handwriting: pen strokes, point by point, from a text or from nothing."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harken.data.files import require_file
+from harken.data.io.files import require_file
 from harken.data.strokes.config import StrokeConfig
 from harken.models.size import Size
 from harken.tasks.handwriting.recipe import HandwritingRecipe, PenConfig

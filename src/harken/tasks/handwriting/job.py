@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from harken.data.strokes.corpus import StrokeCorpus, read_strokes_corpus
-from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizers, save_tokenizers
-from harken.data.tokenizers_character import CharacterTokenizer
+from harken.data.tokenizers.base import JOINT, Tokenizer, load_tokenizers, save_tokenizers
+from harken.data.tokenizers.character import CharacterTokenizer
 from harken.errors import UserError
 from harken.tasks.handwriting.check import size_of_pen
 from harken.tasks.handwriting.penman import Penman, build

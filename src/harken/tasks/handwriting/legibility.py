@@ -28,10 +28,10 @@ from harken.data.strokes.corpus import read_strokes_corpus
 from harken.data.strokes.drawing import Drawing
 from harken.data.strokes.penfont import penfont
 from harken.data.strokes.rows import StrokeRows
-from harken.data.tokenizers import Tokenizer
+from harken.data.tokenizers.base import Tokenizer
 from harken.metrics.edits import edits
 from harken.nn.masks import length_mask
-from harken.nn.recurrent import LSTM
+from harken.nn.recurrent.layers import LSTM
 from harken.training.checkpoints import load_weights, save_tensors
 from harken.training.schedules import factor
 

@@ -14,14 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.data.rows import pad
+from harken.data.io.token_rows import pad
 from harken.data.strokes.drawing import Drawing
 from harken.data.strokes.files import read_npz, read_strokes
 from harken.data.strokes.rows import StrokeRows
-from harken.data.tokenizers import Tokenizer, load_tokenizers
-from harken.data.tokens import EOS, UNK
+from harken.data.tokenizers.base import Tokenizer, load_tokenizers
+from harken.data.tokenizers.tokens import EOS, UNK
 from harken.errors import UserError
-from harken.models.handwriting import MARKS, HandwritingModel
+from harken.models.heads.handwriting import MARKS, HandwritingModel
 from harken.nn.mixture import PenMixture
 from harken.tasks.handwriting.recipe import HandwritingRecipe
 from harken.tasks.handwriting.strokes import Strokes

@@ -13,7 +13,7 @@ from harken.training.config import TrainConfig
 
 
 class PenConfig(BaseModel):
-    """Stacked LSTMs with a mixture density, and a soft window over the text (S15)."""
+    """Stacked LSTMs with a mixture density, and a soft window over the text."""
 
     model_config = ConfigDict(extra="forbid")
 

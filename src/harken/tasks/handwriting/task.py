@@ -11,8 +11,8 @@ from torch import Tensor
 
 from harken.data.strokes.corpus import StrokeCorpus
 from harken.data.strokes.rows import StrokeBatch, StrokeRows
-from harken.data.tokenizers import Tokenizer
-from harken.models.handwriting import HandwritingModel
+from harken.data.tokenizers.base import Tokenizer
+from harken.models.heads.handwriting import HandwritingModel
 from harken.nn.masks import length_mask
 from harken.tasks.by_length import ByLength, rows_of_part
 from harken.tasks.handwriting.recipe import HandwritingRecipe

@@ -1,1 +1,1 @@
-"""Language models: running text to a model that continues it (S9), trained on streams (S34)."""
+"""Language models: running text to a model that continues it, trained on streams."""

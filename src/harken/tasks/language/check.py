@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import islice
 from pathlib import Path
 
-from harken.data.files import COMPRESSIONS, read_lines
-from harken.data.texts import LONGEST_LINE, files_of
-from harken.models.size_language import language_size
+from harken.data.io.files import COMPRESSIONS, read_lines
+from harken.data.text.texts import LONGEST_LINE, files_of
+from harken.models.language.size import language_size
 from harken.tasks.language.recipe import LanguageRecipe
 from harken.tasks.registry import Estimate
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harken.data.tokens import UNK
+from harken.data.tokenizers.tokens import UNK
 from harken.metrics.interval import Interval, bootstrap
 from harken.tasks.language.text_ids import corpus_ids
 from harken.tasks.scores import Metric, Scores
@@ -36,7 +36,7 @@ def evaluate(
     unknown = int((ids == UNK).sum())
     details = {"characters": characters, "unknown_tokens": unknown, "scored": how_scored(model)}
     if train is not None and data.ngram:
-        from harken.models.ngram import NGram
+        from harken.models.language.ngram import NGram
 
         table = NGram.train(corpus_ids(model.tokenizer, train, data.lines), model.tokenizer.size, data.ngram)
         name = f"{data.ngram}-gram "

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harken.data.texts import TextCorpus, read_texts
-from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer, train_tokenizer
+from harken.data.text.texts import TextCorpus, read_texts
+from harken.data.tokenizers.base import JOINT, Tokenizer, load_tokenizer, train_tokenizer
 from harken.errors import UserError
-from harken.models.build_language import build_language
-from harken.models.size_language import language_size
+from harken.models.language.build import build_language
+from harken.models.language.size import language_size
 from harken.tasks.first_vectors import FirstVectors, width_key, words_of
 from harken.tasks.job import Job, Prepared
 from harken.tasks.language.evaluation import evaluate
@@ -71,8 +71,8 @@ class LanguageJob(Job):
     ) -> Scores:
         corpus = None if files and not model.recipe.data.ngram else _corpus_or_none(model, bool(files))
         if files:
-            from harken.data.files import read_lines
-            from harken.data.texts import LONGEST_LINE
+            from harken.data.io.files import read_lines
+            from harken.data.text.texts import LONGEST_LINE
 
             lines = [line for file in files for line in read_lines(file, LONGEST_LINE)]
             if not any(line.strip() for line in lines):

@@ -17,13 +17,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.data.rows import pad
-from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer
-from harken.data.tokens import BOS, EOS, PAD, UNK
+from harken.data.io.token_rows import pad
+from harken.data.tokenizers.base import JOINT, Tokenizer, load_tokenizer
+from harken.data.tokenizers.tokens import BOS, EOS, PAD, UNK
 from harken.errors import UserError
-from harken.models.build_language import build_language
-from harken.models.language import LanguageNetwork
-from harken.models.transformer_language import TransformerLanguage
+from harken.models.language.base import LanguageNetwork
+from harken.models.language.build import build_language
+from harken.models.transformer.language import TransformerLanguage
 from harken.search.sampling import check, sample
 from harken.tasks.language.recipe import LanguageRecipe
 from harken.tasks.language.scoring import log_probabilities

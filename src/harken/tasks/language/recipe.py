@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from harken.data.text_config import TextConfig, TextTokenizerConfig
+from harken.data.text.text_config import TextConfig, TextTokenizerConfig
 from harken.errors import UserError
 from harken.models.config_embeddings import SECTION, Embeddings, EmbeddingsConfig
-from harken.models.config_language import LanguageConfig
+from harken.models.language.config import LanguageConfig
 from harken.recipe import Recipe
 from harken.training.config import TrainConfig
 

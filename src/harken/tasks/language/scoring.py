@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.models.language import LanguageNetwork
-from harken.models.transformer_language import TransformerLanguage
+from harken.models.language.base import LanguageNetwork
+from harken.models.transformer.language import TransformerLanguage
 
 SEGMENT = 512  # tokens of a row that are read at once
 AT_ONCE = 8192  # tokens of all windows that are read at once

@@ -1,6 +1,6 @@
 """Language modelling as a task: streams of text in chunks, cross-entropy, perplexity.
 
-Recurrent networks carry their states from chunk to chunk (S34): they lie in `carried`, one row for each stream, and are
+Recurrent networks carry their states from chunk to chunk: they lie in `carried`, one row for each stream, and are
 cut off from the gradient. A stream always goes to the same worker, which thus finds the state that it left.
 """
 
@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.models.language import LanguageNetwork
-from harken.models.recurrent_language import PARTS, RecurrentLanguageState
+from harken.models.language.base import LanguageNetwork
+from harken.models.recurrent.language import PARTS, RecurrentLanguageState
 from harken.tasks.language.recipe import LanguageRecipe
 from harken.tasks.language.scoring import log_probabilities
 from harken.tasks.language.streams import Chunks, fitting_streams, independent, stream_of, streams, total_length

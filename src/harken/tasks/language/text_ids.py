@@ -3,7 +3,7 @@ r"""A text as one row of ids: every line ended by EOS where lines count, and an 
 So a text begins as if a line had ended before it, which a model has seen often. `text_ids` takes a text as it is: a
 line that is not ended gets no end.
 
->>> from harken.data.tokenizers_plain import PlainCharacterTokenizer
+>>> from harken.data.tokenizers.plain import PlainCharacterTokenizer
 >>> tokenizer = PlainCharacterTokenizer.train(["ab"], 10)
 >>> text_ids(tokenizer, "a\nb", lines=True).tolist()
 [3, 4, 3, 5]
@@ -17,8 +17,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harken.data.tokenizers import Tokenizer
-from harken.data.tokens import EOS
+from harken.data.tokenizers.base import Tokenizer
+from harken.data.tokenizers.tokens import EOS
 
 
 def corpus_ids(tokenizer: Tokenizer, lines: Sequence[str], ended: bool) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harken.models.language import LanguageNetwork
+from harken.models.language.base import LanguageNetwork
 
 
 @dataclass

@@ -1,1 +1,1 @@
-"""Masked-token pre-training of an encoder, to start other jobs from (S28)."""
+"""Masked-token pre-training of an encoder, to start other jobs from."""

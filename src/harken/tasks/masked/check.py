@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from harken.data.files import read_lines
+from harken.data.io.files import read_lines
 from harken.models.size import ENCODERS, Size
 from harken.models.size_side import linear
 from harken.tasks.masked.recipe import MaskedRecipe

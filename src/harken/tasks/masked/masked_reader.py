@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from harken.data.rows import pad
-from harken.data.tokenizers import JOINT, Tokenizer, load_tokenizer
-from harken.data.tokens import EOS
+from harken.data.io.token_rows import pad
+from harken.data.tokenizers.base import JOINT, Tokenizer, load_tokenizer
+from harken.data.tokenizers.tokens import EOS
 from harken.errors import UserError
 from harken.inspection.gates import ENDS, axis_pieces
 from harken.metrics.interval import Interval, bootstrap
 from harken.models.build import build_encoder
-from harken.models.masked import FIRST_WORD, MASK, MaskedModel
+from harken.models.heads.masked import FIRST_WORD, MASK, MaskedModel
 from harken.models.reader import Reader, TokenInput
 from harken.tasks.by_length import rows_of_part
 from harken.tasks.label_batch import LabelBatch

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from harken.data.config import Files, TokenizerConfig
+from harken.data.text.config import Files, TokenizerConfig
 from harken.models.config_embeddings import SECTION, Embeddings, EmbeddingsConfig
 from harken.models.config_encoder import EncoderConfig
 from harken.recipe import Recipe

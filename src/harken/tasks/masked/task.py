@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harken.data.rows import TokenRows
-from harken.models.masked import Masked, MaskedModel, mask_tokens
+from harken.data.io.token_rows import TokenRows
+from harken.models.heads.masked import Masked, MaskedModel, mask_tokens
 from harken.tasks.by_length import ByLength, rows_of_part
 from harken.training.config import TrainConfig
 from harken.training.task import Examples

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harken.data.files import read_lines, require_file
-from harken.data.locations import as_list
-from harken.data.tokens import EOS
+from harken.data.io.files import read_lines, require_file
+from harken.data.text.locations import as_list
+from harken.data.tokenizers.tokens import EOS
 from harken.errors import UserError
 from harken.tasks.masked.recipe import MaskedDataConfig
 
 if TYPE_CHECKING:
-    from harken.data.rows import TokenRows
-    from harken.data.tokenizers import Tokenizer
+    from harken.data.io.token_rows import TokenRows
+    from harken.data.tokenizers.base import Tokenizer
 
 
 @dataclass
@@ -35,7 +35,7 @@ def read_text(config: MaskedDataConfig) -> Text:
         UserError: a file is missing or not UTF-8, or too few lines are long enough.
     """
     if config.corpus:
-        from harken.data.phrasebook import load_phrasebook
+        from harken.data.synthetic.phrasebook import load_phrasebook
 
         corpus = load_phrasebook(config.seed, train=config.size)
         splits = (corpus.train, corpus.valid, corpus.tests["test"])
@@ -77,7 +77,7 @@ def long_enough(lines: Iterable[str], words: int) -> list[str]:
 
 def as_rows(lines: Sequence[str], tokenizer: Tokenizer, limit: int) -> TokenRows:
     """Ids of the lines in pieces of at most `limit`, the end of a line counted."""
-    from harken.data.rows import TokenRows  # torch, which a mere check of a recipe does without
+    from harken.data.io.token_rows import TokenRows  # torch, which a mere check of a recipe does without
 
     pieces = []
     for row in tokenizer.encode_all(list(lines)):

@@ -1,1 +1,1 @@
-"""Regression (S12): a text or a signal to one real number."""
+"""Regression: a text or a signal to one real number."""

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.models.regressor import RegressorModel
+from harken.models.heads.regressor import RegressorModel
 from harken.tasks.by_length import ByLength, rows_of_part
 from harken.tasks.classify.reading import Rows
 from harken.tasks.regress.recipe import RegressRecipe

@@ -1,1 +1,1 @@
-"""Tagging: a label for every word of a sentence, or for every frame of a signal (S11)."""
+"""Tagging: a label for every word of a sentence, or for every frame of a signal."""

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from harken.data.framed import Framed
-from harken.data.rows import TokenRows
-from harken.data.tagged import Tagged
-from harken.data.tokens import SPECIALS
+from harken.data.io.token_rows import TokenRows
+from harken.data.series.framed import Framed
+from harken.data.text.tagged import Tagged
+from harken.data.tokenizers.tokens import SPECIALS
 from harken.embeddings.vectors import WordVectors
 from harken.errors import UserError
 from harken.models.build import build_encoder
-from harken.models.character_features import WordInput
 from harken.models.context_input import words_alone
+from harken.models.heads.character_features import WordInput
+from harken.models.heads.tagger import TaggingModel
 from harken.models.pretrained import rows_in, take_over
 from harken.models.reader import FrameInput, Reader
 from harken.models.size import ENCODERS
-from harken.models.tagger import TaggingModel
 from harken.tasks.context import Context
 from harken.tasks.first_vectors import FirstVectors, width_key
 from harken.tasks.starting import starting_words

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from pathlib import Path
 
-from harken.data.files import read_lines
+from harken.data.io.files import read_lines
 from harken.models.size import ENCODERS, Size
 from harken.models.size_side import linear
 from harken.tasks.context_shape import parameters_beside

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harken.data.files import require_file
-from harken.data.framed import Framed, read_frames
-from harken.data.locations import as_list
-from harken.data.memory import refuse_gaps
-from harken.data.table import read_table
-from harken.data.tagged import Tagged, as_tagged, read_tagged
+from harken.data.io.files import require_file
+from harken.data.io.in_memory import refuse_gaps
+from harken.data.io.table import read_table
+from harken.data.series.framed import Framed, read_frames
+from harken.data.text.locations import as_list
+from harken.data.text.tagged import Tagged, as_tagged, read_tagged
 from harken.errors import UserError
 from harken.tasks.tag.recipe import TagDataConfig
 
@@ -38,7 +38,7 @@ def read_corpus(config: TagDataConfig) -> TagCorpus:
         UserError: files that are missing or broken, or nothing is left to train on.
     """
     if config.corpus:
-        from harken.data.phrasebook.tagged import load_tagged_phrasebook
+        from harken.data.synthetic.phrasebook.tagged import load_tagged_phrasebook
 
         made = load_tagged_phrasebook(config.seed, config.size)
         return TagCorpus("phrasebook", made.pop("train"), made.pop("valid"), dict(made))

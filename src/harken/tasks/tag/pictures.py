@@ -11,7 +11,7 @@ import torch
 
 from harken.inspection.heat import HeatMaps
 from harken.inspection.shades import ShadeTable
-from harken.models.transformer_encoder import TransformerEncoder
+from harken.models.transformer.encoder import TransformerEncoder
 
 if TYPE_CHECKING:
     from harken.tasks.tag.tagger import Tagger

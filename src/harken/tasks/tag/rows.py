@@ -1,6 +1,6 @@
 """Sentences as ids, and padded batches out of them; every distinct word of a batch is spelled once.
 
->>> from harken.data.tagged import Tagged
+>>> from harken.data.text.tagged import Tagged
 >>> from harken.tasks.tag.vocabulary import Vocabulary
 >>> sentences = [("a", "cat", "a"), ("cat",)]
 >>> known = Vocabulary.learn([Tagged(words, words) for words in sentences], lowercase=True, min_count=1)
@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.data.rows import TokenRows
-from harken.models.character_features import WordBatch
+from harken.data.io.token_rows import TokenRows
+from harken.models.heads.character_features import WordBatch
 from harken.tasks.tag.vocabulary import Vocabulary
 
 

@@ -15,10 +15,10 @@ import numpy as np
 import torch
 
 from harken.data.batching import token_batches
-from harken.data.framed import Framed
-from harken.data.tagged import Tagged, as_tagged
+from harken.data.series.framed import Framed
+from harken.data.text.tagged import Tagged, as_tagged
 from harken.errors import UserError
-from harken.models.tagger import TaggingModel
+from harken.models.heads.tagger import TaggingModel
 from harken.tasks.context import COPY, Context, open_context
 from harken.tasks.scores import Scores
 from harken.tasks.tag.building import as_rows, build_tagging_model

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harken.data.rows import TokenRows
+from harken.data.io.token_rows import TokenRows
 from harken.metrics.entities import Counts, is_bio, sentence_counts
-from harken.models.tagger import TaggingModel
+from harken.models.heads.tagger import TaggingModel
 from harken.tasks.by_length import ByLength, rows_of_part
 from harken.tasks.context import ContextRows
 from harken.tasks.tag.rows import FrameRows, WordRows

@@ -1,6 +1,6 @@
 """What a tagger knows by name: words, characters and tags, kept as `vocabulary.json` in the model folder.
 
->>> from harken.data.tagged import Tagged
+>>> from harken.data.text.tagged import Tagged
 >>> known = Vocabulary.learn([Tagged(("The", "cat"), ("DET", "NOUN"))], lowercase=True, min_count=1)
 >>> known.word_ids(["the", "dog"]), known.spelling("cat!"), known.tags
 ([5, 1], [6, 5, 9, 1], ['DET', 'NOUN'])
@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from harken.data.tagged import Tagged
-from harken.data.tokens import SPECIALS, UNK
+from harken.data.text.tagged import Tagged
+from harken.data.tokenizers.tokens import SPECIALS, UNK
 from harken.errors import UserError
 
 FILE = "vocabulary.json"
@@ -24,7 +24,7 @@ LONGEST_WORD = 32  # characters that are read of a word: half from its start, ha
 
 @dataclass
 class Vocabulary:
-    """Ids 0 to 3 of words and characters are the special ones (`harken.data.tokens`); tags begin at 0."""
+    """Ids 0 to 3 of words and characters are the special ones (`harken.data.tokenizers.tokens`); tags begin at 0."""
 
     tags: list[str]
     words: list[str] = field(default_factory=list)

@@ -1,1 +1,1 @@
-"""Speech to text without alignment: CTC (S14)."""
+"""Speech to text without alignment: CTC."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harken.data.files import require_file
-from harken.data.symbols import Symbols
-from harken.data.table import read_table
-from harken.models.size_transcriber import transcriber_size
+from harken.data.io.files import require_file
+from harken.data.io.table import read_table
+from harken.data.tokenizers.symbols import Symbols
+from harken.models.heads.size_transcriber import transcriber_size
 from harken.tasks.registry import Estimate
 from harken.tasks.transcribe.recipe import TranscribeRecipe
 
@@ -35,7 +35,7 @@ def describe(recipe: TranscribeRecipe) -> tuple[str, int, int, float]:
     if data.corpus:
         return f"made speech, {data.size:,} utterances an epoch", *_tones(recipe)
     if data.dir:
-        from harken.data.spoken_digits import ARCHIVE
+        from harken.data.audio.spoken_digits import ARCHIVE
 
         require_file(Path(data.dir) / ARCHIVE)
         count = round(data.size * (data.shortest + data.longest) / 2)
@@ -52,7 +52,7 @@ def describe(recipe: TranscribeRecipe) -> tuple[str, int, int, float]:
 
 def _tones(recipe: TranscribeRecipe) -> tuple[int, int, float]:
     if recipe.data.symbols == "word":
-        from harken.data.tone_speech import DICTIONARY
+        from harken.data.synthetic.tone_speech import DICTIONARY
 
         return len(DICTIONARY), round(recipe.data.size * 2.5), SECONDS["letter"] * 4
     return TONE_LETTERS, round(recipe.data.size * LETTERS_OF_A_TONE_TEXT), SECONDS["letter"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from harken.data.filterbank import frames_of
-from harken.data.utterances import Utterances
+from harken.data.audio.filterbank import frames_of
+from harken.data.audio.utterances import Utterances
 from harken.metrics.edits import edits
 from harken.metrics.interval import bootstrap
 from harken.tasks.scores import Metric, Scores

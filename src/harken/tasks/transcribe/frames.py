@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.data.augmentation import equalised, louder_and_noisier, masked, sped, stretched
-from harken.data.filterbank import finished, frame_count, joined_count, log_mel
-from harken.data.symbols import Symbols
-from harken.data.utterances import Utterances
+from harken.data.audio.augmentation import equalised, louder_and_noisier, masked, sped, stretched
+from harken.data.audio.filterbank import finished, frame_count, joined_count, log_mel
+from harken.data.audio.utterances import Utterances
+from harken.data.tokenizers.symbols import Symbols
 from harken.errors import UserError
 from harken.nn.ctc import frames_needed
 from harken.tasks.transcribe.recipe import TranscribeRecipe

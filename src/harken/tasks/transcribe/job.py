@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harken.data.symbols import FILE, Symbols
-from harken.data.utterances import Utterances
+from harken.data.audio.utterances import Utterances
+from harken.data.tokenizers.symbols import FILE, Symbols
 from harken.errors import UserError
 from harken.inspection.picture import Picture
-from harken.models.size_transcriber import transcriber_size
+from harken.models.heads.size_transcriber import transcriber_size
 from harken.search.symbol_ngram import SymbolNgram
 from harken.tasks.job import Job, Prepared
 from harken.tasks.scores import Scores

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from harken.data.filterbank import frames_of
-from harken.data.utterances import Utterances
+from harken.data.audio.filterbank import frames_of
+from harken.data.audio.utterances import Utterances
 from harken.models.build import build_encoder
-from harken.models.convolution_front import ConvolutionFront
-from harken.models.transcriber import TranscriberNetwork
+from harken.models.convolutional.subsampling import ConvolutionFront
+from harken.models.heads.transcriber import TranscriberNetwork
 from harken.tasks.transcribe.recipe import TranscribeRecipe
 
 TO_FIT = 500  # recordings that mean and deviation of the training set are taken from

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from harken.data.spoken_digits import MixConfig, MixedDigits, read_digits
-from harken.data.tone_speech import ToneSpeech
-from harken.data.utterances import Recordings, Utterances, read_recordings
+from harken.data.audio.spoken_digits import MixConfig, MixedDigits, read_digits
+from harken.data.audio.utterances import Recordings, Utterances, read_recordings
+from harken.data.synthetic.tone_speech import ToneSpeech
 from harken.errors import UserError
 from harken.tasks.transcribe.recipe import TranscribeDataConfig, TranscribeRecipe
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from harken.data.audio.filterbank import frames_of
+from harken.data.audio.utterances import Utterances
 from harken.data.batching import token_batches
-from harken.data.filterbank import frames_of
-from harken.data.symbols import Symbols
-from harken.data.utterances import Utterances
+from harken.data.tokenizers.symbols import Symbols
 from harken.metrics.edits import edits
-from harken.models.transcriber import TranscriberNetwork, summed_ctc
+from harken.models.heads.transcriber import TranscriberNetwork, summed_ctc
 from harken.nn.ctc import frames_needed
 from harken.search.ctc_greedy import greedy_ctc
 from harken.tasks.by_length import rows_of_part

@@ -14,12 +14,12 @@ from typing import overload
 import numpy as np
 import torch
 
-from harken.data.audio import one_channel, read_audio
-from harken.data.filterbank import finished, log_mel
-from harken.data.resampling import resample
-from harken.data.symbols import Symbols
+from harken.data.audio.filterbank import finished, log_mel
+from harken.data.audio.recordings import one_channel, read_audio
+from harken.data.audio.resampling import resample
+from harken.data.tokenizers.symbols import Symbols
 from harken.errors import UserError
-from harken.models.transcriber import TranscriberNetwork
+from harken.models.heads.transcriber import TranscriberNetwork
 from harken.nn.ctc import frames_needed
 from harken.search.ctc_alignment import align_ctc
 from harken.search.ctc_greedy import greedy_ctc

@@ -1,1 +1,1 @@
-"""Translation: sentence pairs to a translator (S17, S19, S27)."""
+"""Translation: sentence pairs to a translator."""

@@ -7,11 +7,11 @@ from itertools import islice
 from pathlib import Path
 from random import Random
 
-from harken.data.files import read_lines
-from harken.data.parallel import check_files
-from harken.data.seq2seq import MADE
-from harken.data.seq2seq.splits import SIZE, maker_of
-from harken.data.tokenizers_word import WordTokenizer
+from harken.data.io.files import read_lines
+from harken.data.synthetic.seq2seq import MADE
+from harken.data.synthetic.seq2seq.splits import SIZE, maker_of
+from harken.data.text.parallel import check_files
+from harken.data.tokenizers.word import WordTokenizer
 from harken.models.size import size_of
 from harken.tasks.registry import Estimate
 from harken.tasks.translate.recipe import TranslateRecipe

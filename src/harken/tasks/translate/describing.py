@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from harken.data.rows import pad
-from harken.data.tokens import BOS, PAD
+from harken.data.io.token_rows import pad
+from harken.data.tokenizers.tokens import BOS, PAD
 from harken.metrics.links import merge_subwords
 from harken.search import Hypothesis
 from harken.tasks.translate.sources import Sources

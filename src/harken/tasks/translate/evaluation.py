@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from harken.data.heads import write_heads
-from harken.data.pairs import Pair
+from harken.data.text.dependency_heads import write_heads
+from harken.data.text.pairs import Pair
 from harken.errors import UserError
 from harken.metrics import Score, alignment_error_rate, corpus_bleu, corpus_chrf, exact_match
 from harken.metrics.interval import Interval

@@ -6,9 +6,9 @@ import math
 from pathlib import Path
 from typing import Any
 
-from harken.data.pairs import Corpus
-from harken.data.parallel import read_corpus
-from harken.data.tokenizers import (
+from harken.data.text.pairs import Corpus
+from harken.data.text.parallel import read_corpus
+from harken.data.tokenizers.base import (
     JOINT,
     SOURCE,
     TARGET,

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import torch
 
-from harken.data.tokens import EOS
+from harken.data.tokenizers.tokens import EOS
 from harken.models.translation_model import TranslationModel
 from harken.training.machine import cores
 

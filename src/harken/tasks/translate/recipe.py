@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from harken.data.config import DataConfig, TokenizerConfig
+from harken.data.text.config import DataConfig, TokenizerConfig
 from harken.errors import UserError
 from harken.models.config import ModelConfig
 from harken.models.config_embeddings import SECTION, SidedEmbeddings, SidedEmbeddingsConfig

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.data.heads import Trees, read_heads
-from harken.data.rows import TokenRows
-from harken.data.tokenizers import Tokenizer
-from harken.nn.dependency import piece_distances
+from harken.data.io.token_rows import TokenRows
+from harken.data.text.dependency_heads import Trees, read_heads
+from harken.data.tokenizers.base import Tokenizer
+from harken.nn.positions.dependency import piece_distances
 
 
 class SourceBatch(NamedTuple):
@@ -38,7 +38,8 @@ class Sources:
 
     @classmethod
     def read(cls, lines: Sequence[str], tokenizer: Tokenizer, headed: bool, with_trees: bool) -> Sources:
-        """Encode lines; `headed` ones carry heads (`harken.data.heads`), which are kept for models that read trees.
+        """Encode lines; `headed` ones carry heads (`harken.data.text.dependency_heads`), which are kept for models
+        that read trees.
 
         Raises:
             UserError: heads are missing, or make no tree.

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.data.heads import Trees
-from harken.data.pairs import Corpus, Pair
-from harken.data.rows import ParallelIds
-from harken.data.tokenizers import Tokenizer
-from harken.data.tokens import PAD
+from harken.data.io.token_rows import ParallelIds
+from harken.data.text.dependency_heads import Trees
+from harken.data.text.pairs import Corpus, Pair
+from harken.data.tokenizers.base import Tokenizer
+from harken.data.tokenizers.tokens import PAD
 from harken.errors import UserError
 from harken.models.config import longest_of
 from harken.models.translation_model import TranslationModel

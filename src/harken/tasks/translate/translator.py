@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 import torch
 
-from harken.data.heads import write_heads
-from harken.data.pairs import Pair
-from harken.data.rows import ParallelBatch
-from harken.data.tokenizers import Tokenizer, load_tokenizers
+from harken.data.io.token_rows import ParallelBatch
+from harken.data.text.dependency_heads import write_heads
+from harken.data.text.pairs import Pair
+from harken.data.tokenizers.base import Tokenizer, load_tokenizers
 from harken.errors import UserError
 from harken.models.build import build_model
 from harken.models.translation_model import TranslationModel

@@ -1,0 +1,103 @@
+"""Sound with its text: what a transcriber is trained and tested on, wherever it comes from.
+
+A set that is mixed as it is read (`spoken_digits.py`, `tone_speech.py`) has other utterances in every epoch, each a
+function of (seed, epoch, index) alone; a set of recordings is the same in all.
+
+>>> pair = Recordings([np.zeros(80, np.float32), np.ones(40, np.float32)], ["a", "b c"], ["1.wav", "2.wav"])
+>>> len(pair), pair.text(7, 1), pair.length(7, 1), pair.name(1)
+(2, 'b c', 40, '2.wav')
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from harken.data.audio.recordings import read_audio
+from harken.data.audio.resampling import resample
+from harken.data.io.table import read_table
+from harken.errors import UserError
+
+
+class Utterances(ABC):
+    """One split, at one sampling rate."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Utterances of an epoch."""
+
+    @abstractmethod
+    def text(self, epoch: int, index: int) -> str:
+        """What is said."""
+
+    @abstractmethod
+    def samples(self, epoch: int, index: int) -> np.ndarray:
+        """(n,) float32."""
+
+    @abstractmethod
+    def length(self, epoch: int, index: int) -> int:
+        """n, without making the samples."""
+
+    @abstractmethod
+    def name(self, index: int) -> str:
+        """For messages."""
+
+    def texts(self, epoch: int = 0) -> list[str]:
+        """All of an epoch."""
+        return [self.text(epoch, index) for index in range(len(self))]
+
+
+class Recordings(Utterances):
+    """Utterances that were read from files."""
+
+    def __init__(self, sounds: Sequence[np.ndarray], texts: Sequence[str], names: Sequence[str]) -> None:
+        self.sounds, self.written, self.names = list(sounds), list(texts), list(names)
+
+    def __len__(self) -> int:
+        return len(self.sounds)
+
+    def text(self, epoch: int, index: int) -> str:
+        return self.written[index]
+
+    def samples(self, epoch: int, index: int) -> np.ndarray:
+        return self.sounds[index]
+
+    def length(self, epoch: int, index: int) -> int:
+        return len(self.sounds[index])
+
+    def name(self, index: int) -> str:
+        return self.names[index]
+
+    def chosen(self, rows: Sequence[int] | np.ndarray) -> Recordings:
+        """Some of them."""
+        picked = [int(row) for row in rows]
+        sounds, texts = [self.sounds[row] for row in picked], [self.written[row] for row in picked]
+        return Recordings(sounds, texts, [self.names[row] for row in picked])
+
+
+def read_recordings(table: str | Path, audio: str, text: str, rate: int) -> Recordings:
+    """The recordings that a CSV, TSV or JSONL file names in its column `audio`, with the texts in its column `text`.
+
+    Paths are relative to the table. Every recording is brought to `rate`.
+
+    Raises:
+        UserError: the table or a recording cannot be read; the row is named.
+    """
+    table = Path(table)
+    columns = read_table(table, [audio, text])
+    if not columns[audio]:
+        raise UserError(f"{table} has no rows; give at least one recording")
+    sounds = []
+    for number, name in enumerate(columns[audio], start=1):
+        if not str(name).strip():
+            raise UserError(f"{table}, row {number} has no path in its column {audio!r}; name a recording")
+        try:
+            samples, found = read_audio(table.parent / Path(str(name)).expanduser())
+        except UserError as problem:
+            raise UserError(f"{table}, row {number}: {problem}") from None
+        sounds.append(resample(samples, found, rate))
+    texts = [" ".join(str("" if value is None else value).split()) for value in columns[text]]
+    return Recordings(sounds, texts, [str(name) for name in columns[audio]])

@@ -1,0 +1,1 @@
+"""Reading files and tables, and flat storage for rows of unequal length."""

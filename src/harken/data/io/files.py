@@ -1,0 +1,121 @@
+r"""Lines of text files, plain or compressed, read strictly.
+
+A line ends at a line feed and nowhere else, so the Unicode separators that `str.splitlines` would cut at stay inside
+their line and two aligned files stay aligned. A carriage return before the line feed and a byte-order mark at the
+start of the file are dropped. What cannot be read is refused with the file, the line and what to do.
+
+>>> import io
+>>> list(decode_lines(io.BytesIO(b"\xef\xbb\xbfone\r\ntwo\n"), "example.txt"))
+['one', 'two']
+"""
+
+from __future__ import annotations
+
+import codecs
+import difflib
+import gzip
+import lzma
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from harken.errors import UserError
+
+IN_MEMORY = "a table in memory"  # begins what a recipe says in the place of a file: `harken.data.io.in_memory`
+COMPRESSIONS = (".gz", ".xz")
+MAX_LINE_BYTES = 1_000_000  # a longer line is nearly always a file that is not text
+
+
+def open_bytes(path: str | Path) -> BinaryIO:
+    """Open a file for reading; `.gz` and `.xz` are unpacked on the way.
+
+    Raises:
+        UserError: the path is missing, is a folder or may not be read.
+    """
+    path = require_file(path)
+    try:
+        if path.suffix == ".gz":
+            return cast(BinaryIO, gzip.open(path, "rb"))
+        if path.suffix == ".xz":
+            return cast(BinaryIO, lzma.open(path, "rb"))
+        return path.open("rb")
+    except OSError as error:
+        raise UserError(f"{path} cannot be opened ({error.strerror or error}): check its permissions.") from error
+
+
+def read_lines(path: str | Path, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[str]:
+    """Yield the lines of a file without their ends.
+
+    Raises:
+        UserError: as `open_bytes` and `decode_lines`, or the compressed data is damaged.
+    """
+    with open_bytes(path) as stream:
+        yield from decode_lines(stream, str(path), max_line_bytes)
+
+
+def decode_lines(stream: BinaryIO, name: str, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[str]:
+    """Yield the lines of an open byte stream; `name` is what errors call it.
+
+    Raises:
+        UserError: a line is not UTF-8 or longer than `max_line_bytes`, or the compressed data is damaged.
+    """
+    number = 0
+    while True:
+        number += 1
+        line = _read_line(stream, name, number, max_line_bytes)
+        if not line:
+            return
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
+            if not line:
+                return
+        line = line.removesuffix(b"\n").removesuffix(b"\r")
+        if len(line) > max_line_bytes:
+            raise UserError(
+                f"{name}, line {number} is longer than {max_line_bytes:,} bytes: "
+                "break the line up, or raise data.max_line_bytes if it is meant."
+            )
+        try:
+            yield line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"{name}, line {number} is not valid UTF-8 (byte 0x{line[error.start]:02x} at byte {error.start + 1} "
+                "of the line): convert the file to UTF-8, for example with iconv."
+            ) from error
+
+
+def _read_line(stream: BinaryIO, name: str, number: int, max_line_bytes: int) -> bytes:
+    try:
+        return stream.readline(max_line_bytes + 8)  # room for the byte-order mark and the line's end
+    except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
+        if isinstance(error, EOFError):
+            found = "ends in the middle of its compressed data"
+        elif isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile):
+            found = f"cannot be read ({error.strerror or error})"
+        else:
+            found = "is not valid compressed data"
+        raise UserError(f"{name} {found} after line {number - 1}: copy or download the file again.") from error
+
+
+def require_file(path: str | Path) -> Path:
+    """The path with `~` expanded, if it is a file.
+
+    Raises:
+        UserError: it is a folder or does not exist; names like it in the same folder are suggested.
+    """
+    path = Path(path).expanduser()
+    if path.is_dir():
+        raise UserError(f"{path} is a folder where a file is wanted: name a file in it.")
+    if path.exists():
+        return path
+    if path.name.startswith(IN_MEMORY):
+        raise UserError(f"the data was {path.name}, which no file holds: give files instead.")
+    folder = path.parent
+    if not folder.is_dir():
+        raise UserError(f"{path} does not exist, nor does the folder {folder}: check the path.")
+    names = sorted(entry.name for entry in folder.iterdir())
+    near = [name for name in names if Path(name).suffix in COMPRESSIONS and Path(name).stem == path.name]
+    near += [name for name in difflib.get_close_matches(path.name, names, n=3, cutoff=0.6) if name not in near]
+    remedy = f"did you mean {' or '.join(near[:3])}?" if near else "check the path."
+    raise UserError(f"{path} does not exist: {remedy}")

@@ -1,0 +1,80 @@
+"""The splits of a folder laid out as Multi30k is: `train.en.gz`, `val.en.gz`, `test_2016_flickr.en.gz`, and so on.
+
+Every file is found plain, as .gz or as .xz. `val` may be called `valid` or `dev`; where it is there in one language it
+must be in the other. Every name that starts with `test` and is there in both languages is a test split.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from harken.data.io.files import COMPRESSIONS
+from harken.errors import UserError
+
+VALIDATION_NAMES = ("val", "valid", "dev")
+
+
+class Split(NamedTuple):
+    """The files of one split, in the same order on both sides."""
+
+    sources: list[str]
+    targets: list[str]
+
+
+def splits_in_folder(folder: str | Path, pair: str | None) -> dict[str, Split]:
+    """`train`, `valid` where there is one, and the tests in order of name.
+
+    Raises:
+        UserError: the folder, the pair, a training file or one side of the validation is missing.
+    """
+    folder = Path(folder).expanduser()
+    if not folder.is_dir():
+        found = "is a file where a folder is wanted" if folder.exists() else "does not exist"
+        raise UserError(f"data.dir {folder} {found}: name the folder that holds train.LANG and val.LANG.")
+    languages = (pair or "").split("-")
+    if len(languages) != 2 or not all(languages):
+        raise UserError(f'data.pair is "{pair or ""}": write two languages as in the file names, such as "en-de".')
+    sides = [_files_of(folder, language) for language in languages]
+    for language, side in zip(languages, sides, strict=True):
+        if "train" not in side:
+            known = sorted({language for name, language in map(_split_name, folder.iterdir()) if name == "train"})
+            remedy = f"data.pair can use {', '.join(known)}" if known else "data.dir must hold train.LANG files"
+            raise UserError(f"{folder} has no file train.{language} (plain, .gz or .xz): {remedy}.")
+    common = sorted(sides[0].keys() & sides[1].keys())
+    names = {"train": "train"}
+    validation = next((name for name in VALIDATION_NAMES if name in common), None)
+    if validation:
+        names["valid"] = validation
+    else:
+        _refuse_half(folder, languages, sides)
+    names.update({name: name for name in common if name.startswith("test")})
+    return {name: Split([str(sides[0][file])], [str(sides[1][file])]) for name, file in names.items()}
+
+
+def _refuse_half(folder: Path, languages: list[str], sides: list[dict[str, Path]]) -> None:
+    """No validation file may be without its other side: to split it off from training would hide a mistake."""
+    for here, other in ((0, 1), (1, 0)):
+        for name in VALIDATION_NAMES:
+            if name in sides[here]:
+                raise UserError(
+                    f"{folder} has {sides[here][name].name} but no file {name}.{languages[other]} (plain, .gz or .xz): "
+                    f"add it, or remove {sides[here][name].name} to validate on pairs split off from training."
+                )
+
+
+def _files_of(folder: Path, language: str) -> dict[str, Path]:
+    """Split name -> file, the plain one first where a file is there twice."""
+    found: dict[str, Path] = {}
+    for path in sorted(folder.iterdir()):
+        name, file_language = _split_name(path)
+        if file_language == language and path.is_file():
+            found.setdefault(name, path)
+    return found
+
+
+def _split_name(path: Path) -> tuple[str, str]:
+    """`test_2016_flickr.en.gz` -> ("test_2016_flickr", "en")."""
+    base = path.stem if path.suffix in COMPRESSIONS else path.name
+    name, _, language = base.rpartition(".")
+    return name, language

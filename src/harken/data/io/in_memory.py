@@ -1,0 +1,58 @@
+"""A table in memory in the place of files: read whole once, and known again by its digest.
+
+What a recipe of such a run says in the place of a file is `name_of` its table, so that a run can only go on with the
+same one, and whoever looks for the file later is told what it was.
+
+>>> table = in_memory([{"text": "good", "label": 1}, {"text": "bad", "label": 0}])
+>>> name_of(table) == name_of({"text": ["good", "bad"], "label": [1, 0]}), name_of(table) == name_of({"text": ["good"]})
+(True, False)
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harken.data.io.files import IN_MEMORY
+from harken.data.io.table import read_table
+from harken.errors import UserError
+
+
+def in_memory(table: Any) -> dict[str, list[Any]]:
+    """A data frame, `datasets.Dataset`, dict of columns or list of records as columns.
+
+    Raises:
+        UserError: a path, what is no table, or a table without rows.
+    """
+    if isinstance(table, str | Path):
+        raise UserError(f"data is the path {table}, not a table; name files in the recipe's [data], by overrides")
+    columns = read_table(table)
+    if not columns or not next(iter(columns.values())):
+        raise UserError("the table given as data has no rows; give at least a few")
+    return columns
+
+
+def name_of(columns: Mapping[str, list[Any]]) -> str:
+    """What a recipe calls the table: the same cells have the same name."""
+    digest = hashlib.sha256()
+    for name, cells in columns.items():
+        digest.update(f"{name}\n".encode())
+        for cell in cells:
+            digest.update(cell.tobytes() if isinstance(cell, np.ndarray) else f"{cell}\t".encode())
+    return f"{IN_MEMORY} {digest.hexdigest()[:12]}"
+
+
+def refuse_gaps(columns: Mapping[str, list[Any]], names: Iterable[str]) -> None:
+    """Cells of these columns are all there.
+
+    Raises:
+        UserError: the first that is None or not a number.
+    """
+    for name in names:
+        for row, cell in enumerate(columns[name], start=1):
+            if cell is None or (isinstance(cell, float) and cell != cell):
+                raise UserError(f"the table, row {row} has nothing in column {name!r}; fill it in, or drop the row")

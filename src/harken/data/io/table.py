@@ -1,0 +1,181 @@
+"""Named columns out of whatever a table comes as: CSV, TSV and JSONL files, data frames, records.
+
+    .csv .tsv .jsonl     plain, .gz or .xz; CSV and TSV with quoting, their first line names the columns
+    pandas, polars       a frame, by its columns
+    datasets.Dataset     likewise
+    dict, list of dicts  {"text": [...], "label": [...]} or [{"text": ..., "label": ...}, ...]
+
+A file without a header has columns "0", "1" ... (say `header=False`). A wrong name is answered with the nearest one.
+
+>>> read_table([{"text": "good", "label": 1}, {"text": "bad", "label": 0}], ["label"])
+{'label': [1, 0]}
+>>> read_table({"text": ["good"]}, ["txet"])
+Traceback (most recent call last):
+    ...
+harken.errors.UserError: the table has no column 'txet'; did you mean 'text'?
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from harken.data.io.files import COMPRESSIONS, read_lines
+from harken.data.io.json_lines import as_object
+from harken.errors import UserError
+
+CELL_BYTES = 10_000_000  # the longest cell that is read as text
+
+
+def read_table(
+    source: Any, columns: Sequence[str] | None = None, *, header: bool = True, quotes: bool = True
+) -> dict[str, list[Any]]:
+    """The columns that are wanted (all where None), each as a list; cells of CSV and TSV files are strings.
+
+    Args:
+        quotes: whether a quote at the beginning of a cell of a file encloses it; else it is a letter like any other.
+
+    Raises:
+        UserError: a file that cannot be read, a line with too few cells, or no such column.
+    """
+    if isinstance(source, str | Path):
+        return _read_file(Path(source), columns, header, quotes)
+    table = _columns_of(source)
+    return {name: table[name] for name in _wanted(columns, list(table), "the table")}
+
+
+def column_names(source: Any, *, header: bool = True) -> list[str]:
+    """What the columns are called, without reading all of a file."""
+    if isinstance(source, str | Path):
+        path = Path(source)
+        if is_jsonl(path):
+            return list(next(_records(path), {}))
+        _, names = _first(path, header)
+        return names
+    return list(_columns_of(source))
+
+
+def is_jsonl(path: Path) -> bool:
+    """Whether the name says that there is a JSON object on every line."""
+    return _ending(path) in (".jsonl", ".ndjson", ".json")
+
+
+def _ending(path: Path) -> str:
+    return (Path(path.stem).suffix if path.suffix in COMPRESSIONS else path.suffix).lower()
+
+
+def _read_file(path: Path, columns: Sequence[str] | None, header: bool, quotes: bool) -> dict[str, list[Any]]:
+    if is_jsonl(path):
+        return _read_jsonl(path, columns)
+    lines, names = _first(path, header, quotes)
+    wanted = _wanted(columns, names, str(path))
+    places = [names.index(name) for name in wanted]
+    cells: list[list[Any]] = [[] for _ in wanted]
+    for number, row in lines:
+        if not row or (len(row) == 1 and not row[0].strip()):
+            continue
+        if len(row) <= max(places, default=-1):
+            raise UserError(
+                f"{path}, line {number} has {len(row)} cell{'s' * (len(row) != 1)}, but the header has {len(names)}; "
+                "mend the line, or quote cells that contain the separator"
+            )
+        for place, column in zip(places, cells, strict=True):
+            column.append(row[place])
+    return dict(zip(wanted, cells, strict=True))
+
+
+def _first(path: Path, header: bool, quotes: bool = True) -> tuple[Iterator[tuple[int, list[str]]], list[str]]:
+    """The rows with their line numbers, and the names of the columns."""
+    rows = _rows(path, quotes)
+    first = next(rows, None)
+    if first is None:
+        raise UserError(f"{path} is empty; give a table with at least one row")
+    if header:
+        return rows, [name.strip() for name in first[1]]
+
+    def all_rows() -> Iterator[tuple[int, list[str]]]:
+        yield first
+        yield from rows
+
+    return all_rows(), [str(place) for place in range(len(first[1]))]
+
+
+def _rows(path: Path, quotes: bool) -> Iterator[tuple[int, list[str]]]:
+    separator = "\t" if _ending(path) in (".tsv", ".tab", ".txt") else ","
+    csv.field_size_limit(CELL_BYTES)
+    lines = (f"{line}\n" for line in read_lines(path, CELL_BYTES))
+    reader = csv.reader(
+        lines, delimiter=separator, strict=True, quoting=csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE
+    )
+    while True:
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            raise UserError(
+                f"{path}, line {reader.line_num} is no row of a table ({error}); mend its quotes, or set quotes = "
+                "false where they are part of the text"
+            ) from None
+        if row is None:
+            return
+        yield reader.line_num, row
+
+
+def _read_jsonl(path: Path, columns: Sequence[str] | None) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    wanted: list[str] | None = None
+    for number, record in enumerate(_records(path), start=1):
+        if wanted is None:
+            wanted = _wanted(columns, list(record), str(path))
+            found = {name: [] for name in wanted}
+        for name in wanted:
+            if name not in record:
+                raise UserError(f"{path}, object {number} has no key {name!r}; every object needs the same keys")
+            found[name].append(record[name])
+    if wanted is None:
+        raise UserError(f"{path} is empty; give a table with at least one row")
+    return found
+
+
+def _records(path: Path) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(read_lines(path, CELL_BYTES), start=1):
+        if line.strip():
+            yield as_object(line, f"{path}, line {number}", "text")
+
+
+def _columns_of(source: Any) -> dict[str, list[Any]]:
+    """A table in memory as lists."""
+    if isinstance(source, Mapping):
+        table = {str(name): list(values) for name, values in source.items()}
+    elif hasattr(source, "column_names"):  # datasets.Dataset, pyarrow
+        table = {name: list(source[name]) for name in source.column_names}
+    elif hasattr(source, "columns"):  # pandas, polars
+        table = {str(name): list(source[name]) for name in source.columns}
+    elif isinstance(source, Sequence) and source and isinstance(source[0], Mapping):
+        names = [str(name) for name in source[0]]
+        for number, record in enumerate(source, start=1):
+            for name in names:
+                if name not in record:
+                    raise UserError(f"record {number} has no key {name!r}; every record needs the same keys")
+        table = {name: [record[name] for record in source] for name in names}
+    else:
+        raise UserError(
+            f"a {type(source).__name__} is no table; give a CSV, TSV or JSONL file, a data frame, or a list of dicts"
+        )
+    lengths = {len(values) for values in table.values()}
+    if len(lengths) > 1:
+        raise UserError(f"the columns have different lengths ({', '.join(map(str, sorted(lengths)))}); make them equal")
+    return table
+
+
+def _wanted(columns: Sequence[str] | None, names: Sequence[str], where: str) -> list[str]:
+    if columns is None:
+        return list(names)
+    for name in columns:
+        if name not in names:
+            near = get_close_matches(name, names, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(map(repr, names))}"
+            raise UserError(f"{where} has no column {name!r}; {hint}")
+    return list(columns)

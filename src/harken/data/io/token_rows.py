@@ -1,0 +1,143 @@
+"""Token ids of a whole corpus in one flat array, and padded batches out of it.
+
+Rows of different lengths lie one after another; `offsets[i]` is where row i starts. A million Python lists would take
+ten times the memory, and a batch would be a loop; here it is one indexing operation.
+
+>>> rows = TokenRows.from_lists([[5, 6, 7], [8]], eos=True)
+>>> ids, lengths = rows.gather([1, 0])
+>>> ids.tolist(), lengths.tolist()
+([[8, 3, 0, 0], [5, 6, 7, 3]], [2, 4])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from harken.data.batching import Count, token_batches
+from harken.data.tokenizers.tokens import BOS, EOS, PAD
+
+if TYPE_CHECKING:
+    from harken.data.tokenizers.base import Tokenizer
+
+CHUNK = 50_000  # lines encoded at once; bounds the memory that Python lists take
+
+
+class TokenRows:
+    """Rows of ids: `flat` holds them one after another, row i is `flat[offsets[i]:offsets[i + 1]]`."""
+
+    def __init__(self, flat: np.ndarray, offsets: np.ndarray) -> None:
+        self.flat = flat.astype(np.int32, copy=False)
+        self.offsets = offsets.astype(np.int64, copy=False)
+
+    @classmethod
+    def from_lists(cls, rows: Sequence[Sequence[int]], *, eos: bool = False) -> TokenRows:
+        """Flatten lists of ids; `eos` ends every row with the end-of-sentence id."""
+        extra = [EOS] if eos else []
+        lengths = np.fromiter((len(row) + eos for row in rows), dtype=np.int64, count=len(rows))
+        offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
+        ids = chain.from_iterable(chain(row, extra) for row in rows)
+        return cls(np.fromiter(ids, dtype=np.int32, count=int(offsets[-1])), offsets)
+
+    @classmethod
+    def encode(cls, tokenizer: Tokenizer, texts: Sequence[str], *, eos: bool = True) -> TokenRows:
+        """The ids of many texts, each ended by the end-of-sentence id."""
+        starts = range(0, len(texts), CHUNK)
+        parts = [cls.from_lists(tokenizer.encode_all(texts[start : start + CHUNK]), eos=eos) for start in starts]
+        return cls.concatenate(parts)
+
+    @classmethod
+    def concatenate(cls, parts: Iterable[TokenRows]) -> TokenRows:
+        """The rows of all parts, in order."""
+        parts = list(parts)
+        lengths = np.concatenate([np.zeros(1, dtype=np.int64), *(part.lengths for part in parts)])
+        flat = np.concatenate([np.zeros(0, dtype=np.int32), *(part.flat for part in parts)])
+        return cls(flat, np.cumsum(lengths))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"row {index} of {len(self)}")
+        index %= len(self)
+        return self.flat[self.offsets[index] : self.offsets[index + 1]]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Ids in every row."""
+        return np.diff(self.offsets)
+
+    def gather(self, indices: Sequence[int] | np.ndarray) -> tuple[Tensor, Tensor]:
+        """(ids (B, T) padded to the longest, lengths (B,)) of the chosen rows, both int64."""
+        chosen = np.asarray(indices, dtype=np.int64)
+        starts = self.offsets[chosen]
+        lengths = self.offsets[chosen + 1] - starts
+        columns = np.arange(lengths.max(initial=0))  # (T,)
+        inside = columns < lengths[:, None]  # (B, T)
+        ids = np.full(inside.shape, PAD, dtype=np.int64)
+        ids[inside] = self.flat[(starts[:, None] + columns)[inside]]
+        return torch.from_numpy(ids), torch.from_numpy(lengths)
+
+
+def pad(rows: Sequence[Sequence[int]], *, eos: bool = False) -> tuple[Tensor, Tensor]:
+    """(ids (B, T), lengths (B,)) of a few lists of ids; `eos` ends every row with the end-of-sentence id."""
+    return TokenRows.from_lists(rows, eos=eos).gather(np.arange(len(rows)))
+
+
+@dataclass(frozen=True)
+class ParallelBatch:
+    """One batch of sentence pairs. The decoder reads `target_input` and is to write `target_output`."""
+
+    source: Tensor  # (B, S) ended by EOS
+    source_lengths: Tensor  # (B,)
+    target_input: Tensor  # (B, T) BOS, y1 ... yn
+    target_output: Tensor  # (B, T) y1 ... yn, EOS
+    target_lengths: Tensor  # (B,) the same for both
+
+    def to(self, device: torch.device | str) -> ParallelBatch:
+        """The batch on another device; from pinned memory the copy does not wait."""
+        tensors = (self.source, self.source_lengths, self.target_input, self.target_output, self.target_lengths)
+        return ParallelBatch(*(tensor.to(device, non_blocking=True) for tensor in tensors))
+
+
+class ParallelIds:
+    """The ids of source and target of every pair, each row ended by EOS."""
+
+    def __init__(self, source: TokenRows, target: TokenRows) -> None:
+        if len(source) != len(target):
+            raise ValueError(f"{len(source)} source rows do not pair with {len(target)} target rows")
+        self.source = source
+        self.target = target
+
+    @classmethod
+    def encode(
+        cls, sources: Sequence[str], targets: Sequence[str], source_tokenizer: Tokenizer, target_tokenizer: Tokenizer
+    ) -> ParallelIds:
+        """Encode both sides of a list of pairs."""
+        return cls(TokenRows.encode(source_tokenizer, sources), TokenRows.encode(target_tokenizer, targets))
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def batches(
+        self, budget: int, *, seed: int, epoch: int, shuffle: bool = True, count: Count = "max"
+    ) -> list[np.ndarray]:
+        """The row indices of every batch of an epoch, as `token_batches` cuts them."""
+        lengths = self.source.lengths, self.target.lengths
+        return token_batches(*lengths, budget, seed=seed, epoch=epoch, shuffle=shuffle, count=count)
+
+    def batch(self, indices: Sequence[int] | np.ndarray) -> ParallelBatch:
+        """The tensors of one batch."""
+        source, source_lengths = self.source.gather(indices)
+        output, lengths = self.target.gather(indices)
+        begin = torch.full_like(output[:, :1], BOS)
+        shifted = torch.cat([begin, output[:, :-1]], dim=1)  # (B, T)
+        shifted[output == PAD] = PAD  # where a shorter row's EOS was moved to
+        return ParallelBatch(source, source_lengths, shifted, output, lengths)

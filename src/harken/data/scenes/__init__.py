@@ -1,1 +1,0 @@
-"""Scenes that the package draws itself: shapes in colours, sizes and places, captions, and gold regions (S22)."""

@@ -1,0 +1,105 @@
+"""Signals with labels out of files: arrays of frames (T, C), one for each example.
+
+    ts       .ts of the UEA archive                        `harken.data.series.ts_format`
+    arrays   .npz: values (N, T, C), labels (N,), and where rows are shorter lengths (N,); or .npy without labels
+    steps    a table with a row a time step, in windows    `harken.data.series.step_tables`
+    rows     an example a row: numbers, then the label
+
+>>> frames, label = parse_row("0, 100, 62, 99, 7", frame=2)
+>>> frames.tolist(), label
+([[0.0, 100.0], [62.0, 99.0]], '7')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from harken.data.io.files import COMPRESSIONS, read_lines, require_file
+from harken.data.series.step_tables import read_steps
+from harken.data.series.ts_format import read_ts
+from harken.data.text.examples import Labelled
+from harken.data.text.examples_config import ExamplesConfig
+from harken.errors import UserError
+
+BY_ENDING = {".ts": "ts", ".npz": "arrays", ".npy": "arrays", ".csv": "steps", ".tsv": "steps", ".jsonl": "steps"}
+
+
+def read_signals(path: Path, data: ExamplesConfig) -> Labelled:
+    """All signals of one file, with their labels as the file has them.
+
+    Raises:
+        UserError: what cannot be read, where, and what to do.
+    """
+    found = READERS[signal_format(path, data)](require_file(path), data)
+    if not len(found):
+        raise UserError(f"{path} holds no example; check data.window, which may be longer than every recording")
+    return found
+
+
+def signal_format(path: Path, data: ExamplesConfig) -> str:
+    """What `data.format` says, or the name of the file where it says auto."""
+    if data.format != "auto":
+        return data.format
+    name = path.with_suffix("") if path.suffix in COMPRESSIONS else path
+    return BY_ENDING.get(name.suffix.lower(), "rows")
+
+
+def parse_row(line: str, frame: int) -> tuple[np.ndarray, str]:
+    """Frames (T, C) and the label of a row.
+
+    Raises:
+        ValueError: no number, or numbers that do not make whole frames.
+    """
+    *numbers, label = line.replace(",", " ").split()
+    values = np.array([float(number) for number in numbers], dtype=np.float32)
+    if not len(values) or len(values) % frame:
+        raise ValueError(f"{len(values)} numbers do not make frames of {frame}")
+    if not np.isfinite(values).all():
+        raise ValueError("a value is missing or infinite")
+    return values.reshape(-1, frame), label
+
+
+def _rows(path: Path, data: ExamplesConfig) -> Labelled:
+    values, labels = [], []
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.strip():
+            continue
+        try:
+            frames, label = parse_row(line, data.frame)
+        except ValueError as problem:
+            raise UserError(f"{path}, line {number} is no row of numbers and a label ({problem}); mend it") from None
+        values.append(frames)
+        labels.append(label)
+    return Labelled(values, labels)
+
+
+def _arrays(path: Path, data: ExamplesConfig) -> Labelled:
+    try:
+        stored = np.load(path, allow_pickle=False)
+        parts = {"values": stored} if isinstance(stored, np.ndarray) else {name: stored[name] for name in stored.files}
+    except (OSError, ValueError, KeyError) as problem:
+        raise UserError(f"{path} is no plain NumPy file ({problem}); write it with numpy.savez") from None
+    if "values" not in parts:
+        raise UserError(f"{path} has no array 'values' but {', '.join(parts)}; give values (N, T, C) and labels (N,)")
+    values = parts["values"]
+    if values.ndim == 2:  # one example, or examples of one channel
+        values = values[None] if "labels" not in parts else values[:, :, None]
+    if values.ndim != 3 or not np.isfinite(values).all():
+        raise UserError(f"{path}: values have shape {values.shape}; give finite numbers (examples, time, channels)")
+    labels = [str(label) for label in parts["labels"].tolist()] if "labels" in parts else [""] * len(values)
+    lengths = parts["lengths"].tolist() if "lengths" in parts else [values.shape[1]] * len(values)
+    if not len(labels) == len(lengths) == len(values):
+        raise UserError(f"{path} has {len(values)} values, {len(labels)} labels and {len(lengths)} lengths; match them")
+    frames = [example[: int(length)].astype(np.float32) for example, length in zip(values, lengths, strict=True)]
+    return Labelled(frames, labels)
+
+
+READERS: dict[str, Callable[[Path, ExamplesConfig], Labelled]] = {
+    "ts": lambda path, data: read_ts(path),
+    "arrays": _arrays,
+    "steps": read_steps,
+    "rows": _rows,
+}

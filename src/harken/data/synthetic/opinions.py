@@ -1,0 +1,119 @@
+"""opinions: short reviews that harken makes, in which the order of words decides.
+
+    the film was good                            positive
+    the film was not good                        negative: a negation turns the word after it
+    the film was good but the cast was dull      negative: after `but`, the second half is meant
+    although the cast was dull , it was good     positive: after `although`, the second half is meant
+
+The same words in another order have the other label, so counting words is not enough. Splits share no review.
+
+>>> splits = make_splits(200, seed=1)
+>>> set(splits.train.values) & set(splits.tests["test"].values)
+set()
+>>> label_of("the film was good but the plot was not clever")
+'negative'
+"""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+from harken.data.text.examples import Labelled, LabelledSplits
+
+SIZE, HELD_OUT = 6000, 1000
+THINGS = (
+    *("film", "plot", "cast", "ending", "music", "dialogue", "meal", "soup", "service", "room", "view", "staff"),
+    *(
+        "book",
+        "story",
+        "concert",
+        "singer",
+        "hotel",
+        "breakfast",
+        "trip",
+        "guide",
+        "game",
+        "screen",
+        "battery",
+        "sound",
+    ),
+)
+GOOD = (
+    *("good", "great", "lovely", "clever", "funny", "warm", "bright", "fresh", "superb", "charming", "moving", "fine"),
+    *("pleasant", "excellent", "gripping", "delightful"),
+)
+BAD = (
+    *("bad", "dull", "awful", "slow", "cold", "noisy", "stale", "dreadful", "boring", "clumsy", "weak", "poor"),
+    *("tedious", "horrible", "lifeless", "annoying"),
+)
+TURNS = ("not", "never", "hardly", "anything but", "far from")
+DEGREES = ("", "", "really", "very", "quite", "rather", "truly")
+VERBS = ("was", "seemed", "felt")
+FILLERS = ("", "", "", "to be honest ,", "as we all agreed ,", "in the end ,", "this time ,")
+POSITIVE, NEGATIVE = "positive", "negative"
+
+
+def make_splits(size: int | None, seed: int) -> LabelledSplits:
+    """`size` reviews to train on, and 1,000 each to validate and to test on; the same for the same seed."""
+    count = size or SIZE
+    numbers = random.Random(seed)
+    reviews: dict[str, str] = {}
+    while len(reviews) < count + 2 * HELD_OUT:
+        text, label = review(numbers)
+        reviews.setdefault(text, label)
+    texts, labels = list(reviews), list(reviews.values())
+    bounds = [0, count, count + HELD_OUT, count + 2 * HELD_OUT]
+    train, valid, test = (Labelled(texts[start:stop], labels[start:stop]) for start, stop in pairwise(bounds))
+    return LabelledSplits("opinions", train, valid, {"test": test})
+
+
+def review(numbers: random.Random) -> tuple[str, str]:
+    """A review and its label."""
+    positive = numbers.random() < 0.5
+    first, other = numbers.sample(THINGS, 2)
+    meant = clause(numbers, first, positive)
+    shape = numbers.randrange(5)
+    if shape == 0:
+        text = meant
+    elif shape == 1:  # the same twice
+        text = f"{meant} and {clause(numbers, other, positive)}"
+    elif shape == 2:
+        text = f"{clause(numbers, other, not positive)} but {meant}"
+    elif shape == 3:
+        text = f"although {clause(numbers, other, not positive)} , {meant}"
+    else:
+        text = f"{meant} , although {clause(numbers, other, not positive)}"
+    filler = numbers.choice(FILLERS)
+    return f"{filler} {text}".strip(), POSITIVE if positive else NEGATIVE
+
+
+def clause(numbers: random.Random, thing: str, positive: bool) -> str:
+    """`the soup was not very good`: something said of one thing."""
+    turned = numbers.random() < 0.4
+    words = GOOD if positive != turned else BAD
+    said = f"{numbers.choice(DEGREES)} {numbers.choice(words)}".strip()
+    return f"the {thing} {numbers.choice(VERBS)} {numbers.choice(TURNS) + ' ' if turned else ''}{said}"
+
+
+def label_of(text: str) -> str:
+    """The label by the rules above, from the words alone."""
+    words = text
+    if "although" in words:
+        before, _, after = words.partition("although")
+        words = before if before.strip(" ,").split()[-1:] and _opinions(before) else after.partition(",")[2]
+    elif " but the " in words:
+        words = words.partition(" but the ")[2]
+    found = _opinions(words)
+    return POSITIVE if found and found[0] else NEGATIVE
+
+
+def _opinions(text: str) -> list[bool]:
+    """What each clause says: True is good."""
+    found, turned = [], False
+    for word in text.replace("anything but", "not").replace("far from", "not").split():
+        turned = turned or word in ("not", "never", "hardly")
+        if word in GOOD or word in BAD:
+            found.append((word in GOOD) != turned)
+            turned = False
+    return found

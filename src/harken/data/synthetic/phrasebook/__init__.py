@@ -1,0 +1,20 @@
+"""phrasebook: a synthetic English-French corpus with gold word alignments, made by a grammar. Nothing is downloaded.
+
+>>> from harken.data.synthetic.phrasebook import generate
+>>> pair = next(generate(seed=1))
+>>> pair.alignment.sure <= pair.alignment.possible
+True
+"""
+
+from __future__ import annotations
+
+from harken.data.synthetic.phrasebook.splits import generate, load_phrasebook
+
+__all__ = ["generate", "lexeme_count", "load_phrasebook"]
+
+
+def lexeme_count() -> int:
+    """How many dictionary entries the grammar draws on."""
+    from harken.data.synthetic.phrasebook.inventory import inventory
+
+    return sum(inventory().values())

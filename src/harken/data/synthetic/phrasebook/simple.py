@@ -1,0 +1,90 @@
+"""Draws simple sentences: one clause, perhaps with a relative clause, a time in front, or `there is`."""
+
+from __future__ import annotations
+
+from harken.data.synthetic.phrasebook.composer import Composer
+from harken.data.synthetic.phrasebook.nominals import Words
+from harken.data.synthetic.phrasebook.scenes import ASKED, DONE_TO, NUMBER_WORDS, SPEAKERS, VISIBLE
+from harken.data.synthetic.phrasebook.sentences import Sentences
+from harken.data.synthetic.phrasebook.trees import IL, ILS, Clause, Name, NounPhrase, Pronoun, Trace
+
+CARRIERS = ("the", "a", "some", "many", "several", *NUMBER_WORDS)  # determiners that go with a relative clause
+
+
+class Simple(Composer):
+    """Draws sentences of one clause."""
+
+    words: Sentences  # realises the sentence being drawn
+
+    def simple(self) -> Words:
+        """A statement."""
+        clause = self.clause(0.9)
+        if self.chance(0.4):
+            self.attach_relative(clause)
+        return self.with_time_first(clause)
+
+    def with_time_first(self, clause: Clause) -> Words:
+        """`yesterday, ...`: now and then the time opens the sentence."""
+        if clause.time is None or not self.chance(0.25):
+            return self.words.clause(clause)
+        time, clause.time = clause.time, None
+        return self.words.opened(self.words.time(time), self.words.clause(clause))
+
+    def asked(self) -> Clause:
+        """A clause that can become a yes-no question."""
+        clause = self.clause(0.7, plain=True, pronouns=ASKED)
+        self.make_definite(clause.subject)
+        if clause.adverb is not None and clause.adverb.english in ("sometimes", "rarely", "already"):
+            clause.adverb = None
+        return clause
+
+    def attach_relative(self, clause: Clause) -> bool:
+        """Hang a relative clause on the subject or the object, if one of them can carry it."""
+        if isinstance(clause.object, Pronoun) and clause.object.person in (IL, ILS):
+            return False  # it and them would seem to point into the relative clause
+        self.free_pronouns = False
+        target = clause.object if self.chance(0.6) else clause.subject
+        if not isinstance(target, NounPhrase) or target.owner is not None or target.determiner not in CARRIERS:
+            return False
+        if target is clause.object:
+            if clause.negation or clause.places or isinstance(clause.recipient, NounPhrase | Name):
+                return False
+            clause.time, clause.whereabout = None, None
+            if clause.adverb is not None and not clause.adverb.early:
+                clause.adverb = None
+        person = "person" in target.noun.tags
+        trace = Trace(ILS if target.plural else IL, target.plural, target.feminine)
+        if self.chance(0.7 if person else 0.5 if "animal" in target.noun.tags else 0.0):
+            target.relative = self._subject_relative(target, trace)
+        elif DONE_TO[target.noun]:
+            target.relative = self._object_relative(target, trace)
+        return target.relative is not None
+
+    def _subject_relative(self, target: NounPhrase, trace: Trace) -> Clause | None:
+        stand_in = NounPhrase(target.noun, "the", target.plural)
+        mark = self.mark()
+        for _ in range(3):
+            relative = self.clause(0.25, subject=stand_in, pronouns=SPEAKERS, plain=self.chance(0.8))
+            if relative.profession is None and relative.adjective is None and relative.time is None:
+                relative.subject = trace
+                return relative
+            self.back_to(mark)
+        return None
+
+    def _object_relative(self, target: NounPhrase, trace: Trace) -> Clause:
+        verb = self.pick(DONE_TO[target.noun])
+        subject = self.pick(SPEAKERS) if self.chance(0.5) else self.person((), adjective_rate=0.1)
+        tense = self.pick(("present", "past", "past", "future"))
+        if verb.imperfect and tense == "future":
+            tense = "present"
+        clause = Clause(subject, verb, tense, object=trace)
+        self.relate(verb, target.noun)
+        self.avoid_ambiguous_past(clause)
+        return clause
+
+    def there(self) -> Words:
+        """`there is a cat in the garden`."""
+        phrase = self.noun_phrase(self.pick_noun(VISIBLE), "indefinite")
+        negated = phrase.determiner in ("a", "some") and self.chance(0.2)
+        tense = "past" if self.chance(0.3) else "present"
+        return self.words.there_is(phrase, (self.place_for(phrase.noun),), tense, negated)

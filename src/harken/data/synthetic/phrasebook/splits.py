@@ -1,0 +1,147 @@
+"""The corpus and its splits, drawn from the grammar.
+
+Each split has its own random stream, so a split does not change with the size of another; none shares a sentence
+with another, on either side. Train, valid and test hold no two words of a held-out combination in one sentence;
+every sentence of test-novel holds such a combination. Every sentence of test-long is longer, on both sides, than any
+in train.
+
+>>> corpus = load_phrasebook(seed=1, train=5, valid=2, test=2)
+>>> len(corpus.train), sorted(corpus.tests)
+(5, ['test', 'test-long', 'test-novel'])
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Sequence
+from random import Random
+
+from harken.data.synthetic.phrasebook.grammar import Grammar
+from harken.data.text.pairs import Alignment, Corpus, Pair
+from harken.errors import UserError
+
+SHORTEST = 3  # English words
+LONGEST = 24  # words on either side of a pair in train, valid, test and test-novel
+LONG = (27, 45)  # words on either side of a pair in test-long
+LONG_PAIRS = 500
+NOVEL_PAIRS = 500
+DIRECTIONS = ("en-fr", "fr-en")
+
+
+def generate(seed: int | str = 1) -> Iterator[Pair]:
+    """Distinct pairs without end, of every length up to LONGEST; no English and no French sentence comes twice."""
+    seen: set[str] = set()
+    grammar = Grammar(Random(f"phrasebook {seed} generate"))
+    while True:
+        pair = grammar.sentence().pair
+        if _fits(pair) and _is_new(pair, seen):
+            yield pair
+
+
+def load_phrasebook(
+    seed: int = 1, train: int = 60000, valid: int = 1000, test: int = 1000, direction: str = "en-fr"
+) -> Corpus:
+    """The synthetic English-French corpus; the same for the same arguments.
+
+    Raises:
+        UserError: for an unknown direction or a negative size.
+    """
+    if direction not in DIRECTIONS:
+        raise UserError(f"The phrasebook has no direction {direction!r}; choose en-fr or fr-en.")
+    for name, size in (("train", train), ("valid", valid), ("test", test)):
+        if size < 0:
+            raise UserError(f"The phrasebook cannot make {size} pairs for {name}; give a number that is not negative.")
+    collecting = gc.isenabled()
+    gc.disable()  # the pairs hold no cycles, and walking over them again and again takes a third of the time
+    try:
+        return _load(seed, train, valid, test, direction)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _load(seed: int, train: int, valid: int, test: int, direction: str) -> Corpus:
+    seen: set[str] = set()
+    tests: dict[str, Sequence[Pair]] = {"test": _draw(f"{seed} test", test, seen)}
+    dev = _draw(f"{seed} valid", valid, seen)
+    tests["test-long"] = _draw_long(f"{seed} test-long", LONG_PAIRS, seen)
+    tests["test-novel"] = _draw_novel(f"{seed} test-novel", NOVEL_PAIRS, seen)
+    pairs = _draw(f"{seed} train", train, seen)
+    source, target = direction.split("-")
+    if direction == "fr-en":
+        pairs, dev = [_turned(pair) for pair in pairs], [_turned(pair) for pair in dev]
+        tests = {name: [_turned(pair) for pair in split] for name, split in tests.items()}
+    return Corpus("phrasebook", source, target, pairs, dev, tests)
+
+
+def _fits(pair: Pair) -> bool:
+    return pair.source.count(" ") + 1 >= SHORTEST and _longest(pair) <= LONGEST
+
+
+def _longest(pair: Pair) -> int:
+    return max(pair.source.count(" "), pair.target.count(" ")) + 1
+
+
+def _shortest(pair: Pair) -> int:
+    return min(pair.source.count(" "), pair.target.count(" ")) + 1
+
+
+def _is_new(pair: Pair, seen: set[str]) -> bool:
+    """Whether neither side was seen; remembers both. English and French are told apart by a mark."""
+    english, french = "e" + pair.source, "f" + pair.target
+    if english in seen or french in seen:
+        return False
+    seen.add(english)
+    seen.add(french)
+    return True
+
+
+def _draw(stream: str, size: int, seen: set[str]) -> list[Pair]:
+    """Sentences without any two words of a held-out combination."""
+    grammar = Grammar(Random(f"phrasebook {stream}"))
+    pairs: list[Pair] = []
+    while len(pairs) < size:
+        drawn = grammar.sentence()
+        if drawn.together:
+            continue
+        pair = drawn.pair
+        if _fits(pair) and _is_new(pair, seen):
+            pairs.append(pair)
+    return pairs
+
+
+def _draw_long(stream: str, size: int, seen: set[str]) -> list[Pair]:
+    """Sentences that are long on both sides."""
+    grammar = Grammar(Random(f"phrasebook {stream}"))
+    pairs: list[Pair] = []
+    while len(pairs) < size:
+        drawn = grammar.sentence(long=True)
+        if drawn.novel:
+            continue
+        pair = drawn.pair
+        if LONG[0] <= _shortest(pair) and _longest(pair) <= LONG[1] and _is_new(pair, seen):
+            pairs.append(pair)
+    return pairs
+
+
+def _draw_novel(stream: str, size: int, seen: set[str]) -> list[Pair]:
+    """Sentences that use a held-out combination."""
+    grammar = Grammar(Random(f"phrasebook {stream}"), novel=True)
+    pairs: list[Pair] = []
+    while len(pairs) < size:
+        drawn = grammar.sentence()
+        if not drawn.novel:
+            continue
+        pair = drawn.pair
+        if _fits(pair) and _is_new(pair, seen):
+            pairs.append(pair)
+    return pairs
+
+
+def _turned(pair: Pair) -> Pair:
+    """The pair read the other way."""
+    alignment = pair.alignment
+    if alignment is not None:
+        sure = frozenset((j, i) for i, j in alignment.sure)
+        alignment = Alignment(sure, frozenset((j, i) for i, j in alignment.possible))
+    return Pair(pair.target, pair.source, alignment)

@@ -1,0 +1,1 @@
+"""Scenes that the package draws itself: shapes in colours, sizes and places, captions, and gold regions."""

@@ -1,0 +1,109 @@
+"""One scene: a few things that do not touch, on a background with a slope of light and some noise.
+
+>>> scene = draw_things(np.random.default_rng(1), count=2, size=64)
+>>> sorted(thing.phrase for thing in scene)
+['large green cross', 'small yellow star']
+>>> example = picture_of(scene, np.random.default_rng(1), size=64)
+>>> example.image.shape, len(example.references), [region.noun for region in example.regions]
+((64, 64, 3), 2, ['star', 'cross'])
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from harken.data.images.captioned import Captioned, Region
+from harken.data.synthetic.scenes.grammar import captions_of, relation
+from harken.data.synthetic.scenes.shapes import SHAPES, coverage
+
+COLOURS = {
+    "red": (214, 40, 44),
+    "green": (44, 160, 60),
+    "blue": (48, 84, 214),
+    "yellow": (240, 210, 40),
+    "purple": (146, 60, 176),
+    "orange": (244, 130, 30),
+}
+SIZES = {"small": (0.095, 0.12), "large": (0.165, 0.205)}  # radius, as a share of the picture's side
+TURN = math.radians(12)  # how far a thing may be turned
+JITTER = 14  # how far a channel of a colour may be off
+GAP = 0.02  # between the circles around two things, as a share of the side
+SEEN = 0.3  # a pixel covered to this share belongs to the thing's box
+TRIES = 60  # places drawn for one thing before the scene is begun anew
+
+
+@dataclass(frozen=True)
+class Thing:
+    """One shape in a scene; places in pixels."""
+
+    size: str
+    colour: str
+    shape: str
+    x: float
+    y: float
+    radius: float
+    angle: float
+
+    @property
+    def phrase(self) -> str:
+        """`small red circle`."""
+        return f"{self.size} {self.colour} {self.shape}"
+
+
+def draw_things(random: np.random.Generator, count: int, size: int) -> list[Thing]:
+    """Things no two of which look alike, touch, or lie on a slant to each other."""
+    while True:
+        things: list[Thing] = []
+        for _ in range(count):
+            found = _place(random, things, size)
+            if found is None:
+                break
+            things.append(found)
+        if len(things) == count:
+            return things
+
+
+def _place(random: np.random.Generator, things: Sequence[Thing], size: int) -> Thing | None:
+    for _ in range(TRIES):
+        kind, colour, shape = (_one_of(random, names) for names in (SIZES, COLOURS, SHAPES))
+        radius = float(random.uniform(*SIZES[kind])) * size
+        x, y = random.uniform(radius + 1, size - radius - 1, 2)
+        thing = Thing(kind, colour, shape, float(x), float(y), radius, float(random.uniform(-TURN, TURN)))
+        if all(_fit(thing, other, size) for other in things):
+            return thing
+    return None
+
+
+def _one_of(random: np.random.Generator, names: Iterable[str]) -> str:
+    known = list(names)
+    return known[int(random.integers(len(known)))]
+
+
+def _fit(thing: Thing, other: Thing, size: int) -> bool:
+    apart = math.hypot(thing.x - other.x, thing.y - other.y) >= thing.radius + other.radius + GAP * size
+    return apart and thing.phrase != other.phrase and relation(thing, other) is not None
+
+
+def picture_of(things: Sequence[Thing], random: np.random.Generator, size: int) -> Captioned:
+    """The things as pixels, with the usual caption, all others that are right, and the box of each thing."""
+    base = random.uniform(70, 215) + random.uniform(-8, 8, 3)  # a grey that leans to some colour
+    slope = random.uniform(-16, 16, 2)
+    ramp = np.linspace(-1, 1, size)
+    light = slope[0] * ramp[None, :] + slope[1] * ramp[:, None]  # (Y, X)
+    canvas = (base + light[:, :, None]).astype(np.float32)  # (Y, X, 3)
+    regions = []
+    for thing in things:
+        covered = coverage(thing.shape, (thing.x, thing.y), thing.radius, thing.angle, size)
+        colour = np.array(COLOURS[thing.colour]) + random.uniform(-JITTER, JITTER, 3)
+        canvas += covered[:, :, None] * (colour.astype(np.float32) - canvas)
+        rows, columns = (np.flatnonzero(covered.max(axis) >= SEEN) for axis in (1, 0))
+        box = (columns[0] / size, rows[0] / size, (columns[-1] + 1) / size, (rows[-1] + 1) / size)
+        regions.append(Region(thing.phrase, tuple(map(float, box))))  # type: ignore[arg-type]
+    canvas += random.normal(0, 4, canvas.shape)
+    image = np.clip(np.rint(canvas), 0, 255).astype(np.uint8)
+    usual, *others = captions_of(things)
+    return Captioned(image, [usual], tuple(regions), also=tuple(others))

@@ -1,0 +1,63 @@
+"""A short paragraph to the one sentence that matters: summary by extraction.
+
+A paragraph is about one subject, which most of its sentences name. The sentence to find says what came of that subject
+("the old bridge was closed"). The same is said of another subject, which is named only there, and the rest is
+colouring. So neither the words of an outcome nor the place in the paragraph give the sentence away: the model has to
+find out what the paragraph is about. See et al. (2017) on copying in summaries.
+
+>>> from random import Random
+>>> pair = draw(Random(1))
+>>> pair.target in pair.source
+True
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from harken.data.synthetic.seq2seq.splits import Maker
+from harken.data.text.pairs import Pair
+
+KINDS = ["bridge", "school", "market", "harbour", "museum", "library", "station", "theatre", "factory", "hospital"]
+MARKS = ["old", "new", "small", "northern", "southern", "famous", "local", "wooden"]
+OUTCOMES = [
+    "was closed",
+    "was sold",
+    "was rebuilt",
+    "was saved",
+    "will open again",
+    "will be moved",
+    "won a prize",
+    "burned down",
+]
+WHEN = ["on monday", "on friday", "today", "this spring", "after the vote", "for good", "in the end"]
+COLOUR = (
+    "people had talked about the {} for years",
+    "the {} is well known in the town",
+    "many families live near the {}",
+    "the mayor likes the {}",
+    "nobody knows how old the {} is",
+    "two teachers wrote about the {}",
+)
+WEATHER = (
+    "the weather was mild",
+    "it rained all day",
+    "visitors waited outside",
+    "the streets were full",
+    "coffee was served at noon",
+)
+
+
+def draw(random: Random) -> Pair:
+    """A paragraph in any order of its sentences, and its key sentence."""
+    subject, other = map(" ".join, zip(random.sample(MARKS, 2), random.sample(KINDS, 2), strict=True))
+    key = f"the {subject} {random.choice(OUTCOMES)} {random.choice(WHEN)}"
+    sentences = [key, *(line.format(subject) for line in random.sample(COLOUR, random.randint(1, 2)))]
+    if random.random() < 0.8:
+        sentences.append(f"the {other} {random.choice(OUTCOMES)} {random.choice(WHEN)}")
+    sentences += random.sample(WEATHER, random.randint(0, 1))
+    random.shuffle(sentences)
+    return Pair(" . ".join(sentences) + " .", key)
+
+
+MAKER = Maker(draw, meaning=lambda pair: pair.target, source="paragraph", target="summary")

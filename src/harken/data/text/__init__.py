@@ -1,0 +1,1 @@
+"""Text corpora: parallel, labelled, tagged, running text, questions."""

@@ -1,0 +1,120 @@
+"""The `[data]` table of a recipe for classification: where labelled texts or signals come from.
+
+>>> data = ExamplesConfig(train="train.tsv", test={"files": "test.csv", "label": "class"})
+>>> data.split("test").label, data.split("test").text
+('class', 'text')
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from harken.data.text.config import Files, Share
+
+Format = Literal["auto", "table", "prefix", "folder", "trees", "ts", "arrays", "steps", "rows"]
+Positive = Annotated[int, Field(gt=0)]
+SIGNALS = ("ts", "arrays", "steps", "rows")
+
+
+class SplitExamples(BaseModel):
+    """Files of one split; a key that is not given is as in `[data]`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    files: Files = Field(description="file, folder, pattern with * or list of them, relative to data.dir")
+    format: Format | None = Field(None, description="as data.format")
+    text: str | list[str] | None = Field(None, description="as data.text")
+    label: str | None = Field(None, description="as data.label")
+    header: bool | None = Field(None, description="as data.header")
+    quotes: bool | None = Field(None, description="as data.quotes")
+    names: dict[str, str] | None = Field(None, description="as data.names")
+    encoding: str | None = Field(None, description="as data.encoding")
+
+
+def _files_alone(value: Any) -> Any:
+    """`test = "a.csv"` is a table that says nothing else."""
+    return {"files": value} if isinstance(value, str | list) else value
+
+
+Split = Annotated[SplitExamples, BeforeValidator(_files_alone)]
+
+
+class ExamplesConfig(BaseModel):
+    """Labelled examples: made by harken, or read from files."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    kind: Literal["text", "signal"] = Field("text", description="what an example is: a text, or frames of real numbers")
+    corpus: Literal["opinions", "gestures"] | None = Field(
+        None, description="made by harken: texts with an opinion, or gestures as signals"
+    )
+    size: Positive | None = Field(None, description="training examples of what harken makes")
+    dir: str | None = Field(None, description="folder that the names below are relative to; else the working directory")
+    train: Files | None = Field(
+        None, description="file, folder, pattern with * or list of them, plain, .gz or .xz, to train on"
+    )
+    valid: Split | None = Field(
+        None, description="the same to validate on, or a table; split off from training if absent"
+    )
+    test: Split | None = Field(None, description="the same to test on, or a table")
+    format: Format = Field(
+        "auto",
+        description="table: CSV, TSV, JSONL; prefix: the label is the first word of the line; folder: a text file a "
+        "class, named after it; trees: bracketed trees with a label on every phrase; ts: UEA's .ts; arrays: .npz; "
+        "steps: CSV with a row a time step; rows: CSV with an example a row, numbers and then the label; auto: by name",
+    )
+    text: str | list[str] = Field("text", description="table: the column of the text, or several to be joined")
+    label: str = Field("label", description="table and steps: the column of the label")
+    header: bool = Field(True, description="table and steps: whether the first line names the columns, else 0, 1 ...")
+    quotes: bool = Field(True, description="table: whether quotes enclose cells; false where they are part of the text")
+    encoding: str = Field("utf-8", description="prefix and folder: how the files are encoded")
+    names: dict[str, str] | None = Field(
+        None, description="what labels are to be called, by what the files call them; those not named are left out"
+    )
+    label_until: str | None = Field(None, description="a label ends before this: with ':', DESC:manner is DESC")
+    valid_size: Share | None = Field(
+        None, description="examples (or fraction) split off to validate on; the default is 1000 or 10%, the smaller"
+    )
+    test_size: Share = Field(0, description="examples (or fraction) split off to test on where no test is named")
+    seed: int = Field(1, ge=0, description="chooses what is split off; what harken makes is made from it")
+    name: str | None = Field(None, description="what to call the data in reports")
+
+    lowercase: bool | Literal["mark"] = Field(
+        False,
+        description="text: whether case is of no account; mark: lower case, with a mark before words that had capitals",
+    )
+    drop_tags: bool = Field(False, description="text: replace <br /> and other HTML tags by a space")
+    max_tokens: Positive | None = Field(None, description="text: longer ones are cut to this many tokens, end counted")
+    keep: Literal["start", "end", "both"] = Field("start", description="text: which part of a longer one is kept")
+
+    channels: list[str] | None = Field(None, description="steps: the columns that are the signal, in this order")
+    frame: Positive = Field(1, description="rows: numbers that make a frame; 2 for x1 y1 x2 y2 ...")
+    recording: str | None = Field(
+        None, description="steps: the column that says which recording a row is of; without it a file is one"
+    )
+    group: str | None = Field(
+        None, description="steps: what must not be on both sides of a split: a column, or folder, or file"
+    )
+    window: Positive | None = Field(None, description="steps: frames of an example; without it a recording is one")
+    step: Positive | None = Field(None, description="steps: frames from one window to the next; half a window")
+    mixed: Literal["majority", "skip"] = Field(
+        "majority", description="steps: a window with several labels has that of most frames, or is left out"
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> ExamplesConfig:
+        if self.corpus and (self.train or self.valid or self.test):
+            raise ValueError("data.corpus is made by harken, but files are named too: keep one of them")
+        made = {"opinions": "text", "gestures": "signal"}.get(self.corpus or "", self.kind)
+        if made != self.kind:
+            raise ValueError(f'data.corpus {self.corpus} has data.kind = "{made}", not "{self.kind}"')
+        if self.format != "auto" and (self.format in SIGNALS) != (self.kind == "signal"):
+            raise ValueError(f'data.format = "{self.format}" does not hold examples of data.kind = "{self.kind}"')
+        return self
+
+    def split(self, name: str) -> ExamplesConfig:
+        """The table with everything that a split of its own says; `train` holds its files."""
+        said = {key: value for key, value in getattr(self, name).model_dump().items() if value is not None}
+        return self.model_copy(update={"valid": None, "test": None, "train": said.pop("files"), **said})

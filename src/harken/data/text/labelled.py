@@ -1,0 +1,134 @@
+r"""Texts with labels out of files: tables, lines that begin with their label, and a file for each class.
+
+    table     read_table's columns: CSV, TSV, JSONL; several columns of text are joined
+    prefix    label, space or tab, text: `__label__good what a film`, `DESC:manner How did ...`
+    folder    Arabic.txt, Greek.txt ...: a text a line, its label is the name of the file
+    trees     `harken.data.text.bracketed`
+
+>>> first_word("__label__good what a film"), first_word("1\twhat a film")
+(('good', 'what a film'), ('1', 'what a film'))
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harken.data.io.files import COMPRESSIONS, open_bytes, read_lines
+from harken.data.io.table import CELL_BYTES, read_table
+from harken.data.text.bracketed import read_trees
+from harken.data.text.examples import Labelled
+from harken.data.text.examples_config import ExamplesConfig
+from harken.data.tokenizers.case_marks import marked
+from harken.errors import UserError
+
+MARK = "__label__"  # fastText's
+TABLES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".json")
+TAG = re.compile(r"<[^<>]{1,200}>")
+
+
+def read_texts(path: Path, data: ExamplesConfig) -> Labelled:
+    """All texts of one file or folder, with their labels as the file has them.
+
+    Raises:
+        UserError: what cannot be read, where, and what to do.
+    """
+    return READERS[format_of(path, data)](path, data)
+
+
+def format_of(path: Path, data: ExamplesConfig) -> str:
+    """What `data.format` says, or the name of the file where it says auto."""
+    if data.format != "auto":
+        return data.format
+    if path.is_dir():
+        return "folder"
+    name = path.with_suffix("") if path.suffix in COMPRESSIONS else path
+    return "table" if name.suffix.lower() in TABLES else "prefix"
+
+
+def cleaned(text: str, data: ExamplesConfig) -> str:
+    """The text as a model is to read it, in training and after."""
+    if data.drop_tags:
+        text = " ".join(TAG.sub(" ", text).split())
+    if data.lowercase == "mark":
+        return marked(text)
+    return text.lower() if data.lowercase else text
+
+
+def first_word(line: str) -> tuple[str, str]:
+    """(label, text) of a line that begins with its label."""
+    label, _, text = line.strip().partition("\t") if "\t" in line.strip() else line.strip().partition(" ")
+    return label.removeprefix(MARK), text.strip()
+
+
+def _table(path: Path, data: ExamplesConfig) -> Labelled:
+    columns = read_table(path, [*text_columns(data), data.label], header=data.header, quotes=data.quotes)
+    return texts_of_table(columns, data)
+
+
+def text_columns(data: ExamplesConfig) -> list[str]:
+    """Those that are joined to a text."""
+    return [data.text] if isinstance(data.text, str) else list(data.text)
+
+
+def texts_of_table(table: Mapping[str, Sequence[Any]], data: ExamplesConfig) -> Labelled:
+    """The texts and labels of columns that were read."""
+    columns = text_columns(data)
+    texts = [" ".join(str(cell) for cell in row) for row in zip(*(table[name] for name in columns), strict=True)]
+    return Labelled(texts, [str(label).strip() for label in table[data.label]])
+
+
+def _prefix(path: Path, data: ExamplesConfig) -> Labelled:
+    texts, labels = [], []
+    for number, line in enumerate(_lines(path, data.encoding), start=1):
+        if not line.strip():
+            continue
+        label, text = first_word(line)
+        if not text:
+            raise UserError(
+                f"{path}, line {number} has the one word {label!r}; write the label, a space or tab, and the text, "
+                "or say which data.format it is"
+            )
+        texts.append(text)
+        labels.append(label)
+    return Labelled(texts, labels)
+
+
+def _folder(path: Path, data: ExamplesConfig) -> Labelled:
+    files = sorted(place for place in path.iterdir() if place.is_file() and not place.name.startswith("."))
+    if not path.is_dir() or not files:
+        raise UserError(f"{path} is no folder with a text file for each class; name one, or set data.format")
+    texts, labels = [], []
+    for file in files:
+        lines = [line.strip() for line in _lines(file, data.encoding) if line.strip()]
+        texts += lines
+        labels += [file.name.partition(".")[0]] * len(lines)
+    return Labelled(texts, labels)
+
+
+def _lines(path: Path, encoding: str) -> Iterator[str]:
+    try:
+        known = codecs.lookup(encoding).name
+    except LookupError:
+        raise UserError(f'data.encoding is "{encoding}", which is no encoding; use utf-8 or latin-1') from None
+    if known == "utf-8":
+        yield from read_lines(path, CELL_BYTES)
+        return
+    try:
+        with open_bytes(path) as stream:
+            for line in io.TextIOWrapper(stream, encoding=known, newline="\n"):
+                yield line.rstrip("\r\n")
+    except UnicodeDecodeError as problem:
+        raise UserError(f"{path} is not encoded as {encoding} ({problem.reason}); set data.encoding") from None
+
+
+READERS: dict[str, Callable[[Path, ExamplesConfig], Labelled]] = {
+    "table": _table,
+    "prefix": _prefix,
+    "folder": _folder,
+    "trees": lambda path, data: read_trees(path),
+}

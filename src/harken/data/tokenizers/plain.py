@@ -1,0 +1,74 @@
+r"""Words and characters just as a text has them, for language models: nothing is cut off, joined or collapsed.
+
+    plain word         what stands between white space; <unk> in a text is the unknown word
+    plain character    every character, spaces and tabs included
+
+>>> PlainWordTokenizer.train(["the <unk> fell N %"], size=100).encode("the stock fell")
+[7, 1, 6]
+>>> tokenizer = PlainCharacterTokenizer.train(["a  b"], size=100)
+>>> tokenizer.decode(tokenizer.encode("b  a"))
+'b  a'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, Self
+
+from harken.data.tokenizers.tokens import SPECIALS, UNK
+from harken.data.tokenizers.vocabulary import VocabularyTokenizer
+
+UNKNOWN = SPECIALS[UNK]
+
+
+class PlainWordTokenizer(VocabularyTokenizer):
+    """Text as whitespace words."""
+
+    kind: ClassVar[str] = "plain word"
+
+    @classmethod
+    def train(cls, texts: Iterable[str], size: int, min_count: int = 1) -> Self:
+        """The words of the texts, most frequent first; the mark for unknown words is no word of its own."""
+        found = super().train(texts, size + 1, min_count)
+        return cls([token for token in found.tokens if token not in SPECIALS][: size - len(SPECIALS)])
+
+    @staticmethod
+    def split(text: str) -> list[str]:
+        """What stands between white space."""
+        return text.split()
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Words with a space between them; an unknown one is <unk>."""
+        return " ".join(UNKNOWN if index == UNK else self._names[index] for index in ids if index not in (0, 2, 3))
+
+    def word_of(self, ids: Sequence[int], text: str) -> list[int]:
+        """Every id is a word."""
+        return list(range(len(ids)))
+
+
+class PlainCharacterTokenizer(VocabularyTokenizer):
+    """Text as characters, all of them."""
+
+    kind: ClassVar[str] = "plain character"
+
+    @staticmethod
+    def split(text: str) -> list[str]:
+        """Every character."""
+        return list(text)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The characters; unknown ones show as ⁇."""
+        return "".join(self.surfaces(ids))
+
+    def word_of(self, ids: Sequence[int], text: str) -> list[int]:
+        """The whitespace word each character belongs to; a space belongs to the word after it."""
+        last, word, words = max(0, len(text.split()) - 1), 0, []
+        inside = False
+        for name in self.pieces(ids):
+            if name.isspace():
+                word += inside
+                inside = False
+            else:
+                inside = True
+            words.append(min(word, last))
+        return words

@@ -1,0 +1,106 @@
+"""What word and character tokenizers share: a list of tokens by frequency, kept as a JSON file.
+
+The file holds `{"kind": "word", "tokens": [...]}`, without the four special ids that come first in every vocabulary.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import ClassVar, Self
+
+from harken.data.tokenizers.tokens import BOS, EOS, PAD, SPECIALS, UNK
+from harken.errors import UserError
+
+UNKNOWN_SURFACE = "⁇"  # how an unknown piece reads in decoded text
+
+
+def most_frequent(counts: Counter[str], size: int, min_count: int) -> list[str]:
+    """The tokens seen at least `min_count` times, most frequent first, at most `size` less the special ids.
+
+    >>> most_frequent(Counter("banana"), size=6, min_count=1)
+    ['a', 'n']
+    """
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return [token for token, count in ordered if count >= min_count][: max(0, size - len(SPECIALS))]
+
+
+class VocabularyTokenizer(ABC):
+    """Ids for a fixed list of tokens; subclasses say how text is cut and put together."""
+
+    kind: ClassVar[str]
+
+    def __init__(self, tokens: Sequence[str]) -> None:
+        self.tokens = list(tokens)
+        self.size = len(SPECIALS) + len(self.tokens)
+        self._names = [*SPECIALS, *self.tokens]
+        self._ids = {token: index for index, token in enumerate(self.tokens, start=len(SPECIALS))}
+
+    @classmethod
+    def train(cls, texts: Iterable[str], size: int, min_count: int = 1) -> Self:
+        """Learn the vocabulary from the texts."""
+        counts: Counter[str] = Counter()
+        for text in texts:
+            counts.update(cls.split(text))
+        return cls(most_frequent(counts, size, min_count))
+
+    @staticmethod
+    @abstractmethod
+    def split(text: str) -> list[str]:
+        """The tokens of a text."""
+
+    @abstractmethod
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text behind the ids; padding, beginning and end are dropped, unknown tokens show as ⁇."""
+
+    @abstractmethod
+    def word_of(self, ids: Sequence[int], text: str) -> list[int]:
+        """For every id the whitespace word of `text` it belongs to."""
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text, without beginning or end of sentence."""
+        lookup = self._ids.get
+        return [lookup(token, UNK) for token in self.split(text)]
+
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of many texts."""
+        return [self.encode(text) for text in texts]
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """The token behind every id."""
+        return [self._names[index] for index in ids]
+
+    def surfaces(self, ids: Sequence[int]) -> list[str]:
+        """The tokens to show for ids: special ids dropped, unknown ones as ⁇."""
+        dropped = (PAD, BOS, EOS)
+        return [UNKNOWN_SURFACE if index == UNK else self._names[index] for index in ids if index not in dropped]
+
+    def save(self, folder: Path, name: str) -> list[Path]:
+        """Write NAME.json; a NAME.model that an earlier tokenizer left is removed."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{name}.json"
+        text = json.dumps({"kind": self.kind, "tokens": self.tokens}, ensure_ascii=False, indent=0)
+        path.write_text(text + "\n", encoding="utf-8")
+        (folder / f"{name}.model").unlink(missing_ok=True)
+        return [path]
+
+
+def read_vocabulary(path: Path) -> tuple[str, list[str]]:
+    """(kind, tokens) of a file that `VocabularyTokenizer.save` wrote.
+
+    Raises:
+        UserError: the file is not such a file.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        kind, tokens = content["kind"], content["tokens"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path} is not a saved tokenizer ({error!r}): copy it again or train anew.") from error
+    if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
+        raise UserError(f"{path} is not a saved tokenizer (its tokens are no list of strings): copy it again.")
+    if len(set(tokens)) != len(tokens):
+        raise UserError(f"{path} is not a saved tokenizer (a token stands in it twice): copy it again.")
+    return str(kind), tokens

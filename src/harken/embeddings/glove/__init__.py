@@ -1,0 +1,1 @@
+"""GloVe (Pennington et al., 2014): reference and training."""

@@ -1,0 +1,1 @@
+"""Corpora and vector files."""

@@ -1,0 +1,1 @@
+"""Compiled training loops of word2vec and GloVe."""

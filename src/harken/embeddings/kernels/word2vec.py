@@ -1,0 +1,182 @@
+"""word2vec on a piece of text, compiled: skip-gram or CBOW, wrong answers or a tree, words or bags of n-grams.
+
+For every word that stays: draw a window, gather what its neighbours are (a hidden vector each for skip-gram, their mean
+for CBOW), choose the output rows, take one `step`, and give the change back to the rows the hidden vectors came from.
+Runs without Python's lock, so several threads may train the same matrices at once; that they overwrite each other now
+and then does no harm (Recht et al., 2011, "Hogwild!").
+
+Definition: `harken.embeddings.word2vec.reference.train_span`, equal for one thread.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from harken.embeddings.kernels.word2vec_step import compiled, inlined, step
+
+MULTIPLIER = np.uint64(6364136223846793005)  # as in harken.embeddings.word2vec.sampling
+INCREMENT = np.uint64(1442695040888963407)
+SHIFT = np.uint64(11)
+UNIT = 2.0**-53
+
+
+@inlined
+def subsample(ids: Any, keep: Any, state: Any, kept: Any) -> Any:
+    """The words that stay, ends of sentences with them; how many, and the state of the draws."""
+    count = 0
+    for place in range(len(ids)):
+        word = ids[place]
+        if word >= 0 and keep[word] < 1.0:
+            state = state * MULTIPLIER + INCREMENT
+            if np.float64(state >> SHIFT) * UNIT >= keep[word]:
+                continue
+        kept[count] = word
+        count += 1
+    return count, state
+
+
+@inlined
+def neighbors(kept: Any, count: Any, place: Any, reach: Any, around: Any) -> Any:
+    """The words within reach in the same sentence, left to right; how many."""
+    first = place
+    while first > 0 and place - first < reach and kept[first - 1] >= 0:
+        first -= 1
+    found = 0
+    for other in range(first, min(place + reach + 1, count)):
+        if other == place:
+            continue
+        if kept[other] < 0:
+            break
+        around[found] = kept[other]
+        found += 1
+    return found
+
+
+@inlined
+def draw_wrong(word: Any, height: Any, other: Any, wanted: Any, state: Any, rows: Any) -> Any:
+    """`wanted` words that are not the word itself, into rows[1:]."""
+    size = np.float64(len(height))
+    for j in range(1, wanted + 1):
+        while True:
+            state = state * MULTIPLIER + INCREMENT
+            place = np.float64(state >> SHIFT) * UNIT * size
+            column = np.int64(place)
+            chosen = column if place - np.float64(column) < height[column] else np.int64(other[column])
+            if chosen != word:
+                break
+        rows[j] = chosen
+    return state
+
+
+@inlined
+def add_row(source: Any, row: Any, target: Any, place: Any) -> None:
+    """target[place] += source[row]."""
+    for d in range(source.shape[1]):
+        target[place, d] += source[row, d]
+
+
+@inlined
+def add_bag(inputs: Any, starts: Any, bags: Any, word: Any, hidden: Any, place: Any) -> Any:
+    """Add the rows of a word (its own and those of its n-grams) to a hidden vector; how many they are."""
+    if len(starts) == 0:
+        add_row(inputs, word, hidden, place)
+        return 1
+    for number in range(starts[word], starts[word + 1]):
+        add_row(inputs, bags[number], hidden, place)
+    return starts[word + 1] - starts[word]
+
+
+@inlined
+def teach_bag(inputs: Any, starts: Any, bags: Any, word: Any, change: Any, place: Any) -> None:
+    """Add the change to every row of a word."""
+    if len(starts) == 0:
+        add_row(change, place, inputs, word)
+        return
+    for number in range(starts[word], starts[word + 1]):
+        add_row(change, place, inputs, bags[number])
+
+
+@inlined
+def divide(hidden: Any, place: Any, number: Any) -> None:
+    """The mean from the sum."""
+    if number > 1:
+        share = np.float32(1) / np.float32(number)
+        for d in range(hidden.shape[1]):
+            hidden[place, d] *= share
+
+
+@compiled
+def train_span(
+    ids: Any,
+    keep: Any,
+    height: Any,
+    other: Any,
+    tree_starts: Any,
+    tree_nodes: Any,
+    tree_answers: Any,
+    bag_starts: Any,
+    bags: Any,
+    inputs: Any,
+    outputs: Any,
+    window: Any,
+    negatives: Any,
+    is_cbow: Any,
+    rate: Any,
+    state: Any,
+) -> Any:
+    """Train on ids (-1 between sentences); the summed loss and how many hidden vectors it is the loss of.
+
+    No tree (`tree_starts` empty): wrong answers by the alias table. No bags (`bag_starts` empty): a row for each word.
+    """
+    width, zero = inputs.shape[1], np.float32(0)
+    longest = negatives + 1
+    for word in range(len(tree_starts) - 1):
+        longest = max(longest, tree_starts[word + 1] - tree_starts[word])
+    kept = np.empty(len(ids), np.int64)
+    around = np.empty(2 * window, np.int64)
+    hidden = np.empty((2 * window, width), np.float32)
+    change = np.empty((2 * window, width), np.float32)
+    parts = np.zeros(2 * window * longest + 16, np.float32)
+    rows = np.empty(longest, np.int64)
+    signs = np.full(longest, np.float32(-1))
+    signs[0] = 1
+    loss, predictions = 0.0, 0
+    count, state = subsample(ids, keep, state, kept)
+    for place in range(count):
+        word = kept[place]
+        if word < 0:
+            continue
+        state = state * MULTIPLIER + INCREMENT
+        reach = 1 + np.int64(np.float64(state >> SHIFT) * UNIT * np.float64(window))
+        found = neighbors(kept, count, place, reach, around)
+        if found == 0:
+            continue
+        if len(tree_starts) == 0:
+            answers = negatives + 1
+            rows[0] = word
+            state = draw_wrong(word, height, other, negatives, state, rows)
+        else:
+            answers = tree_starts[word + 1] - tree_starts[word]
+            for j in range(answers):
+                node = tree_starts[word] + j
+                rows[j] = tree_nodes[node]
+                signs[j] = np.float32(2) * tree_answers[node] - np.float32(1)
+        vectors = 1 if is_cbow else found
+        for i in range(vectors):
+            for d in range(width):
+                hidden[i, d] = zero
+        if is_cbow:
+            total = 0
+            for i in range(found):
+                total += add_bag(inputs, bag_starts, bags, around[i], hidden, 0)
+            divide(hidden, 0, total)
+        else:
+            for i in range(found):
+                divide(hidden, i, add_bag(inputs, bag_starts, bags, around[i], hidden, i))
+        loss -= step(hidden, vectors, outputs, rows, signs, answers, rate, change, parts)
+        for i in range(found):
+            teach_bag(inputs, bag_starts, bags, around[i], change, 0 if is_cbow else i)
+        predictions += vectors
+    return loss, predictions

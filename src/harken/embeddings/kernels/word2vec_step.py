@@ -1,0 +1,143 @@
+"""One step of word2vec, compiled: some hidden vectors, some output rows, right or wrong for all of them alike.
+
+    x_ij = h_i . o_j        g_ij = rate (answer_j - sigmoid(x_ij))
+    h_i += sum_j g_ij o_j   o_j += sum_i g_ij h_i           both from the values before
+
+Shared wrong answers make this three small matrix products (n x m x D) on rows that stay in the first cache, in place of
+n x m vector operations on rows that do not (Ji et al., 2016, "Parallelizing Word2Vec in Shared and Distributed
+Memory"). Three output rows are taken at a time, so that a value of h is read once for three products.
+
+The loss is -log of the product of all sigmoids: they are multiplied until the product is small, then one logarithm is
+taken. Definition: `harken.embeddings.word2vec.reference.step`.
+
+>>> hidden, outputs = np.ones((1, 16), np.float32), np.zeros((2, 16), np.float32)
+>>> change, parts = np.zeros((1, 16), np.float32), np.zeros(16, np.float32)
+>>> signs = np.array([1, -1], np.float32)
+>>> logarithm = step(hidden, 1, outputs, np.array([0, 1]), signs, 2, np.float32(0.1), change, parts)
+>>> round(logarithm, 6), [round(float(value), 3) for value in outputs[:, 0]]
+(-1.386294, [0.05, -0.05])
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numba
+import numpy as np
+
+from harken.kernels.recurrent.cpu.math import sigmoid
+
+# Sums may be made in any order, or no loop would run on sixteen numbers at once; NaN and infinity stay what they are.
+FLAGS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc", "nsz"}}
+SMALL = 1e-250  # a sigmoid in float32 is at least 1e-38: the product stays above the smallest double
+
+
+def compiled(function: Any) -> Any:
+    """numba's `njit`, kept on disk for the next process wherever a folder for it can be written."""
+    try:
+        return numba.njit(cache=True, **FLAGS)(function)
+    except RuntimeError:  # numba found no folder it may write
+        return numba.njit(**FLAGS)(function)
+
+
+def inlined(function: Any) -> Any:
+    """Put into its caller before anything is compiled: a third quicker here than what the compiler does by itself."""
+    return numba.njit(inline="always", **FLAGS)(function)
+
+
+@inlined
+def score(hidden: Any, count: Any, outputs: Any, rows: Any, answers: Any, scores: Any) -> None:
+    """x = H O^T: (count, answers)."""
+    zero = np.float32(0)
+    whole = answers - answers % 3
+    for j in range(0, whole, 3):
+        first, second, third = rows[j], rows[j + 1], rows[j + 2]
+        for i in range(count):
+            a = b = c = zero
+            for d in range(hidden.shape[1]):
+                value = hidden[i, d]
+                a += value * outputs[first, d]
+                b += value * outputs[second, d]
+                c += value * outputs[third, d]
+            at = i * answers + j
+            scores[at], scores[at + 1], scores[at + 2] = a, b, c
+    for j in range(whole, answers):
+        only = rows[j]
+        for i in range(count):
+            a = zero
+            for d in range(hidden.shape[1]):
+                a += hidden[i, d] * outputs[only, d]
+            scores[i * answers + j] = a
+
+
+@inlined
+def judge(scores: Any, count: Any, signs: Any, answers: Any, rate: Any) -> Any:
+    """Scores to g in place; the sum of the logarithms of being right."""
+    one = np.float32(1)
+    product, logarithm = 1.0, 0.0
+    terms = count * answers
+    for i in range(count):
+        for j in range(answers):
+            scores[i * answers + j] *= signs[j]
+    for k in range((terms + 15) // 16 * 16):  # whole registers: what lies behind the last score is never read
+        scores[k] = sigmoid(scores[k])
+    for k in range(terms):
+        product *= scores[k]
+        if product < SMALL:
+            logarithm += math.log(product)
+            product = 1.0
+    for i in range(count):
+        for j in range(answers):
+            scores[i * answers + j] = (one - scores[i * answers + j]) * signs[j] * rate
+    return logarithm + math.log(product)
+
+
+@inlined
+def change_hidden(outputs: Any, rows: Any, answers: Any, parts: Any, count: Any, change: Any) -> None:
+    """change = G O: what the hidden vectors learn."""
+    zero, width = np.float32(0), change.shape[1]
+    whole = answers - answers % 3
+    for i in range(count):
+        for d in range(width):
+            change[i, d] = zero
+        for j in range(0, whole, 3):
+            first, second, third = rows[j], rows[j + 1], rows[j + 2]
+            at = i * answers + j
+            a, b, c = parts[at], parts[at + 1], parts[at + 2]
+            for d in range(width):
+                change[i, d] += a * outputs[first, d] + b * outputs[second, d] + c * outputs[third, d]
+        for j in range(whole, answers):
+            only, a = rows[j], parts[i * answers + j]
+            for d in range(width):
+                change[i, d] += a * outputs[only, d]
+
+
+@inlined
+def change_outputs(outputs: Any, rows: Any, answers: Any, parts: Any, count: Any, hidden: Any) -> None:
+    """O += G^T H."""
+    width = hidden.shape[1]
+    whole = count - count % 3
+    for j in range(answers):
+        row = rows[j]
+        for i in range(0, whole, 3):
+            at = i * answers + j
+            a, b, c = parts[at], parts[at + answers], parts[at + 2 * answers]
+            for d in range(width):
+                outputs[row, d] += a * hidden[i, d] + b * hidden[i + 1, d] + c * hidden[i + 2, d]
+        for i in range(whole, count):
+            a = parts[i * answers + j]
+            for d in range(width):
+                outputs[row, d] += a * hidden[i, d]
+
+
+@inlined
+def step(
+    hidden: Any, count: Any, outputs: Any, rows: Any, signs: Any, answers: Any, rate: Any, change: Any, parts: Any
+) -> Any:
+    """Teach the output rows and fill `change` for the first `count` hidden vectors; returns sum log p."""
+    score(hidden, count, outputs, rows, answers, parts)
+    logarithm = judge(parts, count, signs, answers, rate)
+    change_hidden(outputs, rows, answers, parts, count, change)
+    change_outputs(outputs, rows, answers, parts, count, hidden)
+    return logarithm

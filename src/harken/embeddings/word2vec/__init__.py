@@ -1,0 +1,1 @@
+"""word2vec (Mikolov et al., 2013): reference, training on CPU and GPU."""

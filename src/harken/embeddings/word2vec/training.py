@@ -1,0 +1,111 @@
+"""Train word2vec on a corpus: matrices, tables and pieces of text for the kernel, threads, the result.
+
+>>> from harken.embeddings.io.corpus import Corpus
+>>> from harken.embeddings.vocabulary import Vocabulary
+>>> text = np.array([0, 1, 2, -1, 0, 2, 1, -1] * 50, dtype=np.int32)
+>>> corpus = Corpus(Vocabulary(["the", "cat", "sat"], [100, 100, 100]), text, 300)
+>>> learnt = train_word2vec(corpus, Settings(width=8, sample=0, threads=1))
+>>> learnt.inputs.shape, len(learnt.progress.losses), learnt.progress.losses[-1] < learnt.progress.losses[0]
+((3, 8), 5, True)
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harken.embeddings.io.corpus import Corpus
+from harken.embeddings.learnt import Learnt, require_numba
+from harken.embeddings.word2vec.device import choose_device, train_on_device
+from harken.embeddings.word2vec.huffman import huffman_tree
+from harken.embeddings.word2vec.sampling import alias_table, span_state
+from harken.embeddings.word2vec.settings import Settings, cores
+from harken.embeddings.word2vec.threads import Progress, run_spans
+
+SPAN = 10_000  # words that are trained with one learning rate
+LANES = 16  # rows are as long as a multiple of this many numbers, so that no loop has a rest
+NOTHING = np.zeros(0, dtype=np.int64)
+
+
+def train_word2vec(
+    corpus: Corpus, settings: Settings, tell: Callable[[Progress], None] = lambda progress: None
+) -> Learnt:
+    """Train; `tell` is called twice a second. After Ctrl-C what was learnt comes back, with `progress.stopped`.
+
+    Raises:
+        UserError: numba or the device is not there, or the training diverged.
+    """
+    device = choose_device(corpus, settings)
+    if device != "cpu":
+        return train_on_device(corpus, settings, device, tell)
+    require_numba()
+    from harken.embeddings.kernels.word2vec import train_span
+
+    vocabulary = corpus.vocabulary
+    size = len(vocabulary)
+    generator = np.random.default_rng(settings.seed)
+    buckets = settings.subwords.buckets if settings.subwords else 0
+    inputs = padded_zeros(size + buckets, settings.width)
+    first = generator.random((size + buckets, settings.width), dtype=np.float32)
+    inputs[:, : settings.width] = (np.float32(2) * first - np.float32(1)) / np.float32(settings.width)
+    del first
+    outputs = padded_zeros(size, settings.width)
+    keep = vocabulary.keep_probabilities(settings.sample)
+    height, other = alias_table(vocabulary.counts)
+    bag_starts, bags = NOTHING, NOTHING.astype(np.int32)
+    if settings.subwords:
+        bag_starts, bags = settings.subwords.bags(vocabulary.words)
+    tree_starts, tree_nodes, tree_answers = NOTHING, NOTHING.astype(np.int32), NOTHING.astype(np.float32)
+    if settings.hierarchical:
+        tree = huffman_tree(vocabulary.counts)
+        tree_starts, tree_nodes, tree_answers = tree.starts, tree.nodes, tree.answers
+    stream = np.asarray(corpus.stream)
+    cuts = span_cuts(len(stream))
+
+    def train(epoch: int, span: int, done: float) -> tuple[float, int]:
+        return train_on(stream[cuts[span] : cuts[span + 1]], epoch, span, done)
+
+    def train_on(ids: NDArray[np.int32], epoch: int, span: int, done: float) -> tuple[float, int]:
+        return train_span(
+            ids,
+            keep,
+            height,
+            other,
+            tree_starts,
+            tree_nodes,
+            tree_answers,
+            bag_starts,
+            bags,
+            inputs,
+            outputs,
+            settings.window,
+            0 if settings.hierarchical else settings.negatives,
+            settings.method == "cbow",
+            np.float32(settings.rate_at(done)),
+            np.uint64(span_state(settings.seed, epoch, span)),
+        )
+
+    train_on(stream[:0], 0, 0, 0.0)  # compiles before the clock runs
+    # words read stand for words in the stream, evenly: what other tools count, too
+    share = corpus.words_read / len(stream)
+    ends = [round(cut * share) for cut in cuts]
+    sizes = [after - before for before, after in itertools.pairwise(ends)]
+    progress = run_spans(train, sizes, epochs=settings.epochs, threads=settings.threads or cores(), tell=tell)
+    return Learnt(inputs[:, : settings.width], outputs[:, : settings.width], progress)
+
+
+def span_cuts(length: int) -> list[int]:
+    """Where the pieces of a stream begin, and its end: of 10,000 words, or twenty pieces where there are fewer."""
+    span = max(1, min(SPAN, max(500, length // 20)))
+    return [*range(0, length, span), length]
+
+
+def padded_zeros(rows: int, width: int) -> NDArray[np.float32]:
+    """Zeros whose rows are padded to whole vector registers and begin at a line of the cache where they can."""
+    columns = -(-width // LANES) * LANES
+    flat = np.zeros(rows * columns + LANES, dtype=np.float32)
+    skip = -(flat.ctypes.data // 4) % LANES
+    return flat[skip : skip + rows * columns].reshape(rows, columns)

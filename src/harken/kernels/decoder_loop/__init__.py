@@ -1,0 +1,1 @@
+"""The loop of a recurrent decoder as a CUDA graph with fused steps."""

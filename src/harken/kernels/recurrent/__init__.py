@@ -1,0 +1,1 @@
+"""Fast recurrent layers; the reference is `harken.nn.recurrent`."""

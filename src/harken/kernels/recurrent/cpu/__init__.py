@@ -1,0 +1,1 @@
+"""Recurrent layers on a CPU: numba gates and packed oneDNN products."""

@@ -1,0 +1,150 @@
+"""Layer normalisation inside a step for `cpu_recurrent`, forward, and backward by hand.
+
+n = (v - mean(v)) / sqrt(var(v) + epsilon), result gain * n (+ shift), each gate on its own. The definitions are
+`harken.nn.recurrent.cell.GateNorm` and, of the cell state, `torch.nn.LayerNorm`; arrays are as in
+`cpu_recurrent_lstm_gates`. Sums may be taken in any order here: a compiler then takes sixteen at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import torch
+from torch import Tensor
+
+from harken.kernels.recurrent.cpu.math import FLAGS, compiled
+from harken.kernels.recurrent.cpu.plan import Place
+
+REORDERED: Any = {**FLAGS, "fastmath": {"contract", "reassoc", "nsz"}}
+
+
+@numba.njit(**REORDERED)
+def _mean(values: Any) -> Any:
+    total = values.dtype.type(0)
+    for unit in range(len(values)):
+        total += values[unit]
+    return values.dtype.type(total / len(values))
+
+
+@numba.njit(**REORDERED)
+def _mean_product(values: Any, others: Any) -> Any:
+    total = values.dtype.type(0)
+    for unit in range(len(values)):
+        total += values[unit] * others[unit]
+    return values.dtype.type(total / len(values))
+
+
+@compiled
+def norm_forward(
+    values: Any,  # (rows, gates x H)
+    gain: Any,  # (gates x H,)
+    shift: Any,  # (gates x H,), or empty
+    result: Any,  # (rows, gates x H), out; may be `values`
+    normal: Any,  # (N, gates x H), out: n
+    scale: Any,  # (N, gates), out: 1 / sqrt(var + epsilon)
+    start: int,
+    rows: int,
+    epsilon: float,
+) -> None:
+    """One step's rows."""
+    gates = scale.shape[1]
+    width = values.shape[1] // gates
+    for row in range(rows):
+        for gate in range(gates):
+            low, high = gate * width, (gate + 1) * width
+            source, kept = values[row, low:high], normal[start + row, low:high]
+            mean = _mean(source)
+            for unit in range(width):
+                kept[unit] = source[unit] - mean
+            scale[start + row, gate] = 1 / math.sqrt(_mean_product(kept, kept) + epsilon)
+            factor = scale[start + row, gate]
+            weight, made = gain[low:high], result[row, low:high]
+            for unit in range(width):
+                kept[unit] *= factor
+            for unit in range(width):
+                made[unit] = kept[unit] * weight[unit]
+            if len(shift) > 0:
+                more = shift[low:high]
+                for unit in range(width):
+                    made[unit] += more[unit]
+
+
+@compiled
+def norm_backward(
+    gradient: Any,  # (rows, gates x H): of the result, then of the values
+    gain: Any,  # (gates x H,)
+    normal: Any,  # (N, gates x H)
+    scale: Any,  # (N, gates)
+    gain_gradient: Any,  # (gates x H,), added to
+    shift_gradient: Any,  # (gates x H,), added to, or empty
+    start: int,
+    rows: int,
+) -> None:
+    """What `norm_forward` did, the other way round."""
+    gates = scale.shape[1]
+    width = gradient.shape[1] // gates
+    for row in range(rows):
+        for gate in range(gates):
+            low, high = gate * width, (gate + 1) * width
+            pull, kept = gradient[row, low:high], normal[start + row, low:high]
+            weight, gathered = gain[low:high], gain_gradient[low:high]
+            if len(shift_gradient) > 0:
+                moved = shift_gradient[low:high]
+                for unit in range(width):
+                    moved[unit] += pull[unit]
+            for unit in range(width):
+                gathered[unit] += pull[unit] * kept[unit]
+            for unit in range(width):
+                pull[unit] *= weight[unit]
+            mean, along, factor = _mean(pull), _mean_product(pull, kept), scale[start + row, gate]
+            for unit in range(width):
+                pull[unit] = (pull[unit] - mean - kept[unit] * along) * factor
+
+
+class StepNorm:
+    """One norm over all steps of a pass: what it keeps for the way back (`room(W)` is (N, W)), and its gradients."""
+
+    def __init__(self, gain: Tensor, shift: Tensor | None, gates: int, room: Callable[[int], Tensor]) -> None:
+        self.gain, self.shift = gain.numpy(), gain.new_empty(0).numpy() if shift is None else shift.numpy()
+        self.normal, self.scale = room(len(gain)).numpy(), room(gates).numpy()
+        self.gathered: dict[int, tuple[Tensor, Tensor]] = {}  # first lane -> gradients of gain and shift
+
+    def forward(self, values: Tensor, result: Tensor, start: int, rows: int, epsilon: float = 1e-5) -> None:
+        """`values` (rows, gates x H), those from row `start` on of the packed sequence, normalised into `result`."""
+        norm_forward(
+            values.numpy(),
+            self.gain,
+            self.shift,
+            result.numpy(),
+            self.normal,
+            self.scale,
+            start,
+            rows,
+            epsilon,
+        )
+
+    def backward(self, gradient: Tensor, place: Place) -> None:
+        """In place: of the result, then of the values."""
+        lane = place.lanes.start
+        if lane not in self.gathered:
+            self.gathered[lane] = gradient.new_zeros(len(self.gain)), gradient.new_zeros(len(self.shift))
+        gain, shift = self.gathered[lane]
+        norm_backward(
+            gradient.numpy(),
+            self.gain,
+            self.normal,
+            self.scale,
+            gain.numpy(),
+            shift.numpy(),
+            place.start,
+            place.rows,
+        )
+
+    def gradients(self) -> tuple[Tensor, Tensor]:
+        """Of gain and shift; the threads' shares are added in the order of their lanes."""
+        shares = [self.gathered[lane] for lane in sorted(self.gathered)]
+        gain, shift = zip(*shares, strict=True)
+        return torch.stack(gain).sum(0), torch.stack(shift).sum(0)

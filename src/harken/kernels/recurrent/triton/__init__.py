@@ -1,0 +1,1 @@
+"""Recurrent layers on a GPU: one persistent Triton kernel for all steps."""

@@ -1,0 +1,213 @@
+"""A recurrent layer on a GPU as one operator, with its gradient: `torch.ops.harken.recurrent`.
+
+W x + b of all steps and directions goes in as one tensor (one product, made by torch); the launches are in
+`harken.kernels.recurrent.triton.forward` and `..._backward`. They work in the dtype of W x + b, sums, C and gains in
+float32; under autocast that is autocast's dtype (`torch.nn.LSTM` on a GPU takes float16 whatever autocast's is). Under
+`torch.compile` the operator stays one node of the graph; without it, `harken.kernels.recurrent.triton.layer` goes the
+shorter way.
+Definition: `harken.nn.recurrent.unroll.unroll_by_definition`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from harken.kernels.recurrent.dispatch import DTYPES
+from harken.kernels.recurrent.triton.gradient import weight_gradient
+from harken.kernels.recurrent.triton.launch import CELLS, awaited, boards, launch, plan_for, wide, zoning
+from harken.kernels.recurrent.triton.plan import NORMS, SAVED, gate_rows
+
+
+def launch_forward(
+    from_input: Tensor,
+    weight: Tensor,
+    hidden: Tensor | None,
+    cell: Tensor | None,
+    extra: Tensor | None,
+    gain: Tensor | None,
+    keep: Tensor | None,
+    stay_hidden: Tensor | None,
+    stay_cell: Tensor | None,
+    lengths: Tensor,
+    kind: str,
+    zone: float,
+    reverse: bool,
+    save: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """y (T, B, D, H), last h and C (D, B, H); for the way back: what products saw, gates, states before a step, norms.
+
+    Args:
+        from_input: W x + b, (T, B, D, gates, H).
+        weight: U, (D, gates x H, H), of the same dtype.
+        hidden: the first h (D, B, H) and
+        cell: the first C, in float32; zeros where they are not given.
+        extra: diagonal peepholes (D, 2 or 3 x H), or the bias inside a GRU's reset (D, H).
+        gain: with layer norm, in float32: of U h of each gate, and C's gain and shift, (D, gates (+ 2) x H).
+        keep: the mask of recurrent dropout (D, B, H).
+        stay_hidden: zoneout's masks of h and
+        stay_cell: of C, (T, B, D, H), 1 where a unit stays as it was; else `zone` is what stays of it.
+        lengths: (B,), int32.
+        kind: a key of `harken.kernels.recurrent.triton.plan.GATES`.
+        zone: see above.
+        reverse: whether the one direction is the second, from each row's last step to its first.
+        save: whether a gradient may be wanted.
+    """
+    from harken.kernels.recurrent.triton.forward import forward_kernel
+
+    time, rows, directions, gates, units = from_input.shape
+    plan = plan_for(kind, from_input, backward=False)
+    shape = (time, rows, directions, units)
+    y = awaited(from_input, *shape)
+    seen = y if keep is None else awaited(y, *shape)
+    reset_seen = awaited(y, *shape) if kind == "gru_before" else y.new_empty(0)
+    saved = y.new_empty((*shape[:3], SAVED[kind], units) if save else 0)
+    previous = wide(y, *shape) if save and gates > 1 else wide(y, 0)
+    hidden_last = y.new_empty(directions, rows, units)
+    cell_last = wide(y, directions, rows, units) if kind in CELLS else wide(y, 0)
+    count = NORMS[kind] if save and gain is not None else 0
+    normals, scales = y.new_empty(*shape[:3], count, units), wide(y, *shape[:3], count)
+    board, inner_board = boards(y, kind, plan, shape) if gain is not None else (wide(y, 0), wide(y, 0))
+    first_seen = hidden if hidden is None or keep is None else hidden * keep
+    given = [from_input, weight, first_seen, hidden, cell, extra, keep, stay_hidden, stay_cell, lengths]
+    arguments = *(None if part is None else part.contiguous() for part in given), y, seen, reset_seen
+    zones = zoning(zone, stay_hidden)
+    options = {
+        "T": time,
+        "B": rows,
+        "H": units,
+        "zone": zone,
+        "EXTRA": extra is not None,
+        "STATE": hidden is not None,
+        "ROWS": 0 if gain is None else gain.shape[1] // units,
+        "OPTIONS": (kind, gates, SAVED[kind], directions, keep is not None, zones, save, gate_rows(kind), reverse),
+    }
+    gain = None if gain is None else gain.contiguous()
+    made = (hidden_last, cell_last, saved, previous, gain, board, inner_board, normals, scales)
+    launch(forward_kernel, plan.programs(rows, units, directions), plan, (*arguments, *made), options)
+    seen = y.new_empty(0) if keep is None else seen
+    return y, hidden_last, cell_last, seen, reset_seen, saved, previous, normals, scales
+
+
+recurrent = torch.library.custom_op("harken::recurrent", launch_forward, mutates_args=())
+
+
+@recurrent.register_fake
+def _(
+    from_input: Tensor,
+    weight: Tensor,
+    hidden: Tensor | None,
+    cell: Tensor | None,
+    extra: Tensor | None,
+    gain: Tensor | None,
+    keep: Tensor | None,
+    stay_hidden: Tensor | None,
+    stay_cell: Tensor | None,
+    lengths: Tensor,
+    kind: str,
+    zone: float,
+    reverse: bool,
+    save: bool,
+) -> tuple[Tensor, ...]:
+    time, rows, directions, gates, units = from_input.shape
+    shape = (time, rows, directions, units)
+    count = NORMS[kind] if save and gain is not None else 0
+    return (
+        from_input.new_empty(shape),
+        from_input.new_empty(directions, rows, units),
+        wide(from_input, directions, rows, units) if kind in CELLS else wide(from_input, 0),
+        from_input.new_empty(0 if keep is None else shape),
+        from_input.new_empty(shape if kind == "gru_before" else 0),
+        from_input.new_empty((*shape[:3], SAVED[kind], units) if save else 0),
+        wide(from_input, *shape) if save and gates > 1 else wide(from_input, 0),
+        from_input.new_empty(*shape[:3], count, units),
+        wide(from_input, *shape[:3], count),
+    )
+
+
+def _keep_for_backward(ctx: Any, inputs: tuple, output: tuple) -> None:
+    _, weight, hidden, _, extra, gain, *masks, ctx.kind, ctx.zone, ctx.reverse, _ = inputs
+    y, _, cell_last, *kept = output
+    ctx.save_for_backward(weight, hidden, extra, gain, *masks, y, *kept, cell_last)
+    ctx.mark_non_differentiable(*kept)
+
+
+def gradients_of(
+    ctx: Any,
+    kept: Sequence[Tensor],
+    needed: Sequence[bool],
+    run: Callable[..., Any],
+    d_y: Tensor | None,
+    d_hidden_last: Tensor | None,
+    d_cell_last: Tensor | None,
+) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None, Tensor | None, Tensor | None]:
+    """Of W x + b, U, the first h and C, the peepholes or a GRU's inner bias, the gains; None for those not needed.
+
+    Args:
+        ctx: knows `kind`, `zone` and `reverse`.
+        kept: U, first h, extra, gain, keep, zoneout's masks, lengths, y, what else the launch gave, last C at the end.
+        needed: whether the gradient of U, the first h, the first C and extra is wanted.
+        run: the backward launch, or its operator.
+    """
+    weight, hidden, extra, gain, *masks, y, seen, reset_seen, saved, previous, normals, scales, cell_last = kept
+    (keep, *_, lengths), kind = masks, ctx.kind
+    need_weight, need_hidden, need_cell, need_extra = needed
+    d_y = torch.zeros_like(y) if d_y is None else d_y
+    if d_hidden_last is None:
+        d_hidden_last = y.new_zeros(y.shape[2], y.shape[1], y.shape[3])
+    d_cell_last = torch.zeros_like(cell_last) if d_cell_last is None else d_cell_last
+    states = (saved, previous, normals, scales)
+    d_input, d_product, d_hidden, d_cell, d_extra, d_gain = run(
+        d_y, d_hidden_last, d_cell_last, weight, extra, gain, *masks, *states, kind, ctx.zone, ctx.reverse
+    )
+    d_weight = None
+    if need_weight:
+        first = hidden if hidden is None or keep is None else hidden * keep
+        made = weight_gradient(
+            kind, d_input, d_product, y if keep is None else seen, reset_seen, first, lengths, ctx.reverse
+        )
+        d_weight = made.view_as(weight)
+    if extra is None or not need_extra:
+        d_extra = None
+    elif kind == "gru" and gain is None:
+        d_extra = d_product.sum((0, 1), dtype=torch.float32).to(extra.dtype).view_as(extra)
+    else:
+        part = {"gru": slice(1), "coupled": slice(1, None)}.get(kind, slice(None))
+        d_extra = d_extra[:, part].to(extra.dtype).reshape(extra.shape)
+    d_gain = None if gain is None else d_gain.view_as(gain)
+    return d_input, d_weight, d_hidden if need_hidden else None, d_cell if need_cell else None, d_extra, d_gain
+
+
+def _backward(ctx: Any, d_y: Tensor, d_hidden_last: Tensor, d_cell_last: Tensor, *unused: Any) -> Any:
+    run, needed = torch.ops.harken.recurrent_backward, ctx.needs_input_grad[1:5]
+    made = gradients_of(ctx, ctx.saved_tensors, needed, run, d_y, d_hidden_last, d_cell_last)
+    return *made, *(None for _ in range(8))
+
+
+recurrent.register_autograd(_backward, setup_context=_keep_for_backward)
+
+
+def _under_autocast(device: str, key: str) -> Callable[..., Any]:
+    """The operator inside `torch.autocast`: all but C and gains is cast to its dtype."""
+
+    def run(*given: Any) -> Any:
+        from_input, weight, hidden, cell, extra, gain, keep, *rest = given
+        low = torch.get_autocast_dtype(device)
+        cast = [
+            part.to(low) if part is not None and part.dtype in DTYPES else part
+            for part in (from_input, weight, hidden, extra, keep)
+        ]
+        from_input, weight, hidden, extra, keep = cast
+        excluded = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
+        with torch._C._ExcludeDispatchKeyGuard(excluded):
+            return torch.ops.harken.recurrent(from_input, weight, hidden, cell, extra, gain, keep, *rest)
+
+    return run
+
+
+_library = torch.library.Library("harken", "FRAGMENT")
+_library.impl("recurrent", _under_autocast("cuda", "AutocastCUDA"), "AutocastCUDA")
+_library.impl("recurrent", _under_autocast("cpu", "AutocastCPU"), "AutocastCPU")

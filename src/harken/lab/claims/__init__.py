@@ -1,0 +1,1 @@
+"""One module per claim that the lab measures."""

@@ -1,0 +1,186 @@
+"""C13: bidirectional beats unidirectional wherever the whole input is at hand ("the bank is robbed").
+
+forward   h_t = f(x_1 .. x_t)              cannot know what comes after t
+both      [h_t; g_t], g_t = f'(x_t .. x_T)  two layers with weights of their own
+
+A word with two senses stands in a sentence, and one other word decides which: at most REACH places before it or after
+it. Words that would decide for other ambiguous words stand around as well. Both layers have the same number of
+parameters, so the unidirectional one is wider. Schuster and Paliwal (1997).
+
+"Wherever" has two halves, and the rule asks both: the decision lies ahead (there the one way can only guess) or behind
+(there it sees all there is, with the wider layer).
+
+>>> words, place, sense, offset = sentences(1, torch.Generator().manual_seed(51))
+>>> VOCABULARY[words[0, place[0]]], VOCABULARY[words[0, place[0] + offset[0]]], int(offset[0])
+('bank', 'robbed', 2)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from harken.lab.experiment import Experiment, Findings, Progress, Settings
+from harken.lab.figure import Figure, Lines, Mark, Series
+from harken.lab.learning import learn, parameters
+from harken.lab.pool import spread
+from harken.nn import LSTM
+
+SENSES = {
+    "bank": (("robbed", "loan"), ("flooded", "muddy")),
+    "bat": (("swung", "wooden"), ("flew", "hung")),
+    "seal": (("signed", "wax"), ("swam", "barked")),
+    "spring": (("coiled", "rusty"), ("bloomed", "april")),
+}
+FILLERS = "the a is was it he she they in on at of and then there very old new big small near far".split()  # noqa: SIM905
+DECIDERS = [word for senses in SENSES.values() for words in senses for word in words]  # four a word: 2 senses x 2
+VOCABULARY = [*FILLERS, *SENSES, *DECIDERS]
+LENGTH, REACH = 25, 8  # words in a sentence; how far off the deciding word may be
+OFFSETS = [*range(-REACH, 0), *range(1, REACH + 1)]
+DIRECTIONS = {"one way": False, "both ways": True}
+
+AHEAD = 0.10  # both ways must be better by this share at every distance ahead, in every seed
+BEHIND = 0.02  # and worse by no more than this where the decision lies behind, on average over distances and seeds
+
+
+def sentences(rows: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Words (B, T), where the ambiguous one stands (B,), its sense (B,), and how far off what decides is (B,)."""
+
+    def draw(*shape: int, below: int) -> Tensor:
+        return torch.randint(below, shape, generator=generator)
+
+    ambiguous, first = len(FILLERS), len(FILLERS) + len(SENSES)  # numbers of the first ambiguous and deciding words
+    words, row = draw(rows, LENGTH, below=len(FILLERS)), torch.arange(rows)
+    which, sense, place = draw(rows, below=4), draw(rows, below=2), REACH + draw(rows, below=LENGTH - 2 * REACH)
+    offset = torch.tensor(OFFSETS)[draw(rows, below=len(OFFSETS))]
+    for _ in range(3):  # words that decide for others
+        other = (which + 1 + draw(rows, below=3)) % 4
+        words[row, draw(rows, below=LENGTH)] = first + 4 * other + draw(rows, below=4)
+    words[row, place] = ambiguous + which
+    words[row, place + offset] = first + 4 * which + 2 * sense + draw(rows, below=2)
+    return words, place, sense, offset
+
+
+class Tagger(nn.Module):
+    """Embedding, LSTM, and the sense of the word at a place."""
+
+    def __init__(self, hidden: int, both: bool) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(len(VOCABULARY), 32)
+        self.layer = LSTM(32, hidden, bidirectional=both)
+        self.sense = nn.Linear(hidden * (2 if both else 1), 2)
+
+    def forward(self, words: Tensor, place: Tensor) -> Tensor:
+        """(B, T), (B,) -> (B, 2)."""
+        states, _ = self.layer(self.embedding(words))
+        return self.sense(states[torch.arange(len(words)), place])
+
+
+def widths(hidden: int) -> dict[str, int]:
+    """Units a direction: for both ways `hidden`, for one way as many as make the parameters equal, or nearly so."""
+    wanted = parameters(Tagger(hidden, True))
+    return {
+        "one way": min(range(1, 4 * hidden), key=lambda n: abs(parameters(Tagger(n, False)) - wanted)),
+        "both ways": hidden,
+    }
+
+
+def train(kind: str, hidden: int, steps: int, tests: int, seed: int) -> dict[str, Any]:
+    """Share of right senses for each offset, on sentences not trained on."""
+    torch.manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)  # the same sentences for both
+    model = Tagger(hidden, DIRECTIONS[kind])
+
+    def loss(step: int) -> Tensor:
+        words, place, sense, _ = sentences(64, generator)
+        return F.cross_entropy(model(words, place), sense)
+
+    learn(model, loss, steps, 4e-3)
+    with torch.no_grad():
+        words, place, sense, offset = sentences(tests, torch.Generator().manual_seed(1_000_003 + seed))
+        right = (model(words, place).argmax(-1) == sense).float()
+    return {"right": [right[offset == at].mean().item() for at in OFFSETS], "parameters": parameters(model)}
+
+
+def judge(right: dict[str, list[list[float]]]) -> tuple[bool | None, str]:
+    """Kind -> seed -> share right for each of OFFSETS."""
+    one, both = right["one way"], right["both ways"]
+    gains = [[b - o for o, b in zip(*pair, strict=True)] for pair in zip(one, both, strict=True)]  # seed, offset
+    least = min(gain for row in gains for gain, at in zip(row, OFFSETS, strict=True) if at > 0)
+    behind = _mean([gain for row in gains for gain, at in zip(row, OFFSETS, strict=True) if at < 0])
+    ahead = {
+        kind: _mean([v for row in rows for v, at in zip(row, OFFSETS, strict=True) if at > 0])
+        for kind, rows in right.items()
+    }
+    verdict = (
+        f"where the deciding word lies ahead, both ways get {ahead['both ways']:.1%} right and one way "
+        f"{ahead['one way']:.1%} (the least gain of any distance and seed is {100 * least:.0f} points); where it "
+        f"lies behind, both ways are {abs(100 * behind):.1f} points {'better' if behind >= 0 else 'worse'}"
+    )
+    if least >= AHEAD and behind >= -BEHIND:
+        return True, verdict
+    return (None if least >= AHEAD else False), verdict
+
+
+def run(settings: Settings, progress: Progress) -> Findings:
+    """Both kinds with several seeds."""
+    hidden, steps, tests, seeds = (8, 10, 400, 2) if settings.quick else (24, 800, 8000, 4)
+    units = widths(hidden)
+    jobs = [(kind, settings.seed + number) for number in range(seeds) for kind in DIRECTIONS]
+    results = spread(
+        lambda job: train(job[0], units[job[0]], steps, tests, job[1]),
+        jobs,
+        progress,
+        lambda job: f"{job[0]}, seed {job[1]}",
+        1 if settings.quick else None,
+    )
+    found = {kind: [result for job, result in zip(jobs, results, strict=True) if job[0] == kind] for kind in DIRECTIONS}
+    right = {kind: [result["right"] for result in found[kind]] for kind in DIRECTIONS}
+    holds, verdict = judge(right)
+    by_offset = {kind: list(zip(*right[kind], strict=True)) for kind in DIRECTIONS}  # offset, seed
+    rows: list[list[Any]] = []
+    for index, at in enumerate(OFFSETS):
+        means = [_mean(by_offset[kind][index]) for kind in DIRECTIONS]
+        where = f"{abs(at)} {'before' if at < 0 else 'after'}"
+        rows.append([where, *(f"{mean:.1%}" for mean in means), f"{100 * (means[1] - means[0]):+.1f}"])
+    series = [
+        Series(
+            f"{kind}, {'2 × ' if both else ''}{units[kind]} units",
+            [*OFFSETS[:REACH], 0, *OFFSETS[REACH:]],
+            _gapped([_mean(values) for values in by_offset[kind]]),
+            low=_gapped([min(values) for values in by_offset[kind]]),
+            high=_gapped([max(values) for values in by_offset[kind]]),
+        )
+        for kind, both in DIRECTIONS.items()
+    ]
+    sizes = " and ".join(f"{found[kind][0]['parameters']:,}" for kind in DIRECTIONS)
+    label = "places from the ambiguous word to the deciding one"
+    marks = [Mark(0.5, "guessing"), Mark(0.0, "the word", axis="x")]
+    panel = Lines("", label, "senses told right", series, marks=marks, y_limits=(0.3, 1.08))
+    note = (
+        f"LSTM taggers ({sizes} parameters), {steps} updates of 64 sentences, {seeds} seeds (band: from least to best)."
+    )
+    figure = Figure("The sense of a word, by where the word that decides it stands", [panel], note)
+    columns = ["deciding word", *DIRECTIONS, "gain in points"]
+    return Findings(columns, rows, holds, verdict, figure, {"offsets": OFFSETS, "right": right, "units": units})
+
+
+def _mean(values: Any) -> float:
+    return sum(values) / len(values)
+
+
+def _gapped(values: list[float]) -> list[float]:
+    """A gap at 0, where the ambiguous word itself stands."""
+    return [*values[:REACH], math.nan, *values[REACH:]]
+
+
+EXPERIMENT = Experiment(
+    name="both-ways",
+    statement="A bidirectional layer beats a unidirectional one wherever the whole input is at hand.",
+    shows="senses of words like `bank` that a word before or after decides, one way and both ways",
+    run=run,
+)

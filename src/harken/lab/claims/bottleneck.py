@@ -1,0 +1,203 @@
+"""C6: seq2seq without attention has a bottleneck: quality falls with sentence length; with attention it falls far less.
+
+without   P(y | x) = P(y | h_S)           the whole sentence in one vector, however long it is
+with      P(y_t | y_<t, x) = P(.. | c_t)   a vector of its own for every word that is written
+
+The language is made: words are drawn at random, so a sentence says as much as it has words and none can be guessed. The
+translation is word by word, and an adjective goes behind its noun. Recipes, trainer, search and BLEU are harken's own;
+both networks have the same updates, the same sentences and nearly the same number of parameters, which makes the one
+without attention wider. Cho et al. (2014); Bahdanau et al. (2015), figure 2.
+
+Lengths that were trained and lengths beyond them are judged apart, for they ask two things: how much a vector holds,
+and whether what was learned goes on.
+
+>>> translation("ba ki".split()), translation("ki ba".split())  # ba is an adjective, ki a noun
+(['ik', 'ab'], ['ik', 'ab'])
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from harken.lab.experiment import Experiment, Findings, Progress, Settings
+from harken.lab.figure import Figure, Lines, Mark, Series
+from harken.lab.pool import spread
+
+ADJECTIVES = [consonant + vowel for consonant in "bd" for vowel in "aeiu"]
+NOUNS = [consonant + vowel for consonant in "klmp" for vowel in "aeiu"]
+SHORTEST, LONGEST = 3, 12  # words in a training sentence
+LENGTHS = (4, 6, 8, 10, 12, 14, 16, 20, 24)  # tested; the last are beyond
+WIDTHS = {"none": 84, "additive": 64}  # units, so that parameters are nearly equal
+NAMES = {"none": "without attention", "additive": "with attention"}
+
+FALLS = 20.0  # BLEU points that are lost without attention from the shortest tested length to the longest trained
+FAR_LESS = 0.5  # with attention the loss is at most this share of it
+
+
+def translation(words: list[str]) -> list[str]:
+    """Every word turned round, and an adjective behind the noun that follows it."""
+    order = list(words)
+    for place in range(len(words) - 1):
+        if words[place] in ADJECTIVES and words[place + 1] in NOUNS:
+            order[place], order[place + 1] = order[place + 1], order[place]
+    return [word[::-1] for word in order]
+
+
+def sentences(count: int, lengths: tuple[int, int], draw: random.Random) -> list[tuple[str, str]]:
+    """Pairs with a number of words between the two lengths."""
+    made = ([draw.choice(ADJECTIVES + NOUNS) for _ in range(draw.randint(*lengths))] for _ in range(count))
+    return [(" ".join(words), " ".join(translation(words))) for words in made]
+
+
+def recipe(kind: str, folder: Path, steps: int, seed: int) -> dict[str, Any]:
+    """What `harken train` is told."""
+    files = {"source": str(folder / "train.source"), "target": str(folder / "train.target")}
+    return {
+        "task": "translate",
+        "data": {**files, "valid_size": 50, "test_size": 0},
+        "tokenizer": {"kind": "word", "size": 100, "joint": False},
+        "model": {
+            "architecture": "recurrent",
+            "attention": kind,
+            "embedding": 32,
+            "width": WIDTHS[kind],
+            "dropout": 0.0,
+            "tied": "none",
+        },
+        "train": {
+            "max_steps": steps,
+            "batch_tokens": 64 * LONGEST,
+            "learning_rate": 4e-3,
+            "schedule": "linear",
+            "warmup_steps": 100,
+            "label_smoothing": 0.0,
+            "average": 0.0,
+            "validate_every": steps,
+            "checkpoint_every": steps,
+            "seed": seed,
+            "precision": "float32",
+            "device": "cpu",
+            "workers": 1,
+            "threads": 1,
+        },
+    }
+
+
+def train(kind: str, pairs: int, steps: int, tests: int, seed: int) -> dict[str, Any]:
+    """BLEU and share of right words by length, of a model trained from a recipe."""
+    from harken.api import train as train_recipe
+    from harken.metrics import corpus_bleu
+    from harken.tasks.translate.recipe import TranslateRecipe
+
+    draw = random.Random(seed)
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        sources, targets = zip(*sentences(pairs, (SHORTEST, LONGEST), draw), strict=True)
+        (folder / "train.source").write_text("\n".join(sources) + "\n", encoding="utf-8")
+        (folder / "train.target").write_text("\n".join(targets) + "\n", encoding="utf-8")
+        told = TranslateRecipe.model_validate(recipe(kind, folder, steps, seed))
+        model = train_recipe(told, folder / "model", progress=False)
+        found: dict[str, Any] = {"bleu": [], "words": []}
+        for length in LENGTHS:
+            asked, wanted = zip(*sentences(tests, (length, length), draw), strict=True)
+            said = [translated.text for translated in model.translate(list(asked), beam=1, attention=False)]
+            found["bleu"].append(corpus_bleu(said, wanted).value)
+            right = [
+                mine == theirs
+                for one, other in zip(said, wanted, strict=True)
+                for mine, theirs in zip(_padded(one.split(), length), other.split(), strict=True)
+            ]
+            found["words"].append(sum(right) / len(right))
+        found["parameters"] = sum(parameter.numel() for parameter in model.model.parameters())
+    return found
+
+
+def judge(bleu: dict[str, dict[int, float]]) -> tuple[bool | None, str]:
+    """Kind -> length -> mean BLEU."""
+    short, far = min(LENGTHS), max(LENGTHS)
+    lost = {kind: {end: by[short] - by[end] for end in (LONGEST, far)} for kind, by in bleu.items()}
+    falls = lost["none"][LONGEST] >= FALLS
+    less = {end: lost["additive"][end] <= FAR_LESS * lost["none"][end] for end in (LONGEST, far)}
+
+    def ways(kind: str) -> str:
+        return f"{bleu[kind][short]:.0f} → {bleu[kind][LONGEST]:.0f} → {bleu[kind][far]:.0f}"
+
+    verdict = (
+        f"BLEU at {short}, {LONGEST} (the longest trained) and {far} words: without attention {ways('none')}, with it "
+        f"{ways('additive')}; within what was trained attention loses {lost['additive'][LONGEST]:.0f} points where the "
+        f"bottleneck loses {lost['none'][LONGEST]:.0f}, beyond it {'far less' if less[far] else 'both fall'}"
+    )
+    if falls and less[LONGEST]:
+        return (True if less[far] else None), verdict
+    return False, verdict
+
+
+def run(settings: Settings, progress: Progress) -> Findings:
+    """Both networks with several seeds."""
+    pairs, steps, tests, seeds = (300, 3, 4, 1) if settings.quick else (40_000, 1000, 150, 3)
+    jobs = [(kind, settings.seed + number) for number in range(seeds) for kind in ("additive", "none")]
+    results = spread(
+        lambda job: train(job[0], pairs, steps, tests, job[1]),
+        jobs,
+        progress,
+        lambda job: f"{NAMES[job[0]]}, seed {job[1]}",
+        1 if settings.quick else None,
+    )
+    found = {kind: [result for job, result in zip(jobs, results, strict=True) if job[0] == kind] for kind in NAMES}
+    mean = {
+        what: {
+            kind: {n: _mean([one[what][at] for one in found[kind]]) for at, n in enumerate(LENGTHS)} for kind in NAMES
+        }
+        for what in ("bleu", "words")
+    }
+    holds, verdict = judge(mean["bleu"])
+    rows: list[list[Any]] = [
+        [n, "trained" if n <= LONGEST else "beyond", *(f"{mean['bleu'][kind][n]:.1f}" for kind in NAMES)]
+        + [f"{mean['words'][kind][n]:.1%}" for kind in NAMES]
+        for n in LENGTHS
+    ]
+    columns = ["words", "length was", *(f"BLEU {NAMES[kind]}" for kind in NAMES)]
+    columns += [f"right words {NAMES[kind]}" for kind in NAMES]
+
+    def panel(title: str, what: str, scale: float, label: str) -> Lines:
+        series = [
+            Series(
+                NAMES[kind],
+                LENGTHS,
+                [scale * mean[what][kind][n] for n in LENGTHS],
+                low=[scale * min(one[what][at] for one in found[kind]) for at in range(len(LENGTHS))],
+                high=[scale * max(one[what][at] for one in found[kind]) for at in range(len(LENGTHS))],
+            )
+            for kind in NAMES
+        ]
+        marks = [Mark(LONGEST, "longest trained", axis="x")]
+        return Lines(title, "words in the sentence", label, series, marks=marks, y_limits=(-2.0, 112.0))
+
+    panels = [panel("BLEU", "bleu", 1.0, "BLEU"), panel("Words in their place", "words", 100.0, "% right")]
+    sizes = " and ".join(f"{found[kind][0]['parameters']:,}" for kind in NAMES)
+    note = (
+        f"LSTM seq2seq of {sizes} parameters, {steps} updates on {pairs:,} made sentences of {SHORTEST} to {LONGEST} "
+        f"words, greedy search, {seeds} seeds (band: from least to best)."
+    )
+    figure = Figure("Translation against sentence length, through one vector and with attention", panels, note)
+    return Findings(columns, rows, holds, verdict, figure, {"lengths": LENGTHS, "found": found})
+
+
+def _padded(words: list[str], length: int) -> list[str]:
+    return [*words, *[""] * length][:length]
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+EXPERIMENT = Experiment(
+    name="bottleneck",
+    statement="Seq2seq without attention has a bottleneck: quality falls with sentence length; with attention it falls "
+    "far less.",
+    shows="BLEU against sentence length, with attention and with one vector for the whole sentence",
+    run=run,
+)

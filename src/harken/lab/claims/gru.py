@@ -1,0 +1,242 @@
+"""C5: a GRU does about as well as an LSTM with fewer parameters, and converges faster.
+
+A GRU has three blocks of weights where an LSTM has four: 3 (m n + n^2 + n) to 4 (m n + n^2 + n) with one bias each.
+Three tasks: echo (the symbol of eight steps before), adding (two marked numbers of thirty) and language (the next word
+of English sentences from the phrasebook). Every network gets the same updates, rate and batches. The GRU is measured
+with the LSTM's width and with the LSTM's parameters; the rule asks about equal width, where it has fewer.
+
+*About as well* on a task: the loss at the end is at most TOLERANCE above the LSTM's, or both are below the task's
+target. *Faster*: fewer updates until the loss, averaged over LAST updates, is below the target. Cho et al. (2014),
+Chung et al. (2014).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from statistics import median
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, mse_loss
+
+from harken.data.synthetic.phrasebook import generate
+from harken.lab.experiment import Experiment, Findings, Progress, Settings
+from harken.lab.figure import Figure, Lines, Mark, Panel, Series
+from harken.lab.made_tasks import adding, echo
+from harken.lab.pool import spread
+from harken.nn import GRU, LSTM
+
+WIDTH, RATE, ROWS, LAST = 64, 5e-3, 32, 20
+TOLERANCE = 0.1  # "about as well": the loss at the end is at most this share higher
+KINDS = ("LSTM", "GRU, equal width", "GRU, equal size")
+PADDING = -1
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to learn: `batch(generator)` gives inputs (B, T, inputs), or word ids (B, T), and answers."""
+
+    inputs: int  # width of a step; words: of the embedding
+    outputs: int
+    batch: Callable[[torch.Generator], tuple[Tensor, Tensor]]
+    loss: Callable[[Tensor, Tensor], Tensor]  # of all outputs (B, T, outputs) against the answers
+    target: float  # a loss to reach
+    updates: int
+    words: int = 0  # size of the vocabulary where steps are words
+
+
+class Network(nn.Module):
+    """One recurrent layer between an embedding, where there are words, and a linear map."""
+
+    def __init__(self, kind: str, width: int, task: Task) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(task.words, task.inputs) if task.words else nn.Identity()
+        self.layer = (LSTM if kind == "LSTM" else GRU)(task.inputs, width)
+        self.readout = nn.Linear(width, task.outputs)
+
+    def forward(self, values: Tensor) -> Tensor:
+        """-> (B, T, outputs)."""
+        made: Tensor = self.readout(self.layer(self.embedding(values))[0])
+        return made
+
+
+def tasks(quick: bool, seed: int) -> dict[str, Task]:
+    """The three, with a vocabulary drawn from the sentences."""
+    sentences = [["<", *pair.source.split(), ">"] for pair in islice(generate(seed=seed), 60 if quick else 6000)]
+    words = {word: index for index, word in enumerate(sorted({word for line in sentences for word in line}))}
+    lines = [torch.tensor([words[word] for word in line]) for line in sentences]
+
+    def language(generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        chosen = torch.randint(len(lines), (ROWS,), generator=generator).tolist()
+        rows = nn.utils.rnn.pad_sequence([lines[at] for at in chosen], batch_first=True, padding_value=PADDING)
+        return rows[:, :-1].clamp_min(0), rows[:, 1:]  # nothing flows backwards, so padding at the end is harmless
+
+    def classes(skip: int) -> Callable[[Tensor, Tensor], Tensor]:
+        return lambda made, wanted: cross_entropy(made[:, skip:].flatten(0, 1), wanted.flatten(), ignore_index=PADDING)
+
+    return {
+        "echo": Task(4, 4, lambda g: echo(ROWS, 30, 8, 4, g), classes(8), 0.1, 4 if quick else 600),
+        "adding": Task(
+            2,
+            1,
+            lambda g: adding(ROWS, 30, g),
+            lambda made, sums: mse_loss(made[:, -1], sums),
+            0.01,
+            4 if quick else 800,
+        ),
+        "language": Task(64, len(words), language, classes(0), 4.0, 4 if quick else 400, len(words)),
+    }
+
+
+def equal_size(inputs: int, width: int) -> int:
+    """The width at which a GRU has as many parameters as an LSTM of `width` (two biases each).
+
+    >>> equal_size(64, 64)
+    77
+    """
+    wanted = 4 * width * (inputs + width + 2)
+    return min(range(width, 2 * width), key=lambda wide: abs(3 * wide * (inputs + wide + 2) - wanted))
+
+
+def train(task: Task, kind: str, seed: int) -> dict[str, Any]:
+    """The loss of every update and the size of the recurrent layer."""
+    torch.manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
+    network = Network(kind, equal_size(task.inputs, WIDTH) if "size" in kind else WIDTH, task)
+    optimizer = torch.optim.Adam(network.parameters(), RATE)
+    losses = []
+    for _ in range(task.updates):
+        values, answers = task.batch(generator)
+        loss = task.loss(network(values), answers)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    return {"losses": losses, "parameters": sum(parameter.numel() for parameter in network.layer.parameters())}
+
+
+def smooth(losses: list[float]) -> list[float]:
+    """The mean of the last LAST at every update."""
+    return [sum(part := losses[max(0, at - LAST + 1) : at + 1]) / len(part) for at in range(len(losses))]
+
+
+def updates_to(target: float, losses: list[float]) -> float:
+    """The first update at which the smooth loss is below the target; infinite where it never is.
+
+    >>> updates_to(0.5, [1.0, 0.5, 0.0, 0.0]), updates_to(0.5, [1.0])
+    (4, inf)
+    """
+    return next((at + 1 for at, loss in enumerate(smooth(losses)) if loss < target), math.inf)
+
+
+def judge(
+    sizes: dict[str, int],
+    ends: dict[str, dict[str, float]],
+    needed: dict[str, dict[str, float]],
+    targets: dict[str, float],
+) -> tuple[bool | None, str]:
+    """Kind -> parameters; task -> kind -> loss at the end, and updates to the target; task -> target."""
+    lstm, gru = KINDS[:2]
+    fewer = sizes[gru] < sizes[lstm]
+    as_well = [
+        task
+        for task, end in ends.items()
+        if end[gru] <= end[lstm] * (1 + TOLERANCE) or max(end[gru], end[lstm]) < targets[task]
+    ]
+    faster = [task for task, found in needed.items() if found[gru] < found[lstm]]
+
+    def count(updates: float) -> str:
+        return f"{updates:.0f}" if math.isfinite(updates) else "never"
+
+    paces = ", ".join(f"{task} {count(found[gru])} to {count(found[lstm])}" for task, found in needed.items())
+    said = (
+        f"with {sizes[gru] / sizes[lstm]:.0%} of the parameters a GRU does about as well on {len(as_well)} of "
+        f"{len(ends)} tasks and needs fewer updates on {len(faster)} ({paces})"
+    )
+    if fewer and len(as_well) == len(faster) == len(ends):
+        return True, said
+    return (None if fewer and (len(as_well) == len(ends) or len(faster) == len(ends)) else False), said
+
+
+def run(settings: Settings, progress: Progress) -> Findings:
+    """Every task, kind and seed."""
+    todo, seeds = tasks(settings.quick, settings.seed), 1 if settings.quick else 3
+    jobs = [
+        (task, kind, settings.seed + n) for task in reversed(todo) for kind in reversed(KINDS) for n in range(seeds)
+    ]
+    found = spread(
+        lambda job: train(todo[job[0]], job[1], job[2]),
+        jobs,
+        progress,
+        lambda job: f"{job[0]}, {job[1]}, seed {job[2]}",
+    )
+    runs: dict[tuple[str, str], list[dict[str, Any]]] = {(task, kind): [] for task in todo for kind in KINDS}
+    for (task, kind, _), one in zip(jobs, found, strict=True):
+        runs[task, kind].append(one)
+    ends = {
+        task: {kind: median(smooth(one["losses"])[-1] for one in runs[task, kind]) for kind in KINDS} for task in todo
+    }
+    reached = {
+        task: {kind: [updates_to(todo[task].target, one["losses"]) for one in runs[task, kind]] for kind in KINDS}
+        for task in todo
+    }
+    needed = {
+        task: {kind: float(median(counts)) for kind, counts in by_kind.items()} for task, by_kind in reached.items()
+    }
+    sizes = {kind: runs["language", kind][0]["parameters"] for kind in KINDS}
+    targets = {task: one.target for task, one in todo.items()}
+    holds, verdict = judge(sizes, ends, needed, targets)
+    table: list[list[Any]] = [
+        [
+            task,
+            kind,
+            runs[task, kind][0]["parameters"],
+            ends[task][kind],
+            targets[task],
+            f"{needed[task][kind]:.0f}" if math.isfinite(needed[task][kind]) else "never",
+        ]
+        for task in todo
+        for kind in KINDS
+    ]
+    panels: list[Panel] = [
+        Lines(
+            f"{task} ({'squared error' if task == 'adding' else 'cross-entropy'})",
+            "update",
+            "loss" if at == 0 else "",
+            [_curve(kind, [one["losses"] for one in runs[task, kind]]) for kind in KINDS],
+            log_y=task != "language",
+            dots=False,
+            marks=[Mark(targets[task], "target")],
+        )
+        for at, task in enumerate(todo)
+    ]
+    note = f"Width {WIDTH}, Adam at {RATE:g}, {ROWS} rows a batch, {seeds} seeds: median, least and largest."
+    return Findings(
+        ["task", "network", "parameters", "loss at the end", "target", "updates to target"],
+        table,
+        holds,
+        verdict,
+        Figure("GRU and LSTM side by side", panels, note),
+        {"ends": ends, "updates_to_target": reached, "parameters": sizes, "targets": targets},
+    )
+
+
+def _curve(kind: str, losses: list[list[float]]) -> Series:
+    smoothed = [smooth(one) for one in losses]
+    places = range(0, len(smoothed[0]), max(len(smoothed[0]) // 80, 1))
+    columns = [[one[at] for one in smoothed] for at in places]
+    x, middle = [at + 1 for at in places], [median(column) for column in columns]
+    return Series(kind, x, middle, [min(column) for column in columns], [max(column) for column in columns])
+
+
+EXPERIMENT = Experiment(
+    name="gru",
+    statement="A GRU does about as well as an LSTM with fewer parameters, and converges faster.",
+    shows="how quickly and how well GRUs and LSTMs learn three tasks, at equal width and at equal size",
+    run=run,
+)

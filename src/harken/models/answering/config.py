@@ -1,0 +1,51 @@
+"""What `[model]` may say where questions are answered from facts."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class AnswererConfig(BaseModel):
+    """Facts and a question, several hops of attention over the facts, an answer."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    attention: Literal["softmax", "newest"] = Field(
+        "newest",
+        description="softmax: a memory network, each hop shares one unit of attention out over the facts; newest: each "
+        "fact says how far it answers the query, newer ones hide older ones (query reduction)",
+    )
+    reader: Literal["positions", "bag", "gru", "lstm"] = Field(
+        "positions",
+        description="a sentence as one vector: words weighted by their place, words as they are, or states of a layer",
+    )
+    hops: int = Field(2, ge=1, description="how often the facts are looked at")
+    width: int = Field(50, ge=1, description="numbers in the vector of a word, a fact, a query")
+    score: Literal["dot", "scaled", "multiplicative", "additive", "cosine"] = Field(
+        "dot", description="how a query is compared with a fact; its entries are weighted first"
+    )
+    tied: Literal["adjacent", "layerwise"] = Field(
+        "adjacent",
+        description="softmax: what a hop reads is what the next compares (adjacent), or all hops share (layerwise)",
+    )
+    gate: bool = Field(
+        True, description="a gate on what a hop brings: of the query (softmax), or of each fact (newest)"
+    )
+    max_facts: int = Field(80, ge=1, description="older facts than these are not read")
+    noise: float = Field(
+        0.1, ge=0, lt=1, description="softmax: in training, the chance of a gap in time after each fact"
+    )
+    output: Literal["classes", "set", "pointer"] = Field(
+        "classes",
+        description="one of the answers of the training data; several of them, as in apple,football; or a word of the "
+        "facts that is pointed at",
+    )
+    dropout: float = Field(0.0, ge=0, lt=1, description="of the vectors of facts and question")
+
+    @property
+    def title(self) -> str:
+        """For reports."""
+        kind = "memory network" if self.attention == "softmax" else "query reduction"
+        return f"{kind}, {self.hops} hop{'s' * (self.hops != 1)}"

@@ -1,0 +1,1 @@
+"""Convolutional encoders and decoders."""

@@ -1,0 +1,86 @@
+"""`[model.decoder]` with architecture = "convolutional", and the words that encoder and decoder share."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from harken.models.config_table import ModelTable
+
+
+class ConvolutionalBlocksConfig(ModelTable):
+    """Blocks of convolutions in a row: all that an encoder has."""
+
+    style: Literal["convs2s", "bytenet"] = Field(
+        "convs2s",
+        description="gated convolutions with attention in every layer (Gehring et al., 2017), or residual blocks with "
+        "dilations of 1, 2, 4, 8, 16 (Kalchbrenner et al., 2016)",
+    )
+    layers: int = Field(4, ge=1, description="blocks in the encoder and in the decoder")
+    embedding: int = Field(256, ge=2, description="E, the width of embeddings, of the memory, and of attention")
+    width: int = Field(256, ge=2, description="D, the width of the blocks; inside, bytenet's are half as wide")
+    kernel: int = Field(3, ge=1, description="words that a convolution sees; odd in an encoder, where it is centred")
+    dropout: float = Field(
+        0.1, ge=0, lt=1, description="share zeroed on embeddings, in every block and before the output"
+    )
+    positions: Literal["learned", "sinusoidal", "none"] = Field(
+        "learned", description="what is added to the embeddings; bytenet's paper has none"
+    )
+    max_length: int = Field(
+        512, ge=16, description="with learned positions: the most pieces a sentence may have, its end counted"
+    )
+
+    @property
+    def longest(self) -> int | None:
+        return self.max_length if self.positions == "learned" else None
+
+    @model_validator(mode="after")
+    def _positions_fit(self) -> ConvolutionalBlocksConfig:
+        if self.positions == "sinusoidal" and self.embedding % 2:
+            raise ValueError(f"model.embedding {self.embedding} is odd; sinusoidal positions need an even width")
+        return self
+
+
+class ConvolutionalStackConfig(ConvolutionalBlocksConfig):
+    """Blocks, and how a decoder made of them reads the source."""
+
+    attention: Literal["style", "dot", "none"] = Field(
+        "style",
+        description="how the decoder reads the source: attention in every layer, or (bytenet alone) at the position it "
+        "writes at; style: as its paper has it",
+    )
+    alignment_layer: int | None = Field(
+        None, description="decoder layer whose attention is read as alignment, from 0; where not given, their mean"
+    )
+    alignment_shift: bool = Field(
+        False, description="read a word's alignment where the decoder reads the word, not where it predicts it"
+    )
+
+    @property
+    def attends(self) -> bool:
+        """Whether the decoder looks at the source by attention."""
+        return self.attention == "dot" or (self.attention == "style" and self.style == "convs2s")
+
+    @property
+    def decoder_depth(self) -> int:
+        """Blocks in the decoder."""
+        return self.layers
+
+    @model_validator(mode="after")
+    def _words_fit(self) -> ConvolutionalStackConfig:
+        if self.style == "convs2s" and not self.attends:
+            raise ValueError(
+                'model.attention is "none", but the convs2s style reads the source by attention; set it to "dot", or '
+                'model.style = "bytenet"'
+            )
+        layers = self.decoder_depth
+        if self.alignment_layer is not None and not -layers <= self.alignment_layer < layers:
+            raise ValueError(f"model.alignment_layer {self.alignment_layer} is outside the {layers} decoder layers")
+        return self
+
+
+class ConvolutionalDecoderConfig(ConvolutionalStackConfig):
+    """A convolutional decoder on any encoder."""
+
+    architecture: Literal["convolutional"] = "convolutional"

@@ -1,0 +1,78 @@
+"""`[model]` of a forecaster: an encoder that reads the past, and what is made of it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field, field_validator
+
+from harken.models.config_encoder import (
+    ConvolutionalEncoderConfig,
+    RecurrentEncoderConfig,
+    TransformerEncoderConfig,
+)
+
+
+class ForecastWords(BaseModel):
+    """What every forecaster may say, whatever reads the past."""
+
+    base: Literal["smoothing", "seasonal", "last", "none"] = Field(
+        "smoothing",
+        description="what the network corrects: exponential smoothing learnt with it, the value a season ago, the last "
+        "value, or none: the mean of the window",
+    )
+    residual: bool = Field(
+        True, description="the network adds to the base; false: it only mixes the smoothings and says how sure it is"
+    )
+    strategy: Literal["direct", "recursive"] = Field(
+        "direct", description="all steps of the horizon at once, or one step that is fed back"
+    )
+    quantiles: list[float] = Field(
+        [0.1, 0.5, 0.9], description="what is forecast, in rising order with 0.5 among them; [0.5]: a point alone"
+    )
+    members: int = Field(1, ge=1, description="networks trained at once; their mean is the forecast")
+
+    @field_validator("quantiles")
+    @classmethod
+    def _quantiles_rise(cls, values: list[float]) -> list[float]:
+        inside = all(0 < value < 1 for value in values)
+        if 0.5 not in values or not inside or any(low >= high for low, high in pairwise(values)):
+            raise ValueError(f"model.quantiles is {values}; give numbers between 0 and 1 that rise, 0.5 among them")
+        return values
+
+    def head_parameters(self, width: int, steps: int, known: int) -> int:
+        """Of one member, beside its encoder: queries, what is known ahead, two layers, and the mixture."""
+        queries = steps * width + (known * width if known else 0)
+        smoothing = 4 + 4 + 4 * width + 4 if self.base == "smoothing" else 0
+        return queries + 2 * width * width + width + (width + 1) * len(self.quantiles) + smoothing
+
+
+class RecurrentForecasterConfig(ForecastWords, RecurrentEncoderConfig):
+    """Recurrent layers read the past."""
+
+    cell: Literal["rnn", "lstm", "gru"] = Field("gru", description="recurrent cell")
+    bidirectional: bool | Literal["first"] = Field(False, description="read the past in both directions")
+    embedding: int = Field(32, ge=1, description="width of a step before the first layer")
+    width: int = Field(32, ge=2, description="H, width of the states")
+    dropout: float = Field(0.1, ge=0, lt=1, description="share zeroed on inputs, between layers and before the output")
+
+
+class TransformerForecasterConfig(ForecastWords, TransformerEncoderConfig):
+    """Self-attention reads the past."""
+
+    layers: int = Field(2, ge=1, description="blocks")
+    width: int = Field(32, ge=2, description="D, width of the states")
+    heads: int = Field(4, ge=1, description="N, attention heads; must divide `width`")
+    feedforward: int = Field(64, ge=1, description="width inside the feed-forward layer")
+
+
+class ConvolutionalForecasterConfig(ForecastWords, ConvolutionalEncoderConfig):
+    """Convolutions read the past."""
+
+    width: int = Field(32, ge=2, description="width of the states")
+    embedding: int = Field(32, ge=1, description="width of a step before the first layer")
+
+
+AnyForecasterConfig = RecurrentForecasterConfig | TransformerForecasterConfig | ConvolutionalForecasterConfig
+ForecasterConfig = Annotated[AnyForecasterConfig, Field(discriminator="architecture")]

@@ -1,0 +1,1 @@
+"""Output heads over an encoder: labels, tags, numbers, characters, pen strokes, masked tokens."""

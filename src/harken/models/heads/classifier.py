@@ -1,0 +1,148 @@
+"""A sequence to one of K labels: read, pool, drop out, decide.
+
+h_1 .. h_T = encoder(x_1 .. x_T)        any encoder, over ids or frames (`harken.models.reader`)
+v = pool(h)                             last, mean, max or attention (`harken.models.heads.pooling`)
+p(k | x) = softmax_k(W dropout(v) + b)
+
+Labels may be finer than those that are asked for: with `merged`, which says for each of F fine labels which of K it
+belongs to, p(k | x) is the sum over its own (Li and Roth, 2002, have fifty kinds of answer in six).
+
+Several networks may read the same embeddings, each with an encoder, a pooling and an output layer of its own; what they
+say together is the mean of their chances (Hansen and Salamon, 1990).
+
+In training a word may be replaced by the unknown word (word dropout; Iyyer et al., 2015), and noise may be added to
+frames, so that a small set is not learnt by heart.
+
+>>> from harken.models.reader import TokenInput
+>>> from harken.models.recurrent.encoder import RecurrentEncoder
+>>> reader = Reader(TokenInput(10, 8), RecurrentEncoder(embedding=8, width=4))
+>>> model = ClassifierModel(reader, labels=3, pooling="attention")
+>>> logits, weights = model(torch.tensor([[5, 6, 3], [7, 3, 0]]), torch.tensor([3, 2]))
+>>> logits.shape, weights.shape, weights[1, 2].item()
+(torch.Size([2, 3]), torch.Size([2, 3]), 0.0)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from harken.models.context_input import InContext
+from harken.models.encoder import Encoder
+from harken.models.heads.pooling import Pooling
+from harken.models.reader import FrameInput, Reader
+from harken.nn.dropout import Dropout
+
+UNK, FIRST_WORD = 1, 4  # ids below are padding, unknown, begin and end
+
+
+class Member(nn.Module):
+    """One of several that read the same embeddings (B, T, E)."""
+
+    def __init__(self, encoder: Encoder, labels: int, pooling: str, score: str, dropout: float) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.pooling = Pooling(pooling, encoder.width, score)
+        self.dropout = Dropout(dropout)
+        self.output = nn.Linear(encoder.width, labels)
+
+    def decide(self, embedded: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Logits (B, F), and the pooling's weights (B, T)."""
+        vector, weights = self.pooling(self.encoder(embedded, lengths), lengths)  # (B, W)
+        logits: Tensor = self.output(self.dropout(vector))
+        return logits, weights
+
+
+def together(said: Sequence[tuple[Tensor, Tensor | None]]) -> tuple[Tensor, Tensor | None]:
+    """The logarithm of the mean chance (B, F), and the mean of the weights (B, T); of one member what it says."""
+    if len(said) == 1:
+        return said[0]
+    chances = torch.stack([torch.log_softmax(logits.float(), -1) for logits, _ in said])  # (M, B, F)
+    weights = [found for _, found in said if found is not None]
+    return torch.logsumexp(chances, 0) - math.log(len(said)), torch.stack(weights).mean(0) if weights else None
+
+
+class ClassifierModel(nn.Module):
+    """Ids (B, T) or frames (B, T, C) -> logits (B, K) and the pooling's weights (B, T), None where it has none."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        labels: int,
+        *,
+        pooling: str = "attention",
+        score: str = "additive",
+        dropout: float = 0.0,
+        word_dropout: float = 0.0,
+        noise: float = 0.0,
+        merged: Sequence[int] | None = None,
+        others: Sequence[Encoder] = (),
+    ) -> None:
+        super().__init__()
+        self.reader = reader
+        self.pooling = Pooling(pooling, reader.width, score)
+        self.dropout = Dropout(dropout)
+        self.output = nn.Linear(reader.width, labels)
+        self.others = nn.ModuleList(Member(encoder, labels, pooling, score, dropout) for encoder in others)
+        self.word_dropout, self.noise = word_dropout, noise
+        self.merged = None if merged is None else tuple(merged)
+
+    def forward(self, values: Any, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Steps of a row from `lengths` on are of no account."""
+        fine, weights = self.finely(values, lengths)
+        return self.merge(fine), weights
+
+    def finely(self, values: Any, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """The same before labels are merged: logits (B, F)."""
+        return together(self.each(values, lengths))
+
+    def each(self, values: Any, lengths: Tensor | None) -> list[tuple[Tensor, Tensor | None]]:
+        """What every member says of fine labels, which is what training goes by; each is disturbed for itself."""
+        return [
+            member.decide(self.reader.inputs(self.disturbed(values)), lengths)
+            for member in (self, *self.others)
+            if isinstance(member, ClassifierModel | Member)
+        ]
+
+    def decide(self, embedded: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """The first member from embeddings (B, T, E) on: logits (B, F), and the pooling's weights."""
+        vector, weights = self.pooling(self.reader.encoder(embedded, lengths), lengths)  # (B, W)
+        logits: Tensor = self.output(self.dropout(vector))
+        return logits, weights
+
+    def merge(self, fine: Tensor) -> Tensor:
+        """Logits (B, F) of fine labels -> (B, K), whose softmax adds up the chances of those that are one label."""
+        if self.merged is None:
+            return fine
+        owner = torch.tensor(self.merged, device=fine.device)  # (F,)
+        apart = owner != torch.arange(max(self.merged) + 1, device=fine.device)[:, None]  # (K, F)
+        return torch.logsumexp(fine[:, None].masked_fill(apart, -torch.inf), -1)
+
+    def disturbed(self, values: Any) -> Any:
+        """What comes in, as training is to see it: some words unknown, or frames with noise."""
+        if not self.training:
+            return values
+        if isinstance(values, InContext):
+            return replace(values, values=self.disturbed(values.values))
+        inputs = self.reader.inputs
+        if isinstance(inputs, FrameInput):
+            return values + self.noise * inputs.deviation * torch.randn_like(values) if self.noise else values
+        if not self.word_dropout:
+            return values
+        dropped = torch.rand(values.shape, device=values.device) < self.word_dropout
+        return values.masked_fill(dropped & (values >= FIRST_WORD), UNK)
+
+    def saliency(self, values: Any, lengths: Tensor | None) -> Tensor:
+        """|d logit_k / d e_t| (B, T) of the label k that wins: how much each step moves it. Simonyan et al. (2014)."""
+        with torch.enable_grad():
+            embedded = self.reader.inputs(values).detach().requires_grad_()
+            said = [member.decide(embedded, lengths) for member in (self, *self.others)]
+            logits = self.merge(together(said)[0])
+            (gradient,) = torch.autograd.grad(logits.amax(-1).sum(), embedded)
+        found: Tensor = gradient.norm(dim=-1)
+        return found

@@ -1,0 +1,82 @@
+"""Masked-token pre-training of an encoder: hide some tokens, read the rest from both sides, say what was hidden.
+
+    h = encoder(E[x with some tokens masked])
+    p(x_t | the rest) = softmax(E LayerNorm(gelu(W h_t + b)) + c)          E is also the output layer
+
+Devlin et al. (2019), "BERT". What is kept for other jobs is the reader: token matrix and encoder (`pretrained.py`).
+
+>>> from harken.models.reader import Reader
+>>> from harken.models.transformer.encoder import TransformerEncoder
+>>> reader = Reader(TokenInput(50, 8), TransformerEncoder(layers=1, width=8, heads=2, feedforward=16))
+>>> model = MaskedModel(reader)
+>>> model(torch.tensor([[4, 2, 6]]), None, torch.tensor([[False, True, False]])).shape
+torch.Size([1, 50])
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from harken.models.reader import Reader, TokenInput
+
+FIRST_WORD = 4  # the ids below are special ones
+MASK = 2  # the id that opens a decoder's output; an encoder has no other use for it
+
+
+class Masked(NamedTuple):
+    """A batch with some tokens hidden."""
+
+    ids: Tensor  # (B, T) as the model reads them
+    chosen: Tensor  # (B, T) True where it has to say what stood there
+
+
+def mask_tokens(ids: Tensor, size: int, rate: float = 0.15, generator: torch.Generator | None = None) -> Masked:
+    """Choose a share of the words of ids (B, T): 80% become MASK, 10% any word, 10% stay; drawn anew at every call.
+
+    >>> torch.manual_seed(1) and mask_tokens(torch.tensor([[7, 8, 9, 3, 0]]), 20, rate=1.0).chosen
+    tensor([[ True,  True,  True, False, False]])
+    """
+
+    def draw() -> Tensor:
+        return torch.rand(ids.shape, generator=generator, device=ids.device)
+
+    chosen = (draw() < rate) & (ids >= FIRST_WORD)
+    kind = draw()
+    other = (draw() * (size - FIRST_WORD)).long() + FIRST_WORD
+    changed = torch.where(kind < 0.8, MASK, torch.where(kind < 0.9, other, ids))
+    return Masked(torch.where(chosen, changed, ids), chosen)
+
+
+class MaskedModel(nn.Module):
+    """A reader of tokens, and the head that names what was hidden."""
+
+    def __init__(self, reader: Reader) -> None:
+        super().__init__()
+        if not isinstance(reader.inputs, TokenInput):
+            raise ValueError("masked tokens need an input of tokens")
+        self.reader = reader
+        size, width = reader.inputs.table.weight.shape
+        self.transform = nn.Linear(reader.width, width)
+        self.norm = nn.LayerNorm(width)
+        self.bias = nn.Parameter(torch.zeros(size))
+
+    @property
+    def table(self) -> Tensor:
+        """E (V, D), which reads and names tokens."""
+        matrix: Tensor = self.reader.inputs.table.weight  # type: ignore[union-attr,assignment]
+        return matrix
+
+    def forward(self, ids: Tensor, lengths: Tensor | None, chosen: Tensor) -> Tensor:
+        """Logits (M, V) of the M chosen places, row after row."""
+        values = self.reader(ids, lengths).values[chosen]  # (M, W)
+        hidden = self.norm(F.gelu(self.transform(values)))
+        return F.linear(hidden, self.table, self.bias)
+
+    def loss(self, ids: Tensor, lengths: Tensor | None, masked: Masked) -> Tensor:
+        """-log p of what was hidden, summed over the chosen places."""
+        logits = self(masked.ids, lengths, masked.chosen)
+        return F.cross_entropy(logits.float(), ids[masked.chosen], reduction="sum")

@@ -1,0 +1,20 @@
+"""The words of a recipe for what makes one vector of the states of all steps."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class PoolingConfig(BaseModel):
+    """How what was read becomes one vector."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    pooling: Literal["last", "mean", "max", "attention"] = Field(
+        "attention", description="how the states of all steps become one vector"
+    )
+    score: Literal["dot", "scaled", "multiplicative", "additive", "cosine"] = Field(
+        "additive", description="attention: the score of each step"
+    )

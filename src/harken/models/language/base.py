@@ -1,0 +1,92 @@
+"""What every language model has: an embedding, layers that read from left to right, an output layer, a loss.
+
+P(w_1 .. w_T) = product over t of P(w_t | w_1 .. w_{t-1}),   loss = - sum over t of log P(w_t | ...)
+
+A subclass says how a piece of text is read after a state (`forward`); `step` reads one token, so that any search or
+sampler over the `step` contract can write with it. Reading a text in pieces gives what reading it at once gives.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from harken.kernels.cross_entropy import linear_cross_entropy
+
+PAD = 0  # the padding id of harken.data.tokenizers.tokens; models do not import data
+
+
+class Read(NamedTuple):
+    """What reading a piece of text gave."""
+
+    hidden: Tensor  # (B, T, O), what the output layer sees
+    state: Any  # after the last token
+    penalty: Tensor | None = None  # for each token, what regularisation adds to its loss; in training alone
+
+
+class LanguageNetwork(nn.Module, ABC):
+    """Ids (B, T) in, distributions over the next token out."""
+
+    embedding: nn.Embedding
+    output_weight: Tensor  # (V, O), perhaps the embedding's own
+    output_bias: nn.Parameter
+    narrow: nn.Module  # from the top layer's width to that of a tied output matrix
+
+    def build_vocabulary(self, size: int, width: int, hidden_width: int, tied: bool) -> None:
+        """The vocabulary's matrices: `width` of the embedding, `hidden_width` of the top layer."""
+        self.embedding = nn.Embedding(size, width, padding_idx=PAD)
+        nn.init.normal_(self.embedding.weight, std=width**-0.5)  # small: the output layer may share it
+        with torch.no_grad():
+            self.embedding.weight[PAD].zero_()
+        self.output_bias = nn.Parameter(torch.zeros(size))
+        if tied:
+            self.output_weight = self.embedding.weight
+            self.narrow = nn.Linear(hidden_width, width) if width != hidden_width else nn.Identity()
+        else:
+            self.output_weight = nn.Parameter(torch.empty(size, hidden_width))
+            nn.init.normal_(self.output_weight, std=hidden_width**-0.5)
+            self.narrow = nn.Identity()
+
+    @abstractmethod
+    def read(self, tokens: Tensor, state: Any = None) -> Read:
+        """Tokens (B, T) after what `state` has seen; None: nothing was read before."""
+
+    @abstractmethod
+    def layers_of(self, tokens: Tensor, state: Any = None) -> Tensor:
+        """The states of every layer, the lowest first: (L, B, T, W)."""
+
+    @abstractmethod
+    def start(self, rows: int) -> Any:
+        """The state of `rows` rows before the first token."""
+
+    def carried(self, rows: int) -> dict[str, Tensor]:
+        """Named tensors of zeros that hold the state of `rows` streams between batches; none where nothing is kept."""
+        return {}
+
+    def forward(self, tokens: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+        """(B, T) -> hidden (B, T, O), the state after the last token."""
+        found = self.read(tokens, state)
+        return found.hidden, found.state
+
+    def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any, None]:
+        """One token a row (B,) -> logits of the next (B, V), the next state; see `harken.search.contract`."""
+        hidden, state = self(tokens[:, None], state)
+        return self.logits(hidden[:, 0]), state, None
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """(..., O) -> (..., V)."""
+        return F.linear(hidden, self.output_weight, self.output_bias)
+
+    def loss(self, tokens: Tensor, wanted: Tensor, state: Any = None, smoothing: float = 0.0) -> tuple[Tensor, Any]:
+        """Summed over all of `wanted` (B, T), which is `tokens` one step ahead; and the state to go on from."""
+        found = self.read(tokens, state)
+        flat, wanted = found.hidden.flatten(0, 1), wanted.flatten()
+        if flat.is_cuda:
+            total = F.cross_entropy(self.logits(flat).float(), wanted, label_smoothing=smoothing, reduction="sum")
+        else:
+            total = linear_cross_entropy(flat, self.output_weight, self.output_bias, wanted, smoothing)
+        return total if found.penalty is None else total + wanted.numel() * found.penalty, found.state

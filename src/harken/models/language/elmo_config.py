@@ -1,0 +1,33 @@
+"""What `[model]` may say of a language model in both directions."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class ElmoConfig(BaseModel):
+    """Spelled words, LSTM layers each way, one output layer."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    width: int = Field(128, ge=1, description="width of a word and of every layer, in each direction")
+    layers: int = Field(2, ge=1, description="LSTM layers in each direction")
+    spelling: Literal["convolutional", "lstm"] = Field("convolutional", description="what reads a word's characters")
+    character_embedding: int = Field(32, ge=1, description="width of a character's vector")
+    character_width: int = Field(128, ge=2, description="width of what is read from the characters")
+    dropout: float = Field(0.1, ge=0, lt=1, description="share zeroed before every layer and before the output")
+
+    @model_validator(mode="after")
+    def _width_splits(self) -> ElmoConfig:
+        if self.spelling == "lstm" and self.character_width % 2:
+            raise ValueError(
+                f"model.character_width {self.character_width} is odd; each direction of the LSTM has half of it"
+            )
+        return self
+
+    @property
+    def title(self) -> str:
+        """For reports."""
+        return f"ELMo, {self.layers} LSTM layers of {self.width} each way"

@@ -1,0 +1,1 @@
+"""Recurrent encoders, decoders and language models."""

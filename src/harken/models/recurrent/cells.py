@@ -1,0 +1,51 @@
+"""From `CellOptions` to a cell for one step at a time, or to a layer for a whole sequence.
+
+>>> type(make_cell(CellOptions("rnn", nonlinearity="relu"), 3, 5)).__name__
+'RNNCell'
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harken.models.recurrent.cell_options import CellOptions
+from harken.nn.recurrent.cell import Cell
+from harken.nn.recurrent.gru import GRUCell
+from harken.nn.recurrent.layer import RecurrentLayer
+from harken.nn.recurrent.layers import GRU, LSTM, RNN, initialise
+from harken.nn.recurrent.lstm import LSTMCell
+from harken.nn.recurrent.rnn import RNNCell
+
+
+def make_cell(options: CellOptions, input_size: int, hidden_size: int) -> Cell:
+    """One step, with first weights drawn; zoneout and recurrent dropout are for whoever runs it."""
+    cells = {"rnn": RNNCell, "lstm": LSTMCell, "gru": GRUCell}
+    cell: Cell = cells[options.cell](input_size, hidden_size, layer_norm=options.layer_norm, **_words(options))
+    initialise(cell, options.forget_bias)
+    return cell
+
+
+def make_layer(options: CellOptions, input_size: int, hidden_size: int, bidirectional: bool) -> RecurrentLayer:
+    """A whole sequence."""
+    words = _words(options)
+    if options.cell == "lstm":
+        words["forget_bias"] = options.forget_bias
+    layers = {"rnn": RNN, "lstm": LSTM, "gru": GRU}
+    return layers[options.cell](
+        input_size,
+        hidden_size,
+        bidirectional=bidirectional,
+        layer_norm=options.layer_norm,
+        zoneout=options.zoneout,
+        recurrent_dropout=options.recurrent_dropout,
+        **words,
+    )
+
+
+def _words(options: CellOptions) -> dict[str, Any]:
+    """What only this cell takes."""
+    if options.cell == "rnn":
+        return {"nonlinearity": options.nonlinearity}
+    if options.cell == "gru":
+        return {"reset": options.reset}
+    return {"peephole": None if options.peephole == "none" else options.peephole, "coupled": options.coupled}

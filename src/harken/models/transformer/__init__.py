@@ -1,0 +1,1 @@
+"""Transformer encoders, decoders and language models."""

@@ -1,0 +1,119 @@
+"""`[model]` and `[model.decoder]` with architecture = "transformer", and the words of its stacks."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from harken.models.config_table import ModelTable
+
+
+class TransformerBlocksConfig(ModelTable):
+    """Blocks in a row: all that an encoder has."""
+
+    layers: int = Field(3, ge=1, description="blocks in the encoder and in the decoder")
+    width: int = Field(256, ge=2, description="D, the width of embeddings and states")
+    heads: int = Field(4, ge=1, description="N, attention heads; must divide `width`")
+    feedforward: int = Field(1024, ge=1, description="width inside the feed-forward layer")
+    dropout: float = Field(0.1, ge=0, lt=1, description="share of values zeroed after each sub-layer and embedding")
+    attention_dropout: float = Field(0.0, ge=0, lt=1, description="share of attention weights zeroed in training")
+    feedforward_dropout: float = Field(0.0, ge=0, lt=1, description="share zeroed inside the feed-forward layer")
+    norm: Literal["pre", "post"] = Field(
+        "pre", description="layer norm before each sub-layer, or after it as in the paper"
+    )
+    activation: Literal["relu", "gelu", "swiglu"] = Field(
+        "relu", description="inside the feed-forward layer; swiglu has a gate there, and half as many weights again"
+    )
+    attention: Literal["scaled", "dot", "cosine", "multiplicative", "additive"] = Field(
+        "scaled",
+        description="score of every head; cosine learns a temperature for each, multiplicative a matrix, "
+        "additive two matrices and a vector, at several times the cost",
+    )
+    positions: Literal["sinusoidal", "learned", "relative", "dependency", "rotary", "alibi", "none"] = Field(
+        "sinusoidal",
+        description="how order is known: added to the embeddings (sinusoidal, learned), or in self-attention; "
+        "dependency: distances in the source's tree, which comes with the data (data.source_heads)",
+    )
+    max_length: int = Field(
+        512, ge=16, description="with learned positions: the most pieces a sentence may have, its end counted"
+    )
+    max_distance: int = Field(
+        16, ge=1, description="with relative and dependency positions: words further apart than this count as this far"
+    )
+    experts: int = Field(
+        0, ge=0, description="feed-forward layers beside each other in every block, a mixture of experts; 0: one"
+    )
+    experts_active: int = Field(2, ge=1, description="with experts: how many of them see each token")
+    balance: float = Field(0.01, ge=0, description="with experts: weight in the loss of their being used evenly")
+
+    @property
+    def longest(self) -> int | None:
+        return self.max_length if self.positions == "learned" else None
+
+    @model_validator(mode="after")
+    def _blocks_fit(self) -> TransformerBlocksConfig:
+        if self.width % self.heads:
+            raise ValueError(
+                f"model.width {self.width} is not a multiple of model.heads {self.heads}; choose e.g. "
+                f"width {self.width // self.heads * self.heads or self.heads}"
+            )
+        if self.width % 2 and self.positions in ("sinusoidal", "dependency"):
+            raise ValueError(f"model.width {self.width} is odd; {self.positions} positions need an even width")
+        if self.width // self.heads % 2 and self.positions == "rotary":
+            raise ValueError(
+                f"model.width {self.width} over model.heads {self.heads} makes heads of odd width "
+                f"{self.width // self.heads}; rotary positions turn pairs, so choose e.g. width {2 * self.width}"
+            )
+        if self.attention == "additive" and self.positions == "rotary":
+            raise ValueError(
+                'model.positions "rotary" turns queries and keys that are multiplied with each other, but '
+                'model.attention "additive" adds them; choose relative or alibi positions, or another score'
+            )
+        if self.experts and self.experts_active > self.experts:
+            raise ValueError(
+                f"model.experts_active is {self.experts_active}, but there are {self.experts} experts; choose 1 to "
+                f"{self.experts}"
+            )
+        return self
+
+
+class TransformerStackConfig(TransformerBlocksConfig):
+    """Blocks, and which of a decoder's heads are read as alignment."""
+
+    alignment_layer: int | None = Field(
+        None, description="decoder layer whose attention is read as alignment, from 0; negative counts from the top"
+    )
+    alignment_heads: list[int] | None = Field(None, description="heads of that layer to average; all where not given")
+    alignment_shift: bool = Field(
+        False, description="read a word's alignment where the decoder reads the word, not where it predicts it"
+    )
+
+    @property
+    def decoder_depth(self) -> int:
+        """Blocks in the decoder."""
+        return self.layers
+
+    @model_validator(mode="after")
+    def _alignment_fits(self) -> TransformerStackConfig:
+        layers = self.decoder_depth
+        if self.alignment_layer is not None and not -layers <= self.alignment_layer < layers:
+            raise ValueError(f"model.alignment_layer {self.alignment_layer} is outside the {layers} decoder layers")
+        if self.alignment_heads is not None and any(not 0 <= head < self.heads for head in self.alignment_heads):
+            raise ValueError(f"model.alignment_heads {self.alignment_heads} names a head outside 0 to {self.heads - 1}")
+        return self
+
+
+class TransformerDecoderConfig(TransformerStackConfig):
+    """The decoder of a Transformer on any encoder."""
+
+    architecture: Literal["transformer"] = "transformer"
+
+    @model_validator(mode="after")
+    def _no_trees_here(self) -> TransformerDecoderConfig:
+        if self.positions == "dependency":
+            raise ValueError(
+                'model.decoder.positions is "dependency", but trees come with the source alone; give the '
+                "decoder another"
+            )
+        return self

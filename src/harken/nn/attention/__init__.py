@@ -1,0 +1,1 @@
+"""Attention: scores, masked softmax, multi-head attention and pooling."""

@@ -1,0 +1,36 @@
+"""A set as one vector: one learned query looks at every member, c = sum_i softmax(score(q, h))_i h_i.
+
+Any score of `harken.nn.attention.scores` will do. The order of the members is of no account, and neither is padding; a
+set without members is 0. Lin et al. (2017), Yang et al. (2016).
+
+>>> pooling = AttentionPooling(4, "scaled")
+>>> vector, weights = pooling(torch.randn(2, 3, 4), lengths=torch.tensor([3, 1]))
+>>> vector.shape, weights[1].tolist()
+(torch.Size([2, 4]), [1.0, 0.0, 0.0])
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from harken.nn.attention.functional import Attention
+from harken.nn.attention.scores import SCORES
+from harken.nn.masks import length_mask
+
+
+class AttentionPooling(nn.Module):
+    """(B, S, D) with lengths (B,) -> (B, D) and the weights (B, S) it was made with."""
+
+    def __init__(self, width: int, score: str = "additive", hard: bool = False) -> None:
+        super().__init__()
+        if score not in SCORES:
+            raise ValueError(f"there is no score called {score!r}; choose one of {', '.join(SCORES)}")
+        self.query = nn.Parameter(torch.randn(width) * width**-0.5)
+        self.attention = Attention(SCORES[score](width, width), hard)
+
+    def forward(self, values: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Members from `lengths` on are not looked at."""
+        mask = None if lengths is None else length_mask(lengths, values.shape[1])
+        keys = self.attention.score.keys(values)  # type: ignore[operator]
+        return self.attention(self.query.expand(values.shape[0], -1), keys, values, mask)

@@ -1,0 +1,115 @@
+"""How well a query fits a key.
+
+dot             s . h
+scaled          s . h / sqrt(n)
+multiplicative  s^T W h
+additive        v^T tanh(W1 h + W2 s), with coverage v^T tanh(W1 h + W2 s + w c)
+cosine          s . h / (|s| |h| temperature), the temperature learned
+
+Each score prepares the memory once (`keys`) and then compares one query a row with all of it. Luong et al. (2015),
+Bahdanau et al. (2015); scaled: Vaswani et al. (2017); cosine: Graves et al. (2014), whose key strength is one over our
+temperature; coverage, the weights so far: Tu et al. (2016), See et al. (2017).
+
+>>> score = CosineScore(2, 2, temperature=0.5)
+>>> memory = torch.tensor([[[3.0, 0.0], [0.0, 7.0], [-1.0, 0.0]]])
+>>> [round(value, 4) + 0.0 for value in score(torch.tensor([[10.0, 0.0]]), score.keys(memory))[0].tolist()]
+[2.0, 0.0, -2.0]
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+FIRST_TEMPERATURE = 0.1  # cosines lie between -1 and 1: at temperature 1 the softmax could hardly tell words apart
+
+
+class DotScore(nn.Module):
+    """s . h: no parameters; query and memory have the same width."""
+
+    def __init__(self, query_width: int, memory_width: int) -> None:
+        super().__init__()
+        if query_width != memory_width:
+            raise ValueError(f"a dot score needs equal widths, not {query_width} and {memory_width}")
+
+    def keys(self, memory: Tensor) -> Tensor:
+        """(B, S, M) -> (B, S, M)."""
+        return memory
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        """(B, H), (B, S, H) -> (B, S)."""
+        return torch.bmm(keys, query[:, :, None])[:, :, 0]
+
+
+class ScaledDotScore(DotScore):
+    """s . h / sqrt(n): scores keep their spread however wide the vectors are."""
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        """(B, H), (B, S, H) -> (B, S)."""
+        return super().forward(query / math.sqrt(query.shape[-1]), keys)
+
+
+class CosineScore(DotScore):
+    """s . h / (|s| |h| temperature): the direction alone counts."""
+
+    def __init__(self, query_width: int, memory_width: int, temperature: float = FIRST_TEMPERATURE) -> None:
+        super().__init__(query_width, memory_width)
+        self.log_temperature = nn.Parameter(torch.tensor(math.log(temperature)))
+
+    def keys(self, memory: Tensor) -> Tensor:
+        """(B, S, M) -> (B, S, M), each of length 1."""
+        return F.normalize(memory, dim=-1)
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        """(B, H), (B, S, H) -> (B, S)."""
+        return super().forward(F.normalize(query, dim=-1), keys) * torch.exp(-self.log_temperature)
+
+
+class MultiplicativeScore(nn.Module):
+    """s^T W h, the product W h made once for the whole memory."""
+
+    def __init__(self, query_width: int, memory_width: int) -> None:
+        super().__init__()
+        self.weight = nn.Linear(memory_width, query_width, bias=False)
+
+    def keys(self, memory: Tensor) -> Tensor:
+        """(B, S, M) -> (B, S, H)."""
+        return self.weight(memory)
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        """(B, H), (B, S, H) -> (B, S)."""
+        return torch.bmm(keys, query[:, :, None])[:, :, 0]
+
+
+class AdditiveScore(nn.Module):
+    """v^T tanh(W1 h + W2 s), with W1 h made once for the whole memory; with `coverage` it knows where it has looked."""
+
+    def __init__(self, query_width: int, memory_width: int, width: int | None = None, coverage: bool = False) -> None:
+        super().__init__()
+        width = width or query_width
+        self.memory = nn.Linear(memory_width, width, bias=True)
+        self.query = nn.Linear(query_width, width, bias=False)
+        self.energy = nn.Linear(width, 1, bias=False)
+        self.coverage = nn.Linear(1, width, bias=False) if coverage else None
+
+    def keys(self, memory: Tensor) -> Tensor:
+        """(B, S, M) -> (B, S, A)."""
+        return self.memory(memory)
+
+    def forward(self, query: Tensor, keys: Tensor, coverage: Tensor | None = None) -> Tensor:
+        """(B, H), (B, S, A), the sum of earlier weights (B, S) -> (B, S)."""
+        if self.coverage is not None and coverage is not None:
+            keys = keys + self.coverage(coverage[:, :, None])
+        return self.energy(torch.tanh(keys + self.query(query)[:, None]))[:, :, 0]
+
+
+SCORES: dict[str, type[nn.Module]] = {
+    "dot": DotScore,
+    "scaled": ScaledDotScore,
+    "multiplicative": MultiplicativeScore,
+    "additive": AdditiveScore,
+    "cosine": CosineScore,
+}

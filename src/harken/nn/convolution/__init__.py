@@ -1,0 +1,1 @@
+"""Convolutions over time: gated (ConvS2S) and dilated (ByteNet)."""

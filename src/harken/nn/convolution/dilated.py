@@ -1,0 +1,113 @@
+"""Residual blocks with dilated convolutions, the blocks of ByteNet.
+
+u = W1 relu(norm(x))                                  D to D / 2
+v = convolution(relu(norm(u)), dilation d)            a decoder sees the past alone
+y = x + W2 relu(norm(v))                              D / 2 to D
+
+With d = 1, 2, 4, 8, 16 from block to block, five blocks with a kernel of 3 see 31 words to each side at a cost that
+grows with the length and not with its square. A decoder reads the source where it is unfolded into its input, or in
+every block by attention: y <- y + c(norm(y)) (`conv_attention.py`). Kalchbrenner et al. (2016), sections 3.2 to 3.6.
+
+>>> blocks = [DilatedBlock(4, dilation=d) for d in dilations(7)]
+>>> [block.convolution.dilation for block in blocks]
+[1, 2, 4, 8, 16, 1, 2]
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from harken.nn.convolution.attention import KeyValue, SourceAttention
+from harken.nn.convolution.convolution import Convolution
+from harken.nn.dropout import Dropout
+
+ROUND = (1, 2, 4, 8, 16)
+
+
+def dilations(layers: int) -> list[int]:
+    """1, 2, 4, 8, 16, and again from the start."""
+    return [ROUND[layer % len(ROUND)] for layer in range(layers)]
+
+
+class DilatedBlock(nn.Module):
+    """The encoder's block: (B, S, D) -> (B, S, D)."""
+
+    def __init__(
+        self, width: int, kernel: int = 3, dilation: int = 1, dropout: float = 0.0, causal: bool = False
+    ) -> None:
+        super().__init__()
+        inner = max(1, width // 2)
+        self.narrow, self.widen = nn.Linear(width, inner), nn.Linear(inner, width)
+        self.convolution = Convolution(inner, inner, kernel, dilation, causal)
+        self.narrow_norm, self.inner_norm, self.widen_norm = (nn.LayerNorm(size) for size in (width, inner, inner))
+        self.dropout = Dropout(dropout)
+
+    def forward(self, values: Tensor, mask: Tensor | None = None) -> Tensor:
+        """The mask (B, S) is True where there is a word."""
+        return self._after(values, self.convolution(self._before(values), mask))
+
+    def _before(self, values: Tensor) -> Tensor:
+        return torch.relu(self.inner_norm(self.narrow(torch.relu(self.narrow_norm(values)))))
+
+    def _after(self, values: Tensor, states: Tensor) -> Tensor:
+        return values + self.dropout(self.widen(torch.relu(self.widen_norm(states))))
+
+
+class DilatedDecoderBlock(DilatedBlock):
+    """The decoder's block: sees the past alone; with `embedding` it looks into the source."""
+
+    def __init__(
+        self,
+        width: int,
+        kernel: int = 3,
+        dilation: int = 1,
+        dropout: float = 0.0,
+        embedding: int | None = None,
+    ) -> None:
+        super().__init__(width, kernel, dilation, dropout, causal=True)
+        self.attention = None if embedding is None else SourceAttention(width, embedding)
+        self.attention_norm = nn.Identity() if embedding is None else nn.LayerNorm(width)
+
+    def forward(  # type: ignore[override]
+        self,
+        values: Tensor,
+        embedded: Tensor | None = None,
+        memory: KeyValue | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor:
+        """(B, T, D), with attention also the target's embeddings (B, T, E), keys and values -> (B, T, D)."""
+        values = self._after(values, self.convolution(self._before(values)))
+        return self._look(values, embedded, memory, mask, weights=False)[0]
+
+    def with_weights(
+        self, values: Tensor, embedded: Tensor, memory: KeyValue, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """The same, and the weights (B, T, S) where there is attention."""
+        values = self._after(values, self.convolution(self._before(values)))
+        return self._look(values, embedded, memory, mask, weights=True)
+
+    def step(
+        self,
+        values: Tensor,
+        past: Tensor | None,
+        embedded: Tensor | None = None,
+        memory: KeyValue | None = None,
+        mask: Tensor | None = None,
+        weights: bool = False,
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """One new position (B, 1, D), the convolution's last (K - 1) d inputs in and out."""
+        states, past = self.convolution.step(self._before(values), past)
+        values, shares = self._look(self._after(values, states), embedded, memory, mask, weights)
+        return values, past, shares
+
+    def _look(
+        self, values: Tensor, embedded: Tensor | None, memory: KeyValue | None, mask: Tensor | None, weights: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        if self.attention is None or embedded is None or memory is None:
+            return values, None
+        query = self.attention_norm(values)
+        if not weights:
+            return values + self.dropout(self.attention(query, embedded, memory, mask)), None
+        found, shares = self.attention.with_weights(query, embedded, memory, mask)
+        return values + self.dropout(found), shares

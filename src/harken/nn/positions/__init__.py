@@ -1,0 +1,1 @@
+"""Position information: added to the input, or inside self-attention."""

@@ -1,0 +1,65 @@
+"""Where a token stands, added to what it is: sinusoidal or learned.
+
+p_i = (sin(i / 10000^(2k/D)), cos(i / 10000^(2k/D)), ...): pairs of features turn like the hands of clocks, the first
+quickly and the last slowly, so that every position looks different and a shift is a rotation. Vaswani et al. (2017),
+section 3.5. Learned positions are a vector for each place, and end where the table does: Gehring et al. (2017).
+
+Kinds that change attention instead of its input are in `rotary.py`, `alibi.py`, `relative.py` and `dependency.py`.
+
+>>> [round(value, 4) for value in SinusoidalPositions(4)(2)[1].tolist()]  # sin 1, cos 1, sin 1/100, cos 1/100
+[0.8415, 0.5403, 0.01, 0.9999]
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+
+def sinusoids(length: int, width: int) -> Tensor:
+    """(length, width) table of E11, sines in the even features and cosines in the odd."""
+    position = torch.arange(length, dtype=torch.float64)[:, None]
+    rate = torch.exp(torch.arange(0, width, 2, dtype=torch.float64) * (-math.log(10000.0) / width))
+    table = torch.empty(length, width, dtype=torch.float64)
+    table[:, 0::2] = torch.sin(position * rate)
+    table[:, 1::2] = torch.cos(position * rate)
+    return table.float()
+
+
+class SinusoidalPositions(nn.Module):
+    """A table that grows when a longer sequence comes; it has no parameters and is not saved."""
+
+    table: Tensor
+
+    def __init__(self, width: int, length: int = 512) -> None:
+        super().__init__()
+        self.width = width
+        self.register_buffer("table", sinusoids(length, width), persistent=False)
+
+    def forward(self, length: int, start: int = 0) -> Tensor:
+        """(length, D): positions start, start + 1, ..."""
+        if start + length > self.table.shape[0]:
+            self.table = sinusoids(2 * (start + length), self.width).to(self.table)
+        return self.table[start : start + length]
+
+
+class LearnedPositions(nn.Module):
+    """A vector of its own for each of `length` positions, and none beyond."""
+
+    def __init__(self, width: int, length: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(length, width)
+        nn.init.normal_(self.embedding.weight, std=width**-0.5)
+
+    def forward(self, length: int, start: int = 0) -> Tensor:
+        """(length, D): positions start, start + 1, ...
+
+        Raises:
+            ValueError: the sequence is longer than the table.
+        """
+        most = self.embedding.num_embeddings
+        if start + length > most:
+            raise ValueError(f"a sequence of {start + length} tokens is too long: positions were learned for {most}")
+        return self.embedding.weight[start : start + length]

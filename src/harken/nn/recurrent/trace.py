@@ -1,0 +1,144 @@
+"""A look inside: every gate, candidate and state of every step, the very tensors the layer computed with.
+
+>>> from harken.nn import LSTM
+>>> output, state, trace = LSTM(3, 5, num_layers=2)(torch.randn(2, 7, 3), trace=True)
+>>> trace.words
+('input', 'forget', 'candidate', 'output', 'hidden', 'cell')
+>>> trace[1].forget.shape  # of the second layer, (B, T, H)
+torch.Size([2, 7, 5])
+
+Gradients: say `trace.retain_grad()` before the backward pass; afterwards `trace[1].gradient("hidden")` is dL/dh_t for
+every step, all paths from h_t to the loss taken together. (The tensors above are put together from steps, and are no
+part of the path from inputs to loss; the steps are.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from harken.nn.recurrent.cell import Cell, State
+from harken.nn.recurrent.packing import Layout
+from harken.nn.recurrent.regularization import Noise
+
+
+@dataclass(frozen=True)
+class Recurrence:
+    """How a direction went from step to step, to be gone through again: dh_t/dh_{t-1} is made from it."""
+
+    cell: Cell
+    inputs: Sequence[Tensor]  # for each step W x + b (rows that run, gates x H), held fast
+    before: list[State]  # for each step the state it began from, parts (rows that run, H)
+    noise: Noise
+    reverse: bool = False
+
+    def step(self, time: int, state: State) -> State:
+        """Step t by the definition, of the first rows: a state before it -> the state after it."""
+        rows = state[0].shape[0]
+        new = self.cell.step(self.inputs[time][:rows], state, self.cell.products(), self.noise.mask(rows)).state
+        return tuple(self.noise.zone(part, time, *pair) for part, pair in enumerate(zip(state, new, strict=True)))
+
+
+@dataclass(frozen=True)
+class DirectionTrace:
+    """One layer in one direction; every word is a tensor (B, T, H), 0 after a row's end."""
+
+    steps: dict[str, list[Tensor]]  # word -> T tensors (rows that run, H), in the layout's order
+    layout: Layout
+    recurrence: Recurrence | None = None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What this cell has."""
+        return tuple(self.steps)
+
+    def __getitem__(self, word: str) -> Tensor:
+        """(B, T, H) of one word."""
+        if word not in self.steps:
+            raise KeyError(f"this cell has no {word!r}; it has {', '.join(self.steps)}")
+        return self.layout.unpack(torch.cat(self.steps[word]))
+
+    def retain_grad(self) -> None:
+        """Let the next backward pass leave its gradients here."""
+        for tensors in self.steps.values():
+            for tensor in tensors:
+                if tensor.requires_grad:
+                    tensor.retain_grad()
+
+    def gradient(self, word: str) -> Tensor:
+        """dL/d(word) (B, T, H) of the last backward pass; 0 where the loss does not depend on a step."""
+        steps = self.steps[word]
+        if not any(step.retains_grad for step in steps):
+            raise ValueError("no gradients were kept: call retain_grad() on the trace before the backward pass")
+        return self.layout.unpack(torch.cat([torch.zeros_like(s) if s.grad is None else s.grad for s in steps]))
+
+    @property
+    def input(self) -> Tensor:
+        """LSTM: i, what is written (coupled: 1 - f)."""
+        return self["input"]
+
+    @property
+    def forget(self) -> Tensor:
+        """LSTM: f, what is kept of the cell."""
+        return self["forget"]
+
+    @property
+    def output(self) -> Tensor:
+        """LSTM: o, what is shown of the cell."""
+        return self["output"]
+
+    @property
+    def candidate(self) -> Tensor:
+        """LSTM: g; GRU: n."""
+        return self["candidate"]
+
+    @property
+    def reset(self) -> Tensor:
+        """GRU: r, how much of the past the candidate sees."""
+        return self["reset"]
+
+    @property
+    def update(self) -> Tensor:
+        """GRU: z, in the convention of the form (see `harken.nn.recurrent.gru`)."""
+        return self["update"]
+
+    @property
+    def hidden(self) -> Tensor:
+        """h."""
+        return self["hidden"]
+
+    @property
+    def cell(self) -> Tensor:
+        """LSTM: C."""
+        return self["cell"]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """All layers: `trace[depth]` reads forwards, `trace[depth, 1]` backwards."""
+
+    layers: list[list[DirectionTrace]]  # [depth][direction]
+
+    def __getitem__(self, which: int | tuple[int, int]) -> DirectionTrace:
+        depth, direction = which if isinstance(which, tuple) else (which, 0)
+        return self.layers[depth][direction]
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __iter__(self) -> Iterator[list[DirectionTrace]]:
+        return iter(self.layers)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What the cells have."""
+        return self.layers[0][0].words
+
+    def retain_grad(self) -> None:
+        """Let the next backward pass leave its gradients in every layer and direction."""
+        for layer in self.layers:
+            for direction in layer:
+                direction.retain_grad()

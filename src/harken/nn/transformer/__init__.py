@@ -1,0 +1,1 @@
+"""Transformer blocks, stacks of them, and mixtures of experts."""

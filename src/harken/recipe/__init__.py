@@ -1,0 +1,162 @@
+"""A recipe: everything one training run needs to know, read from TOML and checked before anything heavy is loaded.
+
+A recipe is a name that ships with harken or a TOML file. Relative paths in it are relative to the working directory.
+Overrides are written `section.key=value`; the value is read as TOML, or else taken as a plain string.
+
+>>> recipe = load_recipe("phrasebook-transformer", ["train.max_steps=10", "data.name=mine"])
+>>> recipe.train.max_steps, recipe.data.name
+(10, 'mine')
+>>> load_recipe("phrasebook-transformer", ["model.wdith=64"])
+Traceback (most recent call last):
+    ...
+harken.errors.UserError: model.wdith (from the override model.wdith=64) is not a key of [model] with \
+architecture = "transformer"; did you mean model.width?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+
+from harken.errors import UserError
+from harken.recipe.errors import explain
+from harken.recipe.files import apply, describe, parse, read_text, recipe_names, recipe_text
+from harken.training.config import TrainConfig
+
+__all__ = ["Recipe", "as_recipe", "describe", "load_recipe", "recipe_names", "recipe_text"]
+
+DEFAULT_TASK = "translate"
+
+
+class Recipe(BaseModel):
+    """What every recipe has; each job adds sections of its own (`harken.tasks`), with every value filled in.
+
+    TOML has no word for "nothing", so the string "none" stands for it where a key may be absent: `clip_norm = "none"`.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    task: str = Field(description="the job the model learns")
+    train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")
+
+    _source: str | None = PrivateAttr(None)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _none_is_a_word(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping):
+            return values
+        if "embeddings" in values and "embeddings" not in cls.model_fields:
+            raise ValueError("embeddings are vectors of words, but a model for this task reads none; leave them out")
+        classes = {name: _classes(field.annotation) for name, field in cls.model_fields.items()}
+        return {name: _read_none(value, classes.get(name, ())) for name, value in values.items()}
+
+    @property
+    def source(self) -> str | None:
+        """The name or file this recipe was loaded from."""
+        return self._source
+
+    def require_data(self, origin: str) -> None:
+        """A recipe for data that does not ship leaves its place to the user: say what to add to `origin`."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Recipe) and self.model_dump() == other.model_dump()
+
+    def to_toml(self) -> str:
+        """Every key with its value, so that `load_recipe` gives an equal recipe back."""
+        import tomli_w
+
+        sections = {name: getattr(self, name) for name in type(self).model_fields}
+        return tomli_w.dumps(
+            {name: _dump(value) if isinstance(value, BaseModel) else value for name, value in sections.items()}
+        )
+
+
+def load_recipe(name_or_path: str | Path, overrides: Sequence[str] = (), *, with_data: bool = True) -> Any:
+    """Read a recipe by name or from a file, apply `overrides`, and check every key; it is of its job's own class.
+
+    Args:
+        with_data: whether it has to say where its data is.
+
+    Raises:
+        UserError: one sentence that names the file and line, or the key, and what would be right.
+    """
+    from harken.tasks.registry import recipe_class
+
+    text, origin = read_text(name_or_path)
+    values = parse(text, origin)
+    applied = [apply(values, override) for override in overrides]
+    kind = recipe_class(values.get("task", DEFAULT_TASK))
+    try:
+        recipe = kind.model_validate(values)
+    except ValidationError as error:
+        raise UserError(explain(error, kind, values, origin, applied)) from None
+    if with_data:
+        recipe.require_data(origin)
+    recipe._source = str(name_or_path)
+    return recipe
+
+
+def as_recipe(recipe: str | Path | Recipe, overrides: Sequence[str] = (), *, with_data: bool = True) -> Any:
+    """A recipe from its name, its file, or itself.
+
+    Raises:
+        UserError: as `load_recipe`; or overrides to a recipe that was read already.
+    """
+    if not isinstance(recipe, Recipe):
+        return load_recipe(recipe, overrides, with_data=with_data)
+    if overrides:
+        raise UserError("overrides go with a recipe's name or file; a Recipe object can be changed itself")
+    return recipe
+
+
+def _classes(annotation: Any) -> tuple[type[BaseModel], ...]:
+    """The configuration classes an annotation allows."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return (annotation,)
+    return tuple(found for part in get_args(annotation) for found in _classes(part))
+
+
+def _optional(cls: type[BaseModel], key: str) -> bool:
+    field = cls.model_fields.get(key)
+    return (
+        field is not None
+        and get_origin(field.annotation) in (Union, UnionType)
+        and type(None) in get_args(field.annotation)
+    )
+
+
+def _read_none(section: Any, classes: Sequence[type[BaseModel]]) -> Any:
+    if not isinstance(section, Mapping):
+        return section
+    values = {}
+    for key, value in section.items():
+        inside = [
+            found for cls in classes if key in cls.model_fields for found in _classes(cls.model_fields[key].annotation)
+        ]
+        empty = value == "none" and any(_optional(cls, key) for cls in classes)
+        values[key] = None if empty else _read_none(value, inside)
+    return values
+
+
+def _dump(section: BaseModel) -> dict[str, Any]:
+    """The section as TOML values: an absent value is left out, or "none" where leaving it out means something else."""
+    values = {}
+    for key, value in section.model_dump(exclude_none=False).items():
+        if value is not None:
+            values[key] = _without_none(value)
+        elif type(section).model_fields[key].get_default(call_default_factory=True) is not None:
+            values[key] = "none"
+    return values
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_none(item) for key, item in value.items() if item is not None}
+    if isinstance(value, (list, tuple)):
+        return [_without_none(item) for item in value]
+    return value

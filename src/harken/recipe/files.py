@@ -1,0 +1,117 @@
+"""The text of recipes: those that ship and those in files, as TOML, with overrides put in.
+
+>>> values = parse("[train]\\nmax_steps = 5", "mine.toml")
+>>> apply(values, "train.max_steps=7"), values
+(('train.max_steps', 'train.max_steps=7'), {'train': {'max_steps': 7}})
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from difflib import get_close_matches
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from harken.errors import UserError
+
+
+def recipe_names() -> list[str]:
+    """The recipes that ship, in the order of their names."""
+    return sorted(_shipped())
+
+
+def recipe_text(name: str) -> str:
+    """The TOML of a recipe that ships, comments and all."""
+    shipped = _shipped()
+    if name not in shipped:
+        raise UserError(_unknown_name(name))
+    text: str = shipped[name].read_text(encoding="utf-8")
+    return text
+
+
+def describe(name: str) -> str:
+    """The one-line description of a recipe that ships: its first comment."""
+    return recipe_text(name).splitlines()[0].lstrip("# ").rstrip()
+
+
+def _shipped() -> dict[str, Any]:
+    """Name -> file of every recipe in `recipes/TASK/`."""
+    folders = [folder for folder in (files("harken") / "recipes").iterdir() if folder.is_dir()]
+    return {
+        item.name.removesuffix(".toml"): item
+        for folder in folders
+        for item in folder.iterdir()
+        if item.name.endswith(".toml")
+    }
+
+
+def read_text(name_or_path: str | Path) -> tuple[str, str]:
+    """The text of a recipe and what to call it in a message."""
+    name = str(name_or_path)
+    if isinstance(name_or_path, str) and name in recipe_names():
+        return recipe_text(name), f"recipe {name}"
+    path = Path(name_or_path)
+    try:
+        return path.read_bytes().decode("utf-8-sig"), name
+    except FileNotFoundError:
+        if path.suffix == ".toml" or path.name != name:
+            raise UserError(
+                f"recipe file {name} was not found; check the path, or choose one that ships: "
+                f"{', '.join(recipe_names())}"
+            ) from None
+        raise UserError(_unknown_name(name)) from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise UserError(f"{name}, line {line}, is not valid UTF-8; save the recipe as UTF-8") from None
+    except IsADirectoryError:
+        hint = f"give {path / 'recipe.toml'}" if (path / "recipe.toml").is_file() else "give a TOML file or a name"
+        raise UserError(f"{name} is a folder, not a recipe; {hint}") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"recipe file {name!r} cannot be read ({reason}); check its name and permissions") from None
+
+
+def _unknown_name(name: str) -> str:
+    near = get_close_matches(name, recipe_names(), n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]}?" if near else f"those that ship are {', '.join(recipe_names())}"
+    return f"there is no recipe or file called {name!r}; {hint}"
+
+
+def parse(text: str, origin: str) -> dict[str, Any]:
+    """TOML as plain values, or one sentence with the place of what is none."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        found = re.fullmatch(r"(.*?) \(at (?:line (\d+), column (\d+)|end of document)\)", str(error), re.DOTALL)
+        if found is None:
+            raise UserError(f"{origin} is not valid TOML: {error}") from None
+        line, column = found[2] or str(text.count("\n") + 1), found[3]
+        place = f"line {line}" + (f", column {column}" if column else " (the end of the file)")
+        raise UserError(f"{origin}, {place}: not valid TOML: {found[1][:1].lower()}{found[1][1:]}") from None
+
+
+def apply(values: dict[str, Any], override: str) -> tuple[str, str]:
+    """Put one `a.b=c` into the tree; give back its key and itself, for messages."""
+    key, equals, text = override.partition("=")
+    parts = [part.strip() for part in key.split(".")]
+    if not equals or not all(parts):
+        raise UserError(f"the override {override!r} should be written section.key=value, such as train.max_steps=1000")
+    table = values
+    for depth, part in enumerate(parts[:-1], 1):
+        table = table.setdefault(part, {})
+        if not isinstance(table, dict):
+            place = ".".join(parts[:depth])
+            raise UserError(f"the override {override!r} does not fit: {place} is {table!r}, not a table")
+    table[parts[-1]] = _value(text.strip())
+    return ".".join(parts), override
+
+
+def _value(text: str) -> Any:
+    """A TOML value, or the text itself where it is none (a path, a word)."""
+    try:
+        parsed = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    return parsed["value"] if len(parsed) == 1 else text

@@ -1,0 +1,78 @@
+"""How a recurrent layer is cut into programs, and when it is, without a GPU."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harken.kernels.recurrent import dispatch as gpu_recurrent_choice
+from harken.kernels.recurrent.dispatch import is_chosen
+from harken.kernels.recurrent.triton.plan import GATES, Chip, gate_rows, plan_of, shared_bytes
+
+H200 = Chip(132, 232448)
+kinds = st.sampled_from(sorted(GATES))
+dtypes = st.sampled_from([torch.bfloat16, torch.float16, torch.float32])
+
+
+@given(kinds, dtypes, st.integers(1, 600), st.integers(1, 2500), st.integers(1, 2), st.booleans())
+def test_a_plan_is_on_the_chip_at_once_and_covers_everything(
+    kind: str, dtype: torch.dtype, rows: int, hidden: int, directions: int, backward: bool
+) -> None:
+    plan = plan_of(kind, dtype, rows, hidden, directions, H200, backward)
+    if plan is None:
+        return
+    assert plan.programs(rows, hidden, directions) <= H200.processors
+    assert shared_bytes(plan, kind, backward, dtype.itemsize) <= H200.shared
+    assert plan.parts * plan.columns * plan.chunks >= hidden
+    assert plan.programs(rows, hidden, 1) * plan.units * plan.rows >= rows * hidden
+    sizes = (plan.units, plan.rows, plan.parts, plan.columns, plan.warps)
+    assert all(size & (size - 1) == 0 for size in sizes)
+    assert 1 <= plan.group <= plan.chunks * GATES[kind]
+
+
+@given(kinds, dtypes, st.integers(1, 600), st.integers(1, 2500), st.booleans())
+def test_what_is_read_of_a_norm_has_a_number_for_every_thread(
+    kind: str, dtype: torch.dtype, rows: int, hidden: int, backward: bool
+) -> None:
+    plan = plan_of(kind, dtype, rows, hidden, 1, H200, backward)
+    if plan is None:
+        return
+    blocks, pairs, together, norms = plan.norm(kind, hidden)[:4]
+    assert blocks * plan.units >= hidden and blocks & (blocks - 1) == 0
+    for gates in {gate_rows(kind)} | ({1} if norms > together else set()):
+        read = min(blocks, pairs // gates)  # programs that are read at once, as in the kernel
+        assert read >= 1 and read * gates * 2 * plan.rows >= 32 * plan.warps
+
+
+@pytest.mark.parametrize(
+    ("rows", "hidden", "directions"), [(16, 768, 1), (16, 768, 2), (64, 512, 2), (8, 256, 2), (128, 1024, 1)]
+)
+@pytest.mark.parametrize("backward", [False, True])
+def test_the_shapes_that_matter_have_a_plan(rows: int, hidden: int, directions: int, backward: bool) -> None:
+    for kind in GATES:
+        assert plan_of(kind, torch.bfloat16, rows, hidden, directions, H200, backward) is not None
+
+
+def choice(time: int, rows: int = 16, kind: str = "lstm", dtype: torch.dtype = torch.bfloat16, **options: Any) -> bool:
+    values: Any = SimpleNamespace(shape=(rows, time, 8), is_cuda=True, device=SimpleNamespace(index=0))
+    return is_chosen(kind, values, dtype, 768, 1, **{"equal": False, "known": True, **options})
+
+
+def test_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_recurrent_choice, "chip_of", lambda device: H200)
+    monkeypatch.setattr(gpu_recurrent_choice, "find_spec", lambda name: object())
+    gpu_recurrent_choice._fitting_rows.cache_clear()
+    assert choice(64) and not choice(63)  # a short sequence is left to cuDNN ...
+    assert choice(8, known=False) and not choice(7, known=False)  # ... but not where it does not know the cell
+    assert not choice(64, rows=500)
+    assert choice(64, dtype=torch.float16, equal=True)
+    with torch.no_grad():
+        assert not choice(64, dtype=torch.float16, equal=True)  # cuDNN's persistent kernel
+        assert choice(64, dtype=torch.float16, equal=False)
+    assert not choice(64, dtype=torch.float64)
+    monkeypatch.setenv("HARKEN_KERNELS", "off")
+    assert not choice(64)
+    gpu_recurrent_choice._fitting_rows.cache_clear()

@@ -1,0 +1,102 @@
+"""The same recipe up the ladder: fitted sizes, one table, and going on after a stop."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harken.errors import UserError
+from harken.lab.ladder import RESULTS, RUNGS, Result, climb, on_rung, rungs_named
+from harken.lab.ladder_picture import save_picture
+from harken.models.size import size_of
+from harken.recipe import Recipe, load_recipe
+
+TINY = [
+    "data.size=300",
+    "model.width=32",
+    "model.feedforward=64",
+    "model.layers=1",
+    "train.max_steps=4",
+    "train.validate_every=2",
+    "train.validate_sentences=4",
+    "train.batch_tokens=256",
+    "train.workers=1",
+    "train.precision=float32",
+    "search.beam=1",
+    "search.max_length_factor=0.1",  # what barely trained models write has no end
+    "search.max_length_extra=2",
+]
+
+
+def total(recipe: Recipe) -> int:
+    return size_of(recipe.model, recipe.tokenizer.size, recipe.tokenizer.size).total
+
+
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+@pytest.mark.parametrize("name", ["phrasebook-transformer", "phrasebook-attention"])
+def test_every_rung_is_about_as_large_as_the_recipes_own_model(rung, name: str) -> None:
+    recipe = load_recipe(name)
+    made = on_rung(recipe, rung)
+    assert total(made) == pytest.approx(total(recipe), rel=0.12)
+    assert {key: getattr(made.model, key) for key in rung.words} == rung.words
+    for section in ("data", "tokenizer", "train", "search"):
+        assert getattr(made, section) == getattr(recipe, section)
+
+
+def test_the_rung_that_the_recipe_stands_on_is_the_recipe_itself() -> None:
+    recipe = load_recipe("phrasebook-transformer")
+    assert on_rung(recipe, rungs_named(["transformer"])[0]) == recipe
+
+
+def test_rungs_come_in_the_order_of_the_ladder_and_typos_are_mended() -> None:
+    assert [rung.name for rung in rungs_named(["transformer", "rnn"])] == ["rnn", "transformer"]
+    with pytest.raises(UserError, match="did you mean transformer"):
+        rungs_named(["transfomer"])
+
+
+def test_a_ladder_trains_scores_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    first = climb("phrasebook-transformer", tmp_path, rungs=["gru"], overrides=TINY, progress=False, tell=said.append)
+    both = climb(
+        "phrasebook-transformer",
+        tmp_path,
+        rungs=["gru", "transformer"],
+        overrides=TINY,
+        progress=False,
+        tell=said.append,
+    )
+    assert both[0] == first[0]
+    assert any("gru is finished" in line for line in said)
+    assert [result.rung for result in both] == ["gru", "transformer"]
+    assert [result.alignment_error is None for result in both] == [True, False]
+    for result in both:
+        assert result.updates == 4
+        assert result.split == "test"
+        assert result.flops > 0 and result.tokens_per_second > 0
+        assert (tmp_path / result.folder / "model.safetensors").is_file()
+    stored = json.loads((tmp_path / RESULTS).read_text())
+    assert [entry["rung"] for entry in stored["results"]] == ["gru", "transformer"]
+    with pytest.raises(UserError, match="another recipe"):
+        climb("phrasebook-transformer", tmp_path, rungs=["gru"], overrides=[*TINY, "train.seed=2"], progress=False)
+
+
+def result(name: str, bleu: float, flops: float) -> Result:
+    return Result(name, name, bleu, bleu, None, "test", 10, flops, 1.0, 1.0, 1, name)
+
+
+def test_the_picture_names_every_rung(tmp_path: Path) -> None:
+    results = [result("rnn", 10.0, 1e12), result("attention", 50.0, 2e12), result("transformer", 50.1, 3e12)]
+    drawn = save_picture(results, tmp_path / "ladder.svg").read_text()
+    for name in ("rnn", "attention", "transformer", "10.0", "50.1", "3.0e+12"):
+        assert f">{name}<" in drawn
+    assert save_picture(results[:1], tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(UserError, match=r"ladder\.svg"):
+        save_picture(results, tmp_path / "ladder.pdf")
+
+
+def test_a_broken_table_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / RESULTS).write_text("{")
+    with pytest.raises(UserError, match="delete it"):
+        climb("phrasebook-transformer", tmp_path, rungs=["gru"], overrides=TINY, progress=False)

@@ -1,0 +1,62 @@
+"""What is rounded up for a replay says the same once cut back; what a recording depends on is seen."""
+
+import pytest
+import torch
+
+from harken.kernels.decoder_loop import cuda_graph as decoder_loop
+from harken.models.memory import Memory
+from harken.models.recurrent.decoder import RecurrentDecoder
+from harken.models.recurrent.replay import padded, replayed
+from harken.nn import length_mask
+
+
+def example(masked: bool) -> tuple[RecurrentDecoder, torch.Tensor, Memory]:
+    torch.manual_seed(1)
+    decoder = RecurrentDecoder(embedding=6, width=8, dropout=0.0)
+    mask = length_mask(torch.tensor([5, 2, 4]), 5) if masked else None
+    state = torch.randn(3, 8)
+    return decoder, torch.randn(3, 9, 6), Memory(torch.randn(3, 5, 8), mask, [(state, state)])
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_padding_changes_nothing(masked: bool) -> None:
+    decoder, embedded, memory = example(masked)
+    right = decoder(embedded, memory)
+    wide, wider = padded(embedded, memory)
+    assert wide.shape == (8, 16, 6) and wider.values.shape == (8, 8, 8)
+    assert wider.mask is not None and not wider.mask[:, 5:].any()
+    assert torch.allclose(decoder(wide, wider)[:3, :9], right, atol=1e-6)
+    assert torch.allclose(replayed(decoder, decoder._read, embedded, memory), right, atol=1e-6)
+
+
+def test_a_recording_has_leaves_of_its_own() -> None:
+    decoder, embedded, memory = example(True)
+    right = decoder(embedded, memory)
+    before = list(decoder.parameters())
+    with decoder_loop.standing_in(decoder) as aliases:
+        found = decoder(embedded, memory)
+        gradients = torch.autograd.grad(found.sum(), aliases, allow_unused=True)
+    assert torch.equal(found, right)
+    assert [id(part) for part in decoder.parameters()] == [id(part) for part in before]
+    assert all(alias.data_ptr() == part.data_ptr() for alias, part in zip(aliases, before, strict=True))
+    exact = torch.autograd.grad(right.sum(), before, allow_unused=True)
+    assert all(
+        (one is None and other is None) or torch.equal(one, other) for one, other in zip(gradients, exact, strict=True)
+    )
+
+
+def test_settings_and_hooks_are_seen() -> None:
+    decoder, _, _ = example(True)
+    training = decoder_loop.settings_of(decoder)
+    assert training == decoder_loop.settings_of(decoder)
+    decoder.dropout.p = 0.5
+    dropping = decoder_loop.settings_of(decoder)
+    with torch.no_grad():
+        assert (
+            len({training, dropping, decoder_loop.settings_of(decoder), decoder_loop.settings_of(decoder.eval())}) == 4
+        )
+    assert not decoder_loop.has_hooks(decoder)
+    handle = decoder.attend.score.register_forward_hook(lambda *_: None)
+    assert decoder_loop.has_hooks(decoder)
+    handle.remove()
+    assert not decoder_loop.serves(torch.device("cpu")) and decoder_loop.recordings_of(decoder) == 0

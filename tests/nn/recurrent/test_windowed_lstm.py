@@ -1,0 +1,62 @@
+"""The LSTM with a window: the loop by hand is its definition, in values and in every gradient."""
+
+import pytest
+import torch
+
+from harken.nn.recurrent.windowed_lstm import WindowedLSTM
+
+
+def made(dtype: torch.dtype = torch.float64) -> tuple[WindowedLSTM, torch.Tensor, torch.Tensor, torch.Tensor]:
+    torch.manual_seed(0)
+    layer = WindowedLSTM(3, 5, characters=4, gaussians=2, pace=3).to(dtype)
+    torch.nn.init.normal_(layer.window.project.weight, std=0.5)
+    mask = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]]).to(dtype)
+    return layer, torch.randn(2, 7, 3, dtype=dtype), torch.randn(2, 4, 4, dtype=dtype), mask
+
+
+def test_quick_is_its_definition() -> None:
+    layer, values, characters, mask = made()
+    values.requires_grad_()
+    characters.requires_grad_()
+    pull = torch.randn(2, 7, 5).double(), torch.randn(2, 7, 4).double()
+    found = []
+    for way in (layer.forward, layer.definition):
+        result = way(values, characters, mask)
+        loss = (result.hidden * pull[0]).sum() + (result.seen * pull[1]).sum()
+        gradients = torch.autograd.grad(loss, [values, characters, *layer.parameters()])
+        found.append([result.hidden, result.seen, result.weights, *gradients])
+    for quick, definition in zip(*found, strict=True):
+        torch.testing.assert_close(quick, definition, atol=1e-12, rtol=1e-10)
+
+
+def test_padding_changes_nothing() -> None:
+    layer, values, characters, mask = made()
+    together = layer(values, characters, mask)
+    alone = layer(values[1:, :4], characters[1:, :2])
+    torch.testing.assert_close(alone.hidden, together.hidden[1:, :4])
+    torch.testing.assert_close(alone.seen, together.seen[1:, :4])
+    assert together.weights[1, :, 2:].abs().max() == 0
+
+
+@pytest.mark.parametrize("way", ["forward", "definition"])
+def test_the_future_is_not_seen(way: str) -> None:
+    layer, values, characters, mask = made()
+    changed = values.clone()
+    changed[:, 4:] = 9.0
+    one, other = (getattr(layer, way)(points, characters, mask).hidden for points in (values, changed))
+    assert torch.equal(one[:, :4], other[:, :4]) and not torch.equal(one[:, 4:], other[:, 4:])
+
+
+def test_a_trace_has_what_the_quick_way_makes() -> None:
+    torch.manual_seed(3)
+    layer = WindowedLSTM(3, 8, characters=4, gaussians=2)
+    values, texts = torch.randn(2, 5, 3), torch.randn(2, 6, 4)
+    mask = torch.tensor([[1.0] * 6, [1.0] * 4 + [0.0] * 2])
+    quick = layer(values, texts, mask)
+    traced, trace = layer(values, texts, mask, trace=True)
+    for left, right in zip(quick, traced, strict=True):
+        torch.testing.assert_close(left, right, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(trace[0].hidden, quick.hidden, atol=1e-5, rtol=1e-5)
+    assert trace.words == ("input", "forget", "candidate", "output", "hidden", "cell")
+    written = trace[0].output * torch.tanh(trace[0].cell)
+    torch.testing.assert_close(written, trace[0].hidden)
