@@ -5,7 +5,7 @@
     python benchmarks/cpu_recurrent.py --rule                   # the paths of `nn/quick.py` side by side, many shapes
 
 One process, interleaved: each timing of ours stands right behind one of torch's, so that both meet the same machine. A
-ratio is torch's median over ours, each at its better number of threads; above 1, ours is quicker. With lengths (a
+ratio is torch's median over ours, each at its better number of threads; above 1, ours is faster. With lengths (a
 quarter of T to T, in random order) torch packs and pads. The ceiling is the best rate of large matrix products in the
 same run. The share of CPU time that other processes took is noted: where it is large, wall times mean little, and the
 ratio of CPU seconds on one thread (`cpu_ratio`) is the better guide.

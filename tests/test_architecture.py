@@ -20,7 +20,7 @@ ALLOWED = {
     "search": {"data", "errors"},
     "metrics": {"data", "errors"},
     "inspection": {"nn", "errors"},
-    "embeddings": {"data", "metrics", "errors"},
+    "embeddings": {"data", "metrics", "kernels", "errors"},
     "tasks": {"data", "models", "nn", "search", "metrics", "inspection", "embeddings", "training", "recipe", "errors"},
     "estimators": {"tasks", "training", "data", "metrics", "recipe", "run", "card", "api", "errors"},
     "lab": ROOMS_INWARD | {"embeddings", "tasks", "api", "card", "recipe", "errors"},

@@ -17,7 +17,9 @@ def card(folder: Path, state: Progress) -> dict[str, str]:
     """The rows of the table that was written."""
     task = SimpleNamespace(model=nn.Sequential(nn.Embedding(10, 4), nn.Linear(4, 3)))
     recipe = load_recipe("phrasebook-transformer", ["train.device=cpu", "train.workers=2", "train.threads=1"])
-    prepared = Prepared(task, "mine en-fr, transformer", {"data": "mine: 1,234 training pairs"}, [], flops_per_term=312)
+    prepared = Prepared(
+        task, "mine en-fr, transformer", {"data": "mine: 1,234 training pairs"}, [], flops_per_token=312
+    )
     write_card(folder, recipe, job_of("translate"), prepared, state)
     text = (folder / CARD).read_text()
     assert text.startswith("# mine en-fr, transformer\n")

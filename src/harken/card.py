@@ -23,7 +23,7 @@ def write_card(folder: Path, recipe: Recipe, job: Job, prepared: Prepared, state
     """Write the card; the last thing a run does."""
     parameters = sum(parameter.numel() for parameter in prepared.task.model.parameters())
     best: dict[str, Any] = next((entry for entry in reversed(read_metrics(folder)) if entry.get("best")), {})
-    operations = prepared.flops_per_term * state.tokens
+    operations = prepared.flops_per_token * state.tokens
     train = recipe.train
     rows = {
         **prepared.facts,
@@ -37,10 +37,10 @@ def write_card(folder: Path, recipe: Recipe, job: Job, prepared: Prepared, state
         "validation": job.validation(best),
     }
     table = "\n".join(["| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows.items())])
-    write_aside(folder / CARD, f"# {prepared.title}\n\n{table}\n\n{NOTE}\n")
+    atomic_write(folder / CARD, f"# {prepared.title}\n\n{table}\n\n{NOTE}\n")
 
 
-def write_aside(path: Path, text: str) -> None:
+def atomic_write(path: Path, text: str) -> None:
     """Write a text file so that a kill leaves the old one or the new one."""
     aside = path.with_name(path.name + ".part")
     aside.write_text(text, encoding="utf-8")

@@ -62,7 +62,7 @@ def check(recipe: str | Path | Recipe, overrides: Sequence[str] = ()) -> Check:
     require_vectors(chosen)
     found = estimate(chosen)
     train, size, notes = chosen.train, found.size, list(found.notes)
-    seconds = _seconds(chosen, size, found.terms_per_epoch)
+    seconds = _seconds(chosen, size, found.tokens_per_epoch_estimate)
     if train.device.startswith("cuda") and not _has_gpu():
         notes.append(f"train.device is {train.device}, but this machine shows no NVIDIA GPU")
     elif train.device == "auto" and _has_gpu():
@@ -70,7 +70,7 @@ def check(recipe: str | Path | Recipe, overrides: Sequence[str] = ()) -> Check:
     if train.max_minutes is not None and seconds is not None and seconds >= 60 * train.max_minutes:
         notes.append(f"the run ends after train.max_minutes {train.max_minutes:g}")
     memory = size.training_bytes(train.batch_tokens, averaged=train.average > 0)
-    return Check(chosen, found.corpus, size, memory, found.terms_per_epoch, seconds, notes)
+    return Check(chosen, found.corpus, size, memory, found.tokens_per_epoch_estimate, seconds, notes)
 
 
 def require_vectors(recipe: Any) -> None:

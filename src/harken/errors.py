@@ -2,4 +2,4 @@
 
 
 class UserError(Exception):
-    """A mistake the user can mend: one sentence with what was found, where, and what to do."""
+    """A mistake the user can fix: one sentence with what was found, where, and what to do."""

@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from harken.card import write_aside, write_card
+from harken.card import atomic_write, write_card
 from harken.data.io.in_memory import name_of
 from harken.errors import UserError
 from harken.recipe import Recipe, load_recipe
-from harken.tasks.first_vectors import FILE as FIRST_VECTORS
 from harken.tasks.job import Job, Prepared
+from harken.tasks.pretrained_embeddings import FILE as FIRST_VECTORS
 from harken.tasks.registry import job_of
 from harken.training.checkpoints import CHECKPOINT
 from harken.training.display import choose_display
@@ -38,10 +38,10 @@ def run_recipe(
     job = job_of(recipe.task)
     if table is not None:
         recipe = of_table(recipe, job, table)
-    going_on = resume and (folder / RECIPE).is_file()
-    if going_on:
+    resuming = resume and (folder / RECIPE).is_file()
+    if resuming:
         recipe = same_run(recipe, folder)
-    elif not (free(folder) or (resume and barely_begun(folder, job))):
+    elif not (is_empty_dir(folder) or (resume and is_partial_run(folder, job))):
         raise UserError(f"{folder} is not empty; train into a new folder, or go on with the run in it (--resume)")
     else:
         recipe = resolve(recipe)
@@ -49,14 +49,14 @@ def run_recipe(
     torch.set_num_threads(recipe.train.threads or 1)
     torch.manual_seed(recipe.train.seed)
     if table is None:
-        prepared = job.prepare(recipe, folder, going_on)
+        prepared = job.prepare(recipe, folder, resuming)
     else:
-        prepared = job.prepare_table(recipe, table, folder, going_on)
-    write_aside(folder / RECIPE, recipe.to_toml())
+        prepared = job.prepare_table(recipe, table, folder, resuming)
+    atomic_write(folder / RECIPE, recipe.to_toml())
     if progress:
         print("\n".join(describe(recipe, prepared)), flush=True)
     trainer = Trainer(prepared.task, recipe.train, folder, display)
-    state = trainer.run(resume=going_on)
+    state = trainer.run(resume=resuming)
     write_card(folder, recipe, job, prepared, state)
     return job.load(folder, recipe, recipe.train.device)
 
@@ -108,15 +108,15 @@ def same_run(recipe: Recipe, folder: Path) -> Recipe:
     return started.model_copy(update={"train": started.train.model_copy(update=budget)})
 
 
-def free(folder: Path) -> bool:
+def is_empty_dir(folder: Path) -> bool:
     """Whether nothing is there that training could write over."""
     return not (folder.is_dir() and any(folder.iterdir()))
 
 
-def barely_begun(folder: Path, job: Job) -> bool:
+def is_partial_run(folder: Path, job: Job) -> bool:
     """Whether a run was killed here before its recipe was written: then there is only what its job prepared."""
     names = {path.name.removesuffix(".part") for path in folder.iterdir()}
-    return all(name in (RECIPE, FIRST_VECTORS) or job.may_lie_in_the_folder(name) for name in names)
+    return all(name in (RECIPE, FIRST_VECTORS) or job.owns_artifact(name) for name in names)
 
 
 def describe(recipe: Recipe, prepared: Prepared) -> list[str]:

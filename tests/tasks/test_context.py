@@ -18,7 +18,7 @@ from harken.tasks.classify.check import size_of as classifier_size
 from harken.tasks.classify.reading import as_rows, in_context
 from harken.tasks.context import open_context
 from harken.tasks.elmo.elmo import Elmo
-from harken.tasks.first_vectors import FirstVectors
+from harken.tasks.pretrained_embeddings import PretrainedEmbeddings
 from harken.tasks.tag.building import build_task
 from harken.tasks.tag.check import size_of as tagger_size
 from harken.tasks.tag.corpus import read_corpus
@@ -108,7 +108,7 @@ def test_a_tagger_begins_with_vectors(tmp_path: Path) -> None:
     vectors.save(tmp_path / "words")
     recipe = load_recipe("phrasebook-tag", [*TAG, f"embeddings.words={tmp_path / 'words'}", "embeddings.tuned=false"])
     corpus = read_corpus(recipe.data)
-    begun = FirstVectors(recipe)
+    begun = PretrainedEmbeddings(recipe)
     task, vocabulary = build_task(recipe, corpus.train, corpus.valid, begun=begun)
     assert "zebra" in vocabulary.words  # known by its vector alone
     table = task.model.reader.inputs.words.table.weight  # type: ignore[union-attr]

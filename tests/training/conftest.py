@@ -20,8 +20,8 @@ ROWS = 24
 class TableTask:
     """Regression with dropout: y = x W + noise, 24 rows to train on and 8 to validate on."""
 
-    goal = "loss"
-    higher_is_better = False
+    monitor = "loss"
+    mode = "min"
 
     def __init__(self, dropout: float = 0.2, batch: int = 4, shuffled: bool = True) -> None:
         numbers = np.random.default_rng(7)

@@ -18,7 +18,7 @@ STREAMS, STEPS = 4, 6
 class EchoTask:
     """Streams of numbers; the loss of a step depends on what its stream has seen, in this worker or in the last run."""
 
-    goal, higher_is_better = "loss", False
+    monitor, mode = "loss", "min"
 
     def __init__(self) -> None:
         self.values = torch.tensor(np.random.default_rng(3).normal(size=(STEPS, STREAMS)), dtype=torch.float32)

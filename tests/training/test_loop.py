@@ -60,7 +60,7 @@ def test_higher_can_be_better(trainer: Callable, table: Any) -> None:
     scores = iter([1.0, 3.0, 2.0, math.nan])
 
     class Judged(table):
-        higher_is_better = True
+        mode = "max"
 
         def score(self, results: list[Any]) -> dict[str, float]:
             return {"loss": next(scores)}

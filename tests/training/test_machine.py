@@ -21,7 +21,7 @@ def _asked_anew() -> Iterator[None]:
 
 @pytest.fixture
 def trials(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str | None]]:
-    """Say how much quicker bfloat16 is, as the machine stands and held back; gives the trials that were made."""
+    """Say how much faster bfloat16 is, as the machine stands and held back; gives the trials that were made."""
 
     def answer(plain: float, held_back: float = 0.0) -> list[str | None]:
         made: list[str | None] = []

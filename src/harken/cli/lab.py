@@ -67,10 +67,10 @@ def lab(
         done = ", ".join(report.experiment.name for report in reports)
         raise KeyboardInterrupt(f"finished before and kept in {out}: {done}" if done else "nothing was kept") from None
     if html and name == "all" and reports:
-        from harken.inspection.checks import write_aside
+        from harken.inspection.checks import atomic_write
         from harken.lab.page import draw_page
 
-        write_aside(out / "lab.html", draw_page(reports).encode())
+        atomic_write(out / "lab.html", draw_page(reports).encode())
         tell(f"Wrote {out / 'lab.html'}")
     if as_json:
         found = [report.to_dict() for report in reports]

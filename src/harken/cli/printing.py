@@ -34,7 +34,7 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def tell(message: str) -> None:
-    """A word to the person who waits, on stderr: results alone go to stdout."""
+    """A word to the user, on stderr: results alone go to stdout."""
     print(message, file=sys.stderr, flush=True)
 
 

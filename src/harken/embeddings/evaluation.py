@@ -79,7 +79,7 @@ def _similarity(vectors: WordVectors, path: Path, lines: list[tuple[int, str]]) 
         except (IndexError, ValueError):
             if number == lines[0][0]:
                 continue  # a line of headings
-            raise UserError(f"{path}, line {number} is not two words and a score: mend or drop that line.") from None
+            raise UserError(f"{path}, line {number} is not two words and a score: fix or drop that line.") from None
         total += 1
         known = _known(vectors, first), _known(vectors, second)
         if known[0] is not None and known[1] is not None:
@@ -114,7 +114,7 @@ def _groups(vectors: WordVectors, path: Path, lines: list[tuple[int, str]]) -> I
             continue
         words = line.split()
         if len(words) != 4:
-            raise UserError(f"{path}, line {number} is not four words: mend or drop that line.")
+            raise UserError(f"{path}, line {number} is not four words: fix or drop that line.")
         groups.setdefault(name, []).append(words)
     for name, questions in groups.items():
         forms = [[next((f for f in (word, word.lower()) if f in vectors), None) for word in four] for four in questions]

@@ -43,7 +43,7 @@ class SequenceEstimator(BaseEstimator):
         check_is_fitted(self, "files_")
         if "model_" not in self.__dict__:
             self.model_ = running.opened(self.files_)
-            self.model_.model.double()  # so that a row's result does not hang on its neighbours
+            self.model_.model.double()  # so that a row's result does not depend on its neighbours
         return self.model_
 
     def save(self, folder: str | Path) -> Path:

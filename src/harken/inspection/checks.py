@@ -38,7 +38,7 @@ def checked_weights(weights: npt.ArrayLike, shape: Sequence[int], axes: str) -> 
     return array.clip(0.0, 1.0)
 
 
-def write_aside(path: Path, content: bytes) -> None:
+def atomic_write(path: Path, content: bytes) -> None:
     """Write a file under another name and rename it, so that nobody ever finds half of it.
 
     Raises:

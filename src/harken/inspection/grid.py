@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from harken.errors import UserError
 from harken.inspection.alignment import AlignmentMap
-from harken.inspection.checks import checked_weights, write_aside
+from harken.inspection.checks import atomic_write, checked_weights
 from harken.inspection.map_html import heading, map_page, table
 from harken.inspection.page import asset
 
@@ -89,7 +89,7 @@ class AttentionGrid:
         path = Path(path)
         if path.suffix.lower() != ".html":
             raise UserError(f"{path}: all layers together are a page, so name the file .html, or save one map of them.")
-        write_aside(path, self.to_html().encode())
+        atomic_write(path, self.to_html().encode())
         return path
 
     def _repr_html_(self) -> str:

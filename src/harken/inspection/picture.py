@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harken.errors import UserError
-from harken.inspection.checks import write_aside
+from harken.inspection.checks import atomic_write
 from harken.inspection.page import page
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Picture(ABC):
             content = self.to_png()
         else:
             content = (self.to_html() if ending == ".html" else self.to_svg()).encode()
-        write_aside(path, content)
+        atomic_write(path, content)
         return path
 
     def __str__(self) -> str:

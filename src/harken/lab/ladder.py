@@ -235,8 +235,8 @@ def _read_results(out: Path, recipe: TranslateRecipe) -> dict[str, Result]:
 
 
 def _write_results(out: Path, recipe: TranslateRecipe, results: dict[str, Result]) -> None:
-    from harken.card import write_aside
+    from harken.card import atomic_write
 
     made = time.strftime("%Y-%m-%d")
     entries = [asdict(result) for result in results.values()]
-    write_aside(out / RESULTS, json.dumps({"date": made, "recipe": recipe.to_toml(), "results": entries}, indent=1))
+    atomic_write(out / RESULTS, json.dumps({"date": made, "recipe": recipe.to_toml(), "results": entries}, indent=1))

@@ -39,7 +39,7 @@ def spread(
     """`[work(job) for job in jobs]`, several at once; what comes back is what JSON makes of it.
 
     Args:
-        say: a few words on a finished job, for the person who waits.
+        say: a few words on a finished job, for the user.
         workers: processes; None: one a core.
         span: from where to where these jobs take `progress`.
 

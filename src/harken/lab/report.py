@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harken.inspection.checks import write_aside
+from harken.inspection.checks import atomic_write
 from harken.lab.experiment import Cell, Experiment, Findings, Progress, Settings
 
 
@@ -80,7 +80,7 @@ class Report:
         if html:
             content[f"{name}.html"] = draw_page([self]).encode()
         for file, made in content.items():
-            write_aside(folder / file, made)
+            atomic_write(folder / file, made)
         return [folder / file for file in content]
 
 

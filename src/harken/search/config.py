@@ -16,7 +16,7 @@ class SearchConfig(BaseModel):
     length_penalty: float = Field(1.0, ge=0, description="scores are divided by length to this power")
     stopping: Literal["exact", "count"] = Field(
         default="count",
-        description="exact: until nothing better can come; count: until `beam` hypotheses have ended, quicker",
+        description="exact: until nothing better can come; count: until `beam` hypotheses have ended, faster",
     )
     max_length_factor: float = Field(2.0, gt=0, description="longest output, as a multiple of the source's pieces ...")
     max_length_extra: int = Field(10, ge=1, description="... plus this many")

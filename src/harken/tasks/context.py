@@ -1,6 +1,6 @@
 """`embeddings.elmo = "FOLDER"`: a frozen ELMo, or language model, beside the word vectors of another job.
 
-    context = context_of(place, folder, going_on)        a copy of it in the job's own folder, which so stays whole
+    context = context_of(place, folder, resuming)        a copy of it in the job's own folder, which so stays whole
     rows = context.rows(rows, sentences)                 the layers of every sentence, made once and kept as float16
     inputs = context.beside(inputs, width)               mix, and map to the encoder's width
 
@@ -106,7 +106,7 @@ def open_context(place: str | Path | None, device: str = "auto") -> Context | No
     return Context(job_of(read.task).load(folder, read, device), place)
 
 
-def context_of(place: str | None, folder: Path, going_on: bool) -> Context | None:
+def context_of(place: str | None, folder: Path, resuming: bool) -> Context | None:
     """What a run reads beside its word vectors: a copy of the model in its own folder, made when it begins.
 
     Raises:
@@ -114,7 +114,7 @@ def context_of(place: str | None, folder: Path, going_on: bool) -> Context | Non
     """
     if place is None:
         return None
-    if not going_on:
+    if not resuming:
         open_context(place)
         copy_context(place, folder)
     return open_context(folder / COPY)

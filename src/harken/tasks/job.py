@@ -23,8 +23,8 @@ class Prepared:
     task: Task
     title: str  # of the card
     facts: dict[str, str]  # for the card: data, vocabulary ...
-    lines: list[str]  # for the person who waits
-    flops_per_term: float  # of training on one term of the loss
+    lines: list[str]  # for the user
+    flops_per_token: float  # of training on one term of the loss
 
 
 class Job(ABC):
@@ -35,7 +35,7 @@ class Job(ABC):
     table_instead_of: tuple[str, ...] = ("corpus", "dir", "valid", "test")
 
     @abstractmethod
-    def prepare(self, recipe: Any, folder: Path, going_on: bool) -> Prepared:
+    def prepare(self, recipe: Any, folder: Path, resuming: bool) -> Prepared:
         """Read the data, make or (going on) load what belongs in the folder beside the weights, and build the model.
 
         Raises:
@@ -50,7 +50,7 @@ class Job(ABC):
             UserError: the folder does not hold together.
         """
 
-    def prepare_table(self, recipe: Any, table: dict[str, list[Any]], folder: Path, going_on: bool) -> Prepared:
+    def prepare_table(self, recipe: Any, table: dict[str, list[Any]], folder: Path, resuming: bool) -> Prepared:
         """As `prepare`, of a table in memory whose columns the recipe's `[data]` names.
 
         Raises:
@@ -58,7 +58,7 @@ class Job(ABC):
         """
         raise UserError(f"a run with the task {recipe.task!r} takes no table in memory; name files in [data] instead")
 
-    def may_lie_in_the_folder(self, name: str) -> bool:
+    def owns_artifact(self, name: str) -> bool:
         """Whether `prepare` may have written this file before a run was killed."""
         return False
 

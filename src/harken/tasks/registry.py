@@ -45,7 +45,7 @@ class Estimate:
     """What `harken check` can know without reading all of the data."""
 
     corpus: str  # what will be trained on, in words
-    terms_per_epoch: int | None  # terms of the loss in one pass
+    tokens_per_epoch_estimate: int | None  # terms of the loss in one pass
     size: Size
     notes: list[str] = field(default_factory=list)
 

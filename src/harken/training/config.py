@@ -42,7 +42,7 @@ class TrainConfig(BaseModel):
     )
     seed: int = Field(1, ge=0, description="the same seed gives the same run on the same machine")
     precision: Literal["auto", "float32", "bfloat16"] = Field(
-        "auto", description="auto: bfloat16 on a GPU, and on a CPU where a trial shows that it works and is quicker"
+        "auto", description="auto: bfloat16 on a GPU, and on a CPU where a trial shows that it works and is faster"
     )
     device: str = Field("auto", description="auto, cpu, cuda or cuda:N")
     workers: int | None = Field(None, ge=1, description="CPU processes that share a batch; not given: harken chooses")

@@ -30,7 +30,7 @@ from harken.training.display import Display, Silence
 from harken.training.log import MetricsLog
 from harken.training.optimizers import build_optimizer, clip_by_global_norm, optimizer_tensors, restore_optimizer
 from harken.training.schedules import factor
-from harken.training.task import Examples, Task, carried_by, move_carried
+from harken.training.task import Indices, Task, carried_by, move_carried
 from harken.training.workers import Workers
 
 MODEL = "model.safetensors"
@@ -53,7 +53,7 @@ class Trainer:
         self.stopping = False
         self.skipped = 0
         self.speed = 0.0  # tokens a second since the last line of metrics.jsonl
-        self.made: tuple[int, Sequence[Examples]] | None = None  # a pass over the data and its number
+        self.made: tuple[int, Sequence[Indices]] | None = None  # a pass over the data and its number
 
     def run(self, resume: bool = False) -> Progress:
         """Train until the budget is spent, patience is lost or Ctrl-C comes."""
@@ -100,7 +100,7 @@ class Trainer:
         state.finished = True
         self._save()
 
-    def _update(self, batches: list[Examples]) -> None:
+    def _update(self, batches: list[Indices]) -> None:
         state, config = self.progress, self.config
         state.step += 1
         terms = sum(self.task.size(examples) for examples in batches)
@@ -132,7 +132,7 @@ class Trainer:
         mean = state.window_loss / max(state.window_tokens, 1)
         self.display.step(state.step, self._spent(), mean, self.rate, self.speed)
 
-    def _batches(self) -> Iterator[Examples]:
+    def _batches(self) -> Iterator[Indices]:
         """From where the run stands, epoch after epoch."""
         state = self.progress
         while True:
@@ -142,7 +142,7 @@ class Trainer:
                 yield epoch[state.position - 1]
             state.epoch, state.position = state.epoch + 1, 0
 
-    def _epoch(self) -> Sequence[Examples]:
+    def _epoch(self) -> Sequence[Indices]:
         """The pass over the data in which the run stands."""
         if self.made is None or self.made[0] != self.progress.epoch:
             self.made = self.progress.epoch, self.task.epoch(self.progress.epoch)
@@ -198,9 +198,9 @@ class Trainer:
         state, config = self.progress, self.config
         with self.average.applied():
             metrics = self.workers.validate()
-            score = metrics[self.task.goal]
+            score = metrics[self.task.monitor]
             last = math.nan if state.best is None else state.best  # what is no number is worse than any
-            better = math.isnan(last) or (score > last if self.task.higher_is_better else score < last)
+            better = math.isnan(last) or (score > last if self.task.mode == "max" else score < last)
             if better:
                 state.best, state.best_step, state.stale, state.waited = score, state.step, 0, 0
                 save_tensors(self.folder / MODEL, unshared(self.task.model))

@@ -4,7 +4,7 @@ Small matrices do not feed several threads: handing them over costs more than it
 one process a core, each with one thread and its own share of the batch (`harken.training.workers`).
 
 bfloat16 through oneDNN can end a process with an illegal instruction where the machine announces more than it has, so
-it is tried in a child process first and used only where the child lives and was clearly quicker.
+it is tried in a child process first and used only where the child lives and was clearly faster.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import lru_cache
 
 ISA = "ONEDNN_MAX_CPU_ISA"
 SAFE_ISA = "AVX512_CORE_BF16"
-WORTHWHILE = 1.3  # how much quicker bfloat16 products must be
+WORTHWHILE = 1.3  # how much faster bfloat16 products must be
 
 _TRIAL = """
 import time, torch
@@ -63,7 +63,7 @@ def choose_device(wanted: str) -> str:
 
 
 def _trial(environment: dict[str, str]) -> float:
-    """How many times quicker bfloat16 is in a child process; 0 where the child dies."""
+    """How many times faster bfloat16 is in a child process; 0 where the child dies."""
     try:
         done = subprocess.run(
             [sys.executable, "-c", _TRIAL], env=environment, capture_output=True, text=True, timeout=60, check=False

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-Examples = np.ndarray  # (B,) numbers of examples that make a batch
+Indices = np.ndarray  # (B,) numbers of examples that make a batch
 
 
 class Task(Protocol):
@@ -26,26 +26,26 @@ class Task(Protocol):
     def model(self) -> nn.Module:
         """What is trained."""
 
-    goal: str  # the metric that says which weights are best ...
-    higher_is_better: bool  # ... and which way is better
+    monitor: str  # the metric that says which weights are best ...
+    mode: str  # "min" or "max": which way is better
 
-    def epoch(self, number: int) -> Sequence[Examples]:
+    def epoch(self, number: int) -> Sequence[Indices]:
         """The batches of a pass over the data, in their order; the same for the same number."""
 
-    def size(self, examples: Examples) -> int:
+    def size(self, examples: Indices) -> int:
         """How many terms the loss of these examples sums: real target tokens, labels, frames ..."""
 
-    def share(self, examples: Examples, parts: int) -> list[Examples]:
+    def share(self, examples: Indices, parts: int) -> list[Indices]:
         """Split a batch into parts of about equal work."""
 
-    def loss(self, examples: Examples) -> Tensor:
+    def loss(self, examples: Indices) -> Tensor:
         """The summed loss, to be divided by the size of the whole batch."""
 
     def validate(self, part: int, parts: int) -> Any:
         """Work through one part of the validation data; anything JSON can hold."""
 
     def score(self, results: list[Any]) -> dict[str, float]:
-        """Put the parts together into metrics; one of them is `goal`."""
+        """Put the parts together into metrics; one of them is `monitor`."""
 
 
 def carried_by(task: Task) -> dict[str, Tensor]:

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.training.task import Examples, Task, carried_by
+from harken.training.task import Indices, Task, carried_by
 
 DIED = "a training worker died; is the machine out of memory?"
 
@@ -82,7 +82,7 @@ class Workers:
             self.pipes.append(here)
             self.processes.append(process)
 
-    def backward(self, step: int, batches: list[Examples], terms: int) -> float:
+    def backward(self, step: int, batches: list[Indices], terms: int) -> float:
         """Gradients of the mean loss over all `terms` of the batches, left in `.grad`; returns the summed loss."""
         shares = [self.task.share(examples, self.count) for examples in batches]
         for worker, pipe in enumerate(self.pipes, start=1):
@@ -130,7 +130,7 @@ class Workers:
             raise RuntimeError(f"a training worker failed:\n{answer['failed']}")
         return answer
 
-    def _compute(self, worker: int, step: int, shares: list[Examples], terms: int) -> float:
+    def _compute(self, worker: int, step: int, shares: list[Indices], terms: int) -> float:
         seed_step(self.seed, step, worker)
         for parameter in self.parameters:
             parameter.grad = None
@@ -182,12 +182,12 @@ class Workers:
                 os._exit(0)
 
 
-def _pack(step: int, terms: int, shares: list[Examples]) -> bytes:
+def _pack(step: int, terms: int, shares: list[Indices]) -> bytes:
     head = np.array([step, terms, len(shares), *(len(share) for share in shares)], dtype=np.int64)
     return head.tobytes() + b"".join(np.ascontiguousarray(share, dtype=np.int64).tobytes() for share in shares)
 
 
-def _unpack(message: bytes) -> tuple[int, int, list[Examples]]:
+def _unpack(message: bytes) -> tuple[int, int, list[Indices]]:
     numbers = np.frombuffer(message, dtype=np.int64)
     step, terms, count = (int(number) for number in numbers[:3])
     ends = 3 + count + np.cumsum(numbers[3 : 3 + count])

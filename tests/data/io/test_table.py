@@ -46,7 +46,7 @@ def test_frames_of_pandas_like_objects() -> None:
     [
         ("a.csv", "", "is empty"),
         ("a.csv", "text,label\nonly\n", "line 2 has 1 cell, but the header has 2"),
-        ("a.csv", 'text,label\n"open,1\n', "mend its quotes"),
+        ("a.csv", 'text,label\n"open,1\n', "fix its quotes"),
         ("a.csv", "txt,label\na,1\n", "did you mean 'txt'"),
         ("a.jsonl", "{\n", "line 1 is not valid JSON"),
         ("a.jsonl", "[1]\n", "line 1 is not a JSON object"),

@@ -49,7 +49,7 @@ def test_gaps_are_filled_as_asked(tmp_path: Path, missing: str, wanted: list[flo
 @pytest.mark.parametrize(
     ("text", "layout", "sentence"),
     [
-        ("y\n1\n\n?\n", Layout(), r"series.csv, row 2: y is missing; mend it, or set data.missing"),
+        ("y\n1\n\n?\n", Layout(), r"series.csv, row 2: y is missing; fix it, or set data.missing"),
         ("y\n1\nten\n", Layout(), "row 2: y 'ten' is no number"),
         ("y\nNA\nNA\n", Layout(missing="zero"), "the column y has no number at all"),
         ("y\n", Layout(), "has no rows below its header"),

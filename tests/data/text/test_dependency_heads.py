@@ -12,7 +12,7 @@ from harken.errors import UserError
 
 @st.composite
 def trees(draw: st.DrawFn) -> list[int]:
-    """Heads that always form a tree: every word hangs on an earlier one, or is a root; then the words are shuffled."""
+    """Heads that always form a tree: every word depends on an earlier one, or is a root; the words are shuffled."""
     size = draw(st.integers(1, 12))
     over = [draw(st.integers(-1, word - 1)) for word in range(size)]
     order = draw(st.permutations(range(size)))

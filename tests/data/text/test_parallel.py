@@ -209,7 +209,7 @@ def test_invalid_utf8_in_the_target(tmp_path: Path) -> None:
 def test_bad_tsv_and_jsonl_lines(tmp_path: Path) -> None:
     tsv = write(tmp_path / "a.tsv", "a\tb\nonly one\n")
     assert refused(source=tsv).startswith(
-        f"{tsv}, line 2 has 1 tab-separated column, but column 1 (counted from 0) is wanted: mend the line"
+        f"{tsv}, line 2 has 1 tab-separated column, but column 1 (counted from 0) is wanted: fix the line"
     )
     jsonl = tmp_path / "a.jsonl"
     good = '{"source": "a", "target": "b"}\n'

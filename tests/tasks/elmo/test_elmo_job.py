@@ -86,7 +86,7 @@ def test_the_size_is_that_of_what_is_built() -> None:
         known = learn_vocabulary([["ab", "ab", "c"]], 50, 1)
         built = sum(parameter.numel() for parameter in build_elmo(recipe, known).parameters())
         assert size_of(recipe, known.word_count, known.character_count).total == built
-    assert estimate(load_recipe("phrasebook-elmo", TINY)).terms_per_epoch == 6000
+    assert estimate(load_recipe("phrasebook-elmo", TINY)).tokens_per_epoch_estimate == 6000
 
 
 def test_a_word_in_two_sentences(trained: Elmo) -> None:

@@ -191,4 +191,4 @@ def test_check_knows_the_size_before_training(characters: Any) -> None:
     found = estimate(characters.recipe)
     assert found.size.total > sum(parameter.numel() for parameter in characters.model.parameters())  # an upper bound
     assert "streams of 8 tokens" in found.notes[0]
-    assert found.terms_per_epoch is not None and 900 < found.terms_per_epoch < 2400
+    assert found.tokens_per_epoch_estimate is not None and 900 < found.tokens_per_epoch_estimate < 2400

@@ -103,4 +103,4 @@ def test_the_size_is_that_of_what_is_built() -> None:
     recipe = load_recipe("phrasebook-masked", TINY)
     built = sum(parameter.numel() for parameter in build_masked_model(recipe, 50).parameters())
     assert size_of(recipe, 50).total == built
-    assert estimate(recipe).terms_per_epoch == 3960
+    assert estimate(recipe).tokens_per_epoch_estimate == 3960

@@ -95,7 +95,7 @@ def test_entities_are_scored_by_kind(tmp_path: Path) -> None:
     train = [Tagged(tuple(words), tuple(row)) for words, row in zip(sentences, tags, strict=True)]
     recipe = load_recipe("phrasebook-tag", [*TINY, "tags.crf=true", "words.min_count=1"])
     task, vocabulary = build_task(recipe, train, train)
-    assert task.goal == "f1" and vocabulary.tags == ["B-person", "B-place", "O"]
+    assert task.monitor == "f1" and vocabulary.tags == ["B-person", "B-place", "O"]
     tagger = Tagger(recipe, task.model, vocabulary)
     scores = tagger.evaluate(sentences, tags)
     assert [metric.name for metric in scores.metrics] == [
@@ -140,7 +140,7 @@ def test_the_size_is_that_of_what_is_built(overrides: list[str]) -> None:
     model = build_tagging_model(recipe, vocabulary)
     size = size_of(recipe, words=vocabulary.word_count, characters=vocabulary.character_count, tags=3)
     assert size.total == sum(parameter.numel() for parameter in model.parameters())
-    assert estimate(recipe).terms_per_epoch == 54_000
+    assert estimate(recipe).tokens_per_epoch_estimate == 54_000
 
 
 def test_gates_and_gradients_can_be_looked_at(trained: Tagger) -> None:

@@ -19,7 +19,7 @@ def test_pieces_of_one_word_share_its_place_in_the_tree() -> None:
     words = [*sources.ids[0]]
     first = batch.distances[0, 0, : len(words)].tolist()
     assert first[:3] == [0, 0, 0]  # c, a, t
-    assert first[-1] == 1  # cat hangs on dog, one step above it
+    assert first[-1] == 1  # cat depends on dog, one step above it
     assert batch.distances[0, len(words) - 1, 0].item() == -1
 
 

@@ -117,8 +117,8 @@ def test_scores_are_those_of_the_translations(task: TranslationTask) -> None:
     assert score["perplexity"] == pytest.approx(math.exp(found["loss"] / found["tokens"]))
     right = [translations[i] == pair.target for i, pair in enumerate(valid)]
     assert score["exact_match"] == pytest.approx(100 * sum(right) / 20)
-    assert set(score) == {"loss", "perplexity", "bleu", "exact_match"} and task.goal == "bleu"
-    assert make_task("search.goal=exact_match").goal == "exact_match"
+    assert set(score) == {"loss", "perplexity", "bleu", "exact_match"} and task.monitor == "bleu"
+    assert make_task("search.goal=exact_match").monitor == "exact_match"
 
 
 def test_a_perfect_model_scores_100(task: TranslationTask) -> None:

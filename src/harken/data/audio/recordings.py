@@ -94,7 +94,7 @@ def one_channel(samples: np.ndarray, name: str) -> np.ndarray:
         raise UserError(f"{name} holds no samples; record it again, or leave it out")
     if not np.isfinite(values).all():
         where = int(np.argwhere(~np.isfinite(values))[0][0])
-        raise UserError(f"{name} has a sample that is no finite number (sample {where}); mend the recording")
+        raise UserError(f"{name} has a sample that is no finite number (sample {where}); fix the recording")
     return (values if values.ndim == 1 else values.mean(1)).astype(np.float32)
 
 

@@ -50,7 +50,7 @@ def read_captions(
         path = place / name
         if not path.is_file():
             raise UserError(
-                f"{table}, line {first[name]} names {name}, which is not in {place}; mend it or set data.images"
+                f"{table}, line {first[name]} names {name}, which is not in {place}; fix it or set data.images"
             )
         image = read_image(path, f"{path} ({table.name}, line {first[name]})")
         found.append(Captioned(to_square(image, size), texts, (), name))

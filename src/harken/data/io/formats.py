@@ -98,7 +98,7 @@ def read_tsv(path: str | Path, layout: Layout) -> Iterator[tuple[str, str]]:
                 continue
             raise UserError(
                 f"{path}, line {number} has {len(cells)} tab-separated column{'s' * (len(cells) != 1)}, but column "
-                f"{max(first, second)} (counted from 0) is wanted: mend the line, set data.source_column and "
+                f"{max(first, second)} (counted from 0) is wanted: fix the line, set data.source_column and "
                 "data.target_column, or name a second file as data.target."
             )
         yield cells[first], cells[second]
@@ -141,5 +141,5 @@ def _text(record: dict[str, Any], key: str, where: str, setting: str) -> str:
     try:
         value.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise UserError(f'{where} has half a surrogate pair under "{key}": mend its \\u escapes.') from error
+        raise UserError(f'{where} has half a surrogate pair under "{key}": fix its \\u escapes.') from error
     return value.replace("\r\n", " ").replace("\n", " ")

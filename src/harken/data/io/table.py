@@ -80,7 +80,7 @@ def _read_file(path: Path, columns: Sequence[str] | None, header: bool, quotes: 
         if len(row) <= max(places, default=-1):
             raise UserError(
                 f"{path}, line {number} has {len(row)} cell{'s' * (len(row) != 1)}, but the header has {len(names)}; "
-                "mend the line, or quote cells that contain the separator"
+                "fix the line, or quote cells that contain the separator"
             )
         for place, column in zip(places, cells, strict=True):
             column.append(row[place])
@@ -115,7 +115,7 @@ def _rows(path: Path, quotes: bool) -> Iterator[tuple[int, list[str]]]:
             row = next(reader, None)
         except csv.Error as error:
             raise UserError(
-                f"{path}, line {reader.line_num} is no row of a table ({error}); mend its quotes, or set quotes = "
+                f"{path}, line {reader.line_num} is no row of a table ({error}); fix its quotes, or set quotes = "
                 "false where they are part of the text"
             ) from None
         if row is None:

@@ -141,7 +141,7 @@ def _numbers(
         if math.isnan(values[place]) and missing == "refuse":
             what = "is missing" if str(cell).strip().lower() in NOTHING else f"{str(cell)!r} is no number"
             raise UserError(
-                f"{where}, row {rows[place] + 1}: {column} {what}; mend it, or set data.missing to forward, linear or "
+                f"{where}, row {rows[place] + 1}: {column} {what}; fix it, or set data.missing to forward, linear or "
                 "zero"
             )
     gaps = np.isnan(values)

@@ -70,7 +70,7 @@ def _rows(path: Path, data: ExamplesConfig) -> Labelled:
         try:
             frames, label = parse_row(line, data.frame)
         except ValueError as problem:
-            raise UserError(f"{path}, line {number} is no row of numbers and a label ({problem}); mend it") from None
+            raise UserError(f"{path}, line {number} is no row of numbers and a label ({problem}); fix it") from None
         values.append(frames)
         labels.append(label)
     return Labelled(values, labels)

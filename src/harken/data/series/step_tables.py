@@ -79,7 +79,7 @@ def _numbers(cells: Sequence[str], name: str, path: Path) -> np.ndarray:
     except ValueError:
         bad = next(number for number, cell in enumerate(cells) if not _is_number(cell))
         raise UserError(
-            f"{path}, row {bad + 1} has {cells[bad]!r} in column {name!r}, which is no number; mend it, or say in "
+            f"{path}, row {bad + 1} has {cells[bad]!r} in column {name!r}, which is no number; fix it, or say in "
             "data.channels which columns are the signal"
         ) from None
     if not np.isfinite(column).all():

@@ -56,7 +56,7 @@ def read_ts(path: Path) -> Labelled:
         try:
             frames, label = parse_line(line)
         except ValueError as problem:
-            raise UserError(f"{path}, line {number} is no example of a .ts file ({problem}); mend it") from None
+            raise UserError(f"{path}, line {number} is no example of a .ts file ({problem}); fix it") from None
         values.append(frames)
         labels.append(label)
     if not begun:

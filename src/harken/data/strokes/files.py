@@ -72,7 +72,7 @@ def read_npz(path: str | Path) -> dict[str, list[Drawing]]:
             raise UserError(f"{path} has no {name}_points and {name}_offsets, but {found}; name its arrays so")
         fits = points.ndim == 2 and points.shape[1] == 3 and len(offsets) and offsets[0] == 0
         if not fits or offsets[-1] != len(points) or (np.diff(offsets) < 1).any():
-            raise UserError(f"{path}: {name}_offsets do not cut {name}_points {points.shape} into drawings; mend them")
+            raise UserError(f"{path}: {name}_offsets do not cut {name}_points {points.shape} into drawings; fix them")
         splits[name] = [Drawing(part.astype(np.float32)) for part in np.split(points, offsets[1:-1])]
     return splits
 
@@ -85,11 +85,11 @@ def drawing_of_json(line: str, where: str) -> Drawing:
         text = record.get("text")
     except (ValueError, TypeError, KeyError, AttributeError) as problem:
         raise UserError(
-            f'{where} is not {{"strokes": [[[x, y], ...], ...], "text": "..."}} ({problem}); mend it'
+            f'{where} is not {{"strokes": [[[x, y], ...], ...], "text": "..."}} ({problem}); fix it'
         ) from None
     shaped = strokes and all(stroke.ndim == 2 and stroke.shape[1] == 2 and len(stroke) for stroke in strokes)
     if not shaped or not all(np.isfinite(stroke).all() for stroke in strokes):
-        raise UserError(f"{where} has a stroke that is no list of [x, y] pairs of numbers; mend it")
+        raise UserError(f"{where} has a stroke that is no list of [x, y] pairs of numbers; fix it")
     if text is not None and not isinstance(text, str):
         raise UserError(f"{where} has a text that is no string; put it in quotes, or leave it out")
     return Drawing.of(strokes, text)
@@ -102,5 +102,5 @@ def pendigit(line: str, where: str) -> Drawing:
     except ValueError:
         numbers, digit = [], -1
     if len(numbers) != 16 or digit not in range(10):
-        raise UserError(f"{where} is not 16 whole numbers and a digit with commas between; mend it")
+        raise UserError(f"{where} is not 16 whole numbers and a digit with commas between; fix it")
     return Drawing.of([np.array(numbers).reshape(8, 2) * [1, -1] + [0, 100]], str(digit))

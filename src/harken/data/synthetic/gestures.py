@@ -41,7 +41,7 @@ def gesture(label: str, numbers: np.random.Generator) -> np.ndarray:
     length = int(numbers.integers(24, 49))
     rest = numbers.uniform(0.05, 0.3, 2)  # before and after, as shares
     time = np.clip((np.linspace(0, 1, length) - rest[0]) / (1 - rest.sum()), 0, 1)
-    time = time ** numbers.uniform(0.7, 1.4)  # quicker at first, or later
+    time = time ** numbers.uniform(0.7, 1.4)  # faster at first, or later
     if label.startswith("circle"):
         turn = 2 * np.pi * time * (1 if label == "circle-left" else -1) + numbers.uniform(0, 2 * np.pi)
         path = np.stack([np.cos(turn), np.sin(turn)], 1)

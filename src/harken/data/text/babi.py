@@ -48,7 +48,7 @@ def parse_stories(lines: Iterable[str], where: str, task: str = "") -> Iterator[
         order = {line: fact for fact, line in enumerate(facts)}
         lines_needed = [int(found) for found in more[1].split()] if len(more) > 1 and more[1].strip() else None
         if lines_needed and not set(lines_needed) <= set(order):
-            raise UserError(f"{where}, line {place} says that it needs a line which is no sentence before it; mend it")
+            raise UserError(f"{where}, line {place} says that it needs a line which is no sentence before it; fix it")
         needed = None if lines_needed is None else tuple(order[found] for found in lines_needed)
         yield Question(tuple(facts.values()), sentence.strip(), more[0].strip(), needed, task)
 

@@ -54,7 +54,7 @@ def read_trees(path: Path) -> Labelled:
         try:
             phrases = phrases_of(line)
         except ValueError as problem:
-            raise UserError(f"{path}, line {number} is no bracketed tree ({problem}); mend or remove it") from None
+            raise UserError(f"{path}, line {number} is no bracketed tree ({problem}); fix or remove it") from None
         for place, (text, label) in enumerate(phrases):
             texts.append(text)
             labels.append(label)

@@ -61,7 +61,7 @@ def check_tree(heads: Sequence[int], words: Sequence[str], where: str) -> None:
     """Refuse heads that point outside the sentence or run in a circle."""
     for start, head in enumerate(heads):
         if head > len(heads):
-            raise UserError(f'{where}: "{words[start]}" has head {head}, but there are {len(heads)} words: mend it')
+            raise UserError(f'{where}: "{words[start]}" has head {head}, but there are {len(heads)} words: fix it')
         seen, here = set(), start + 1
         while here:
             if here in seen:

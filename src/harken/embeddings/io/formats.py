@@ -146,7 +146,7 @@ def _read_text(
         rows.append(row)
     if header and len(words) != header[0]:
         raise UserError(
-            f"{path} says it has {header[0]:,} words and has {len(words):,}: copy it again, or mend its first line."
+            f"{path} says it has {header[0]:,} words and has {len(words):,}: copy it again, or fix its first line."
         )
     return words, np.stack(rows) if rows else np.zeros((0, width or 0), dtype=np.float32)
 
@@ -158,9 +158,9 @@ def _from_the_right(place: str, line: str, width: int) -> tuple[str, NDArray[np.
     found = _numbers(line.partition(" ")[2])
     if (found is not None and len(found) != width) or len(numbers) != width:
         count = len(found) if found is not None else len(line.split(" ")) - 1
-        raise UserError(f"{place} has {count} numbers where {width} are wanted: mend or drop that line.")
+        raise UserError(f"{place} has {count} numbers where {width} are wanted: fix or drop that line.")
     if row is None:
-        raise UserError(f"{place} has something among its numbers that is none: mend or drop that line.")
+        raise UserError(f"{place} has something among its numbers that is none: fix or drop that line.")
     return word, row
 
 

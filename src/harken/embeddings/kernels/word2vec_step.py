@@ -42,7 +42,7 @@ def compiled(function: Any) -> Any:
 
 
 def inlined(function: Any) -> Any:
-    """Put into its caller before anything is compiled: a third quicker here than what the compiler does by itself."""
+    """Put into its caller before anything is compiled: a third faster here than what the compiler does by itself."""
     return numba.njit(inline="always", **FLAGS)(function)
 
 

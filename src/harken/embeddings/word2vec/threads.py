@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from harken.errors import UserError
 
-EVERY = 0.5  # seconds between two words to the person who waits
+EVERY = 0.5  # seconds between two words to the user
 
 
 @dataclass

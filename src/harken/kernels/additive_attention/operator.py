@@ -23,7 +23,7 @@ FEWEST_TARGETS = 8  # a tile holds 16 queries at least: for fewer, the definitio
 
 
 def serves(queries: Tensor, keys: Tensor, values: Tensor) -> bool:
-    """Whether the kernels are there for these, and quicker."""
+    """Whether the kernels are there for these, and faster."""
     return (
         HAS_TRITON
         and queries.is_cuda

@@ -1,7 +1,7 @@
-"""When a recurrent layer takes harken's own launch on a GPU: where it can, and where it is quicker than torch's.
+"""When a recurrent layer takes harken's own launch on a GPU: where it can, and where it is faster than torch's.
 
 It can where Triton is installed, the GPU is one it was measured on (Hopper) and the layer fits on it at once
-(`harken.kernels.recurrent.triton.plan`). It is quicker than cuDNN wherever it was measured (`docs/gpu.md`), but for the
+(`harken.kernels.recurrent.triton.plan`). It is faster than cuDNN wherever it was measured (`docs/gpu.md`), but for the
 one case that cuDNN has a persistent kernel for, an LSTM in float16 in one direction over rows of equal length without
 gradients. Short sequences are left to cuDNN, because starting a launch costs more than a few of its steps, and so are
 batches larger than those measured. Cells that cuDNN does not know would go step by step through our loop: for them the

@@ -5,7 +5,7 @@ network gets the same number of updates; the reach of a kind of network is the l
 least nine times out of ten, in the median of the seeds. That is how it is usually measured, and it measures learning:
 the gradient has to find its way over d steps before there is anything to hold on to.
 
-Two more things tell what the number hangs on. The claim does not say how a network starts, so vanilla RNNs start
+Two more things tell what the number depends on. The claim does not say how a network starts, so vanilla RNNs start
 uniform, as torch draws them, and orthogonal, where the gradient neither shrinks nor grows at first; LSTMs start
 with their forget gates at sigmoid(1), as usual, and at sigmoid(5), nearly open. And all are also trained on delays
 of all lengths mixed, where short ones show the way: what is asked then is whether the network *can* hold on.
@@ -210,6 +210,6 @@ def run(settings: Settings, progress: Progress) -> Findings:
 EXPERIMENT = Experiment(
     name="long-memory",
     statement="An LSTM keeps information for about 100 steps where a vanilla RNN keeps about 7.",
-    shows="how many steps back LSTMs and vanilla RNNs recall a symbol, and what that hangs on",
+    shows="how many steps back LSTMs and vanilla RNNs recall a symbol, and what that depends on",
     run=run,
 )

@@ -12,7 +12,7 @@ from harken.models.recurrent.cell_options import CellOptions
 from harken.nn.recurrent.cell import Cell
 from harken.nn.recurrent.gru import GRUCell
 from harken.nn.recurrent.layer import RecurrentLayer
-from harken.nn.recurrent.layers import GRU, LSTM, RNN, initialise
+from harken.nn.recurrent.layers import GRU, LSTM, RNN, initialize
 from harken.nn.recurrent.lstm import LSTMCell
 from harken.nn.recurrent.rnn import RNNCell
 
@@ -21,7 +21,7 @@ def make_cell(options: CellOptions, input_size: int, hidden_size: int) -> Cell:
     """One step, with first weights drawn; zoneout and recurrent dropout are for whoever runs it."""
     cells = {"rnn": RNNCell, "lstm": LSTMCell, "gru": GRUCell}
     cell: Cell = cells[options.cell](input_size, hidden_size, layer_norm=options.layer_norm, **_words(options))
-    initialise(cell, options.forget_bias)
+    initialize(cell, options.forget_bias)
     return cell
 
 

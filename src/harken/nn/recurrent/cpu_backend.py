@@ -30,7 +30,7 @@ NEVER = 2**62
 
 @dataclass(frozen=True)
 class Least:
-    """Recurrent weights from which on the kernel was measured to be quicker (`benchmarks/cpu_recurrent.py --rule`)."""
+    """Recurrent weights from which on the kernel was measured to be faster (`benchmarks/cpu_recurrent.py --rule`)."""
 
     loop: int  # than our own loop, where torch has none for the cell
     full: int  # than torch's loop, with gradients
@@ -48,7 +48,7 @@ LEAST = {
 
 
 def pays(cell: Cell, values: Tensor, layout: Layout, torch_has_it: bool) -> bool:
-    """Whether the kernel can take a layer of such cells and is quicker than torch's loop, or than our own."""
+    """Whether the kernel can take a layer of such cells and is faster than torch's loop, or than our own."""
     if torch.compiler.is_compiling():  # first of all: what follows cannot be traced
         return False
     rows, weights = sum(layout.sizes), cell.weight_hh.numel()

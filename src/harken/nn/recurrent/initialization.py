@@ -12,7 +12,7 @@ from torch import nn
 from harken.nn.recurrent.lstm import LSTMCell
 
 
-def initialise(module: nn.Module, forget_bias: float = 1.0) -> None:
+def initialize(module: nn.Module, forget_bias: float = 1.0) -> None:
     """Draw the weights of a cell, or of one of torch's recurrent layers."""
     for name, parameter in module.named_parameters():
         if "norm" in name:

@@ -14,7 +14,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from harken.nn.recurrent.initialization import initialise, set_forget_bias
+from harken.nn.recurrent.initialization import initialize, set_forget_bias
 from harken.nn.recurrent.interop import copy_weights, torch_state
 from harken.nn.recurrent.stack import Stack
 
@@ -29,7 +29,7 @@ class RecurrentLayer(Stack):
         """Draw the first weights and move them to where they are wanted."""
         for cell in self.cells:
             if orthogonal:
-                initialise(cell, forget_bias or 0.0)
+                initialize(cell, forget_bias or 0.0)
             elif forget_bias is not None:
                 set_forget_bias(cell, forget_bias)
         self.to(device=device, dtype=dtype)

@@ -29,13 +29,13 @@ import torch
 from torch import nn
 
 from harken.nn.recurrent.gru import GRUCell
-from harken.nn.recurrent.initialization import initialise
+from harken.nn.recurrent.initialization import initialize
 from harken.nn.recurrent.layer import RecurrentLayer
 from harken.nn.recurrent.lstm import LSTMCell
 from harken.nn.recurrent.options import Bias, StackOptions
 from harken.nn.recurrent.rnn import RNNCell
 
-__all__ = ["GRU", "LSTM", "RNN", "initialise"]
+__all__ = ["GRU", "LSTM", "RNN", "initialize"]
 
 
 class RNN(RecurrentLayer):

@@ -148,7 +148,7 @@ class Stack(nn.Module):
         has_torch = self.fused is not None and layout.sizes[0] == layout.batch  # torch and cuDNN know no empty rows
         if values.is_cuda:
             return "torch" if has_torch else "loop"
-        has_torch = has_torch and cell.output_size == self.hidden_size  # torch's projected loop is no quicker than ours
+        has_torch = has_torch and cell.output_size == self.hidden_size  # torch's projected loop is no faster than ours
         if pays(cell, values, layout, has_torch):
             return "cpu"
         return "torch" if has_torch and (layout.full or not torch.is_grad_enabled()) else "loop"

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from harken.kernels.recurrent.windowed_lstm import windowed_lstm
 from harken.nn.recurrent.cell import State
-from harken.nn.recurrent.initialization import initialise
+from harken.nn.recurrent.initialization import initialize
 from harken.nn.recurrent.lstm import LSTMCell, LSTMState
 from harken.nn.recurrent.packing import Layout
 from harken.nn.recurrent.regularization import Noise
@@ -51,7 +51,7 @@ class WindowedLSTM(nn.Module):
         super().__init__()
         self.input_size, self.hidden_size = input_size, hidden_size
         self.cell = LSTMCell(input_size + characters, hidden_size)
-        initialise(self.cell)
+        initialize(self.cell)
         self.window = GaussianWindow(hidden_size, gaussians, pace)
 
     def forward(self, values: Tensor, characters: Tensor, mask: Tensor | None = None, trace: bool = False) -> Any:

@@ -19,25 +19,28 @@ from harken.tasks.answer.evaluation import evaluate
 from harken.tasks.answer.recipe import AnswerRecipe
 from harken.tasks.answer.sources import read_file, read_questions
 from harken.tasks.answer.task import AnswerTask
-from harken.tasks.first_vectors import FirstVectors, words_of
 from harken.tasks.job import Job, Prepared
+from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, words_of
 from harken.tasks.scores import Scores
 
 
 class AnswerJob(Job):
     """See `harken.tasks.job`."""
 
-    def prepare(self, recipe: AnswerRecipe, folder: Path, going_on: bool) -> Prepared:
+    def prepare(self, recipe: AnswerRecipe, folder: Path, resuming: bool) -> Prepared:
         asked = read_questions(recipe.data)
         folder.mkdir(parents=True, exist_ok=True)
-        if going_on:
+        if resuming:
             tokenizer, answers = load_tokenizer(folder, JOINT), Answers.load(folder)
         else:
             tokenizer = train_tokenizer("word", texts_of(asked.train), WORDS, recipe.train.seed)
             answers = Answers.learn((one.answer for one in asked.train), recipe.model.output)
             tokenizer.save(folder, JOINT)
             answers.save(folder)
-        model, begun = Network(recipe.model, tokenizer.size, len(answers.texts)), FirstVectors(recipe, folder, going_on)
+        model, begun = (
+            Network(recipe.model, tokenizer.size, len(answers.texts)),
+            PretrainedEmbeddings(recipe, folder, resuming),
+        )
         texts = texts_of(asked.train)
         begun.fill(model.hops.tables, words_of(tokenizer), texts, "model.width", spread=SPREAD)
         parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -49,13 +52,13 @@ class AnswerJob(Job):
             title=f"{asked.name}, {recipe.model.title}",
             facts={"data": f"{asked.name}: {count}", "vocabulary": known, **begun.facts},
             lines=[f"{asked.name}: {count}", f"{recipe.model.title}: {parameters:,} parameters, {known}", *begun.said],
-            flops_per_term=size.flops_per_target_token,
+            flops_per_token=size.flops_per_target_token,
         )
 
     def load(self, folder: Path, recipe: AnswerRecipe, device: str) -> Answerer:
         return Answerer.load(folder, recipe, device)
 
-    def may_lie_in_the_folder(self, name: str) -> bool:
+    def owns_artifact(self, name: str) -> bool:
         return name in (FILE, f"{JOINT}.json")
 
     def evaluate(

@@ -16,7 +16,7 @@ from harken.models.answering.model import Answerer, Found
 from harken.tasks.answer.answers import BETWEEN, Answers
 from harken.tasks.answer.recipe import AnswerRecipe
 from harken.tasks.by_length import ByLength, rows_of_part
-from harken.training.task import Examples
+from harken.training.task import Indices
 
 MIXED = 4  # batches that are drawn together and then sorted by length
 VALIDATED = 8192  # words that are read at once in validation
@@ -25,8 +25,8 @@ VALIDATED = 8192  # words that are read at once in validation
 class AnswerTask(ByLength):
     """See `harken.training.task.Task`."""
 
-    goal = "chance"  # of the right answer: unlike accuracy it tells two models apart that make the same mistakes
-    higher_is_better = True
+    monitor = "chance"  # of the right answer: unlike accuracy it tells two models apart that make the same mistakes
+    mode = "max"
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class AnswerTask(ByLength):
         if answers.kind == "pointer":
             refuse_unseen(train, recipe.model.max_facts)
 
-    def epoch(self, number: int) -> Sequence[Examples]:
+    def epoch(self, number: int) -> Sequence[Indices]:
         """`batch_tokens` questions a batch, whatever their length, drawn anew in every epoch.
 
         Those of like length are put together only out of a few batches' worth: there are few stories, and the same
@@ -62,11 +62,11 @@ class AnswerTask(ByLength):
             batches += [alike[start : start + rows] for start in range(0, len(alike), rows)]
         return [batches[place] for place in random.permutation(len(batches))]
 
-    def size(self, examples: Examples) -> int:
+    def size(self, examples: Indices) -> int:
         """Questions."""
         return len(examples)
 
-    def loss(self, examples: Examples) -> Tensor:
+    def loss(self, examples: Indices) -> Tensor:
         """Summed over the questions."""
         found = self._answer(self.train_ids, examples)
         wanted = self.wanted[examples].to(found.scores.device)
@@ -95,7 +95,7 @@ class AnswerTask(ByLength):
         count = sum(result["count"] for result in results)
         return {name: sum(result[name] for result in results) / count for name in ("loss", "chance", "accuracy")}
 
-    def _answer(self, ids: QuestionIds, rows: Examples) -> Found:
+    def _answer(self, ids: QuestionIds, rows: Indices) -> Found:
         device = next(self.model.parameters()).device
         found: Found = self.model(*(tensor.to(device) for tensor in ids.batch(rows)))
         return found

@@ -13,8 +13,8 @@ from harken.models.captioning.build import build_caption_model
 from harken.models.captioning.size import size_of_captioner
 from harken.tasks.caption.recipe import CaptionRecipe
 from harken.tasks.caption.task import CaptionTask
-from harken.tasks.first_vectors import FirstVectors, width_key, words_of
 from harken.tasks.job import Job, Prepared
+from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
 from harken.tasks.scores import Scores
 
 if TYPE_CHECKING:
@@ -25,18 +25,21 @@ if TYPE_CHECKING:
 class CaptionJob(Job):
     """See `harken.tasks.job`."""
 
-    def prepare(self, recipe: CaptionRecipe, folder: Path, going_on: bool) -> Prepared:
+    def prepare(self, recipe: CaptionRecipe, folder: Path, resuming: bool) -> Prepared:
         corpus = read_caption_corpus(recipe.data)
         folder.mkdir(parents=True, exist_ok=True)
         texts = [text for example in corpus.train for text in example.captions]
-        if going_on:
+        if resuming:
             tokenizer = load_tokenizer(folder, TARGET)
         else:
             words = recipe.tokenizer
             tokenizer = train_tokenizer(words.kind, texts, words.size, recipe.train.seed, min_count=words.min_count)
             tokenizer.save(folder, TARGET)
         size = recipe.data.image_size
-        model, begun = build_caption_model(recipe.model, size, tokenizer.size), FirstVectors(recipe, folder, going_on)
+        model, begun = (
+            build_caption_model(recipe.model, size, tokenizer.size),
+            PretrainedEmbeddings(recipe, folder, resuming),
+        )
         key = width_key(recipe.model.decoder, "model.decoder")
         begun.fill(model.target_embedding.weight, words_of(tokenizer), texts, key)
         parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -59,7 +62,7 @@ class CaptionJob(Job):
                 *begun.said,
                 *corpus.notes,
             ],
-            flops_per_term=size_of_captioner(recipe.model, size, tokenizer.size).flops_per_target_token,
+            flops_per_token=size_of_captioner(recipe.model, size, tokenizer.size).flops_per_target_token,
         )
 
     def load(self, folder: Path, recipe: CaptionRecipe, device: str) -> Captioner:
@@ -67,7 +70,7 @@ class CaptionJob(Job):
 
         return Captioner.load(folder, recipe, device)
 
-    def may_lie_in_the_folder(self, name: str) -> bool:
+    def owns_artifact(self, name: str) -> bool:
         return name in (f"{TARGET}.model", f"{TARGET}.json")
 
     def evaluate(self, model: Any, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:

@@ -20,7 +20,7 @@ from harken.nn.loss import smoothed_cross_entropy
 from harken.search import greedy_search
 from harken.tasks.by_length import ByLength
 from harken.tasks.caption.recipe import CaptionRecipe
-from harken.training.task import Examples
+from harken.training.task import Indices
 
 TOGETHER = 64  # pictures validated at once
 
@@ -39,7 +39,7 @@ class CaptionRows:
     def __len__(self) -> int:
         return len(self.references)
 
-    def captions(self, pictures: Examples) -> tuple[Tensor, Tensor, Tensor]:
+    def captions(self, pictures: Indices) -> tuple[Tensor, Tensor, Tensor]:
         """(owner (R,), input (R, T), output (R, T)) of all captions of the pictures."""
         counts = self.first[pictures + 1] - self.first[pictures]
         rows = np.concatenate([np.arange(self.first[picture], self.first[picture + 1]) for picture in pictures])
@@ -52,8 +52,8 @@ class CaptionRows:
 class CaptionTask(ByLength):
     """See `harken.training.task.Task`; an example is a picture with all of its captions."""
 
-    goal = "bleu"
-    higher_is_better = True
+    monitor = "bleu"
+    mode = "max"
 
     def __init__(self, recipe: CaptionRecipe, corpus: CaptionCorpus, model: CaptionModel, tokenizer: Tokenizer) -> None:
         self.recipe, self.settings, self.model, self.tokenizer = recipe, recipe.train, model, tokenizer
@@ -64,11 +64,11 @@ class CaptionTask(ByLength):
         self.terms = np.array([lengths[a:b].sum() for a, b in spans])
         self.lengths = np.array([(b - a) * lengths[a:b].max() for a, b in spans])  # what a picture takes, padded
 
-    def size(self, examples: Examples) -> int:
+    def size(self, examples: Indices) -> int:
         """Words of all captions, the end of each counted and padding not."""
         return int(self.terms[examples].sum())
 
-    def loss(self, examples: Examples) -> Tensor:
+    def loss(self, examples: Indices) -> Tensor:
         """Summed over the real words."""
         device = next(self.model.parameters()).device
         owner, target, wanted = (tensor.to(device) for tensor in self.train.captions(examples))

@@ -35,8 +35,8 @@ from harken.tasks.classify.reading import as_frames, as_rows, in_context, requir
 from harken.tasks.classify.recipe import ClassifyRecipe
 from harken.tasks.classify.task import ClassificationTask
 from harken.tasks.context import COPY, context_of
-from harken.tasks.first_vectors import FirstVectors, width_key, with_words, words_of
 from harken.tasks.job import Job, Prepared
+from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, with_words, words_of
 from harken.tasks.scores import Scores
 from harken.tasks.starting import start_from, starting_tokenizer
 
@@ -47,16 +47,16 @@ if TYPE_CHECKING:
 class ClassifyJob(Job):
     """See `harken.tasks.job`."""
 
-    def prepare(self, recipe: ClassifyRecipe, folder: Path, going_on: bool) -> Prepared:
-        return self.prepare_examples(recipe, read_splits(recipe.data), folder, going_on)
+    def prepare(self, recipe: ClassifyRecipe, folder: Path, resuming: bool) -> Prepared:
+        return self.prepare_examples(recipe, read_splits(recipe.data), folder, resuming)
 
     def prepare_table(
-        self, recipe: ClassifyRecipe, table: dict[str, list[Any]], folder: Path, going_on: bool
+        self, recipe: ClassifyRecipe, table: dict[str, list[Any]], folder: Path, resuming: bool
     ) -> Prepared:
-        return self.prepare_examples(recipe, split_table(recipe.data, table), folder, going_on)
+        return self.prepare_examples(recipe, split_table(recipe.data, table), folder, resuming)
 
     def prepare_examples(
-        self, recipe: ClassifyRecipe, splits: LabelledSplits, folder: Path, going_on: bool = False
+        self, recipe: ClassifyRecipe, splits: LabelledSplits, folder: Path, resuming: bool = False
     ) -> Prepared:
         """A run on examples in memory: texts, or arrays (T, C); `recipe.data` says only how they are to be read.
 
@@ -66,21 +66,21 @@ class ClassifyJob(Job):
         require_kind(splits.train.values, recipe)
         folder.mkdir(parents=True, exist_ok=True)
         train, valid = splits.train, splits.valid
-        labels = load_labels(folder) if going_on else in_order(train.labels)
+        labels = load_labels(folder) if resuming else in_order(train.labels)
         width = ENCODERS[recipe.model.architecture](recipe.model).embedding
-        begun, key = FirstVectors(recipe, folder, going_on), width_key(recipe.model)
+        begun, key = PretrainedEmbeddings(recipe, folder, resuming), width_key(recipe.model)
         vectors = begun.vectors(width, train.values, key)
-        context = context_of(recipe.embeddings.elmo, folder, going_on)
+        context = context_of(recipe.embeddings.elmo, folder, resuming)
         more = vectors.words if vectors and recipe.tokenizer.kind == "word" else []
         tokenizer = (
-            self._tokenizer(recipe, train.values, more, folder, going_on) if recipe.data.kind == "text" else None
+            self._tokenizer(recipe, train.values, more, folder, resuming) if recipe.data.kind == "text" else None
         )
         rows = as_rows(train.values, recipe, tokenizer)
         inputs = tokenizer.size if tokenizer else as_frames(train.values[0]).shape[1]
         valid_rows = as_rows(valid.values, recipe, tokenizer, inputs if tokenizer is None else None)
         valid_labels = numbers_of(valid.labels, labels, "the validation")
         save_labels(folder, labels)
-        names, merged = self._fine(recipe, train, labels, folder, going_on)
+        names, merged = self._fine(recipe, train, labels, folder, resuming)
         model = build_classifier(recipe, inputs, len(names), context, merged)
         if isinstance(model.reader.inputs, FrameInput):
             model.reader.inputs.fit(torch.from_numpy(rows.flat))
@@ -122,13 +122,13 @@ class ClassifyJob(Job):
                 *begun.said,
                 *(f"skipped {n:,} examples: {why}" for why, n in splits.skipped.items()),
             ],
-            flops_per_term=size.flops_per_target_token * steps,
+            flops_per_token=size.flops_per_target_token * steps,
         )
 
     def load(self, folder: Path, recipe: ClassifyRecipe, device: str) -> Classifier:
         return Classifier.load(folder, recipe, device)
 
-    def may_lie_in_the_folder(self, name: str) -> bool:
+    def owns_artifact(self, name: str) -> bool:
         return name in (LABELS, FINE, COPY, f"{JOINT}.model", f"{JOINT}.json")
 
     def evaluate(
@@ -173,7 +173,7 @@ class ClassifyJob(Job):
         return known[chosen]
 
     def _fine(
-        self, recipe: ClassifyRecipe, train: Labelled, labels: list[str], folder: Path, going_on: bool
+        self, recipe: ClassifyRecipe, train: Labelled, labels: list[str], folder: Path, resuming: bool
     ) -> tuple[list[str], list[int] | None]:
         """What the network tells apart, and which label each is; None where they are the labels themselves."""
         if not recipe.classifier.fine:
@@ -183,16 +183,16 @@ class ClassifyJob(Job):
                 "classifier.fine is for labels that data.label_until or data.names merge, but neither is given; set "
                 "one, or leave classifier.fine out"
             )
-        if going_on:
+        if resuming:
             return load_fine(folder, len(labels))
         names, merged = merge_fine(train.fine, train.labels, labels)
         save_fine(folder, names, merged)
         return names, merged
 
     def _tokenizer(
-        self, recipe: ClassifyRecipe, texts: list[str], more: list[str], folder: Path, going_on: bool
+        self, recipe: ClassifyRecipe, texts: list[str], more: list[str], folder: Path, resuming: bool
     ) -> Tokenizer:
-        if going_on:
+        if resuming:
             return load_tokenizer(folder, JOINT)
         words = recipe.tokenizer.model_copy(update={"joint": True})
         tokenizer, _ = train_tokenizers(words, texts, [], recipe.train.seed)

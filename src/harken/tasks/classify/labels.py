@@ -75,7 +75,7 @@ def merge_fine(fine: Sequence[str], labels: Sequence[str], known: Sequence[str])
     owner: dict[str, str] = {}
     for one, label in zip(fine, labels, strict=True):
         if owner.setdefault(one, label) != label:
-            raise UserError(f"the label {one!r} belongs to {owner[one]!r} here and to {label!r} there; mend the data")
+            raise UserError(f"the label {one!r} belongs to {owner[one]!r} here and to {label!r} there; fix the data")
     names = in_order(owner)
     places = {label: place for place, label in enumerate(known)}
     return names, [places[owner[name]] for name in names]

@@ -23,7 +23,7 @@ from harken.data.tokenizers.word import WordTokenizer
 from harken.errors import UserError
 from harken.tasks.classify.recipe import ClassifyRecipe
 from harken.tasks.context import Context, ContextRows
-from harken.tasks.first_vectors import bare
+from harken.tasks.pretrained_embeddings import bare
 
 Rows = TokenRows | FrameRows | ContextRows
 

@@ -14,7 +14,7 @@ from harken.models.heads.classifier import ClassifierModel
 from harken.tasks.by_length import ByLength, rows_of_part
 from harken.tasks.classify.reading import Rows
 from harken.tasks.classify.recipe import ClassifyRecipe
-from harken.training.task import Examples
+from harken.training.task import Indices
 
 
 class ClassificationTask(ByLength):
@@ -34,18 +34,18 @@ class ClassificationTask(ByLength):
         self.train_labels = torch.tensor(train_labels, dtype=torch.long)
         self.valid_labels = np.asarray(valid_labels, dtype=np.int64)
         self.lengths = train.lengths
-        self.goal: str = recipe.classifier.choose_by
-        self.higher_is_better = self.goal != "loss"
+        self.monitor: str = recipe.classifier.choose_by
+        self.mode = "min" if self.monitor == "loss" else "max"
         self.weights = class_weights(self.train_labels, model.output.out_features, recipe.classifier.class_weights)
         self.loss_of: Callable[..., Tensor] = self._loss
         if recipe.train.compile:
             self.loss_of = torch.compile(self._loss, dynamic=True)
 
-    def size(self, examples: Examples) -> int:
+    def size(self, examples: Indices) -> int:
         """Labels."""
         return len(examples)
 
-    def loss(self, examples: Examples) -> Tensor:
+    def loss(self, examples: Indices) -> Tensor:
         """Summed over the examples."""
         values, lengths = self.train.gather(examples)
         padded = int(lengths.min()) < values.shape[1]

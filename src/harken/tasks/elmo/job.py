@@ -13,9 +13,9 @@ from harken.tasks.elmo.elmo import Elmo, build_elmo
 from harken.tasks.elmo.recipe import ElmoRecipe
 from harken.tasks.elmo.rows import ElmoRows, cut, learn_vocabulary
 from harken.tasks.elmo.task import ElmoTask
-from harken.tasks.first_vectors import FirstVectors
 from harken.tasks.job import Job, Prepared
 from harken.tasks.masked.text import read_files, read_text
+from harken.tasks.pretrained_embeddings import PretrainedEmbeddings
 from harken.tasks.scores import Scores
 from harken.tasks.tag.vocabulary import FILE, Vocabulary
 
@@ -23,7 +23,7 @@ from harken.tasks.tag.vocabulary import FILE, Vocabulary
 class ElmoJob(Job):
     """See `harken.tasks.job`."""
 
-    def prepare(self, recipe: ElmoRecipe, folder: Path, going_on: bool) -> Prepared:
+    def prepare(self, recipe: ElmoRecipe, folder: Path, resuming: bool) -> Prepared:
         text = read_text(recipe.data)
         folder.mkdir(parents=True, exist_ok=True)
         lower = recipe.data.lowercase
@@ -33,14 +33,14 @@ class ElmoJob(Job):
         ]
         train, valid = splits
         settings = recipe.words
-        vocabulary = Vocabulary.load(folder) if going_on else learn_vocabulary(train, settings.size, settings.min_count)
+        vocabulary = Vocabulary.load(folder) if resuming else learn_vocabulary(train, settings.size, settings.min_count)
         if not vocabulary.words:
             raise UserError(
                 f"no word of {text.name} is seen words.min_count {settings.min_count} times; lower it, or give more "
                 "text"
             )
         vocabulary.save(folder)
-        model, begun = build_elmo(recipe, vocabulary), FirstVectors(recipe, folder, going_on)
+        model, begun = build_elmo(recipe, vocabulary), PretrainedEmbeddings(recipe, folder, resuming)
         names = [*([None] * len(SPECIALS)), *vocabulary.words]
         begun.fill(model.output.weight, names, text.train, "model.width")
         task = ElmoTask(recipe.train, model, *(ElmoRows(split, vocabulary) for split in splits))
@@ -52,13 +52,13 @@ class ElmoJob(Job):
             title=f"{text.name}, {recipe.model.title}",
             facts={"data": f"{text.name}: {words}", "vocabulary": known, **begun.facts},
             lines=[f"{text.name}: {words}", f"{recipe.model.title}: {parameters:,} parameters, {known}", *begun.said],
-            flops_per_term=size_of(recipe, vocabulary.word_count, vocabulary.character_count).flops_per_target_token,
+            flops_per_token=size_of(recipe, vocabulary.word_count, vocabulary.character_count).flops_per_target_token,
         )
 
     def load(self, folder: Path, recipe: ElmoRecipe, device: str) -> Elmo:
         return Elmo.load(folder, recipe, device)
 
-    def may_lie_in_the_folder(self, name: str) -> bool:
+    def owns_artifact(self, name: str) -> bool:
         return name == FILE
 
     def evaluate(self, model: Elmo, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:

@@ -13,14 +13,14 @@ from harken.models.language.elmo import ElmoNetwork
 from harken.tasks.by_length import ByLength, rows_of_part
 from harken.tasks.elmo.rows import ElmoRows
 from harken.training.config import TrainConfig
-from harken.training.task import Examples
+from harken.training.task import Indices
 
 
 class ElmoTask(ByLength):
     """See `harken.training.task.Task`."""
 
-    goal = "perplexity"
-    higher_is_better = False
+    monitor = "perplexity"
+    mode = "min"
 
     def __init__(self, settings: TrainConfig, model: ElmoNetwork, train: ElmoRows, valid: ElmoRows) -> None:
         self.settings, self.model = settings, model
@@ -28,11 +28,11 @@ class ElmoTask(ByLength):
         self.lengths = train.lengths
         self.loss_of = torch.compile(model.loss, dynamic=True) if settings.compile else model.loss
 
-    def size(self, examples: Examples) -> int:
+    def size(self, examples: Indices) -> int:
         """Words to predict, in both directions."""
         return int(2 * (self.lengths[examples] - 1).sum())
 
-    def loss(self, examples: Examples) -> Tensor:
+    def loss(self, examples: Indices) -> Tensor:
         """Summed over them."""
         device = next(self.model.parameters()).device
         batch, lengths = self.train.gather(examples)
@@ -56,7 +56,7 @@ class ElmoTask(ByLength):
 
 
 @torch.no_grad()
-def score_rows(model: ElmoNetwork, rows: ElmoRows, examples: Examples) -> list[tuple[float, float, float]]:
+def score_rows(model: ElmoNetwork, rows: ElmoRows, examples: Indices) -> list[tuple[float, float, float]]:
     """For each row: summed loss forward and backward, and the words of one direction."""
     device = next(model.parameters()).device
     batch, lengths = rows.gather(examples)

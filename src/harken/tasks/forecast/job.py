@@ -25,14 +25,14 @@ WINDOWS = 8  # of a part of a series whose gradients are looked at
 class ForecastJob(Job):
     """See `harken.tasks.job`."""
 
-    def prepare(self, recipe: ForecastRecipe, folder: Path, going_on: bool) -> Prepared:
+    def prepare(self, recipe: ForecastRecipe, folder: Path, resuming: bool) -> Prepared:
         return prepare_series(recipe, load_series(recipe.data), folder)
 
     table_key = "file"
     table_instead_of = ("corpus",)
 
     def prepare_table(
-        self, recipe: ForecastRecipe, table: dict[str, list[Any]], folder: Path, going_on: bool
+        self, recipe: ForecastRecipe, table: dict[str, list[Any]], folder: Path, resuming: bool
     ) -> Prepared:
         series = read_series(table, recipe.data.layout)
         return prepare_series(recipe, [one.rows(0, recipe.data.rows or len(one)) for one in series], folder)
@@ -40,7 +40,7 @@ class ForecastJob(Job):
     def load(self, folder: Path, recipe: ForecastRecipe, device: str) -> Forecaster:
         return Forecaster.load(folder, recipe, device)
 
-    def may_lie_in_the_folder(self, name: str) -> bool:
+    def owns_artifact(self, name: str) -> bool:
         return name == ENDS
 
     def evaluate(
@@ -109,5 +109,5 @@ def prepare_series(
             f"{name}: {count}{rows:,} rows, {len(task.train):,} training windows, {len(task.valid):,} for validation",
             f"{recipe.model.title}: {parameters:,} parameters, {data.window} steps in, {data.horizon} out",
         ],
-        flops_per_term=size_of(recipe, task.train.frames.shape[1], task.train.known).flops_per_target_token,
+        flops_per_token=size_of(recipe, task.train.frames.shape[1], task.train.known).flops_per_target_token,
     )

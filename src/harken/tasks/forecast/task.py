@@ -15,7 +15,7 @@ from harken.metrics.forecasting import season_scale
 from harken.models.forecasting.model import ForecastNetwork
 from harken.tasks.forecast.recipe import ForecastRecipe
 from harken.tasks.forecast.windows import Cut, Transform, Windows, origins_of
-from harken.training.task import Examples
+from harken.training.task import Indices
 
 FLOOR = 0.1  # of a window's deviation, in units of the usual step of the series
 AT_ONCE = 256  # windows that are validated together
@@ -24,8 +24,8 @@ AT_ONCE = 256  # windows that are validated together
 class ForecastTask:
     """See `harken.training.task.Task`."""
 
-    goal = "mase"
-    higher_is_better = False
+    monitor = "mase"
+    mode = "min"
 
     def __init__(
         self,
@@ -71,23 +71,23 @@ class ForecastTask:
         horizon = self.recipe.data.horizon
         return [(number, at, end) for number, end in ends for at in range(max(shortest, end - horizon), end)]
 
-    def epoch(self, number: int) -> Sequence[Examples]:
+    def epoch(self, number: int) -> Sequence[Indices]:
         """All windows in an order drawn for this epoch, as many a batch as their steps fit into `batch_tokens`."""
         train = self.recipe.train
         rows = max(1, train.batch_tokens // self.train.window)
         order = np.random.default_rng([train.seed, number]).permutation(len(self.train))
         return np.array_split(order, max(1, math.ceil(len(order) / rows)))
 
-    def size(self, examples: Examples) -> int:
+    def size(self, examples: Indices) -> int:
         """Steps that are forecast and known."""
         steps = np.minimum(self.train.end[examples] - self.train.origin[examples], self.train.horizon)
         return int(steps.sum())
 
-    def share(self, examples: Examples, parts: int) -> list[Examples]:
+    def share(self, examples: Indices, parts: int) -> list[Indices]:
         """Windows are alike: deal them out."""
         return [examples[part::parts] for part in range(parts)]
 
-    def loss(self, examples: Examples) -> Tensor:
+    def loss(self, examples: Indices) -> Tensor:
         """Pinball, in units of each series' usual step; every member answers for itself."""
         batch = self.train.batch(examples, self._device)
         lengths = batch.lengths if int(batch.lengths.min()) < batch.past.shape[1] else None

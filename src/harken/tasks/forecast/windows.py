@@ -108,7 +108,7 @@ class Transform:
     def apply(self, values: np.ndarray) -> np.ndarray:
         """Raises: UserError where there is no logarithm."""
         if self.log and not (values > 0).all():
-            raise UserError("the model works with logarithms, but the past has values of 0 or below; mend them")
+            raise UserError("the model works with logarithms, but the past has values of 0 or below; fix them")
         return np.log(values) if self.log else values
 
     def undo(self, values: np.ndarray) -> np.ndarray:

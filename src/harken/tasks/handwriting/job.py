@@ -29,10 +29,10 @@ LARGEST_ALPHABET = 4000
 class HandwritingJob(Job):
     """See `harken.tasks.job`."""
 
-    def prepare(self, recipe: HandwritingRecipe, folder: Path, going_on: bool) -> Prepared:
+    def prepare(self, recipe: HandwritingRecipe, folder: Path, resuming: bool) -> Prepared:
         corpus = read_strokes_corpus(recipe.data)
         folder.mkdir(parents=True, exist_ok=True)
-        tokenizer = tokenizer_of(recipe, corpus, folder, going_on)
+        tokenizer = tokenizer_of(recipe, corpus, folder, resuming)
         model = build(recipe, tokenizer)
         task = HandwritingTask(recipe, corpus, model, tokenizer)
         model.fit(torch.from_numpy(task.train.flat[:, :2]))
@@ -48,13 +48,13 @@ class HandwritingJob(Job):
             facts={"data": f"{corpus.name}: {count}", "drawings skipped": skipped, "reads": alphabet},
             lines=[f"{corpus.name}: {count}", f"{recipe.model.title}: {parameters:,} parameters, {alphabet}"]
             + ([f"skipped {skipped}"] if corpus.skipped else []),
-            flops_per_term=size_of_pen(recipe.model, tokenizer.size if tokenizer else 0).flops_per_target_token,
+            flops_per_token=size_of_pen(recipe.model, tokenizer.size if tokenizer else 0).flops_per_target_token,
         )
 
     def load(self, folder: Path, recipe: HandwritingRecipe, device: str) -> Penman:
         return Penman.load(folder, recipe, device)
 
-    def may_lie_in_the_folder(self, name: str) -> bool:
+    def owns_artifact(self, name: str) -> bool:
         return name == f"{JOINT}.json"
 
     def evaluate(self, model: Penman, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
@@ -75,7 +75,7 @@ class HandwritingJob(Job):
 JOB = HandwritingJob()
 
 
-def tokenizer_of(recipe: HandwritingRecipe, corpus: StrokeCorpus, folder: Path, going_on: bool) -> Tokenizer | None:
+def tokenizer_of(recipe: HandwritingRecipe, corpus: StrokeCorpus, folder: Path, resuming: bool) -> Tokenizer | None:
     """The alphabet of the training texts; None where no text is read."""
     if not recipe.model.window:
         return None
@@ -84,7 +84,7 @@ def tokenizer_of(recipe: HandwritingRecipe, corpus: StrokeCorpus, folder: Path, 
             f"model.window is {recipe.model.window}, but drawings of {corpus.name} come without a text to look at; "
             "set model.window = 0"
         )
-    if going_on:
+    if resuming:
         return load_tokenizers(folder)[0]
     texts = [drawing.text or "" for drawing in corpus.splits["train"]]
     tokenizer = CharacterTokenizer.train(texts, LARGEST_ALPHABET)

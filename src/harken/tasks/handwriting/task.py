@@ -16,14 +16,14 @@ from harken.models.heads.handwriting import HandwritingModel
 from harken.nn.masks import length_mask
 from harken.tasks.by_length import ByLength, rows_of_part
 from harken.tasks.handwriting.recipe import HandwritingRecipe
-from harken.training.task import Examples
+from harken.training.task import Indices
 
 
 class HandwritingTask(ByLength):
     """See `harken.training.task.Task`."""
 
-    goal = "nats"
-    higher_is_better = False
+    monitor = "nats"
+    mode = "min"
 
     def __init__(
         self, recipe: HandwritingRecipe, corpus: StrokeCorpus, model: HandwritingModel, tokenizer: Tokenizer | None
@@ -34,11 +34,11 @@ class HandwritingTask(ByLength):
         self.lengths = self.train.lengths
         self.deviation = float(model.deviation)
 
-    def size(self, examples: Examples) -> int:
+    def size(self, examples: Indices) -> int:
         """Points."""
         return int(self.lengths[examples].sum())
 
-    def loss(self, examples: Examples) -> Tensor:
+    def loss(self, examples: Indices) -> Tensor:
         """Nats, summed over all points."""
         return nats_of_rows(self.model, self._batch(self.train, examples)).sum()
 

@@ -11,13 +11,13 @@ from harken.data.tokenizers.base import JOINT, Tokenizer, load_tokenizer, train_
 from harken.errors import UserError
 from harken.models.language.build import build_language
 from harken.models.language.size import language_size
-from harken.tasks.first_vectors import FirstVectors, width_key, words_of
 from harken.tasks.job import Job, Prepared
 from harken.tasks.language.evaluation import evaluate
 from harken.tasks.language.language_model import LanguageModel
 from harken.tasks.language.recipe import LanguageRecipe
 from harken.tasks.language.task import LanguageTask
 from harken.tasks.language.text_ids import corpus_ids
+from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
 from harken.tasks.scores import Scores
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ LEAST_TOKENS = 3
 class LanguageJob(Job):
     """See `harken.tasks.job`."""
 
-    def prepare(self, recipe: LanguageRecipe, folder: Path, going_on: bool) -> Prepared:
+    def prepare(self, recipe: LanguageRecipe, folder: Path, resuming: bool) -> Prepared:
         corpus = read_texts(recipe.data)
         folder.mkdir(parents=True, exist_ok=True)
-        tokenizer = tokenizer_of(recipe, corpus, folder, going_on)
-        model, begun = build_language(recipe.model, tokenizer.size), FirstVectors(recipe, folder, going_on)
+        tokenizer = tokenizer_of(recipe, corpus, folder, resuming)
+        model, begun = build_language(recipe.model, tokenizer.size), PretrainedEmbeddings(recipe, folder, resuming)
         begun.fill(model.embedding.weight, words_of(tokenizer), corpus.train, width_key(recipe.model))
         train, valid = (corpus_ids(tokenizer, lines, recipe.data.lines) for lines in (corpus.train, corpus.valid))
         if min(len(train), len(valid)) < LEAST_TOKENS:
@@ -57,13 +57,13 @@ class LanguageJob(Job):
                 f"{recipe.model.title}: {parameters:,} parameters, {tokenizer.size:,} {recipe.tokenizer.kind} pieces",
                 *begun.said,
             ],
-            flops_per_term=language_size(recipe.model, tokenizer.size).flops_per_target_token,
+            flops_per_token=language_size(recipe.model, tokenizer.size).flops_per_target_token,
         )
 
     def load(self, folder: Path, recipe: LanguageRecipe, device: str) -> LanguageModel:
         return LanguageModel.load(folder, recipe, device)
 
-    def may_lie_in_the_folder(self, name: str) -> bool:
+    def owns_artifact(self, name: str) -> bool:
         return name in (f"{JOINT}.model", f"{JOINT}.json")
 
     def evaluate(
@@ -92,9 +92,9 @@ class LanguageJob(Job):
 JOB = LanguageJob()
 
 
-def tokenizer_of(recipe: LanguageRecipe, corpus: TextCorpus, folder: Path, going_on: bool) -> Tokenizer:
+def tokenizer_of(recipe: LanguageRecipe, corpus: TextCorpus, folder: Path, resuming: bool) -> Tokenizer:
     """That of the folder where a run goes on, else trained on the training text."""
-    if going_on:
+    if resuming:
         return load_tokenizer(folder, JOINT)
     settings = recipe.tokenizer
     kind, seed = PLAIN.get(settings.kind, settings.kind), recipe.train.seed

@@ -2,7 +2,7 @@
 
 recurrent       the text is read from its first token to its last with one state, in segments that bound memory:
                 exactly what one row (batch 1) gives. `rows` above 1 cuts the text into so many parts that are read
-                side by side, each from a state of zeros: quicker, and good enough for validation.
+                side by side, each from a state of zeros: faster, and good enough for validation.
 Transformer     windows of data.chunk tokens, each half a window after the last; of a window the second half counts
                 (of the first one all of it), so that every token is seen after at least half a window of text.
 """

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harken.training.task import Examples
+from harken.training.task import Indices
 
 MOST_STREAMS, LONGEST, MOST_TOKENS = 1 << 14, 1 << 16, 1 << 32
 
@@ -33,14 +33,14 @@ class Chunks:
     length: int
     first: bool  # of a pass: nothing was read before
 
-    def numbers(self) -> Examples:
+    def numbers(self) -> Indices:
         """One number for each chunk."""
         head = (self.streams.astype(np.int64) * LONGEST + self.length) * 2 + int(self.first)
-        numbers: Examples = head * MOST_TOKENS + self.starts
+        numbers: Indices = head * MOST_TOKENS + self.starts
         return numbers
 
     @classmethod
-    def read(cls, numbers: Examples) -> Chunks:
+    def read(cls, numbers: Indices) -> Chunks:
         """What `numbers` gave."""
         head, starts = np.divmod(numbers, MOST_TOKENS)
         head, first = np.divmod(head, 2)
@@ -48,12 +48,12 @@ class Chunks:
         return cls(found, starts, int(lengths[0]), bool(first[0]))
 
 
-def stream_of(numbers: Examples) -> np.ndarray:
+def stream_of(numbers: Indices) -> np.ndarray:
     """(B,) the stream of each chunk."""
     return numbers // (MOST_TOKENS * 2 * LONGEST)
 
 
-def total_length(numbers: Examples) -> int:
+def total_length(numbers: Indices) -> int:
     """Tokens in all chunks together."""
     return int((numbers // (MOST_TOKENS * 2) % LONGEST).sum())
 
@@ -65,7 +65,7 @@ def fitting_streams(tokens: int, wanted: int, chunk: int) -> int:
 
 def streams(
     tokens: int, count: int, chunk: int, random: np.random.Generator | None, vary: float = 0.0
-) -> list[Examples]:
+) -> list[Indices]:
     """One pass over a text of so many tokens, the first of which is only read: `count` streams side by side."""
     offset = int(random.integers(0, min(chunk, max(1, tokens // (4 * count))))) if random is not None else 0
     each = (tokens - 1 - offset) // count
@@ -81,7 +81,7 @@ def streams(
     return batches
 
 
-def independent(tokens: int, count: int, chunk: int, random: np.random.Generator) -> list[Examples]:
+def independent(tokens: int, count: int, chunk: int, random: np.random.Generator) -> list[Indices]:
     """One pass over a text in chunks that know nothing of each other, `count` of them in a batch."""
     length = min(chunk, tokens - 1)
     offset = int(random.integers(0, min(length, max(1, tokens - length))))

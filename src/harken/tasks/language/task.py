@@ -19,7 +19,7 @@ from harken.models.recurrent.language import PARTS, RecurrentLanguageState
 from harken.tasks.language.recipe import LanguageRecipe
 from harken.tasks.language.scoring import log_probabilities
 from harken.tasks.language.streams import Chunks, fitting_streams, independent, stream_of, streams, total_length
-from harken.training.task import Examples
+from harken.training.task import Indices
 
 VALID_ROWS = 16  # parts of the validation text that are read side by side
 
@@ -27,8 +27,8 @@ VALID_ROWS = 16  # parts of the validation text that are read side by side
 class LanguageTask:
     """See `harken.training.task.Task`."""
 
-    goal = "loss"
-    higher_is_better = False
+    monitor = "loss"
+    mode = "min"
 
     def __init__(self, recipe: LanguageRecipe, model: LanguageNetwork, train: np.ndarray, valid: np.ndarray) -> None:
         self.recipe, self.model, self.valid = recipe, model, valid
@@ -37,23 +37,23 @@ class LanguageTask:
         self.carried = model.carried(self.streams) if recipe.carries else {}
         self.loss_of: Callable[..., Any] = torch.compile(model.loss) if recipe.train.compile else model.loss
 
-    def epoch(self, number: int) -> Sequence[Examples]:
+    def epoch(self, number: int) -> Sequence[Indices]:
         """Chunk after chunk of all streams; or chunks in an order drawn for this epoch, where nothing is carried."""
         data, random = self.recipe.data, np.random.default_rng([self.recipe.train.seed, number])
         if self.recipe.carries:
             return streams(len(self.ids), self.streams, data.chunk, random, data.vary)
         return independent(len(self.ids), self.streams, data.chunk, random)
 
-    def size(self, examples: Examples) -> int:
+    def size(self, examples: Indices) -> int:
         """Tokens to predict."""
         return total_length(examples)
 
-    def share(self, examples: Examples, parts: int) -> list[Examples]:
+    def share(self, examples: Indices, parts: int) -> list[Indices]:
         """By the number of the stream, so that a worker meets its own streams again."""
         owner = stream_of(examples) % parts
         return [examples[owner == part] for part in range(parts)]
 
-    def loss(self, examples: Examples) -> Tensor:
+    def loss(self, examples: Indices) -> Tensor:
         """Summed over all tokens of the chunks."""
         device = self.model.embedding.weight.device
         if self.ids.device != device:

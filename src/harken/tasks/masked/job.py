@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from harken.data.tokenizers.base import JOINT, Tokenizer, load_tokenizer, train_tokenizer
 from harken.errors import UserError
-from harken.tasks.first_vectors import FirstVectors, width_key, words_of
 from harken.tasks.job import Job, Prepared
 from harken.tasks.masked.masked_reader import MaskedReader, build_masked_model
 from harken.tasks.masked.recipe import MaskedRecipe
 from harken.tasks.masked.task import MaskedTask
 from harken.tasks.masked.text import as_rows, read_files, read_text
+from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
 from harken.tasks.scores import Scores
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 class MaskedJob(Job):
     """See `harken.tasks.job`."""
 
-    def prepare(self, recipe: MaskedRecipe, folder: Path, going_on: bool) -> Prepared:
+    def prepare(self, recipe: MaskedRecipe, folder: Path, resuming: bool) -> Prepared:
         text = read_text(recipe.data)
         folder.mkdir(parents=True, exist_ok=True)
-        tokenizer = load_tokenizer(folder, JOINT) if going_on else learn_tokenizer(recipe, text.train)
+        tokenizer = load_tokenizer(folder, JOINT) if resuming else learn_tokenizer(recipe, text.train)
         tokenizer.save(folder, JOINT)
-        model, begun = build_masked_model(recipe, tokenizer.size), FirstVectors(recipe, folder, going_on)
+        model, begun = build_masked_model(recipe, tokenizer.size), PretrainedEmbeddings(recipe, folder, resuming)
         begun.fill(model.table, words_of(tokenizer), text.train, width_key(recipe.model))
         limit = recipe.data.max_tokens
         train, valid = (as_rows(lines, tokenizer, limit) for lines in (text.train, text.valid))
@@ -50,13 +50,13 @@ class MaskedJob(Job):
                 f"{recipe.model.title}: {parameters:,} parameters, {tokenizer.size:,} {recipe.tokenizer.kind} pieces",
                 *begun.said,
             ],
-            flops_per_term=6.0 * (inside + output),
+            flops_per_token=6.0 * (inside + output),
         )
 
     def load(self, folder: Path, recipe: MaskedRecipe, device: str) -> MaskedReader:
         return MaskedReader.load(folder, recipe, device)
 
-    def may_lie_in_the_folder(self, name: str) -> bool:
+    def owns_artifact(self, name: str) -> bool:
         return name in (f"{JOINT}.model", f"{JOINT}.json")
 
     def evaluate(

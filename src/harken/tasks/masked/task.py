@@ -12,7 +12,7 @@ from harken.data.io.token_rows import TokenRows
 from harken.models.heads.masked import Masked, MaskedModel, mask_tokens
 from harken.tasks.by_length import ByLength, rows_of_part
 from harken.training.config import TrainConfig
-from harken.training.task import Examples
+from harken.training.task import Indices
 
 SEED = 12345  # of what is hidden in validation: the same in every validation, so that scores compare
 
@@ -20,8 +20,8 @@ SEED = 12345  # of what is hidden in validation: the same in every validation, s
 class MaskedTask(ByLength):
     """See `harken.training.task.Task`."""
 
-    goal = "perplexity"
-    higher_is_better = False
+    monitor = "perplexity"
+    mode = "min"
 
     def __init__(
         self, settings: TrainConfig, model: MaskedModel, size: int, rate: float, train: TokenRows, valid: TokenRows
@@ -32,11 +32,11 @@ class MaskedTask(ByLength):
         self.valid, self.hidden = valid, hide_all(valid, size, rate)
         self.loss_of = torch.compile(model.loss, dynamic=True) if settings.compile else model.loss
 
-    def size(self, examples: Examples) -> int:
+    def size(self, examples: Indices) -> int:
         """Tokens that are read."""
         return int(self.lengths[examples].sum())
 
-    def loss(self, examples: Examples) -> Tensor:
+    def loss(self, examples: Indices) -> Tensor:
         """The mean over the hidden words, times the tokens that were read: how many are hidden is left to chance."""
         device = next(self.model.parameters()).device
         ids, lengths = self.train.gather(examples)
@@ -69,7 +69,7 @@ def hide_all(rows: TokenRows, size: int, rate: float) -> tuple[TokenRows, TokenR
 
 @torch.no_grad()
 def score_rows(
-    model: MaskedModel, rows: TokenRows, hidden: tuple[TokenRows, TokenRows], examples: Examples
+    model: MaskedModel, rows: TokenRows, hidden: tuple[TokenRows, TokenRows], examples: Indices
 ) -> list[tuple[float, float, float]]:
     """For each row: summed loss, right guesses, hidden words."""
     device = next(model.parameters()).device

@@ -20,8 +20,8 @@ from harken.models.reader import FrameInput, TokenInput
 from harken.models.size import ENCODERS
 from harken.tasks.classify.reading import as_frames, as_rows, in_context, require_kind
 from harken.tasks.context import COPY, context_of
-from harken.tasks.first_vectors import FirstVectors, width_key, words_of
 from harken.tasks.job import Job, Prepared
+from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
 from harken.tasks.regress.check import size_of
 from harken.tasks.regress.recipe import RegressRecipe
 from harken.tasks.regress.regressor import Regressor, build_regressor
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 class RegressJob(Job):
     """See `harken.tasks.job`."""
 
-    def prepare(self, recipe: RegressRecipe, folder: Path, going_on: bool) -> Prepared:
-        return self.prepare_examples(recipe, read_splits(recipe.data), folder, going_on)
+    def prepare(self, recipe: RegressRecipe, folder: Path, resuming: bool) -> Prepared:
+        return self.prepare_examples(recipe, read_splits(recipe.data), folder, resuming)
 
     def prepare_table(
-        self, recipe: RegressRecipe, table: dict[str, list[Any]], folder: Path, going_on: bool
+        self, recipe: RegressRecipe, table: dict[str, list[Any]], folder: Path, resuming: bool
     ) -> Prepared:
-        return self.prepare_examples(recipe, split_table(recipe.data, table), folder, going_on)
+        return self.prepare_examples(recipe, split_table(recipe.data, table), folder, resuming)
 
     def prepare_examples(
-        self, recipe: RegressRecipe, splits: LabelledSplits, folder: Path, going_on: bool = False
+        self, recipe: RegressRecipe, splits: LabelledSplits, folder: Path, resuming: bool = False
     ) -> Prepared:
         """A run on examples in memory: texts, or arrays (T, C), with numbers as labels.
 
@@ -54,11 +54,11 @@ class RegressJob(Job):
         train, valid = splits.train, splits.valid
         require_kind(train.values, cast(Any, recipe))
         folder.mkdir(parents=True, exist_ok=True)
-        begun, key = FirstVectors(recipe, folder, going_on), width_key(recipe.model)
+        begun, key = PretrainedEmbeddings(recipe, folder, resuming), width_key(recipe.model)
         vectors = begun.vectors(ENCODERS[recipe.model.architecture](recipe.model).embedding, train.values, key)
-        context = context_of(recipe.embeddings.elmo, folder, going_on)
+        context = context_of(recipe.embeddings.elmo, folder, resuming)
         seen = [*train.values, *(vectors.words if vectors and recipe.tokenizer.kind == "word" else [])]
-        tokenizer = self._tokenizer(recipe, seen, folder, going_on) if recipe.data.kind == "text" else None
+        tokenizer = self._tokenizer(recipe, seen, folder, resuming) if recipe.data.kind == "text" else None
         rows = as_rows(train.values, cast(Any, recipe), tokenizer)
         inputs = tokenizer.size if tokenizer else as_frames(train.values[0]).shape[1]
         valid_rows = as_rows(valid.values, cast(Any, recipe), tokenizer, inputs if tokenizer is None else None)
@@ -86,13 +86,13 @@ class RegressJob(Job):
             title=f"{splits.name}, {recipe.model.title}",
             facts={"data": f"{splits.name}: {count}", **begun.facts},
             lines=[f"{splits.name}: {count}", f"{recipe.model.title}: {parameters:,} parameters", *begun.said],
-            flops_per_term=size_of(recipe, inputs).flops_per_target_token * float(np.mean(rows.lengths)),
+            flops_per_token=size_of(recipe, inputs).flops_per_target_token * float(np.mean(rows.lengths)),
         )
 
     def load(self, folder: Path, recipe: RegressRecipe, device: str) -> Regressor:
         return Regressor.load(folder, recipe, device)
 
-    def may_lie_in_the_folder(self, name: str) -> bool:
+    def owns_artifact(self, name: str) -> bool:
         return name in (COPY, f"{JOINT}.model", f"{JOINT}.json")
 
     def evaluate(
@@ -121,8 +121,8 @@ class RegressJob(Job):
             raise UserError(f"there is no split {chosen!r}; choose --split {' or '.join(known)}, or give files")
         return known[chosen]
 
-    def _tokenizer(self, recipe: RegressRecipe, texts: list[str], folder: Path, going_on: bool) -> Tokenizer:
-        if going_on:
+    def _tokenizer(self, recipe: RegressRecipe, texts: list[str], folder: Path, resuming: bool) -> Tokenizer:
+        if resuming:
             return load_tokenizer(folder, JOINT)
         words = recipe.tokenizer.model_copy(update={"joint": True})
         tokenizer, _ = train_tokenizers(words, texts, [], recipe.train.seed)

@@ -120,7 +120,7 @@ class Regressor:
         return batch, {"network.reader.encoder": steps}, f"{example} → {self.predict([found])[0]:.6g}"
 
     def look(self, example: str) -> Picture:
-        """What the number hangs on, over the words of a text or the steps of the first signal in a file."""
+        """What the number depends on, over the words of a text or the steps of the first signal in a file."""
         found = read_example(example, self.recipe.data)
         batch, network = self.batch([found]), self.model.network
         with torch.no_grad():

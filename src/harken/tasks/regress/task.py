@@ -12,14 +12,14 @@ from harken.models.heads.regressor import RegressorModel
 from harken.tasks.by_length import ByLength, rows_of_part
 from harken.tasks.classify.reading import Rows
 from harken.tasks.regress.recipe import RegressRecipe
-from harken.training.task import Examples
+from harken.training.task import Indices
 
 
 class RegressionTask(ByLength):
     """See `harken.training.task.Task`."""
 
-    goal = "loss"
-    higher_is_better = False
+    monitor = "loss"
+    mode = "min"
 
     def __init__(
         self,
@@ -37,11 +37,11 @@ class RegressionTask(ByLength):
         self.train_values = torch.from_numpy((train_values - center) / spread).float()[:, None]
         self.valid_values = torch.from_numpy((valid_values - center) / spread).float()[:, None]
 
-    def size(self, examples: Examples) -> int:
+    def size(self, examples: Indices) -> int:
         """Values."""
         return len(examples)
 
-    def loss(self, examples: Examples) -> Tensor:
+    def loss(self, examples: Indices) -> Tensor:
         """Summed over the examples."""
         values, lengths = self.train.gather(examples)
         padded = int(lengths.min()) < values.shape[1]

@@ -22,7 +22,7 @@ from harken.models.pretrained import rows_in, take_over
 from harken.models.reader import FrameInput, Reader
 from harken.models.size import ENCODERS
 from harken.tasks.context import Context
-from harken.tasks.first_vectors import FirstVectors, width_key
+from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key
 from harken.tasks.starting import starting_words
 from harken.tasks.tag.bio import broken_moves
 from harken.tasks.tag.corpus import Example
@@ -38,7 +38,7 @@ def build_task(
     valid: Sequence[Example],
     vocabulary: Vocabulary | None = None,
     context: Context | None = None,
-    begun: FirstVectors | None = None,
+    begun: PretrainedEmbeddings | None = None,
 ) -> tuple[TaggingTask, Vocabulary]:
     """A task with a new model; the vocabulary is learnt from the training sentences where none is given.
 
@@ -47,7 +47,7 @@ def build_task(
     Raises:
         UserError: sentences that the recipe's model cannot read.
     """
-    begun = begun or FirstVectors(recipe)
+    begun = begun or PretrainedEmbeddings(recipe)
     texts, key = [" ".join(example.words) for example in train if isinstance(example, Tagged)], width_key(recipe.model)
     width = ENCODERS[recipe.model.architecture](recipe.model).embedding
     vectors = begun.vectors(width, texts, key) if vocabulary is None else None

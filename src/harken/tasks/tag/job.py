@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from harken.errors import UserError
 from harken.tasks.context import COPY, context_of
-from harken.tasks.first_vectors import FirstVectors
 from harken.tasks.job import Job, Prepared
+from harken.tasks.pretrained_embeddings import PretrainedEmbeddings
 from harken.tasks.scores import Scores
 from harken.tasks.tag.building import build_task
 from harken.tasks.tag.corpus import TagCorpus, corpus_of_table, read_corpus, read_files
@@ -24,16 +24,19 @@ if TYPE_CHECKING:
 class TagJob(Job):
     """See `harken.tasks.job`."""
 
-    def prepare(self, recipe: TagRecipe, folder: Path, going_on: bool) -> Prepared:
-        return self._prepare(recipe, read_corpus(recipe.data), folder, going_on)
+    def prepare(self, recipe: TagRecipe, folder: Path, resuming: bool) -> Prepared:
+        return self._prepare(recipe, read_corpus(recipe.data), folder, resuming)
 
-    def prepare_table(self, recipe: TagRecipe, table: dict[str, list[Any]], folder: Path, going_on: bool) -> Prepared:
-        return self._prepare(recipe, corpus_of_table(recipe.data, table), folder, going_on)
+    def prepare_table(self, recipe: TagRecipe, table: dict[str, list[Any]], folder: Path, resuming: bool) -> Prepared:
+        return self._prepare(recipe, corpus_of_table(recipe.data, table), folder, resuming)
 
-    def _prepare(self, recipe: TagRecipe, corpus: TagCorpus, folder: Path, going_on: bool) -> Prepared:
+    def _prepare(self, recipe: TagRecipe, corpus: TagCorpus, folder: Path, resuming: bool) -> Prepared:
         folder.mkdir(parents=True, exist_ok=True)
-        known = Vocabulary.load(folder) if going_on else None
-        context, begun = context_of(recipe.embeddings.elmo, folder, going_on), FirstVectors(recipe, folder, going_on)
+        known = Vocabulary.load(folder) if resuming else None
+        context, begun = (
+            context_of(recipe.embeddings.elmo, folder, resuming),
+            PretrainedEmbeddings(recipe, folder, resuming),
+        )
         task, vocabulary = build_task(recipe, corpus.train, corpus.valid, known, context, begun)
         vocabulary.save(folder)
         unit = "signals" if vocabulary.channels else "sentences"
@@ -60,13 +63,13 @@ class TagJob(Job):
                 f"{recipe.model.title}: {parameters:,} parameters, {known_words}, {len(vocabulary.tags)} tags",
                 *begun.said,
             ],
-            flops_per_term=6.0 * matrices,
+            flops_per_token=6.0 * matrices,
         )
 
     def load(self, folder: Path, recipe: TagRecipe, device: str) -> Tagger:
         return Tagger.load(folder, recipe, device)
 
-    def may_lie_in_the_folder(self, name: str) -> bool:
+    def owns_artifact(self, name: str) -> bool:
         return name in (FILE, COPY)
 
     def evaluate(self, model: Tagger, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:

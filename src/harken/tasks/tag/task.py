@@ -15,7 +15,7 @@ from harken.tasks.by_length import ByLength, rows_of_part
 from harken.tasks.context import ContextRows
 from harken.tasks.tag.rows import FrameRows, WordRows
 from harken.training.config import TrainConfig
-from harken.training.task import Examples
+from harken.training.task import Indices
 
 Rows = WordRows | FrameRows | ContextRows
 
@@ -23,7 +23,7 @@ Rows = WordRows | FrameRows | ContextRows
 class TaggingTask(ByLength):
     """See `harken.training.task.Task`."""
 
-    higher_is_better = True
+    mode = "max"
 
     def __init__(
         self,
@@ -38,14 +38,14 @@ class TaggingTask(ByLength):
         self.valid, self.valid_labels = valid
         self.lengths = self.train.lengths
         self.bio = is_bio(tags)
-        self.goal = "f1" if self.bio else "accuracy"
+        self.monitor = "f1" if self.bio else "accuracy"
         self.loss_of = torch.compile(model.loss, dynamic=True) if settings.compile else model.loss
 
-    def size(self, examples: Examples) -> int:
+    def size(self, examples: Indices) -> int:
         """Words."""
         return int(self.lengths[examples].sum())
 
-    def loss(self, examples: Examples) -> Tensor:
+    def loss(self, examples: Indices) -> Tensor:
         """Summed over the words."""
         device = next(self.model.parameters()).device
         batch, lengths = self.train.gather(examples)

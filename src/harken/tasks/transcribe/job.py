@@ -28,11 +28,11 @@ HEARD = 256  # recordings of a split that are held at once to look at gradients
 class TranscribeJob(Job):
     """See `harken.tasks.job`."""
 
-    def prepare(self, recipe: TranscribeRecipe, folder: Path, going_on: bool) -> Prepared:
+    def prepare(self, recipe: TranscribeRecipe, folder: Path, resuming: bool) -> Prepared:
         splits = read_splits(recipe)
         train, valid = splits["train"], splits["valid"]
         folder.mkdir(parents=True, exist_ok=True)
-        symbols = Symbols.load(folder) if going_on else _learn(recipe, train, folder)
+        symbols = Symbols.load(folder) if resuming else _learn(recipe, train, folder)
         for name in ("train", "valid"):
             refuse_misfits(splits[name], symbols, recipe, name)
         model = build_network(recipe, len(symbols))
@@ -52,13 +52,13 @@ class TranscribeJob(Job):
             title=f"{splits.name}, {recipe.model.title} with CTC",
             facts={"data": f"{splits.name}: {count}", "symbols": kinds},
             lines=[f"{splits.name}: {count}", f"{recipe.model.title} with CTC: {parameters:,} parameters, {kinds}"],
-            flops_per_term=size.flops_per_target_token,
+            flops_per_token=size.flops_per_target_token,
         )
 
     def load(self, folder: Path, recipe: TranscribeRecipe, device: str) -> Transcriber:
         return Transcriber.load(folder, recipe, device)
 
-    def may_lie_in_the_folder(self, name: str) -> bool:
+    def owns_artifact(self, name: str) -> bool:
         return name in (FILE, LANGUAGE)
 
     def evaluate(

@@ -1,6 +1,6 @@
 """Transcription as a task: recordings in batches of steps, the CTC loss, error rates by the best path.
 
-Examples are numbered epoch * N + index, so that a worker knows from the number alone what to mix and how to change it.
+Indices are numbered epoch * N + index, so that a worker knows from the number alone what to mix and how to change it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from harken.search.ctc_greedy import greedy_ctc
 from harken.tasks.by_length import rows_of_part
 from harken.tasks.transcribe.frames import pad_frames, pad_targets, steps_of, training_frames
 from harken.tasks.transcribe.recipe import TranscribeRecipe
-from harken.training.task import Examples
+from harken.training.task import Indices
 
 AUGMENTING = 1  # tells the numbers that change a recording from those that mixed it
 
@@ -30,8 +30,8 @@ AUGMENTING = 1  # tells the numbers that change a recording from those that mixe
 class TranscribeTask:
     """See `harken.training.task.Task`."""
 
-    goal = "symbol_error"
-    higher_is_better = False
+    monitor = "symbol_error"
+    mode = "min"
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class TranscribeTask:
         self.valid_lengths = np.array([len(frames) for frames in self.valid_frames])
         self.known: tuple[int, np.ndarray, np.ndarray] | None = None  # of one epoch: steps and symbols of each example
 
-    def epoch(self, number: int) -> Sequence[Examples]:
+    def epoch(self, number: int) -> Sequence[Indices]:
         """Recordings of like length together, in an order drawn for this epoch."""
         settings, (lengths, _) = self.recipe.train, self._counts(number)
         batches = token_batches(lengths, lengths, settings.batch_tokens, seed=settings.seed, epoch=number, noise=1)
@@ -61,18 +61,18 @@ class TranscribeTask:
             self.known = epoch, np.array(steps), np.array(texts)
         return self.known[1], self.known[2]
 
-    def size(self, examples: Examples) -> int:
+    def size(self, examples: Indices) -> int:
         """Symbols of the texts; an empty text counts as one."""
         epoch, rows = int(examples[0]) // len(self.train), examples % len(self.train)
         return int(self._counts(epoch)[1][rows].sum())
 
-    def share(self, examples: Examples, parts: int) -> list[Examples]:
+    def share(self, examples: Indices, parts: int) -> list[Indices]:
         """Deal the rows out by length, so that every part has as much to do."""
         epoch, rows = int(examples[0]) // len(self.train), examples % len(self.train)
         ordered = examples[np.argsort(self._counts(epoch)[0][rows], kind="stable")]
         return [ordered[part::parts] for part in range(parts)]
 
-    def loss(self, examples: Examples) -> Tensor:
+    def loss(self, examples: Indices) -> Tensor:
         """Summed over the recordings."""
         rows, targets = [], []
         for example in examples:

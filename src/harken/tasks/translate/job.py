@@ -21,8 +21,8 @@ from harken.metrics import corpus_bleu
 from harken.models.build import build_model
 from harken.models.size import size_of
 from harken.models.translation_model import TranslationModel
-from harken.tasks.first_vectors import FirstVectors, width_key, words_of
 from harken.tasks.job import Job, Prepared
+from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.tasks.translate.task import TranslationTask
 from harken.tasks.translate.translator import Translator
@@ -31,11 +31,14 @@ from harken.tasks.translate.translator import Translator
 class TranslateJob(Job):
     """See `harken.tasks.job`."""
 
-    def prepare(self, recipe: TranslateRecipe, folder: Path, going_on: bool) -> Prepared:
+    def prepare(self, recipe: TranslateRecipe, folder: Path, resuming: bool) -> Prepared:
         corpus = read_corpus(recipe.data)
         folder.mkdir(parents=True, exist_ok=True)
-        source, target = tokenizers_of(recipe, corpus, folder, going_on)
-        model, begun = build_model(recipe.model, source.size, target.size), FirstVectors(recipe, folder, going_on)
+        source, target = tokenizers_of(recipe, corpus, folder, resuming)
+        model, begun = (
+            build_model(recipe.model, source.size, target.size),
+            PretrainedEmbeddings(recipe, folder, resuming),
+        )
         begin_both(begun, recipe, corpus, model, source, target)
         skipped = {reason: count for reason, count in sorted(corpus.skipped.items()) if count}
         pieces = f"{source.size:,}" if source is target else f"{source.size:,} and {target.size:,}"
@@ -57,13 +60,13 @@ class TranslateJob(Job):
                 *begun.said,
                 *(f"skipped {count:,} lines: {reason}" for reason, count in skipped.items()),
             ],
-            flops_per_term=size_of(recipe.model, source.size, target.size).flops_per_target_token,
+            flops_per_token=size_of(recipe.model, source.size, target.size).flops_per_target_token,
         )
 
     def load(self, folder: Path, recipe: TranslateRecipe, device: str) -> Translator:
         return Translator.load(folder, recipe, device)
 
-    def may_lie_in_the_folder(self, name: str) -> bool:
+    def owns_artifact(self, name: str) -> bool:
         return name in {f"{side}{ending}" for side in (SOURCE, TARGET, JOINT) for ending in (".model", ".json")}
 
     def validation(self, best: dict[str, Any]) -> str:
@@ -79,7 +82,7 @@ JOB = TranslateJob()
 
 
 def begin_both(
-    begun: FirstVectors,
+    begun: PretrainedEmbeddings,
     recipe: TranslateRecipe,
     corpus: Corpus,
     model: TranslationModel,
@@ -97,9 +100,9 @@ def begin_both(
     begun.fill(model.target_embedding.weight, words_of(target), targets, keys[1], side="target")
 
 
-def tokenizers_of(recipe: TranslateRecipe, corpus: Corpus, folder: Path, going_on: bool) -> tuple[Tokenizer, Tokenizer]:
+def tokenizers_of(recipe: TranslateRecipe, corpus: Corpus, folder: Path, resuming: bool) -> tuple[Tokenizer, Tokenizer]:
     """Those of the folder where a run goes on, else trained on the training text."""
-    if going_on:
+    if resuming:
         return load_tokenizers(folder)
     source, target = train_tokenizers(
         recipe.tokenizer,

@@ -22,19 +22,19 @@ from harken.nn.loss import smoothed_cross_entropy
 from harken.search import greedy_search
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.tasks.translate.sources import distances_of, trees_of
-from harken.training.task import Examples
+from harken.training.task import Indices
 
 
 class TranslationTask:
     """See `harken.training.task.Task`."""
 
-    higher_is_better = True
+    mode = "max"
 
     def __init__(
         self, recipe: TranslateRecipe, corpus: Corpus, model: TranslationModel, source: Tokenizer, target: Tokenizer
     ) -> None:
         self.recipe, self.model = recipe, model
-        self.goal: str = recipe.search.goal
+        self.monitor: str = recipe.search.goal
         self.source, self.target = source, target
         self.train = encode_pairs(corpus.train, source, target)
         self.valid = encode_pairs(corpus.valid, source, target)
@@ -47,21 +47,21 @@ class TranslationTask:
         if recipe.train.compile:
             self.loss_of = torch.compile(model.loss, dynamic=True)
 
-    def epoch(self, number: int) -> Sequence[Examples]:
+    def epoch(self, number: int) -> Sequence[Indices]:
         """Batches bucketed by length, in an order drawn for this epoch."""
         train = self.recipe.train
         return self.train.batches(train.batch_tokens, seed=train.seed, epoch=number)
 
-    def size(self, examples: Examples) -> int:
+    def size(self, examples: Indices) -> int:
         """Target tokens, the end of each sentence counted and padding not."""
         return int(self.lengths[examples].sum())
 
-    def share(self, examples: Examples, parts: int) -> list[Examples]:
+    def share(self, examples: Indices, parts: int) -> list[Indices]:
         """Deal the rows out by length, so that every part has as many tokens."""
         ordered = examples[np.argsort(self.lengths[examples], kind="stable")]
         return [ordered[part::parts] for part in range(parts)]
 
-    def loss(self, examples: Examples) -> Tensor:
+    def loss(self, examples: Indices) -> Tensor:
         """Summed over the target's real tokens."""
         batch = self.train.batch(examples)
         padded = int(batch.source_lengths.min()) < batch.source.shape[1]  # asked before a GPU has to be waited for
@@ -70,7 +70,7 @@ class TranslationTask:
         lengths, smoothing = batch.source_lengths if padded else None, self.recipe.train.label_smoothing
         return self.loss_of(batch.source, lengths, batch.target_input, batch.target_output, smoothing, distances)
 
-    def _distances(self, trees: Trees | None, examples: Examples) -> Tensor | None:
+    def _distances(self, trees: Trees | None, examples: Indices) -> Tensor | None:
         """Between source pieces (B, S, S), where the model reads trees."""
         return None if trees is None else distances_of(trees, examples).to(next(self.model.parameters()).device)
 

@@ -16,7 +16,7 @@ from harken.embeddings.vectors import WordVectors
 from harken.errors import UserError
 from harken.inspection.pixels import encode_png
 from harken.recipe import load_recipe
-from harken.tasks.first_vectors import coverage, words_of
+from harken.tasks.pretrained_embeddings import coverage, words_of
 from harken.tasks.registry import job_of
 
 RUN = [

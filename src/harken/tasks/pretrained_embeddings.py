@@ -1,6 +1,6 @@
 """`[embeddings]` of a recipe: word vectors that the embeddings of any model begin as, and may stay.
 
-    begun = FirstVectors(recipe, folder, going_on)
+    begun = PretrainedEmbeddings(recipe, folder, resuming)
     begun.fill(model.embedding.weight, words_of(tokenizer), texts, "model.embedding")      for every table of words
     Prepared(..., facts={..., **begun.facts}, lines=[..., *begun.said])
 
@@ -30,22 +30,22 @@ from harken.data.tokenizers.tokens import SPECIALS
 from harken.data.tokenizers.word import JOINED, WordTokenizer, split_word
 from harken.embeddings.vectors import WordVectors
 from harken.errors import UserError
-from harken.tasks.given_vectors import read_first_vectors
+from harken.tasks.word_vectors import read_first_vectors
 
 FILE = "embeddings.json"  # in the model folder: what was said of the vectors when training began
 SPACE = "▁"  # begins the first piece of a word
 
 
-class FirstVectors:
+class PretrainedEmbeddings:
     """What one run does about `[embeddings]`."""
 
-    def __init__(self, recipe: Any, folder: Path | None = None, going_on: bool = False) -> None:
+    def __init__(self, recipe: Any, folder: Path | None = None, resuming: bool = False) -> None:
         self.config, self.seed = recipe.embeddings, recipe.train.seed
-        self.folder, self.going_on = folder, going_on
+        self.folder, self.resuming = folder, resuming
         self.said: list[str] = []
         self._read: dict[str, WordVectors] = {}
         kept = folder / FILE if folder is not None else None
-        if going_on and kept is not None and kept.is_file():
+        if resuming and kept is not None and kept.is_file():
             self.said = json.loads(kept.read_text(encoding="utf-8"))
 
     @property
@@ -64,7 +64,7 @@ class FirstVectors:
             UserError: vectors of another width than the embeddings, or none.
         """
         place = self.config.of(side)
-        if place is None or self.going_on:
+        if place is None or self.resuming:
             return None
         if side not in self._read:
             self._read[side] = read_first_vectors(place, width, key, texts, self.seed)
@@ -112,8 +112,8 @@ class FirstVectors:
         self.say(told if side == "words" else f"{side}: {told}")
 
     def say(self, sentence: str) -> None:
-        """Keep a sentence for the card and the person who waits; one that goes on has said it already."""
-        if self.going_on and self.said:
+        """Keep a sentence for the card and the user; one that goes on has said it already."""
+        if self.resuming and self.said:
             return
         self.said.append(sentence)
         if self.folder is not None:
@@ -176,7 +176,7 @@ def width_key(model: Any, section: str = "model") -> str:
 
 
 def coverage(found: int, total: int, place: str, tuned: bool = True, more: int = 0, pieces: int = 0) -> str:
-    """For the card and the person who waits.
+    """For the card and the user.
 
     >>> coverage(2, 4, "runs/words", tuned=False)
     '2 of 4 words (50%) begin as vectors of runs/words, and stay so'
