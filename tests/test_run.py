@@ -1,5 +1,6 @@
 """From a recipe to a model folder: what may be resumed, what is refused, and what is left behind."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from harken import run
 from harken.errors import UserError
 from harken.recipe import load_recipe
 from harken.training.checkpoints import load_checkpoint
+from harken.training.folder import RunLock
 from harken.training.log import read_metrics
 
 RECIPE = """
@@ -45,10 +47,9 @@ def train(tmp_path: Path) -> Callable[..., Any]:
     (tmp_path / "mine.fr").write_text("".join(f"un {i % 7} deux\n" for i in range(30)))
     (tmp_path / "mine.toml").write_text(RECIPE.format(home=tmp_path))
 
-    def call(*overrides: str, resume: bool = False, progress: bool = False) -> Any:
-        return harken.train(
-            tmp_path / "mine.toml", tmp_path / "out", overrides=overrides, resume=resume, progress=progress
-        )
+    def call(*overrides: str, **options: Any) -> Any:
+        options = {"progress": False, **options}
+        return harken.train(tmp_path / "mine.toml", tmp_path / "out", overrides=overrides, **options)
 
     return call
 
@@ -63,6 +64,7 @@ def test_the_folder_holds_what_the_design_says(train: Callable, tmp_path: Path) 
     translator = train()
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
         "card.md",
+        "checkpoint.previous.safetensors",
         "checkpoint.safetensors",
         "metrics.jsonl",
         "model.safetensors",
@@ -97,7 +99,7 @@ def test_skipped_lines_are_told(train: Callable, tmp_path: Path, capsys: pytest.
 
 def test_a_folder_in_use_is_refused(train: Callable, tmp_path: Path) -> None:
     train()
-    with pytest.raises(UserError, match=r"out is not empty; train into a new folder, or go on .*--resume"):
+    with pytest.raises(UserError, match=r"out is not empty; train into a new folder, or continue .*--resume"):
         train()
     assert step(tmp_path / "out") == 4
 
@@ -116,7 +118,7 @@ def test_a_run_killed_before_its_recipe_was_written_can_be_resumed(train: Callab
     for path in (tmp_path / "out").iterdir():
         if path.name != "tokenizer.json":
             path.unlink()
-    (tmp_path / "out" / "recipe.toml.part").write_text("[da")
+    (tmp_path / "out" / ".recipe.toml.0123abcd.tmp").write_text("[da")
     train(resume=True)
     assert (tmp_path / "out" / "model.safetensors").read_bytes() == whole
 
@@ -188,3 +190,47 @@ def test_a_larger_budget_goes_on_and_is_written_down(train: Callable, tmp_path: 
 def test_overrides_go_with_a_name(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="overrides go with a recipe's name or file"):
         harken.train(load_recipe("phrasebook-rnn"), tmp_path / "out", overrides=["train.max_steps=1"])
+
+
+def test_a_finished_run_without_its_checkpoint_is_loaded_not_retrained(train: Callable, tmp_path: Path) -> None:
+    train()
+    out = tmp_path / "out"
+    for path in out.glob("checkpoint*"):
+        path.unlink()
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    assert train(resume=True).folder == out
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+
+
+def test_an_unfinished_run_without_a_checkpoint_asks_for_restart(train: Callable, tmp_path: Path) -> None:
+    train()
+    out = tmp_path / "out"
+    model = (out / "model.safetensors").read_bytes()
+    for path in (*out.glob("checkpoint*"), out / "card.md"):
+        path.unlink()
+    with pytest.raises(UserError, match=r"without a checkpoint, so it cannot be resumed; .* --restart"):
+        train(resume=True)
+    assert (out / "model.safetensors").read_bytes() == model
+    train(restart=True)
+    assert (out / "model.safetensors").read_bytes() == model and step(out) == 4
+
+
+def test_restart_leaves_files_of_others_alone(train: Callable, tmp_path: Path) -> None:
+    train()
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    with pytest.raises(UserError, match="is not empty"):
+        train(restart=True)
+    assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
+
+
+def test_a_second_process_is_refused(train: Callable, tmp_path: Path) -> None:
+    train()
+    with RunLock(tmp_path / "out"), pytest.raises(UserError, match=rf"in use by process {os.getpid()} on"):
+        train("train.max_steps=6", resume=True)
+    assert train("train.max_steps=6", resume=True) and step(tmp_path / "out") == 6
+
+
+def test_a_run_that_the_clock_cuts_short_says_so(train: Callable, tmp_path: Path) -> None:
+    train("train.max_steps=100000", "train.max_minutes=0.005")
+    card = (tmp_path / "out" / "card.md").read_text()
+    assert "| ended by | the time limit of 0.005 minutes at step" in card and "planned 100,000 steps" in card

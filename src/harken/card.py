@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from harken.files import atomic_write
 from harken.recipe import Recipe
 from harken.tasks.job import Job, Prepared
 from harken.training.checkpoints import Progress
@@ -31,6 +31,7 @@ def write_card(folder: Path, recipe: Recipe, job: Job, prepared: Prepared, state
         "updates": f"{state.step:,}, best at {state.best_step:,}",
         "target tokens seen": f"{state.tokens:,}",
         "training time": f"{state.seconds:,.0f} s, validation included",
+        **({"ended by": ended} if (ended := cut_short(recipe, state)) else {}),
         "training cost": f"about {operations:.2g} FLOPs (6 for every weight that a token meets in a product)",
         "computed with": f"torch {torch.__version__}, {train.device}, {train.precision}, "
         f"{train.workers} x {train.threads} threads, Python {platform.python_version()}",
@@ -40,8 +41,16 @@ def write_card(folder: Path, recipe: Recipe, job: Job, prepared: Prepared, state
     atomic_write(folder / CARD, f"# {prepared.title}\n\n{table}\n\n{NOTE}\n")
 
 
-def atomic_write(path: Path, text: str) -> None:
-    """Write a text file so that a kill leaves the old one or the new one."""
-    aside = path.with_name(path.name + ".part")
-    aside.write_text(text, encoding="utf-8")
-    os.replace(aside, path)
+def cut_short(recipe: Recipe, state: Progress) -> str:
+    """Says so where the clock ended a run before the steps or epochs it was planned for; else empty."""
+    train = recipe.train
+    if state.stopped_by != "max_minutes":
+        return ""
+    planned = [f"{train.max_steps:,} steps"] if train.max_steps else []
+    planned += [f"{train.max_epochs:g} epochs"] if train.max_epochs else []
+    if not planned:
+        return ""
+    return (
+        f"the time limit of {train.max_minutes:g} minutes at step {state.step:,}, before the planned "
+        f"{' or '.join(planned)}: the learning-rate schedule was cut short, so a slower or busier machine scores lower"
+    )

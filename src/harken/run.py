@@ -7,15 +7,18 @@ from typing import Any
 
 import torch
 
-from harken.card import atomic_write, write_card
+from harken.card import CARD, cut_short, write_card
 from harken.data.io.in_memory import name_of
 from harken.errors import UserError
+from harken.files import TEMPORARY, atomic_write
 from harken.recipe import Recipe, load_recipe
 from harken.tasks.job import Job, Prepared
-from harken.tasks.pretrained_embeddings import FILE as FIRST_VECTORS
+from harken.tasks.pretrained_embeddings import FILE as PRETRAINED
 from harken.tasks.registry import job_of
-from harken.training.checkpoints import CHECKPOINT
+from harken.training.checkpoints import CHECKPOINT, PREVIOUS, has_checkpoint
 from harken.training.display import choose_display
+from harken.training.folder import LOCK, RunLock
+from harken.training.log import METRICS
 from harken.training.loop import MODEL, Trainer
 from harken.training.machine import choose_device, choose_precision, choose_workers
 
@@ -25,24 +28,51 @@ CHOSEN = ("device", "precision", "workers", "threads")  # where the recipe leave
 
 
 def run_recipe(
-    recipe: Recipe, folder: Path, resume: bool, progress: bool, table: dict[str, list[Any]] | None = None
+    recipe: Recipe,
+    folder: Path,
+    resume: bool,
+    progress: bool,
+    table: dict[str, list[Any]] | None = None,
+    restart: bool = False,
 ) -> Any:
-    """Train into `folder` and give back the best model, as the object its job makes of it.
+    """Train into `folder` and return the best model, as the object its job makes of it.
 
     Args:
+        resume: continue the run in the folder; a finished one is loaded.
         table: columns in memory, to be trained on in the place of what the recipe's `[data]` names.
+        restart: delete the run in the folder and start over.
 
     Raises:
-        UserError: bad data, or a folder that holds another run.
+        UserError: bad data, a folder that holds another run, or one that another process is using.
     """
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is a file; give a folder to train into")
+    with RunLock(folder):
+        return _run(recipe, folder, resume, progress, table, restart)
+
+
+def _run(
+    recipe: Recipe, folder: Path, resume: bool, progress: bool, table: dict[str, list[Any]] | None, restart: bool
+) -> Any:
     job = job_of(recipe.task)
     if table is not None:
         recipe = of_table(recipe, job, table)
+    if restart:
+        remove_run(folder, job)
     resuming = resume and (folder / RECIPE).is_file()
     if resuming:
         recipe = same_run(recipe, folder)
+        if not has_checkpoint(folder) and (folder / CARD).is_file() and (folder / MODEL).is_file():
+            if progress:
+                print(f"{folder} holds a finished run without its checkpoint: the model is loaded as it is", flush=True)
+            return job.load(folder, recipe, recipe.train.device)
+        if not has_checkpoint(folder) and ((folder / MODEL).is_file() or (folder / METRICS).is_file()):
+            raise UserError(
+                f"{folder} holds an unfinished run without a checkpoint, so it cannot be resumed; train into a new "
+                "folder, or start this run over with --restart, which deletes it"
+            )
     elif not (is_empty_dir(folder) or (resume and is_partial_run(folder, job))):
-        raise UserError(f"{folder} is not empty; train into a new folder, or go on with the run in it (--resume)")
+        raise UserError(f"{folder} is not empty; train into a new folder, or continue the run in it with --resume")
     else:
         recipe = resolve(recipe)
     display = choose_display(progress)
@@ -58,6 +88,8 @@ def run_recipe(
     trainer = Trainer(prepared.task, recipe.train, folder, display)
     state = trainer.run(resume=resuming)
     write_card(folder, recipe, job, prepared, state)
+    if progress and (ended := cut_short(recipe, state)):
+        display.note(f"note: training was ended by {ended}")
     return job.load(folder, recipe, recipe.train.device)
 
 
@@ -109,14 +141,22 @@ def same_run(recipe: Recipe, folder: Path) -> Recipe:
 
 
 def is_empty_dir(folder: Path) -> bool:
-    """Whether nothing is there that training could write over."""
-    return not (folder.is_dir() and any(folder.iterdir()))
+    """Whether nothing is there that training could overwrite."""
+    return not (folder.is_dir() and any(path.name != LOCK for path in folder.iterdir()))
 
 
 def is_partial_run(folder: Path, job: Job) -> bool:
     """Whether a run was killed here before its recipe was written: then there is only what its job prepared."""
-    names = {path.name.removesuffix(".part") for path in folder.iterdir()}
-    return all(name in (RECIPE, FIRST_VECTORS) or job.owns_artifact(name) for name in names)
+    names = {path.name for path in folder.iterdir() if not TEMPORARY.fullmatch(path.name)}
+    return all(name in (RECIPE, LOCK, PRETRAINED) or job.owns_artifact(name) for name in names)
+
+
+def remove_run(folder: Path, job: Job) -> None:
+    """Delete what a run wrote, and nothing else."""
+    own = (RECIPE, MODEL, CHECKPOINT, PREVIOUS, METRICS, CARD, PRETRAINED)
+    for path in folder.iterdir():
+        if path.is_file() and (path.name in own or job.owns_artifact(path.name)):
+            path.unlink()
 
 
 def describe(recipe: Recipe, prepared: Prepared) -> list[str]:

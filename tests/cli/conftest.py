@@ -108,7 +108,14 @@ class FakeApi(ModuleType):
         return self.loaded[-1]
 
     def train(
-        self, recipe: str, out: Path, *, overrides: Sequence[str] = (), resume: bool = False, progress: bool = True
+        self,
+        recipe: str,
+        out: Path,
+        *,
+        overrides: Sequence[str] = (),
+        resume: bool = False,
+        restart: bool = False,
+        progress: bool = True,
     ) -> FakeTranslator:
         self.trained.append((recipe, str(out), list(overrides), resume, progress))
         out.mkdir(parents=True, exist_ok=True)

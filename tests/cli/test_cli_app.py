@@ -88,13 +88,13 @@ def test_debug_shows_where_a_users_mistake_was_found() -> None:
         (
             PermissionError(errno.EACCES, "Permission denied", "runs/x"),
             2,
-            "error: runs/x cannot be used (Permission denied); choose another place, or change who may use it\n",
+            "error: runs/x cannot be used (Permission denied); choose another place, or change its permissions\n",
         ),
         (
             OSError(errno.ENOSPC, "No space left on device"),
             2,
-            "error: a file cannot be written (No space left on device); make room, and run the command again "
-            "(harken train with --resume goes on where it was)\n",
+            "error: a file cannot be written (No space left on device); free some space and run the command again "
+            "(harken train continues with --resume)\n",
         ),
         (typer.Exit(7), 7, ""),
     ],

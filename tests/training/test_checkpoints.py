@@ -9,7 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harken.errors import UserError
-from harken.training.checkpoints import CHECKPOINT, Progress, load_checkpoint, save_checkpoint
+from harken.training.checkpoints import (
+    CHECKPOINT,
+    PREVIOUS,
+    Progress,
+    load_checkpoint,
+    load_tensors,
+    load_weights,
+    save_checkpoint,
+    save_tensors,
+    state_of,
+)
 
 finite = st.floats(allow_nan=False)
 
@@ -24,7 +34,8 @@ def test_progress_comes_back_to_the_bit(
     save_checkpoint(folder, weights, progress, {"seed": 1, "precision": "float32"})
     found = load_checkpoint(folder)
     assert found is not None
-    tensors, restored, settings = found
+    tensors, restored, settings, warning = found
+    assert warning is None
     assert restored == progress
     assert settings == {"seed": 1, "precision": "float32"}
     assert tensors.keys() == weights.keys()
@@ -33,7 +44,7 @@ def test_progress_comes_back_to_the_bit(
 
 def test_no_checkpoint_is_none(tmp_path: Path) -> None:
     assert load_checkpoint(tmp_path) is None
-    (tmp_path / f"{CHECKPOINT}.part").write_bytes(b"half of one")
+    (tmp_path / f".{CHECKPOINT}.0123abcd.tmp").write_bytes(b"half of one")
     assert load_checkpoint(tmp_path) is None
 
 
@@ -50,7 +61,7 @@ def test_a_kill_before_the_renaming_leaves_the_old_one(tmp_path: Path, monkeypat
     found = load_checkpoint(tmp_path)
     assert found is not None and found[1].step == 1 and torch.equal(found[0]["w"], torch.zeros(2))
     save_checkpoint(tmp_path, {"w": torch.ones(2)}, Progress(step=2), {})
-    assert [path.name for path in tmp_path.iterdir()] == [CHECKPOINT]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [PREVIOUS, CHECKPOINT]
 
 
 def test_it_is_on_the_disk_before_it_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,7 +70,7 @@ def test_it_is_on_the_disk_before_it_is_renamed(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(os, "fsync", lambda file: (done.append("fsync"), fsync(file)))
     monkeypatch.setattr(os, "replace", lambda old, new: (done.append("replace"), replace(old, new)))
     save_checkpoint(tmp_path, {"w": torch.zeros(2)}, Progress(), {})
-    assert done == ["fsync", "replace"]
+    assert done == ["fsync", "replace", "fsync"]  # the file, then the folder that names it
 
 
 @pytest.mark.parametrize("damage", ["empty", "cut", "text", "foreign"])
@@ -72,7 +83,7 @@ def test_a_damaged_one_is_refused_in_a_sentence(tmp_path: Path, damage: str) -> 
         save_file({"w": torch.zeros(2)}, path)
     else:
         path.write_bytes({"empty": b"", "cut": path.read_bytes()[:-40], "text": b"weights " * 50}[damage])
-    with pytest.raises(UserError, match=r"checkpoint\.safetensors is no checkpoint .* remove it") as caught:
+    with pytest.raises(UserError, match=r"checkpoint\.safetensors is (damaged|no checkpoint).* --restart$") as caught:
         load_checkpoint(tmp_path)
     assert "\n" not in str(caught.value)
 
@@ -88,7 +99,60 @@ def test_a_full_disk_leaves_the_old_one_and_says_what_to_do(tmp_path: Path, monk
 
     monkeypatch.setattr(safetensors.torch, "save_file", full)
     with pytest.raises(
-        UserError, match=r"cannot be written \(.*No space left.*\); make room, and go on with --resume$"
+        UserError, match=r"cannot be written \(.*No space left.*\); free some space and continue with --resume$"
     ):
         save_checkpoint(tmp_path, {"w": torch.ones(2)}, Progress(step=2), {})
-    assert [path.name for path in tmp_path.iterdir()] == [CHECKPOINT]
+    assert load_tensors(tmp_path / CHECKPOINT)[0]["w"].tolist() == [0, 0]
+    assert not list(tmp_path.glob(".*.tmp"))
+
+
+def flip_a_bit(path: Path, place: int = -3) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= 4
+    path.write_bytes(bytes(content))
+
+
+def test_a_flipped_bit_falls_back_to_the_previous_checkpoint(tmp_path: Path) -> None:
+    save_checkpoint(tmp_path, {"w": torch.zeros(50)}, Progress(step=1), {})
+    save_checkpoint(tmp_path, {"w": torch.ones(50)}, Progress(step=2), {})
+    flip_a_bit(tmp_path / CHECKPOINT)
+    found = load_checkpoint(tmp_path)
+    assert found is not None and found.progress.step == 1 and found.tensors["w"].sum() == 0
+    assert found.warning is not None and "does not match its checksum" in found.warning
+    flip_a_bit(tmp_path / PREVIOUS)
+    with pytest.raises(UserError, match="checksum; train into a new folder, or start this run over with --restart"):
+        load_checkpoint(tmp_path)
+
+
+def batch_normed() -> torch.nn.Module:
+    return torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
+
+
+def test_buffers_are_saved_and_loaded_with_the_weights(tmp_path: Path) -> None:
+    model, other = batch_normed(), batch_normed()
+    model(torch.randn(9, 3))
+    save_tensors(tmp_path / "m.safetensors", state_of(model))
+    load_weights(other, tmp_path / "m.safetensors")
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, other.state_dict()[name]), name
+    assert "1.running_mean" in load_tensors(tmp_path / "m.safetensors")[0]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite_are_refused(tmp_path: Path, value: float) -> None:
+    model = batch_normed()
+    tensors = {name: one.detach().clone() for name, one in state_of(model).items()}
+    tensors["0.weight"][1, 2] = value
+    save_tensors(tmp_path / "m.safetensors", tensors)
+    before = [one.clone() for one in model.parameters()]
+    with pytest.raises(UserError, match=r"NaN or infinite values in 0\.weight"):
+        load_weights(model, tmp_path / "m.safetensors")
+    assert all(torch.equal(one, other) for one, other in zip(before, model.parameters(), strict=True))
+
+
+def test_a_changed_model_file_is_refused(tmp_path: Path) -> None:
+    model = batch_normed()
+    save_tensors(tmp_path / "m.safetensors", state_of(model))
+    flip_a_bit(tmp_path / "m.safetensors")
+    with pytest.raises(UserError, match="does not match its checksum; train the model again or copy it anew"):
+        load_weights(model, tmp_path / "m.safetensors")

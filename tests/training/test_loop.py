@@ -17,7 +17,7 @@ from harken.training import loop
 from harken.training.average import EVERY
 from harken.training.checkpoints import load_checkpoint
 from harken.training.log import read_metrics
-from harken.training.loop import MODEL, PATIENCE_FOR_NAN
+from harken.training.loop import MODEL, NAN_PATIENCE
 
 
 def steps_of(trainer: Any) -> int:
@@ -235,7 +235,7 @@ def test_numbers_that_are_none_are_skipped(trainer: Callable, table: Any, watche
     assert all(math.isfinite(entry["loss"]) for entry in lines)
 
 
-def test_a_run_of_no_numbers_ends_with_a_remedy(trainer: Callable, table: Any) -> None:
+def test_a_loss_that_stays_infinite_ends_the_run_with_a_remedy(trainer: Callable, table: Any) -> None:
     class Broken(table):
         def loss(self, examples: np.ndarray) -> Tensor:
             return super().loss(examples) * (math.inf if self.model.training else 1)
@@ -243,9 +243,9 @@ def test_a_run_of_no_numbers_ends_with_a_remedy(trainer: Callable, table: Any) -
     task = Broken()
     before = weights(task)
     run = trainer(task, max_steps=1000, learning_rate=0.25)
-    with pytest.raises(UserError, match=r"no number any more since step 1; lower train\.learning_rate \(0\.25\)"):
+    with pytest.raises(UserError, match=r"NaN or infinite since step 1; lower train\.learning_rate \(0\.25\)"):
         run.run()
-    assert run.progress.step == PATIENCE_FOR_NAN
+    assert run.progress.step == NAN_PATIENCE
     assert all(torch.equal(one, other) for one, other in zip(before, weights(task), strict=True))
 
 

@@ -204,7 +204,7 @@ def test_sigkill(runs: Callable[[str], Runs], name: str) -> None:
         assert time.monotonic() < until, "a worker outlived its parent"
         time.sleep(0.01)
 
-    (folder / "checkpoint.safetensors.part").write_bytes(b"a kill came while this was written")
+    (folder / ".checkpoint.safetensors.0123abcd.tmp").write_bytes(b"a kill came while this was written")
     with open(folder / "metrics.jsonl", "a") as lines:
         lines.write('{"kind": "train", "st')
     assert "resuming" in run.finish("killed", "--resume")
@@ -218,15 +218,16 @@ def test_sigkill(runs: Callable[[str], Runs], name: str) -> None:
         pytest.param(signal.SIGINT, False, marks=pytest.mark.slow),  # quickly: test_loop_stopping.py, in one process
         pytest.param(signal.SIGTERM, True, marks=pytest.mark.slow),
         pytest.param(signal.SIGTERM, False, marks=pytest.mark.slow),
+        pytest.param(signal.SIGHUP, False, marks=pytest.mark.slow),
     ],
 )
 def test_ctrl_c(runs: Callable[[str], Runs], number: int, whole_group: bool) -> None:
     run = runs("recurrent")
     out = f"stopped-{number}-{whole_group}"
     code, printed, errors = run.stop(out, lambda process: (os.killpg if whole_group else os.kill)(process.pid, number))
-    assert code == 130
+    assert code == 128 + number
     assert "stopping: saving a checkpoint first" in printed
-    assert errors.split("\n") == ["", "stopped: go on with", f"  harken train tiny.toml --out {out} --resume", ""]
+    assert errors.split("\n") == ["", "stopped: continue with", f"  harken train tiny.toml --out {out} --resume", ""]
     step = state_of(run.home / out)[1]["progress"]["step"]
     assert STOP_AFTER <= step < 40
     assert max(line["step"] for line in read_metrics(run.home / out)) == step

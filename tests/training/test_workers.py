@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from harken.errors import MachineError
 from harken.training.workers import Workers, _pack, _unpack, seed_step, shared_like
 
 BATCHES = [np.arange(0, 7), np.arange(7, 12)]
@@ -119,7 +120,7 @@ def test_a_killed_worker_is_an_error_and_no_wait(table: Any, when: str) -> None:
             os.kill(workers.processes[0].pid, signal.SIGKILL)
             workers.processes[0].join()
         started = time.monotonic()
-        with pytest.raises(RuntimeError, match="a training worker died; is the machine out of memory"):
+        with pytest.raises(MachineError, match="a training worker was killed, usually because the machine ran out"):
             if when == "validation":
                 workers.validate()
             else:

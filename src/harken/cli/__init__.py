@@ -8,9 +8,11 @@ from typing import NoReturn
 
 
 def main() -> NoReturn:
-    """Run the command line; exit 0 on success, 2 for a user's mistake, 130 after Ctrl-C, 1 for anything else."""
-    from harken.cli.app import app
-
+    """Run the command line; see `harken.cli.exits` for the exit codes."""
+    try:
+        from harken.cli.app import app
+    except KeyboardInterrupt:  # Ctrl-C while modules are loaded
+        raise SystemExit(130) from None
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8")  # text files are UTF-8 whatever the locale says

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,7 @@ import typer
 from harken.cli.evaluate import split_of
 from harken.cli.printing import counting, print_table, tell
 from harken.cli.train import require_free
-from harken.errors import UserError
+from harken.errors import Interrupted, UserError
 
 if TYPE_CHECKING:
     from harken.tasks.translate.translator import Translator
@@ -64,11 +65,11 @@ def trained(out: Path) -> Translator:
         return load(out)
     resume = (out / "recipe.toml").is_file()
     require_free(out, resume)
-    tell(f"{'Going on with' if resume else 'Training'} {RECIPE} into {out} ...")
+    tell(f"{'Resuming' if resume else 'Training'} {RECIPE} into {out} ...")
     try:
         return train(RECIPE, out, resume=resume)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("run the demo again to go on from here") from None
+    except KeyboardInterrupt as stop:
+        raise Interrupted(getattr(stop, "number", signal.SIGINT), "run the demo again to continue from here") from None
 
 
 def suggestions(out: Path) -> str:

@@ -1,18 +1,23 @@
-"""How a verb ends: 0 well, 2 with one sentence for a user's mistake, 130 after Ctrl-C, 1 with a traceback for a bug."""
+"""Exit codes: 0 success; 2 a user's error, in one sentence; 1 an internal error, or a machine that failed the run;
+128 + n after signal n (130 Ctrl-C, 143 SIGTERM, 129 a lost terminal).
+"""
 
 from __future__ import annotations
 
 import errno
 import functools
 import os
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import typer
 
-from harken.errors import UserError
+from harken.errors import Interrupted, MachineError, UserError
 
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
 PLACES = FULL | {
@@ -33,19 +38,24 @@ def guarded(verb: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(verb)
     def run(*arguments: Any, **options: Any) -> None:
         try:
+            raise_on_signals()
             verb(*arguments, **options)
-            sys.stdout.flush()
-        except UserError as error:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except (UserError, MachineError) as error:
             if os.environ.get("HARKEN_DEBUG"):
                 traceback.print_exc()
-            typer.echo(f"error: {error}", err=True)
-            raise typer.Exit(2) from None
+            say(f"error: {printable(str(error))}")
+            raise typer.Exit(2 if isinstance(error, UserError) else 1) from None
         except KeyboardInterrupt as stop:
-            typer.echo(f"\nstopped{f': {stop}' if str(stop) else ''}", err=True)
-            raise typer.Exit(130) from None
+            say(f"\nstopped{f': {stop}' if str(stop) else ''}")
+            raise typer.Exit(128 + getattr(stop, "number", signal.SIGINT)) from None
         except BrokenPipeError:  # the reader, such as `head`, has had enough
             _forget_stdout()
             raise typer.Exit(0) from None
+        except MemoryError:
+            say("error: this machine ran out of memory; use smaller inputs, batches or models")
+            raise typer.Exit(1) from None
         except typer.Exit:
             raise
         except OSError as error:
@@ -56,23 +66,49 @@ def guarded(verb: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+def raise_on_signals() -> None:
+    """SIGTERM and SIGHUP end a verb as Ctrl-C does: files are closed, locks released, training saved."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+
+    def stop(number: int, frame: Any) -> None:
+        raise Interrupted(number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores SIGHUP, and that is respected
+            signal.signal(number, stop)
+
+
+def say(text: str) -> None:
+    """A line on stderr; nothing where it was closed or its terminal is gone."""
+    with suppress(OSError, ValueError):
+        typer.echo(text, err=True)
+
+
+def printable(text: str) -> str:
+    """Without control characters, which file names and file contents may bring into a message."""
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
 def _refused_place(error: OSError) -> int:
     """A file or folder that the system does not give: it is said which, and what to do."""
     place = f"{error.filename} cannot be used" if error.filename is not None else "a file cannot be written"
     if error.errno in FULL:
-        remedy = "make room, and run the command again (harken train with --resume goes on where it was)"
+        remedy = "free some space and run the command again (harken train continues with --resume)"
     else:
-        remedy = "choose another place, or change who may use it"
-    typer.echo(f"error: {place} ({error.strerror}); {remedy}", err=True)
+        remedy = "choose another place, or change its permissions"
+    say(printable(f"error: {place} ({error.strerror}); {remedy}"))
     return 2
 
 
 def _own_failure(error: Exception) -> int:
+    if type(error).__name__ == "OutOfMemoryError":  # torch's, whether or not torch was imported here
+        say("error: the GPU ran out of memory; use smaller batches or a smaller model, or --device cpu")
+        return 1
     traceback.print_exc()
-    typer.echo(
-        f"error: harken failed on its own account ({type(error).__name__}: {error}); please report this with "
-        "the traceback above and the command you ran",
-        err=True,
+    say(
+        f"internal error: {type(error).__name__}: {printable(str(error))}; please report this with the traceback above "
+        "and the command you ran"
     )
     return 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -11,27 +12,31 @@ import typer
 from harken.cli.loading import use_of
 from harken.cli.options import Overrides, RecipeName
 from harken.cli.printing import tell
-from harken.errors import UserError
+from harken.errors import Interrupted, UserError
 
 
 def train(
     recipe: RecipeName,
     out: Annotated[Path, typer.Option(help="Folder for the model; everything a run leaves behind is in it.")],
     overrides: Overrides = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in the folder.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint in the folder.")] = False,
+    restart: Annotated[bool, typer.Option("--restart", help="Delete the run in the folder and start over.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
-    """Train a model as a recipe says. Ctrl-C stops the run so that --resume can go on from there."""
+    """Train a model as a recipe says. Ctrl-C saves a checkpoint and stops; --resume continues from there."""
     overrides = overrides or []
-    require_free(out, resume)
+    if resume and restart:
+        raise UserError("--resume continues a run and --restart deletes it; give one of them")
+    require_free(out, resume or restart)
     from harken.api import train as run
 
     try:
-        model = run(recipe, out, overrides=overrides, resume=resume, progress=not quiet)
-    except KeyboardInterrupt:
+        model = run(recipe, out, overrides=overrides, resume=resume, restart=restart, progress=not quiet)
+    except KeyboardInterrupt as stop:
         command = ["harken", "train", recipe, "--out", str(out)]
         command += [part for override in overrides for part in ("--set", override)]
-        raise KeyboardInterrupt(f"go on with\n  {shlex.join([*command, '--resume'])}") from None
+        number = getattr(stop, "number", signal.SIGINT)
+        raise Interrupted(number, f"continue with\n  {shlex.join([*command, '--resume'])}") from None
     if not quiet:
         tell(
             f"The model is in {out}. Try\n  {use_of(model.recipe.task, out)}\n  harken evaluate {shlex.quote(str(out))}"
@@ -39,7 +44,7 @@ def train(
 
 
 def require_free(out: Path, resume: bool) -> None:
-    """Never write over what is there.
+    """Never overwrite what is there.
 
     Raises:
         UserError: the folder holds something and this is no resumption, or it is a file.
@@ -48,6 +53,6 @@ def require_free(out: Path, resume: bool) -> None:
         raise UserError(f"--out {out} is a file; give a folder")
     if not resume and out.is_dir() and any(out.iterdir()):
         raise UserError(
-            f"--out {out} is not empty; add --resume to go on with the run in it, choose another folder, "
-            "or delete it first"
+            f"--out {out} is not empty; add --resume to continue the run in it, choose another folder, or delete it "
+            "with --restart"
         )

@@ -1,7 +1,8 @@
-"""A running average of the weights, which translates better than the last weights do.
+"""A running average of the weights, which generalises better than the last weights do.
 
 average <- d * average + (1 - d) * weights, with d = min(decay, (1 + n) / (10 + n)) at update n, so that early weights
-are forgotten quickly. Polyak and Juditsky (1992). It is updated every few steps with the matching power of the decay.
+fade quickly. Polyak and Juditsky (1992). It is updated every few steps with the matching power of the decay. Buffers of
+floating-point numbers (batch norm's statistics) are averaged alike, others are copied.
 """
 
 from __future__ import annotations
@@ -12,16 +13,20 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from harken.training.checkpoints import state_of
+
 EVERY = 4  # steps between updates: a pass over all weights each step would cost more than it gives
 
 
 class Average:
-    """Shadow copy of a model's parameters; `decay` 0 keeps none and stands for the weights themselves."""
+    """Shadow copy of a model's parameters and buffers; `decay` 0 keeps none and stands for the weights themselves."""
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
-        self.parameters = dict(model.named_parameters())
-        self.shadow = {name: value.detach().clone() for name, value in self.parameters.items()} if decay else {}
+        self.state = state_of(model)
+        self.shadow = {name: value.detach().clone() for name, value in self.state.items()} if decay else {}
+        self.averaged = [name for name, value in self.state.items() if value.is_floating_point()]
+        self.copied = [name for name, value in self.state.items() if not value.is_floating_point()]
 
     @torch.no_grad()
     def update(self, step: int) -> None:
@@ -29,7 +34,10 @@ class Average:
         if not self.decay or step % EVERY:
             return
         decay = min(self.decay, (1 + step) / (10 + step)) ** EVERY
-        torch._foreach_lerp_(list(self.shadow.values()), list(self.parameters.values()), 1 - decay)
+        shadows = [self.shadow[name] for name in self.averaged]
+        torch._foreach_lerp_(shadows, [self.state[name] for name in self.averaged], 1 - decay)
+        for name in self.copied:
+            self.shadow[name].copy_(self.state[name])
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -37,7 +45,7 @@ class Average:
         if not self.decay:
             yield
             return
-        own = {name: value.detach().clone() for name, value in self.parameters.items()}
+        own = {name: value.detach().clone() for name, value in self.state.items()}
         self._load(self.shadow)
         try:
             yield
@@ -46,5 +54,5 @@ class Average:
 
     @torch.no_grad()
     def _load(self, tensors: dict[str, Tensor]) -> None:
-        for name, parameter in self.parameters.items():
-            parameter.copy_(tensors[name])
+        for name, value in self.state.items():
+            value.copy_(tensors[name])

@@ -1,111 +1,205 @@
-"""Everything a run needs to go on as if it had never stopped, in one file that is written aside and renamed.
+"""Checkpoints and model files: safetensors with a digest, written atomically, validated as a whole before use.
 
-Tensors (weights, their average, what the optimizer remembers) and a JSON state (step, place in the data, best score,
-time) lie together in one safetensors file: reading it can run no code, and a kill at any moment leaves either the old
-checkpoint or the new one. Random numbers need no entry: every step seeds them from (seed, step, worker).
+A checkpoint holds tensors (weights and buffers, their average, the optimizer's state, carried states) and a JSON state
+(step, position in the data, best score, time) in one safetensors file: reading it can run no code, and a kill at any
+moment leaves either the old checkpoint or the new one. The last two are kept, so that a damaged file costs some steps,
+not the run. Random state needs no entry: every step seeds it from (seed, step, worker).
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from harken.errors import UserError
+from harken.files import atomic_path
 
 CHECKPOINT = "checkpoint.safetensors"
+PREVIOUS = "checkpoint.previous.safetensors"
+DIGEST = "sha256"  # key of the metadata
 
 
 @dataclass
 class Progress:
-    """Where a run stands."""
+    """The state of a run between two updates."""
 
     step: int = 0  # updates made
     epoch: int = 0
     position: int = 0  # batches of this epoch already used
-    tokens: int = 0  # terms of the loss seen
+    tokens: int = 0  # loss terms seen: target tokens, labels, frames ...
     seconds: float = 0.0  # spent in the loop, validation included
     best: float | None = None
     best_step: int = 0
     stale: int = 0  # validations since the best
     waited: int = 0  # validations the plateau schedule has waited
-    reduced: float = 1.0  # what the plateau schedule has multiplied the rate by
+    reduced: float = 1.0  # factor of the plateau schedule
     window_loss: float = 0.0  # of the steps since the last line of metrics.jsonl
     window_tokens: int = 0
     window_seconds: float = 0.0
     finished: bool = False
+    stopped_by: str = ""  # the limit that ended a finished run: "max_steps", "max_epochs", "max_minutes", "patience"
 
 
-def save_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:
-    """Write a safetensors file aside, flush it to the disk, and rename it into place.
+class Checkpoint(NamedTuple):
+    """What `load_checkpoint` found."""
+
+    tensors: dict[str, Tensor]
+    progress: Progress
+    settings: dict[str, Any]
+    warning: str | None  # why this is not the last checkpoint written
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
+    """Write a safetensors file with a digest of its content, atomically.
 
     Raises:
-        UserError: it cannot be written; a disk that is full is the usual reason.
+        UserError: it cannot be written, usually because the disk is full.
     """
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    aside = path.with_name(path.name + ".part")
+    contents = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    metadata = dict(metadata or {})
+    metadata[DIGEST] = digest_of(contents, metadata)
+    with atomic_path(path) as temporary:
+        try:
+            save_file(contents, temporary, metadata)
+        except SafetensorError as problem:
+            raise UserError(
+                f"{path} cannot be written ({problem}); free some space and continue with --resume"
+            ) from problem
+
+
+def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors and metadata of a safetensors file, after its digest was checked (files of harken 0.1 have none).
+
+    Raises:
+        UserError: the file is missing, truncated, or its content is not what was written.
+    """
+    from safetensors import SafetensorError, safe_open
+
     try:
-        save_file({name: value.detach().contiguous() for name, value in tensors.items()}, aside, metadata)
-    except SafetensorError as problem:
-        aside.unlink(missing_ok=True)
-        raise UserError(f"{path} cannot be written ({problem}); make room, and go on with --resume") from problem
-    with open(aside, "rb") as written:
-        os.fsync(written.fileno())
-    os.replace(aside, path)
+        with safe_open(path, "pt") as stored:
+            metadata = dict(stored.metadata() or {})
+            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError, TypeError, UnicodeError) as problem:
+        raise UserError(f"{path} is damaged ({_brief(problem)})") from problem
+    except RuntimeError as problem:  # an allocation that the machine refuses
+        raise UserError(f"{path} cannot be read ({_brief(problem)})") from problem
+    expected = metadata.pop(DIGEST, None)
+    if expected is not None and expected != digest_of(tensors, metadata):
+        raise UserError(f"{path} is damaged: its content does not match its checksum")
+    if expected is not None:
+        metadata[DIGEST] = expected
+    return tensors, metadata
+
+
+def digest_of(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
+    """SHA-256 over names, types, shapes and bytes of tensors on the CPU, and over the metadata."""
+    digest = hashlib.sha256(json.dumps(sorted(metadata.items())).encode())
+    for name in sorted(tensors):
+        value = tensors[name]
+        digest.update(f"{name}|{value.dtype}|{tuple(value.shape)}|".encode())
+        if value.numel():
+            digest.update(value.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def save_checkpoint(folder: Path, tensors: dict[str, Tensor], progress: Progress, settings: dict[str, Any]) -> None:
-    """`settings` is what must be the same for the run to go on: seed, workers, precision ..."""
+    """Write a checkpoint; the one before it stays as `checkpoint.previous.safetensors`.
+
+    Args:
+        settings: what must not change for the run to be resumed: seed, batch size, precision ...
+    """
+    path, previous = folder / CHECKPOINT, folder / PREVIOUS
     state = json.dumps({"progress": asdict(progress), "settings": settings})
-    save_tensors(folder / CHECKPOINT, tensors, {"state": state})
+    if path.is_file():
+        link = folder / f".{PREVIOUS}.{os.getpid():08x}.tmp"
+        with suppress(OSError):  # a file system without hard links keeps one checkpoint
+            link.unlink(missing_ok=True)
+            os.link(path, link)
+            os.replace(link, previous)
+    save_tensors(path, tensors, {"state": state})
 
 
-def load_checkpoint(folder: Path) -> tuple[dict[str, Tensor], Progress, dict[str, Any]] | None:
-    """What `save_checkpoint` wrote, or None where there is none."""
-    from safetensors import SafetensorError, safe_open
+def load_checkpoint(folder: Path) -> Checkpoint | None:
+    """The newest intact checkpoint; None where there is none.
 
-    path = folder / CHECKPOINT
-    if not path.exists():
-        return None
-    try:
-        with safe_open(path, "pt") as stored:
-            state = json.loads((stored.metadata() or {})["state"])
-            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
-        return tensors, Progress(**state["progress"]), state["settings"]
-    except (SafetensorError, KeyError, TypeError, ValueError) as problem:
-        raise UserError(
-            f"{path} is no checkpoint of this version of harken ({problem}); remove it to train from the start"
-        ) from problem
+    Raises:
+        UserError: there are checkpoints, but none of them is intact.
+    """
+    problems: list[str] = []
+    for path in (folder / CHECKPOINT, folder / PREVIOUS):
+        if not path.exists():
+            continue
+        try:
+            tensors, metadata = load_tensors(path)
+            state = json.loads(metadata["state"])
+            progress = Progress(**state["progress"])
+            if not isinstance(progress.step, int) or not isinstance(state["settings"], dict):
+                raise TypeError("state")
+            return Checkpoint(tensors, progress, state["settings"], problems[0] if problems else None)
+        except UserError as problem:
+            problems.append(str(problem))
+        except (KeyError, TypeError, ValueError, RecursionError):
+            problems.append(f"{path} is no checkpoint of this version of harken")
+    if problems:
+        raise UserError(f"{problems[0]}; train into a new folder, or start this run over with --restart")
+    return None
+
+
+def has_checkpoint(folder: Path) -> bool:
+    """Whether a run can be resumed from here."""
+    return (folder / CHECKPOINT).is_file() or (folder / PREVIOUS).is_file()
+
+
+def state_of(model: nn.Module) -> dict[str, Tensor]:
+    """Parameters and persistent buffers by name, each shared tensor once."""
+    parameters = dict(model.named_parameters())
+    saved = model.state_dict(keep_vars=True)
+    buffers = {name: value for name, value in model.named_buffers() if name in saved}
+    return parameters | buffers
 
 
 def load_weights(model: nn.Module, path: Path) -> None:
-    """Put the tensors of a safetensors file into a model, every one or none.
+    """Copy the tensors of a safetensors file into a model, all of them or none.
 
     Raises:
-        UserError: the file is damaged or belongs to another recipe.
+        UserError: the file is damaged, belongs to another recipe, or holds values that are not finite.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
     try:
-        tensors = load_file(path)
-    except SafetensorError as problem:
-        raise UserError(f"{path} is damaged ({problem}); train the model again or copy it anew") from problem
-    parameters = dict(model.named_parameters())
-    wrong = sorted(set(tensors) ^ set(parameters)) or [
-        name for name, value in tensors.items() if value.shape != parameters[name].shape
+        tensors, metadata = load_tensors(path)
+    except UserError as problem:
+        raise UserError(f"{problem}; train the model again or copy it anew") from problem
+    state = state_of(model)
+    optional = set() if DIGEST in metadata else set(state) - {name for name, _ in model.named_parameters()}
+    wrong = sorted((set(tensors) ^ set(state)) - optional) or [
+        name for name, value in tensors.items() if value.shape != state[name].shape
     ]
     if wrong:
         raise UserError(
-            f"{path} does not fit the recipe.toml beside it (first difference: {wrong[0]}); was one replaced?"
+            f"{path} does not match the recipe.toml beside it (first difference: {wrong[0][:200]}); was one replaced?"
         )
+    for name, value in tensors.items():
+        if value.is_floating_point() and not bool(torch.isfinite(value).all()):
+            raise UserError(
+                f"{path} has NaN or infinite values in {name[:200]}; training diverged or the file was changed, so "
+                "train again with a lower train.learning_rate"
+            )
     with torch.no_grad():
-        for name, parameter in parameters.items():
-            parameter.copy_(tensors[name])
+        for name, value in tensors.items():
+            state[name].copy_(value)
+
+
+def _brief(problem: BaseException) -> str:
+    """An error of a library as one short line."""
+    return " ".join(str(problem).split())[:200]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from typing import Any, Protocol
 
 
@@ -56,8 +57,9 @@ class Lines(Silence):
         )
 
     def note(self, text: str) -> None:
-        """Print a line at once."""
-        print(text, flush=True)
+        """Print a line at once; a reader that left (`| head`) or a lost terminal does not end the run."""
+        with suppress(OSError, ValueError):
+            print(text, flush=True)
 
 
 class Bar(Silence):
@@ -87,15 +89,18 @@ class Bar(Silence):
         """Move it on."""
         left = remaining(time.monotonic() - self.began, self.first, progress)
         numbers = f"step {step}  loss {loss:.3f}  {tokens_per_second:,.0f} tokens/s  {left} left"
-        self.bar.update(self.task, completed=progress, numbers=numbers)
+        with suppress(OSError, ValueError):
+            self.bar.update(self.task, completed=progress, numbers=numbers)
 
     def note(self, text: str) -> None:
         """A line above the bar."""
-        self.bar.console.print(text, highlight=False, markup=False)
+        with suppress(OSError, ValueError):
+            self.bar.console.print(text, highlight=False, markup=False)
 
     def stop(self) -> None:
         """Close it."""
-        self.bar.stop()
+        with suppress(OSError, ValueError):
+            self.bar.stop()
 
 
 def remaining(seconds: float, first: float, now: float) -> str:
@@ -115,4 +120,4 @@ def choose_display(shown: bool) -> Display:
     """The right one for where the output goes."""
     if not shown:
         return Silence()
-    return Bar() if sys.stdout.isatty() else Lines()
+    return Bar() if sys.stdout is not None and sys.stdout.isatty() else Lines()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
+
+from harken.files import atomic_write
 
 METRICS = "metrics.jsonl"
 
@@ -19,9 +20,7 @@ class MetricsLog:
             self.path.unlink(missing_ok=True)
         elif self.path.exists():
             kept = [entry for entry in read_metrics(folder) if entry.get("step", 0) <= resume_step]
-            aside = self.path.with_name(METRICS + ".part")
-            aside.write_text("".join(json.dumps(entry) + "\n" for entry in kept), encoding="utf-8")
-            os.replace(aside, self.path)
+            atomic_write(self.path, "".join(json.dumps(entry) + "\n" for entry in kept))
 
     def write(self, entry: dict[str, Any]) -> None:
         """Add a line."""
@@ -30,12 +29,14 @@ class MetricsLog:
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """All whole lines; a line cut short by a kill is left out."""
+    """All intact lines; a line cut short by a kill, or damaged since, is left out."""
     entries = []
     path = folder / METRICS
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []:
         try:
-            entries.append(json.loads(line))
-        except json.JSONDecodeError:
+            entry = json.loads(line)
+        except (ValueError, RecursionError):
             continue
+        if isinstance(entry, dict) and isinstance(entry.get("step", 0), int):
+            entries.append(entry)
     return entries

@@ -1,11 +1,11 @@
-"""The training loop: batches in, better weights out, and at every moment a checkpoint to go on from.
+"""The training loop.
 
 One update: gradients of the mean loss over the batch (several processes on a CPU), clip, learning rate, AdamW, average.
 Every `validate_every` updates the averaged weights are scored; the best are kept as `model.safetensors`.
 
-Exactness: data order is a function of (seed, epoch), random numbers of (seed, step, worker), and a checkpoint holds all
-the rest; so a run that was killed and resumed ends with the same bits as one that was not (on a CPU, with a budget in
-steps or epochs: minutes depend on the clock).
+Exactness: the order of the data is a function of (seed, epoch), random numbers of (seed, step, worker), and a
+checkpoint holds all other state; so a run that was killed and resumed ends with the same bits as one that was not (on a
+CPU, with a budget in steps or epochs: minutes depend on the clock).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harken.errors import UserError
+from harken.errors import Interrupted, MachineError, UserError
 from harken.training.average import Average
-from harken.training.checkpoints import Progress, load_checkpoint, save_checkpoint, save_tensors
+from harken.training.checkpoints import Progress, load_checkpoint, save_checkpoint, save_tensors, state_of
 from harken.training.config import TrainConfig
 from harken.training.display import Display, Silence
 from harken.training.log import MetricsLog
@@ -34,11 +34,7 @@ from harken.training.task import Indices, Task, carried_by, move_carried
 from harken.training.workers import Workers
 
 MODEL = "model.safetensors"
-PATIENCE_FOR_NAN = 20  # updates in a row whose gradient may be no number before the run gives up
-
-
-class Interrupted(KeyboardInterrupt):
-    """Ctrl-C came; everything is saved."""
+NAN_PATIENCE = 20  # updates in a row with a NaN or infinite gradient before the run is given up
 
 
 class Trainer:
@@ -50,18 +46,24 @@ class Trainer:
         self.device = torch.device(config.device)
         self.names: dict[Tensor, str] = {value: name for name, value in task.model.named_parameters()}
         self.progress = Progress()
-        self.stopping = False
+        self.stopping: int | None = None  # the signal that asked for it
         self.skipped = 0
         self.speed = 0.0  # tokens a second since the last line of metrics.jsonl
         self.made: tuple[int, Sequence[Indices]] | None = None  # a pass over the data and its number
 
     def run(self, resume: bool = False) -> Progress:
-        """Train until the budget is spent, patience is lost or Ctrl-C comes."""
+        """Train until the budget is spent, validation stops improving, or a signal comes.
+
+        Raises:
+            Interrupted: SIGINT, SIGTERM or SIGHUP came; a checkpoint was saved.
+            UserError: the loss is NaN, nothing can be trained on, or the folder cannot be written.
+            MachineError: out of memory, or a worker was killed.
+        """
         torch.set_num_threads(self.config.threads or 1)
         self.task.model.to(self.device).train()
         move_carried(self.task, self.device)
         workers = self.config.workers or 1 if self.device.type == "cpu" else 1
-        self.workers = Workers(self.task, workers, self.config.seed, self._autocast)
+        self.workers = Workers(self.task, workers, self.config.seed, self._autocast, self.config.threads or 1)
         try:
             self.optimizer = build_optimizer(self.task.model, self.config)
             self.average = Average(self.task.model, self.config.average)
@@ -71,6 +73,12 @@ class Trainer:
                 self.display.start("resuming" if restored else "training", self._spent())
                 with self._signals():
                     self._train()
+        except (torch.OutOfMemoryError, MemoryError) as problem:
+            where = "the GPU" if self.device.type == "cuda" else "this machine"
+            raise MachineError(
+                f"{where} ran out of memory at step {self.progress.step}; lower train.batch_tokens "
+                f"({self.config.batch_tokens}) or the model's width, and continue with --resume"
+            ) from problem
         finally:
             self.workers.close()
             self.display.stop()
@@ -78,9 +86,12 @@ class Trainer:
 
     def _train(self) -> None:
         state, config = self.progress, self.config
-        state.finished = False
+        state.finished, state.stopped_by = False, ""
         self.clock = time.perf_counter()
         batches = self._batches()
+        if state.step == 0:
+            self._epoch()
+            self._save()  # from here on there is always something to resume from
         while self._spent() < 1:
             chosen = [next(batches) for _ in range(config.accumulate)]
             self._update(chosen)
@@ -92,19 +103,19 @@ class Trainer:
                 break
             if state.step % config.checkpoint_every == 0:
                 self._save()
-            if self.stopping:
+            if self.stopping is not None:
                 self._save()
-                raise Interrupted
+                raise Interrupted(self.stopping)
         if state.step and state.step % config.validate_every:
             self._validate()
-        state.finished = True
+        state.finished, state.stopped_by = True, self._limit_reached()
         self._save()
 
     def _update(self, batches: list[Indices]) -> None:
         state, config = self.progress, self.config
         state.step += 1
-        terms = sum(self.task.size(examples) for examples in batches)
-        loss = self.workers.backward(state.step, batches, max(terms, 1))
+        num_tokens = sum(self.task.size(indices) for indices in batches)
+        loss = self.workers.backward(state.step, batches, max(num_tokens, 1))
         norm = clip_by_global_norm(self.names, config.clip_norm)
         rate = config.learning_rate * factor(
             config.schedule, state.step, self._spent(), config.warmup_steps, state.reduced
@@ -115,16 +126,16 @@ class Trainer:
             self.optimizer.step()
             self.average.update(state.step)
             state.window_loss += loss
-            state.window_tokens += terms
+            state.window_tokens += num_tokens
             self.skipped = 0
         else:
             self.skipped += 1
-            if self.skipped >= PATIENCE_FOR_NAN:
+            if self.skipped >= NAN_PATIENCE:
                 raise UserError(
-                    f"the loss is no number any more since step {state.step - self.skipped + 1}; lower "
-                    f"train.learning_rate ({config.learning_rate}) or train.clip_norm and start again"
+                    f"the loss or its gradient is NaN or infinite since step {state.step - self.skipped + 1}; lower "
+                    f"train.learning_rate ({config.learning_rate}) or train.clip_norm and train into a new folder"
                 )
-        state.tokens += terms
+        state.tokens += num_tokens
         self.rate = rate
 
     def _show(self) -> None:
@@ -157,17 +168,27 @@ class Trainer:
     def _patience_lost(self) -> bool:
         return self.config.patience is not None and self.progress.stale >= self.config.patience
 
+    def _shares(self) -> dict[str, float]:
+        """Which share of each limit is used up."""
+        state, config = self.progress, self.config
+        shares = {}
+        if config.max_steps:
+            shares["max_steps"] = state.step / config.max_steps
+        if config.max_epochs:
+            shares["max_epochs"] = (state.epoch + state.position / len(self._epoch())) / config.max_epochs
+        if config.max_minutes:
+            shares["max_minutes"] = state.seconds / (60 * config.max_minutes)
+        return shares
+
     def _spent(self) -> float:
         """The share of the budget that is used up, by whichever limit is nearest."""
-        state, config = self.progress, self.config
-        shares = [0.0]
-        if config.max_steps:
-            shares.append(state.step / config.max_steps)
-        if config.max_epochs:
-            shares.append((state.epoch + state.position / len(self._epoch())) / config.max_epochs)
-        if config.max_minutes:
-            shares.append(state.seconds / (60 * config.max_minutes))
-        return min(1.0, max(shares))
+        return min(1.0, max(self._shares().values(), default=0.0))
+
+    def _limit_reached(self) -> str:
+        """The limit that ends the run."""
+        shares = self._shares()
+        nearest = max(shares, key=lambda name: shares[name], default="")
+        return nearest if shares and shares[nearest] >= 1 else "patience"
 
     def _tick(self, training: bool = True) -> None:
         """Add the time since the last call to the run's."""
@@ -199,11 +220,11 @@ class Trainer:
         with self.average.applied():
             metrics = self.workers.validate()
             score = metrics[self.task.monitor]
-            last = math.nan if state.best is None else state.best  # what is no number is worse than any
+            last = math.nan if state.best is None else state.best  # NaN is worse than any score
             better = math.isnan(last) or (score > last if self.task.mode == "max" else score < last)
             if better:
                 state.best, state.best_step, state.stale, state.waited = score, state.step, 0, 0
-                save_tensors(self.folder / MODEL, unshared(self.task.model))
+                save_tensors(self.folder / MODEL, state_of(self.task.model))
             else:
                 state.stale += 1
                 state.waited += 1
@@ -216,7 +237,7 @@ class Trainer:
         return self._patience_lost()
 
     def _save(self) -> None:
-        tensors = {f"model.{name}": value for value, name in self.names.items()}
+        tensors = {f"model.{name}": value for name, value in state_of(self.task.model).items()}
         tensors |= {f"average.{name}": value for name, value in self.average.shadow.items()}
         tensors |= dict(optimizer_tensors(self.optimizer, self.names))
         tensors |= {f"carried.{name}": value for name, value in carried_by(self.task).items()}
@@ -226,21 +247,29 @@ class Trainer:
         found = load_checkpoint(self.folder)
         if found is None:
             return False
-        tensors, self.progress, settings = found
         for key, value in self._settings().items():
-            if settings.get(key) != value:
+            if found.settings.get(key) != value:
+                old = str(found.settings.get(key))[:100]
                 raise UserError(
-                    f"{self.folder} was trained with train.{key} = {settings.get(key)}, not {value}; resume with the "
-                    f"old value (--set train.{key}={settings.get(key)}) or train into a new folder"
+                    f"{self.folder} was trained with train.{key} = {old}, not {value}; resume with the old value "
+                    f"(--set train.{key}={old}) or train into a new folder"
+                )
+        wanted = {f"model.{name}": value for name, value in state_of(self.task.model).items()}
+        wanted |= {f"average.{name}": value for name, value in self.average.shadow.items()}
+        wanted |= {f"carried.{name}": value for name, value in carried_by(self.task).items()}
+        for name, value in wanted.items():
+            if name not in found.tensors or found.tensors[name].shape != value.shape:
+                raise UserError(
+                    f"the checkpoint in {self.folder} has no {name} of shape {tuple(value.shape)}, so it belongs to "
+                    "another recipe or version; train into a new folder, or start this run over with --restart"
                 )
         with torch.no_grad():
-            for parameter, name in self.names.items():
-                parameter.copy_(tensors[f"model.{name}"])
-            for name, value in self.average.shadow.items():
-                value.copy_(tensors[f"average.{name}"])
-            for name, value in carried_by(self.task).items():
-                value.copy_(tensors[f"carried.{name}"])
-        restore_optimizer(self.optimizer, self.names, tensors)
+            for name, value in wanted.items():
+                value.copy_(found.tensors[name])
+        self.progress = found.progress
+        restore_optimizer(self.optimizer, self.names, found.tensors)
+        if found.warning:
+            self.display.note(f"{found.warning}; resuming from the checkpoint before it, at step {self.progress.step}")
         return True
 
     def _settings(self) -> dict[str, Any]:
@@ -255,26 +284,21 @@ class Trainer:
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        """Ctrl-C and SIGTERM finish the step and save; a second Ctrl-C stops at once."""
+        """SIGINT (Ctrl-C), SIGTERM and SIGHUP finish the step and save; a second one stops at once."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
 
         def stop(number: int, frame: Any) -> None:
-            if self.stopping:
+            if self.stopping is not None:
                 raise KeyboardInterrupt
-            self.stopping = True
-            with suppress(RuntimeError):  # Python refuses to print inside a print that was interrupted
+            self.stopping = number
+            with suppress(RuntimeError, OSError):  # no print inside an interrupted print, nor to a lost terminal
                 self.display.note("stopping: saving a checkpoint first ...")
 
-        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-def unshared(model: torch.nn.Module) -> dict[str, Tensor]:
-    """A model's parameters by name, each tied one once."""
-    return {name: value.detach() for name, value in model.named_parameters()}

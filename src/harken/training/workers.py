@@ -1,12 +1,12 @@
-"""Several CPU processes that share each batch: the same weights, a part of the examples each, gradients summed.
+"""Data-parallel training on CPU cores: forked processes share the weights and sum their gradients.
 
-The weights lie in memory that all processes see, so an update made by the first is there for all; so does what a task
-carries from batch to batch (`harken.training.task`), each worker writing rows of its own. A step goes so: the
-parent sends every worker its examples over a pipe, all compute their gradients at once, each worker copies its own into
-shared memory, the parent adds them up in the order of the workers. The sum is the same every time, so a run with the
-same number of workers is repeatable to the bit.
+Parameters lie in shared memory, so an update made by the parent is seen by all workers; so do the states a task carries
+from batch to batch (`harken.training.task`), each worker writing rows of its own. In one step the parent sends every
+worker its share of the batch over a pipe, all compute gradients at once, each worker copies its own into shared memory,
+and the parent adds them up in the order of the workers. The order of the sum is fixed, so a run with the same number of
+workers is repeatable to the bit. A parameter that no worker used has no gradient, whatever their number.
 
-Workers are forked and thus inherit task, data and model; they end when the pipe to the parent closes.
+Workers are forked and thus inherit task, data and model; they exit when the pipe to the parent closes.
 """
 
 from __future__ import annotations
@@ -23,9 +23,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from harken.errors import MachineError
+from harken.training.checkpoints import state_of
 from harken.training.task import Indices, Task, carried_by
 
-DIED = "a training worker died; is the machine out of memory?"
+DIED = (
+    "a training worker was killed, usually because the machine ran out of memory; lower train.batch_tokens or "
+    "train.workers and continue with --resume"
+)
+OUT_OF_MEMORY = (
+    "a training worker ran out of memory; lower train.batch_tokens or train.workers and continue with --resume"
+)
+POLL = 1.0  # seconds between checks that a worker is alive while its answer is awaited
 
 
 def seed_step(seed: int, step: int, worker: int) -> None:
@@ -47,11 +56,13 @@ def shared_like(tensors: Sequence[Tensor]) -> list[Tensor]:
 class Workers:
     """The parent's side; worker 0 is the parent itself."""
 
-    def __init__(self, task: Task, count: int, seed: int, autocast: Callable[[], Any]) -> None:
-        self.task, self.count, self.seed, self.autocast = task, count, seed, autocast
+    def __init__(self, task: Task, count: int, seed: int, autocast: Callable[[], Any], threads: int = 1) -> None:
+        self.task, self.count, self.seed, self.autocast, self.threads = task, count, seed, autocast, threads
         self.parameters = [parameter for parameter in task.model.parameters() if parameter.requires_grad]
         self.pipes: list[Any] = []
-        self.gradients: list[list[Tensor]] = []
+        self.gradients: list[list[Tensor]] = []  # of each worker but the parent
+        self.used: list[Tensor] = []  # which parameters each of these workers has a gradient for
+        self.buffers: list[Tensor] = []  # the parent's, for validation in all workers
         self.processes: list[Any] = []
         if count > 1:
             try:
@@ -70,10 +81,12 @@ class Workers:
         carried = carried_by(self.task)
         for name, shared in zip(list(carried), shared_like(list(carried.values())), strict=True):
             carried[name] = shared.copy_(carried[name])
+        self.buffers = shared_like(self._own_buffers())
         context = multiprocessing.get_context("fork")
         for worker in range(1, count):
             here, there = context.Pipe()
             self.gradients.append(shared_like(self.parameters))
+            self.used.extend(shared_like([torch.zeros(len(self.parameters), dtype=torch.uint8)]))
             process = context.Process(target=self._serve, args=(worker, there, [*self.pipes, here]), daemon=True)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)
@@ -82,15 +95,20 @@ class Workers:
             self.pipes.append(here)
             self.processes.append(process)
 
-    def backward(self, step: int, batches: list[Indices], terms: int) -> float:
-        """Gradients of the mean loss over all `terms` of the batches, left in `.grad`; returns the summed loss."""
+    def _own_buffers(self) -> list[Tensor]:
+        return [value for value in state_of(self.task.model).values() if not isinstance(value, torch.nn.Parameter)]
+
+    def backward(self, step: int, batches: list[Indices], num_tokens: int) -> float:
+        """Gradients of the loss divided by `num_tokens`, left in `.grad`; returns the summed loss."""
         shares = [self.task.share(examples, self.count) for examples in batches]
         for worker, pipe in enumerate(self.pipes, start=1):
-            self._send(pipe, _pack(step, terms, [share[worker] for share in shares]))
-        loss = self._compute(0, step, [share[0] for share in shares], terms)
-        for pipe, gradients in zip(self.pipes, self.gradients, strict=True):
-            loss += self._receive(pipe)
-            for parameter, gradient in zip(self.parameters, gradients, strict=True):
+            self._send(pipe, _pack(step, num_tokens, [share[worker] for share in shares]))
+        loss = self._compute(0, step, [share[0] for share in shares], num_tokens)
+        for worker, (gradients, used) in enumerate(zip(self.gradients, self.used, strict=True)):
+            loss += self._receive(worker)
+            for parameter, gradient, present in zip(self.parameters, gradients, used.tolist(), strict=True):
+                if not present:
+                    continue
                 if parameter.grad is None:
                     parameter.grad = gradient.clone()
                 else:
@@ -99,10 +117,12 @@ class Workers:
 
     def validate(self) -> dict[str, float]:
         """Share the validation data out and put the results together."""
+        for shared, own in zip(self.buffers, self._own_buffers() if self.buffers else [], strict=True):
+            shared.copy_(own)
         for pipe in self.pipes:
             self._send(pipe, b"validate")
         results = [self._validate(0)]
-        results += [self._receive(pipe) for pipe in self.pipes]
+        results += [self._receive(worker) for worker in range(len(self.pipes))]
         return self.task.score(results)
 
     def close(self) -> None:
@@ -113,24 +133,31 @@ class Workers:
             process.join(timeout=5)
             if process.is_alive():
                 process.kill()
+                process.join()
         self.pipes, self.processes = [], []
 
     def _send(self, pipe: Any, message: bytes) -> None:
         try:
             pipe.send_bytes(message)
         except OSError:
-            raise RuntimeError(DIED) from None
+            raise MachineError(DIED) from None
 
-    def _receive(self, pipe: Any) -> Any:
+    def _receive(self, worker: int) -> Any:
+        pipe, process = self.pipes[worker], self.processes[worker]
         try:
+            while not pipe.poll(POLL):
+                if not process.is_alive() and not pipe.poll(0):
+                    raise MachineError(DIED)
             answer = json.loads(pipe.recv_bytes())
         except (EOFError, OSError):
-            raise RuntimeError(DIED) from None
+            raise MachineError(DIED) from None
+        if isinstance(answer, dict) and "out of memory" in answer:
+            raise MachineError(OUT_OF_MEMORY)
         if isinstance(answer, dict) and "failed" in answer:
             raise RuntimeError(f"a training worker failed:\n{answer['failed']}")
         return answer
 
-    def _compute(self, worker: int, step: int, shares: list[Indices], terms: int) -> float:
+    def _compute(self, worker: int, step: int, shares: list[Indices], num_tokens: int) -> float:
         seed_step(self.seed, step, worker)
         for parameter in self.parameters:
             parameter.grad = None
@@ -139,7 +166,7 @@ class Workers:
             if len(examples):
                 with self.autocast():
                     loss = self.task.loss(examples)
-                (loss / terms).backward()
+                (loss / num_tokens).backward()
                 total += float(loss.detach())
         return total
 
@@ -152,12 +179,12 @@ class Workers:
 
     def _serve(self, worker: int, pipe: Any, parents: list[Any]) -> None:
         """A worker's life: wait for a share, compute, answer; end when the parent goes."""
-        for number in (signal.SIGINT, signal.SIGTERM):  # the parent decides what they mean
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the parent decides what they mean
             signal.signal(number, signal.SIG_IGN)
         for other in parents:  # or the pipes of a dead parent would stay open here
             other.close()
-        torch.set_num_threads(1)
-        own = self.gradients[worker - 1]
+        torch.set_num_threads(self.threads)
+        own, used = self.gradients[worker - 1], self.used[worker - 1]
         while True:
             try:
                 message = pipe.recv_bytes()
@@ -165,15 +192,18 @@ class Workers:
                 os._exit(0)
             try:
                 if message == b"validate":
+                    for own_buffer, shared in zip(self._own_buffers(), self.buffers, strict=True):
+                        own_buffer.copy_(shared)
                     answer: Any = self._validate(worker)
                 else:
-                    step, terms, shares = _unpack(message)
-                    answer = self._compute(worker, step, shares, terms)
+                    step, num_tokens, shares = _unpack(message)
+                    answer = self._compute(worker, step, shares, num_tokens)
+                    used.copy_(torch.tensor([parameter.grad is not None for parameter in self.parameters]))
                     for parameter, gradient in zip(self.parameters, own, strict=True):
-                        if parameter.grad is None:
-                            gradient.zero_()
-                        else:
+                        if parameter.grad is not None:
                             gradient.copy_(parameter.grad)
+            except MemoryError:
+                answer = {"out of memory": True}
             except Exception:
                 answer = {"failed": traceback.format_exc()}
             try:
@@ -182,14 +212,14 @@ class Workers:
                 os._exit(0)
 
 
-def _pack(step: int, terms: int, shares: list[Indices]) -> bytes:
-    head = np.array([step, terms, len(shares), *(len(share) for share in shares)], dtype=np.int64)
+def _pack(step: int, num_tokens: int, shares: list[Indices]) -> bytes:
+    head = np.array([step, num_tokens, len(shares), *(len(share) for share in shares)], dtype=np.int64)
     return head.tobytes() + b"".join(np.ascontiguousarray(share, dtype=np.int64).tobytes() for share in shares)
 
 
 def _unpack(message: bytes) -> tuple[int, int, list[Indices]]:
     numbers = np.frombuffer(message, dtype=np.int64)
-    step, terms, count = (int(number) for number in numbers[:3])
+    step, num_tokens, count = (int(number) for number in numbers[:3])
     ends = 3 + count + np.cumsum(numbers[3 : 3 + count])
     starts = np.concatenate(([3 + count], ends[:-1]))
-    return step, terms, [numbers[a:b] for a, b in zip(starts, ends, strict=True)]
+    return step, num_tokens, [numbers[a:b] for a, b in zip(starts, ends, strict=True)]

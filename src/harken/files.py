@@ -1,0 +1,142 @@
+"""Writing files so that a kill, a power cut or a full disk leaves the old content or the new one, never half of it.
+
+Everything harken writes goes through `atomic_write` or `atomic_path`: a temporary file in the same folder, fsync,
+rename, fsync of the folder. Symbolic links are followed, so the link stays and its target gets the new content.
+Character devices and pipes (`/dev/stdout`, `/dev/null`, a FIFO) are streamed to; anything else that is no regular file
+is refused.
+
+>>> import tempfile
+>>> folder = Path(tempfile.mkdtemp())
+>>> atomic_write(folder / "note.txt", "one line\\n").read_text()
+'one line\\n'
+>>> [path.name for path in folder.iterdir()]
+['note.txt']
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from harken.errors import UserError
+
+TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")  # what `atomic_path` calls its files until they are complete
+
+
+def atomic_write(path: Path | str, content: str | bytes) -> Path:
+    """Replace the content of a file, or create it; returns the path.
+
+    Raises:
+        UserError: the place cannot be written, or is no file.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    target = output_target(Path(path))
+    if is_stream(target):
+        with _refusing(target), open(target, "wb", buffering=0) as stream:
+            view = memoryview(data)
+            while view:
+                view = view[stream.write(view) or 0 :]
+        return Path(path)
+    with atomic_path(target) as temporary:
+        temporary.write_bytes(data)
+    return Path(path)
+
+
+@contextmanager
+def atomic_path(path: Path | str) -> Iterator[Path]:
+    """A temporary file to be written inside the block; it replaces `path` when the block ends without an error.
+
+    Raises:
+        UserError: the place cannot be written, or is no regular file.
+    """
+    target = output_target(Path(path))
+    if is_stream(target):
+        raise UserError(f"{path} is a device or a pipe, but a file is needed here; choose another place")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    with _refusing(target):
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            yield temporary
+            with open(temporary, "rb") as written:
+                os.fsync(written.fileno())
+            os.chmod(temporary, _mode(target))
+            os.replace(temporary, target)
+            sync_folder(target.parent)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
+
+
+def output_target(path: Path) -> Path:
+    """Where a write to `path` ends up: symbolic links are followed.
+
+    Raises:
+        UserError: a folder, a socket, a block device, or links that lead in a circle.
+    """
+    try:
+        target = Path(os.path.realpath(path.expanduser(), strict=False))
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        return target
+    except RuntimeError as problem:  # expanduser: no such user
+        raise UserError(f"{path} names a user that does not exist on this machine; write the path in full") from problem
+    except OSError as problem:
+        raise UserError(f"{path} cannot be written ({problem.strerror}); choose another place") from problem
+    if stat.S_ISDIR(mode):
+        raise UserError(f"{path} is a folder, but a file is to be written; give a file name")
+    if not (stat.S_ISREG(mode) or stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)):
+        raise UserError(f"{path} is neither a file nor a stream, so it is left alone; choose another place")
+    return target
+
+
+def is_stream(path: Path) -> bool:
+    """Whether this is a character device or a FIFO, which takes bytes but cannot be replaced."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
+
+
+def remove_temporaries(folder: Path) -> None:
+    """Remove what a killed process left behind; call it only while holding the folder."""
+    for path in folder.glob(".*.tmp"):
+        if TEMPORARY.fullmatch(path.name) and path.is_file() and not path.is_symlink():
+            path.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush a folder's entries to the disk, where the system allows it."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _mode(target: Path) -> int:
+    """The permissions of the file that is replaced, or those of a new file under the user's umask."""
+    try:
+        return stat.S_IMODE(target.stat().st_mode)
+    except OSError:
+        mask = os.umask(0)
+        os.umask(mask)
+        return 0o666 & ~mask
+
+
+@contextmanager
+def _refusing(target: Path) -> Iterator[None]:
+    """Turn an error of the file system into one sentence."""
+    try:
+        yield
+    except OSError as problem:
+        raise UserError(
+            f"{target} cannot be written ({problem.strerror}); free some space or choose another place"
+        ) from problem
