@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from typing import NoReturn
 
 
 def main() -> NoReturn:
     """Run the command line; see `harken.cli.exits` for the exit codes."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller: what is printed goes nowhere
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     try:
         from harken.cli.app import app
     except KeyboardInterrupt:  # Ctrl-C while modules are loaded
