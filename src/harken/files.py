@@ -95,6 +95,20 @@ def output_target(path: Path) -> Path:
     return target
 
 
+def read_limited(path: Path, limit: int) -> bytes:
+    """The content of a small file; an endless stream or a file that cannot be what was asked for is refused.
+
+    Raises:
+        UserError: more than `limit` bytes.
+        OSError: it cannot be read.
+    """
+    with open(path, "rb") as source:
+        content = source.read(limit + 1)
+    if len(content) > limit:
+        raise UserError(f"{path} has more than {limit:,} bytes, so it is not the file this needs; check the path")
+    return content
+
+
 def is_stream(path: Path) -> bool:
     """Whether this is a character device or a FIFO, which takes bytes but cannot be replaced."""
     try:

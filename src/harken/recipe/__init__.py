@@ -25,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 from harken.errors import UserError
 from harken.recipe.errors import explain
 from harken.recipe.files import apply, describe, parse, read_text, recipe_names, recipe_text
+from harken.recipe.limits import check_limits
 from harken.training.config import TrainConfig
 
 __all__ = ["Recipe", "as_recipe", "describe", "load_recipe", "recipe_names", "recipe_text"]
@@ -90,6 +91,7 @@ def load_recipe(name_or_path: str | Path, overrides: Sequence[str] = (), *, with
     text, origin = read_text(name_or_path)
     values = parse(text, origin)
     applied = [apply(values, override) for override in overrides]
+    check_limits(values, origin)
     kind = recipe_class(values.get("task", DEFAULT_TASK))
     try:
         recipe = kind.model_validate(values)

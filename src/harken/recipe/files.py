@@ -15,6 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from harken.errors import UserError
+from harken.files import read_limited
+
+LARGEST = 10_000_000  # bytes of a recipe; the longest that ships has two thousand
 
 
 def recipe_names() -> list[str]:
@@ -54,7 +57,7 @@ def read_text(name_or_path: str | Path) -> tuple[str, str]:
         return recipe_text(name), f"recipe {name}"
     path = Path(name_or_path)
     try:
-        return path.read_bytes().decode("utf-8-sig"), name
+        return read_limited(path, LARGEST).decode("utf-8-sig"), name
     except FileNotFoundError:
         if path.suffix == ".toml" or path.name != name:
             raise UserError(
@@ -83,13 +86,17 @@ def parse(text: str, origin: str) -> dict[str, Any]:
     """TOML as plain values, or one sentence with the place of what is none."""
     try:
         return tomllib.loads(text)
+    except RecursionError:
+        raise UserError(f"{origin} is not a recipe: its tables are nested too deeply") from None
     except tomllib.TOMLDecodeError as error:
         found = re.fullmatch(r"(.*?) \(at (?:line (\d+), column (\d+)|end of document)\)", str(error), re.DOTALL)
         if found is None:
             raise UserError(f"{origin} is not valid TOML: {error}") from None
         line, column = found[2] or str(text.count("\n") + 1), found[3]
         place = f"line {line}" + (f", column {column}" if column else " (the end of the file)")
-        raise UserError(f"{origin}, {place}: not valid TOML: {found[1][:1].lower()}{found[1][1:]}") from None
+        raise UserError(f"{origin}, {place}: not valid TOML: {found[1][:1].lower()}{found[1][1:200]}") from None
+    except ValueError as error:  # an integer of thousands of digits
+        raise UserError(f"{origin} is not valid TOML: {str(error)[:200]}") from None
 
 
 def apply(values: dict[str, Any], override: str) -> tuple[str, str]:
@@ -112,6 +119,6 @@ def _value(text: str) -> Any:
     """A TOML value, or the text itself where it is none (a path, a word)."""
     try:
         parsed = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # TOMLDecodeError is a ValueError
         return text
     return parsed["value"] if len(parsed) == 1 else text
