@@ -38,6 +38,15 @@ SHORT = [
 ]
 NARROW = ["model.width=8", "model.embedding=8"]
 TINY = {  # recipe -> what makes it small enough to be trained in a second
+    "phrasebook-transformer": [
+        "data.size=200",
+        "model.layers=1",
+        "model.width=16",
+        "model.heads=2",
+        "model.feedforward=16",
+        "train.validate_sentences=2",
+        "train.batch_tokens=100",
+    ],
     "opinions-classify": ["data.size=60", "train.batch_tokens=100", *NARROW],
     "gestures-classify": ["data.size=60", "train.batch_tokens=200", *NARROW],
     "phrasebook-tag": ["data.size=60", "train.batch_tokens=100", *NARROW],

@@ -2,12 +2,26 @@
 
 import signal
 
+LONGEST = 1000  # characters of a message; what a file holds may be quoted in it
+
 
 class UserError(Exception):
-    """Something the user can correct: what was found, where, and what to do. The command line exits with 2."""
+    """Something the user can correct: what was found, where, and what to do. The command line exits with 2.
+
+    A message may quote files and names, so control characters are escaped and the middle of a long one is left out.
+
+    >>> str(UserError("\\x1b[31m" + "a" * 5000 + "; choose another")).count("a") < 1000
+    True
+    """
+
+    def __init__(self, message: object = "") -> None:
+        text = "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in str(message))
+        if len(text) > LONGEST:
+            text = f"{text[: LONGEST - 300]} ... {text[-300:]}"
+        super().__init__(text)
 
 
-class MachineError(Exception):
+class MachineError(UserError):
     """The machine failed the run (out of memory, a killed worker): what happened and what to do. Exits with 1."""
 
 

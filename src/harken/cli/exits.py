@@ -42,11 +42,11 @@ def guarded(verb: Callable[..., None]) -> Callable[..., None]:
             verb(*arguments, **options)
             if sys.stdout is not None:
                 sys.stdout.flush()
-        except (UserError, MachineError) as error:
+        except UserError as error:
             if os.environ.get("HARKEN_DEBUG"):
                 traceback.print_exc()
-            say(f"error: {printable(str(error))}")
-            raise typer.Exit(2 if isinstance(error, UserError) else 1) from None
+            say(f"error: {error}")
+            raise typer.Exit(1 if isinstance(error, MachineError) else 2) from None
         except KeyboardInterrupt as stop:
             say(f"\nstopped{f': {stop}' if str(stop) else ''}")
             raise typer.Exit(128 + getattr(stop, "number", signal.SIGINT)) from None
@@ -85,11 +85,6 @@ def say(text: str) -> None:
         typer.echo(text, err=True)
 
 
-def printable(text: str) -> str:
-    """Without control characters, which file names and file contents may bring into a message."""
-    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode("ascii") for c in text)
-
-
 def _refused_place(error: OSError) -> int:
     """A file or folder that the system does not give: it is said which, and what to do."""
     place = f"{error.filename} cannot be used" if error.filename is not None else "a file cannot be written"
@@ -97,7 +92,7 @@ def _refused_place(error: OSError) -> int:
         remedy = "free some space and run the command again (harken train continues with --resume)"
     else:
         remedy = "choose another place, or change its permissions"
-    say(printable(f"error: {place} ({error.strerror}); {remedy}"))
+    say(f"error: {UserError(f'{place} ({error.strerror}); {remedy}')}")
     return 2
 
 
@@ -107,7 +102,7 @@ def _own_failure(error: Exception) -> int:
         return 1
     traceback.print_exc()
     say(
-        f"internal error: {type(error).__name__}: {printable(str(error))}; please report this with the traceback above "
+        f"internal error: {type(error).__name__}: {UserError(error)}; please report this with the traceback above "
         "and the command you ran"
     )
     return 1

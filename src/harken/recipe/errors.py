@@ -73,7 +73,7 @@ def _sentence(key: str, problems: Sequence[Any], recipe: type[BaseModel], values
     if kind == "extra_forbidden":
         return _unknown_key(key, location, recipe, values, place)
     if kind == "missing" and isinstance(location[-1], int):
-        return f"{key} has too few values{place}; give {_default(recipe, location)}, for example"
+        return f"{key} has too few values{place}{_default(recipe, location)}"
     if kind == "missing":
         return _missing_key(key, location, recipe, values, place)
     if kind == "union_tag_not_found":
@@ -147,7 +147,8 @@ def _missing_key(key: str, location: Location, recipe: type[BaseModel], values: 
 
 def _default(recipe: type[BaseModel], location: Location) -> str:
     *section, key = [item for item in location if isinstance(item, str)]
-    return str([*_tables(recipe, section)[0].model_fields[key].default])
+    default = _tables(recipe, section)[0].model_fields[key].default
+    return f"; give {list(default)}, for example" if isinstance(default, (list, tuple)) else ""
 
 
 def _place(key: str, origin: str, overrides: Sequence[tuple[str, str]]) -> str:

@@ -1,7 +1,7 @@
 """Upper bounds of the numbers in a recipe, checked before anything is built.
 
-Every number has one: by its key where memory or time give a natural bound, else the default. A value past it is a typing
-error or a damaged file, and would hang or exhaust the machine instead of giving an error.
+Every number has one: by its key where memory or time give a natural bound, else the default. A value past it is a
+typing error or a damaged file, and would hang or exhaust the machine instead of giving an error.
 
 >>> check_limits({"model": {"layers": 10**23}}, "my.toml")
 Traceback (most recent call last):
