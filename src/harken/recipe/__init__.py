@@ -40,8 +40,10 @@ class Recipe(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    task: str = Field(description="the job the model learns")
-    train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")
+    task: str = Field(description="the job")
+    train: TrainConfig = Field(
+        description="training settings; one of max_steps, max_epochs and max_minutes is required"
+    )
 
     _source: str | None = PrivateAttr(None)
 
