@@ -188,7 +188,7 @@ def test_a_larger_budget_goes_on_and_is_written_down(train: Callable, tmp_path: 
 
 
 def test_overrides_go_with_a_name(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="overrides go with a recipe's name or file"):
+    with pytest.raises(UserError, match="overrides apply to the name or file of a recipe"):
         harken.train(load_recipe("phrasebook-rnn"), tmp_path / "out", overrides=["train.max_steps=1"])
 
 

@@ -1,4 +1,4 @@
-"""Recipes: what ships loads, what is wrong is explained in one sentence, what is written reads back the same."""
+"""Recipes: shipped ones load, errors are one sentence, and a written recipe reads back equal."""
 
 import re
 import subprocess
@@ -25,20 +25,20 @@ max_steps = 10
 """
 
 
-def complaint(name_or_path: str | Path, *overrides: str) -> str:
+def error_of(name_or_path: str | Path, *overrides: str) -> str:
     with pytest.raises(UserError) as caught:
         load_recipe(name_or_path, overrides)
     return str(caught.value)
 
 
 def needed(name: str) -> list[str]:
-    """What a recipe for data that does not ship leaves to the user."""
+    """The overrides that a recipe for external data requires."""
     try:
         load_recipe(name)
     except UserError as problem:
-        wanted = re.search(r"--set (data\.\w+)=", str(problem))
-        assert wanted is not None
-        return MULTI30K if "data.pair" in str(problem) else [f"{wanted[1]}=../x"]
+        required = re.search(r"--set (data\.\w+)=", str(problem))
+        assert required is not None
+        return MULTI30K if "data.pair" in str(problem) else [f"{required[1]}=../x"]
     return []
 
 
@@ -49,7 +49,7 @@ def recipe_file(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_recipes_that_ship_load_and_say_what_they_are() -> None:
+def test_the_recipes_that_ship_load_and_have_a_description() -> None:
     assert {"phrasebook-transformer", "multi30k-attention", "opinions-classify", "ptb-lstm"} <= set(recipe_names())
     for name in recipe_names():
         recipe = load_recipe(name, needed(name))
@@ -65,7 +65,7 @@ def test_the_recipes_that_ship_load_and_say_what_they_are() -> None:
     assert load_recipe("phrasebook-attention").model.attention == "additive"
 
 
-def test_the_rnn_differs_from_the_attention_recipe_in_attention_alone() -> None:
+def test_the_rnn_recipe_differs_from_the_attention_recipe_only_in_attention() -> None:
     plain, attending = (load_recipe(f"phrasebook-{name}").model_dump() for name in ("rnn", "attention"))
     assert plain["model"].pop("attention") != attending["model"].pop("attention")
     assert plain == attending
@@ -73,7 +73,7 @@ def test_the_rnn_differs_from_the_attention_recipe_in_attention_alone() -> None:
 
 @pytest.mark.parametrize("missing", [[], ["data.dir=x"], ["data.pair=en-de"]])
 def test_multi30k_says_which_keys_to_add(missing: list[str]) -> None:
-    message = complaint("multi30k-attention", *missing)
+    message = error_of("multi30k-attention", *missing)
     assert ("--set data.dir=DIR" in message) == ("data.dir=x" not in missing)
     assert ("--set data.pair=en-de" in message) == ("data.pair=en-de" not in missing)
 
@@ -122,7 +122,7 @@ def test_the_last_override_wins_and_cannot_smuggle_in_a_second_key() -> None:
         ("train.max_steps=0", ["train.max_steps is 0", "at least 1"]),
         ("train.label_smoothing=1", ["less than 1"]),
         ("train.learning_rate=fast", ['train.learning_rate is "fast"', "a number"]),
-        ("train.batch_tokens=1.5", ["train.batch_tokens is 1.5", "a whole number"]),
+        ("train.batch_tokens=1.5", ["train.batch_tokens is 1.5", "an integer"]),
         ("train.compile=maybe", ["true or false"]),
         ("train.betas=[0.9]", ["train.betas", "too few"]),
         ("train=5", ["train is 5", "a table"]),
@@ -137,7 +137,7 @@ def test_the_last_override_wins_and_cannot_smuggle_in_a_second_key() -> None:
         ("model.decoder={architecture='transformer', heads=3}", ["model.decoder.width 256 is not a multiple"]),
         ("model.decoder={architecture='recurrent', bidirectional=true}", ["see the words it has to predict"]),
         ("model.decoder={architecture='recurrent', cell='rn'}", ['model.decoder.cell is "rn"', 'mean "rnn"?']),
-        ("model.decoder={architecture='recurrent', layers='many'}", ['decoder.layers is "many"', "a whole number"]),
+        ("model.decoder={architecture='recurrent', layers='many'}", ['decoder.layers is "many"', "an integer"]),
         ("model.decodr={architecture='recurrent'}", ["did you mean model.decoder?"]),
         ("model.experts=-1", ["model.experts is -1", "at least 0"]),
         ("model.heads=3", ["model.width 128 is not a multiple of model.heads 3", "recipe phrasebook-transformer"]),
@@ -149,8 +149,8 @@ def test_the_last_override_wins_and_cannot_smuggle_in_a_second_key() -> None:
         ("train..seed=3", ["section.key=value"]),
     ],
 )
-def test_what_is_wrong_is_named_with_what_is_allowed(override: str, parts: list[str]) -> None:
-    message = complaint("phrasebook-transformer", override)
+def test_an_error_names_the_key_and_what_is_allowed(override: str, parts: list[str]) -> None:
+    message = error_of("phrasebook-transformer", override)
     for part in parts:
         assert part in message
     assert "\n" not in message
@@ -158,29 +158,36 @@ def test_what_is_wrong_is_named_with_what_is_allowed(override: str, parts: list[
 
 
 def test_suggestions_for_the_model_know_only_the_chosen_architecture() -> None:
-    assert "did you mean model.heads?" in complaint("phrasebook-transformer", "model.head=2")
-    assert "did you mean model.heads?" not in complaint("phrasebook-attention", "model.head=2")
+    assert "did you mean model.heads?" in error_of("phrasebook-transformer", "model.head=2")
+    assert "did you mean model.heads?" not in error_of("phrasebook-attention", "model.head=2")
 
 
 def test_several_problems_name_the_first_and_count_the_others(recipe_file: Path) -> None:
     recipe_file.write_text(SMALL + "seed = -1\nclip_norm = 0\nqqq = 3\n", encoding="utf-8")
-    message = complaint(recipe_file)
+    message = error_of(recipe_file)
     assert f"train.clip_norm is 0 in {recipe_file}, but must be greater than 0" in message
-    assert message.endswith("(and 2 other problems after it)")
+    assert message.endswith("(and 2 other problems)")
 
 
 def test_a_missing_table_is_named(recipe_file: Path) -> None:
     recipe_file.write_text('[data]\ncorpus = "phrasebook"\n[model]\narchitecture = "recurrent"\n', encoding="utf-8")
-    assert "the table [train] is missing" in complaint(recipe_file)
+    assert "the table [train] is missing" in error_of(recipe_file)
 
 
-def test_names_and_files_that_are_not_there(tmp_path: Path) -> None:
-    assert "did you mean phrasebook-transformer?" in complaint("phrasebook-transformr")
-    assert "those that ship are " in complaint("zzzzzz")
-    assert "nowhere.toml was not found" in complaint(tmp_path / "nowhere.toml")
-    assert "is a folder" in complaint(tmp_path)
+def test_a_misspelt_table_is_named_rather_than_the_one_it_leaves_missing(recipe_file: Path) -> None:
+    recipe_file.write_text(SMALL.replace("[train]", "[training]"), encoding="utf-8")
+    message = error_of(recipe_file)
+    assert message.startswith("training in ") and "is not a key of a recipe; did you mean train?" in message
+    assert message.endswith("(and 1 other problem)")
+
+
+def test_missing_recipes_and_files_are_errors(tmp_path: Path) -> None:
+    assert "did you mean phrasebook-transformer?" in error_of("phrasebook-transformr")
+    assert "the recipes that ship are " in error_of("zzzzzz")
+    assert "nowhere.toml was not found" in error_of(tmp_path / "nowhere.toml")
+    assert "is a folder" in error_of(tmp_path)
     (tmp_path / "recipe.toml").write_text(SMALL)
-    assert f"give {tmp_path / 'recipe.toml'}" in complaint(tmp_path)
+    assert f"give {tmp_path / 'recipe.toml'}" in error_of(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -192,9 +199,9 @@ def test_names_and_files_that_are_not_there(tmp_path: Path) -> None:
         (b"[data", "line 1"),
     ],
 )
-def test_a_file_that_is_no_toml_names_its_line(recipe_file: Path, content: bytes, place: str) -> None:
+def test_a_toml_syntax_error_names_its_line(recipe_file: Path, content: bytes, place: str) -> None:
     recipe_file.write_bytes(content)
-    message = complaint(recipe_file)
+    message = error_of(recipe_file)
     assert str(recipe_file) in message
     assert place in message
 

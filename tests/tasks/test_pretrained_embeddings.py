@@ -199,7 +199,7 @@ def test_what_cannot_be_gets_one_sentence(words: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"none of the [0-9,]+ words of the training text has a vector in"):
         tables("phrasebook-language", words, [f"embeddings={tmp_path / 'greek'}"], tmp_path / "c")
     for name in ("seasons-forecast", "tones-transcribe", "penfont-handwriting"):
-        with pytest.raises(UserError, match="embeddings are vectors of words, but a model for this task reads none"):
+        with pytest.raises(UserError, match="embeddings is set, but models of this task read no words"):
             load_recipe(name, [f"embeddings={words}"])
     with pytest.raises(UserError, match=r"embeddings\.words are vectors of words, and signals have none"):
         load_recipe("gestures-classify", [f"embeddings={words}"])

@@ -21,7 +21,7 @@ DecoderConfig = Annotated[
 
 
 class EncoderDecoderTable(TiedTable):
-    """`[model]` of two sides, of which `[model.decoder]` may change the second."""
+    """`[model]` of an encoder-decoder; `[model.decoder]` may replace the decoder."""
 
     decoder: DecoderConfig | None = Field(None, description=DECODER)
 
@@ -46,11 +46,11 @@ def _reads(table: Any) -> int:
 
 
 class TransformerConfig(EncoderDecoderTable, TransformerStackConfig):
-    """The encoder-decoder of "Attention Is All You Need"."""
+    """Transformer encoder-decoder (Vaswani et al., 2017)."""
 
     architecture: Literal["transformer"] = "transformer"
-    encoder_layers: int | None = Field(None, ge=1, description="blocks in the encoder, where it differs from `layers`")
-    decoder_layers: int | None = Field(None, ge=1, description="blocks in the decoder, where it differs from `layers`")
+    encoder_layers: int | None = Field(None, ge=1, description="blocks in the encoder; default: `layers`")
+    decoder_layers: int | None = Field(None, ge=1, description="blocks in the decoder; default: `layers`")
 
     @property
     def decoder_depth(self) -> int:
@@ -58,11 +58,11 @@ class TransformerConfig(EncoderDecoderTable, TransformerStackConfig):
 
 
 class RecurrentConfig(EncoderDecoderTable, RecurrentStackConfig):
-    """Recurrent encoder-decoder, with attention or without; deep ones as in Wu et al. (2016)."""
+    """Recurrent encoder-decoder, with or without attention (Sutskever et al., 2014; Bahdanau et al., 2015)."""
 
     architecture: Literal["recurrent"] = "recurrent"
     bidirectional: bool | Literal["first"] = Field(
-        True, description="read the source in both directions, in every layer or in the first alone"
+        True, description="bidirectional encoder: in every layer, or only in the first"
     )
 
     @model_validator(mode="after")
@@ -78,8 +78,8 @@ class ConvolutionalConfig(EncoderDecoderTable, ConvolutionalStackConfig):
     """Convolutional encoder-decoder: ConvS2S or ByteNet."""
 
     architecture: Literal["convolutional"] = "convolutional"
-    encoder_layers: int | None = Field(None, ge=1, description="blocks in the encoder, where it differs from `layers`")
-    decoder_layers: int | None = Field(None, ge=1, description="blocks in the decoder, where it differs from `layers`")
+    encoder_layers: int | None = Field(None, ge=1, description="blocks in the encoder; default: `layers`")
+    decoder_layers: int | None = Field(None, ge=1, description="blocks in the decoder; default: `layers`")
 
     @property
     def decoder_depth(self) -> int:
@@ -95,12 +95,14 @@ class ConvolutionalConfig(EncoderDecoderTable, ConvolutionalStackConfig):
 
 
 class DecoderOnlyConfig(TiedTable, TransformerStackConfig):
-    """One stack over source and target, in which the source is a prefix that is seen in both directions."""
+    """One stack over source and target; the source is a prefix with bidirectional attention."""
 
     architecture: Literal["decoder-only"] = "decoder-only"
     layers: int = Field(6, ge=1, description="blocks in the stack")
     max_length: int = Field(
-        512, ge=32, description="with learned positions: pieces of source and target together, ends counted"
+        512,
+        ge=32,
+        description="learned positions: largest number of pieces of source and target together, including end tokens",
     )
 
     @model_validator(mode="after")

@@ -17,23 +17,21 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 WORDS = (
-    "word vectors that the embeddings begin as: a folder of harken embed train, a word2vec or GloVe file, or own, "
-    "which learns them from the training texts first"
+    "initialise the embeddings from these: a folder of harken embed train, a word2vec or GloVe file, or own, which "
+    "trains them on the training texts first"
 )
-SECTION = "word vectors to begin with; embeddings = PLACE is short for the key words"
-OLDER = {"vectors": "words", "freeze": "tuned", "elmo": "elmo"}  # what the keys were called beside a job's own ones
+SECTION = "pretrained embeddings; embeddings = PATH is short for the key words"
+OLDER = {"vectors": "words", "freeze": "tuned", "elmo": "elmo"}  # the names of the keys in older recipes
 
 
 class EmbeddingsConfig(BaseModel):
-    """Vectors of words."""
+    """Pretrained word embeddings."""
 
     model_config = ConfigDict(extra="forbid")
 
     words: str | None = Field(None, description=WORDS)
-    centred: bool = Field(
-        False, description="take off the mean of all vectors, which tells no word from another (Mu and Viswanath, 2018)"
-    )
-    tuned: bool = Field(True, description="train the embeddings with the model; false: leave them as they begin")
+    centred: bool = Field(False, description="subtract the mean of all vectors (Mu and Viswanath, 2018)")
+    tuned: bool = Field(True, description="fine-tune the embeddings; false: freeze them")
 
     def of(self, side: str) -> str | None:
         """Where the vectors of a side are: `words`, unless the side has its own."""
@@ -42,20 +40,22 @@ class EmbeddingsConfig(BaseModel):
 
 
 class EmbeddingsInContextConfig(EmbeddingsConfig):
-    """Vectors of words, and of words where they stand."""
+    """Pretrained word embeddings, and contextual embeddings."""
 
     elmo: str | None = Field(
         None,
-        description="folder of a model with the task elmo or language, whose frozen layers, mixed by learned weights, "
-        "are read beside the word vectors",
+        description=(
+            "folder of a model with the task elmo or language; a learned mixture of its frozen layers is "
+            "an additional input"
+        ),
     )
 
 
 class SidedEmbeddingsConfig(EmbeddingsConfig):
-    """Vectors of the words of two languages."""
+    """Pretrained word embeddings of two languages."""
 
-    source: str | None = Field(None, description="the same for the words of the source alone, in the place of words")
-    target: str | None = Field(None, description="the same for the words of the target alone, in the place of words")
+    source: str | None = Field(None, description="the same for the source side only; replaces words")
+    target: str | None = Field(None, description="the same for the target side only; replaces words")
 
 
 def as_table(value: Any) -> Any:

@@ -11,16 +11,16 @@ from harken.models.convolutional.config import ConvolutionalBlocksConfig
 from harken.models.recurrent.config import RecurrentCellsConfig
 from harken.models.transformer.config import TransformerBlocksConfig
 
-START = "folder of a masked model (task masked) whose encoder and token vectors this one begins with"
+START = "folder of a masked model (task masked) that initialises the encoder and the embeddings"
 
 
 class RecurrentEncoderConfig(RecurrentCellsConfig):
-    """Recurrent layers that read one way or both."""
+    """Recurrent encoder, unidirectional or bidirectional."""
 
     architecture: Literal["recurrent"] = "recurrent"
     start: str | None = Field(None, description=START)
     bidirectional: bool | Literal["first"] = Field(
-        True, description="read in both directions, in every layer or in the first alone"
+        True, description="bidirectional: in every layer, or only in the first"
     )
 
     @model_validator(mode="after")
@@ -33,7 +33,7 @@ class RecurrentEncoderConfig(RecurrentCellsConfig):
 
 
 class TransformerEncoderConfig(TransformerBlocksConfig):
-    """Blocks that see the whole sequence."""
+    """Transformer encoder."""
 
     architecture: Literal["transformer"] = "transformer"
     start: str | None = Field(None, description=START)
@@ -46,7 +46,7 @@ class TransformerEncoderConfig(TransformerBlocksConfig):
 
 
 class ConvolutionalEncoderConfig(ConvolutionalBlocksConfig):
-    """Convolutions, each word at the centre of its own."""
+    """Convolutional encoder with centred kernels."""
 
     architecture: Literal["convolutional"] = "convolutional"
     start: str | None = Field(None, description=START)
@@ -61,16 +61,16 @@ class ConvolutionalEncoderConfig(ConvolutionalBlocksConfig):
 
 
 class FiltersEncoderConfig(ModelTable):
-    """Filters of several widths side by side, one layer (Kim, 2014)."""
+    """One layer of convolution filters of several widths (Kim, 2014)."""
 
     architecture: Literal["filters"] = "filters"
     start: str | None = Field(None, description=START)
-    embedding: int = Field(128, ge=1, description="E, the width of word embeddings")
+    embedding: int = Field(128, ge=1, description="width of word embeddings")
     kernels: list[Annotated[int, Field(ge=1)]] = Field(
-        [1, 2, 3, 4, 5], min_length=1, description="words that filters see, one width for each"
+        [1, 2, 3, 4, 5], min_length=1, description="kernel widths in words"
     )
-    width: int = Field(500, ge=1, description="H, filters of all widths together, the same number of each")
-    dropout: float = Field(0.3, ge=0, lt=1, description="share zeroed on embeddings")
+    width: int = Field(500, ge=1, description="number of filters over all widths, equally divided")
+    dropout: float = Field(0.3, ge=0, lt=1, description="dropout on embeddings")
 
     @model_validator(mode="after")
     def _width_is_dealt_out(self) -> FiltersEncoderConfig:

@@ -7,15 +7,15 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Tied = Literal["all", "output", "none"]
-TIED = "all: source, target and output share one matrix (joint vocabulary); output: target and output; none"
+TIED = "weight tying: all (source, target and output; needs a joint vocabulary), output (target and output), or none"
 DECODER = (
-    "a table [model.decoder] with an architecture and keys of its own puts that decoder on this encoder; "
-    "what [model] says of its decoder is then of no account"
+    "a table [model.decoder] with its own architecture and keys replaces the decoder; the decoder's keys in [model] "
+    "are then ignored"
 )
 
 
 class ModelTable(BaseModel):
-    """`[model]` or `[model.decoder]`; the architecture says which keys there are."""
+    """`[model]` or `[model.decoder]`; the keys depend on the architecture."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -33,6 +33,6 @@ class ModelTable(BaseModel):
 
 
 class TiedTable(ModelTable):
-    """`[model]`: how the vocabulary's matrices are shared."""
+    """`[model]`: weight tying of embeddings and output layer."""
 
     tied: Tied = Field("all", description=TIED)

@@ -1,7 +1,7 @@
-"""A recipe: everything one training run needs to know, read from TOML and checked before anything heavy is loaded.
+"""A recipe describes one training run. It is read from TOML and validated before heavy libraries are imported.
 
 A recipe is a name that ships with harken or a TOML file. Relative paths in it are relative to the working directory.
-Overrides are written `section.key=value`; the value is read as TOML, or else taken as a plain string.
+Overrides have the form `section.key=value`; the value is parsed as TOML, or taken as a plain string.
 
 >>> recipe = load_recipe("phrasebook-transformer", ["train.max_steps=10", "data.name=mine"])
 >>> recipe.train.max_steps, recipe.data.name
@@ -34,25 +34,27 @@ DEFAULT_TASK = "translate"
 
 
 class Recipe(BaseModel):
-    """What every recipe has; each job adds sections of its own (`harken.tasks`), with every value filled in.
+    """The keys of every recipe; each job adds its own sections (`harken.tasks`).
 
-    TOML has no word for "nothing", so the string "none" stands for it where a key may be absent: `clip_norm = "none"`.
+    TOML has no null, so the string "none" unsets an optional key: `clip_norm = "none"`.
     """
 
     model_config = ConfigDict(extra="forbid")
 
-    task: str = Field(description="the job the model learns")
-    train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")
+    task: str = Field(description="the job")
+    train: TrainConfig = Field(
+        description="training settings; one of max_steps, max_epochs and max_minutes is required"
+    )
 
     _source: str | None = PrivateAttr(None)
 
     @model_validator(mode="before")
     @classmethod
-    def _none_is_a_word(cls, values: Any) -> Any:
+    def _replace_none(cls, values: Any) -> Any:
         if not isinstance(values, Mapping):
             return values
         if "embeddings" in values and "embeddings" not in cls.model_fields:
-            raise ValueError("embeddings are vectors of words, but a model for this task reads none; leave them out")
+            raise ValueError("embeddings is set, but models of this task read no words; remove it")
         classes = {name: _classes(field.annotation) for name, field in cls.model_fields.items()}
         return {name: _read_none(value, classes.get(name, ())) for name, value in values.items()}
 
@@ -62,13 +64,13 @@ class Recipe(BaseModel):
         return self._source
 
     def require_data(self, origin: str) -> None:
-        """A recipe for data that does not ship leaves its place to the user: say what to add to `origin`."""
+        """Raise a UserError that names the missing keys if the recipe needs data that does not ship."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Recipe) and self.model_dump() == other.model_dump()
 
     def to_toml(self) -> str:
-        """Every key with its value, so that `load_recipe` gives an equal recipe back."""
+        """All keys and values; `load_recipe` reads back an equal recipe."""
         import tomli_w
 
         sections = {name: getattr(self, name) for name in type(self).model_fields}
@@ -78,13 +80,15 @@ class Recipe(BaseModel):
 
 
 def load_recipe(name_or_path: str | Path, overrides: Sequence[str] = (), *, with_data: bool = True) -> Any:
-    """Read a recipe by name or from a file, apply `overrides`, and check every key; it is of its job's own class.
+    """Read a recipe by name or from a file, apply `overrides` and validate it with the class of its job.
 
     Args:
-        with_data: whether it has to say where its data is.
+        name_or_path: a recipe that ships, or a TOML file.
+        overrides: strings of the form "section.key=value".
+        with_data: whether the recipe must name its data.
 
     Raises:
-        UserError: one sentence that names the file and line, or the key, and what would be right.
+        UserError: one sentence that names the file and line, or the key, and what is allowed.
     """
     from harken.tasks.registry import recipe_class
 
@@ -107,17 +111,17 @@ def as_recipe(recipe: str | Path | Recipe, overrides: Sequence[str] = (), *, wit
     """A recipe from its name, its file, or itself.
 
     Raises:
-        UserError: as `load_recipe`; or overrides to a recipe that was read already.
+        UserError: as `load_recipe`; or overrides for a Recipe object.
     """
     if not isinstance(recipe, Recipe):
         return load_recipe(recipe, overrides, with_data=with_data)
     if overrides:
-        raise UserError("overrides go with a recipe's name or file; a Recipe object can be changed itself")
+        raise UserError("overrides apply to the name or file of a recipe; change the Recipe object instead")
     return recipe
 
 
 def _classes(annotation: Any) -> tuple[type[BaseModel], ...]:
-    """The configuration classes an annotation allows."""
+    """The config classes in an annotation."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return (annotation,)
     return tuple(found for part in get_args(annotation) for found in _classes(part))
@@ -146,7 +150,7 @@ def _read_none(section: Any, classes: Sequence[type[BaseModel]]) -> Any:
 
 
 def _dump(section: BaseModel) -> dict[str, Any]:
-    """The section as TOML values: an absent value is left out, or "none" where leaving it out means something else."""
+    """The section as TOML values: None is omitted, or "none" if omitting it would mean another default."""
     values = {}
     for key, value in section.model_dump(exclude_none=False).items():
         if value is not None:

@@ -1,7 +1,7 @@
-"""What pydantic found wrong with a recipe, as one sentence: the key, what was found, what is allowed.
+"""Validation errors of a recipe as one sentence: the key, what was found, what is allowed.
 
-Pydantic says `("model", "transformer", "heads"): Input should be a valid integer`; a person who wrote
-`heads = "many"` is told: model.heads is "many" in my.toml, but must be a whole number.
+Pydantic reports `("model", "transformer", "heads"): Input should be a valid integer`; the user who wrote
+`heads = "many"` reads: model.heads is "many" in my.toml, but must be an integer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 Location = Sequence[str | int]
 
-_MUST_BE = {  # pydantic's error type -> what would have been right
+_MUST_BE = {  # pydantic's error type -> what is allowed
     "bool_parsing": "true or false",
     "bool_type": "true or false",
     "dict_type": "a table",
@@ -24,10 +24,10 @@ _MUST_BE = {  # pydantic's error type -> what would have been right
     "float_type": "a number",
     "greater_than": "greater than {gt:g}",
     "greater_than_equal": "at least {ge:g}",
-    "int_from_float": "a whole number",
-    "int_parsing": "a whole number",
-    "int_parsing_size": "a whole number of a sensible size",
-    "int_type": "a whole number",
+    "int_from_float": "an integer",
+    "int_parsing": "an integer",
+    "int_parsing_size": "a smaller integer",
+    "int_type": "an integer",
     "less_than": "less than {lt:g}",
     "less_than_equal": "at most {le:g}",
     "list_type": "a list",
@@ -48,23 +48,26 @@ def explain(
     origin: str,
     overrides: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """One sentence for the first problem, and how many others there are.
+    """One sentence for the first problem, and the number of others. Unknown keys come first: a typo causes the rest.
 
     Args:
         error: what pydantic raised for `values`.
-        recipe: the class that was to be filled.
-        values: what the recipe said, overrides applied.
+        recipe: the class that validated them.
+        values: the values of the recipe, with overrides applied.
         origin: the recipe's name or file.
-        overrides: `(key, override as written)` for those that were applied.
+        overrides: `(key, override as written)` of the overrides that were applied.
     """
-    problems: dict[str, list[Any]] = {}  # by key: a key that may be one of several types has one error for each
+    problems: dict[str, list[Any]] = {}  # by key: a union has one error per member
     for details in error.errors(include_url=False):
         tag = ".architecture" if details["type"].startswith("union_tag") else ""
         problems.setdefault(_key(_path(details["loc"], values)) + tag, []).append(details)
     keys = [key for key in problems if not any(other.startswith(f"{key}[") for other in problems)]
+    keys.sort(
+        key=lambda key: "." in key or problems[key][0]["type"] != "extra_forbidden"
+    )  # stable: unknown tables first
     sentence = _sentence(keys[0], problems[keys[0]], recipe, values, _place(keys[0], origin, overrides))
     others = len(keys) - 1
-    return sentence + (f" (and {others} other problem{'s' * (others > 1)} after it)" if others else "")
+    return sentence + (f" (and {others} other problem{'s' * (others > 1)})" if others else "")
 
 
 def _sentence(key: str, problems: Sequence[Any], recipe: type[BaseModel], values: Mapping[str, Any], place: str) -> str:
@@ -80,10 +83,10 @@ def _sentence(key: str, problems: Sequence[Any], recipe: type[BaseModel], values
         tags, table = [_architecture(cls) for cls in _tables(recipe, location)], key.removesuffix(".architecture")
         return f"{key} is missing{place}; add architecture = {' or '.join(map(written, tags))} to [{table}]"
     if kind in ("value_error", "assertion_error"):
-        told = str(context.get("error", first["msg"]))
-        if key.startswith("model.decoder"):  # the same checks as for [model]
-            told = re.sub(r"model\.(?!decoder\.)", "model.decoder.", told)
-        return f"{told} ({place.strip(' ()')})"
+        message = str(context.get("error", first["msg"]))
+        if key.startswith("model.decoder"):  # validated like [model]
+            message = re.sub(r"model\.(?!decoder\.)", "model.decoder.", message)
+        return f"{message} ({place.strip(' ()')})"
     found = context["tag"] if kind == "union_tag_invalid" else first["input"]
     allowed = dict.fromkeys(_allowed(problem) for problem in problems)
     sentence = f"{key} is {written(found)}{place}, but must be {' or '.join(allowed)}"
@@ -127,7 +130,7 @@ def _unknown_key(key: str, location: Location, recipe: type[BaseModel], values: 
 
 
 def _at(values: Mapping[str, Any], section: str) -> Mapping[str, Any]:
-    """The table that a dotted name stands for; empty where there is none."""
+    """The table of a dotted name; empty if there is none."""
     for part in section.split("."):
         values = values.get(part, {})
         if not isinstance(values, Mapping):
@@ -148,11 +151,11 @@ def _missing_key(key: str, location: Location, recipe: type[BaseModel], values: 
 def _default(recipe: type[BaseModel], location: Location) -> str:
     *section, key = [item for item in location if isinstance(item, str)]
     default = _tables(recipe, section)[0].model_fields[key].default
-    return f"; give {list(default)}, for example" if isinstance(default, (list, tuple)) else ""
+    return f"; for example, use {list(default)}" if isinstance(default, (list, tuple)) else ""
 
 
 def _place(key: str, origin: str, overrides: Sequence[tuple[str, str]]) -> str:
-    """Which file or which override the key came from."""
+    """The file or override that the key came from."""
     for overridden, written_as in reversed(overrides):
         if key == overridden or key.startswith((f"{overridden}.", f"{overridden}[")):
             return f" (from the override {written_as})"
@@ -160,7 +163,7 @@ def _place(key: str, origin: str, overrides: Sequence[tuple[str, str]]) -> str:
 
 
 def _path(location: Location, values: Any) -> list[str | int]:
-    """The keys the user wrote: pydantic's location without the tags of unions."""
+    """The keys as the user wrote them: pydantic's location without the tags of unions."""
     path: list[str | int] = []
     for position, item in enumerate(location):
         last = position == len(location) - 1
@@ -179,7 +182,7 @@ def _key(path: Sequence[str | int]) -> str:
 
 
 def _tables(recipe: type[BaseModel], location: Location) -> list[type[BaseModel]]:
-    """The configuration classes that may stand at a location."""
+    """The config classes that are allowed at a location."""
     tables = [recipe]
     for item in location:
         inner = [
@@ -208,7 +211,7 @@ def _architecture(table: type[BaseModel]) -> str | None:
 
 
 def written(value: Any) -> str:
-    """A value as TOML would have it, cut where it is long."""
+    """A value as TOML, truncated to 80 characters."""
     if isinstance(value, bool):
         text = str(value).lower()
     elif isinstance(value, str):

@@ -1,4 +1,4 @@
-"""The text of recipes: those that ship and those in files, as TOML, with overrides put in.
+"""Reading recipes: those that ship and those in files, parsed as TOML, with overrides applied.
 
 >>> values = parse("[train]\\nmax_steps = 5", "mine.toml")
 >>> apply(values, "train.max_steps=7"), values
@@ -21,12 +21,12 @@ LARGEST = 10_000_000  # bytes of a recipe; the longest that ships has two thousa
 
 
 def recipe_names() -> list[str]:
-    """The recipes that ship, in the order of their names."""
+    """The names of the recipes that ship, sorted."""
     return sorted(_shipped())
 
 
 def recipe_text(name: str) -> str:
-    """The TOML of a recipe that ships, comments and all."""
+    """The TOML of a recipe that ships, with comments."""
     shipped = _shipped()
     if name not in shipped:
         raise UserError(_unknown_name(name))
@@ -51,7 +51,7 @@ def _shipped() -> dict[str, Any]:
 
 
 def read_text(name_or_path: str | Path) -> tuple[str, str]:
-    """The text of a recipe and what to call it in a message."""
+    """The text of a recipe and its name for messages."""
     name = str(name_or_path)
     if isinstance(name_or_path, str) and name in recipe_names():
         return recipe_text(name), f"recipe {name}"
@@ -61,8 +61,7 @@ def read_text(name_or_path: str | Path) -> tuple[str, str]:
     except FileNotFoundError:
         if path.suffix == ".toml" or path.name != name:
             raise UserError(
-                f"recipe file {name} was not found; check the path, or choose one that ships: "
-                f"{', '.join(recipe_names())}"
+                f"recipe file {name} was not found; check the path, or use one that ships: {', '.join(recipe_names())}"
             ) from None
         raise UserError(_unknown_name(name)) from None
     except UnicodeDecodeError as error:
@@ -78,12 +77,12 @@ def read_text(name_or_path: str | Path) -> tuple[str, str]:
 
 def _unknown_name(name: str) -> str:
     near = get_close_matches(name, recipe_names(), n=1, cutoff=0.4)
-    hint = f"did you mean {near[0]}?" if near else f"those that ship are {', '.join(recipe_names())}"
+    hint = f"did you mean {near[0]}?" if near else f"the recipes that ship are {', '.join(recipe_names())}"
     return f"there is no recipe or file called {name!r}; {hint}"
 
 
 def parse(text: str, origin: str) -> dict[str, Any]:
-    """TOML as plain values, or one sentence with the place of what is none."""
+    """Parse TOML; a syntax error is a UserError with line and column."""
     try:
         return tomllib.loads(text)
     except RecursionError:
@@ -100,23 +99,23 @@ def parse(text: str, origin: str) -> dict[str, Any]:
 
 
 def apply(values: dict[str, Any], override: str) -> tuple[str, str]:
-    """Put one `a.b=c` into the tree; give back its key and itself, for messages."""
+    """Apply one override `a.b=c` in place; return its key and the override as written, for messages."""
     key, equals, text = override.partition("=")
     parts = [part.strip() for part in key.split(".")]
     if not equals or not all(parts):
-        raise UserError(f"the override {override!r} should be written section.key=value, such as train.max_steps=1000")
+        raise UserError(f"the override {override!r} must have the form section.key=value, such as train.max_steps=1000")
     table = values
     for depth, part in enumerate(parts[:-1], 1):
         table = table.setdefault(part, {})
         if not isinstance(table, dict):
             place = ".".join(parts[:depth])
-            raise UserError(f"the override {override!r} does not fit: {place} is {table!r}, not a table")
+            raise UserError(f"the override {override!r} is not possible: {place} is {table!r}, not a table")
     table[parts[-1]] = _value(text.strip())
     return ".".join(parts), override
 
 
 def _value(text: str) -> Any:
-    """A TOML value, or the text itself where it is none (a path, a word)."""
+    """A TOML value, or the text itself if it is not TOML (a path, a word)."""
     try:
         parsed = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):  # TOMLDecodeError is a ValueError

@@ -8,45 +8,49 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class TrainConfig(BaseModel):
-    """How long, how fast and how carefully to train."""
+    """Training settings."""
 
     model_config = ConfigDict(extra="forbid")
 
     max_steps: int | None = Field(None, ge=1, description="stop after this many updates")
-    max_epochs: float | None = Field(None, gt=0, description="stop after this many passes over the data")
-    max_minutes: float | None = Field(None, gt=0, description="stop after this much training time, validation included")
-    batch_tokens: int = Field(4096, ge=1, description="tokens in a batch, padding counted, on the longer side")
-    accumulate: int = Field(1, ge=1, description="batches whose gradients are summed before one update")
-    optimizer: Literal["adamw"] = Field("adamw", description="how gradients become updates")
-    learning_rate: float = Field(1e-3, gt=0, description="its highest value")
-    betas: tuple[float, float] = Field((0.9, 0.98), description="AdamW's decay rates")
-    weight_decay: float = Field(0.0, ge=0, description="AdamW's decoupled decay, on matrices only")
+    max_epochs: float | None = Field(None, gt=0, description="stop after this many epochs")
+    max_minutes: float | None = Field(
+        None, gt=0, description="stop after this much training time, including validation"
+    )
+    batch_tokens: int = Field(4096, ge=1, description="tokens per batch including padding, on the longer side")
+    accumulate: int = Field(1, ge=1, description="gradient accumulation: batches per update")
+    optimizer: Literal["adamw"] = Field("adamw", description="the optimizer")
+    learning_rate: float = Field(1e-3, gt=0, description="peak learning rate")
+    betas: tuple[float, float] = Field((0.9, 0.98), description="betas of AdamW")
+    weight_decay: float = Field(0.0, ge=0, description="decoupled weight decay of AdamW, on matrices only")
     schedule: Literal["inverse_sqrt", "cosine", "linear", "plateau", "constant"] = Field(
         "inverse_sqrt",
-        description="how the learning rate goes after warm-up; cosine and linear end at 0 with the budget",
+        description="learning-rate schedule after warm-up; cosine and linear reach 0 at the end of the budget",
     )
-    warmup_steps: int = Field(400, ge=0, description="updates in which the learning rate rises from 0")
-    plateau_factor: float = Field(0.5, gt=0, lt=1, description="plateau: what the rate is multiplied by")
-    plateau_patience: int = Field(2, ge=0, description="plateau: validations without progress before that")
-    clip_norm: float | None = Field(1.0, gt=0, description="largest global Euclidean norm of the gradient")
-    label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability spread over the whole vocabulary")
+    warmup_steps: int = Field(400, ge=0, description="warm-up: updates in which the learning rate rises from 0")
+    plateau_factor: float = Field(0.5, gt=0, lt=1, description="plateau: factor of each reduction")
+    plateau_patience: int = Field(2, ge=0, description="plateau: validations without improvement before a reduction")
+    clip_norm: float | None = Field(1.0, gt=0, description="clip the global norm of the gradient to this value")
+    label_smoothing: float = Field(
+        0.1, ge=0, lt=1, description="label smoothing: probability spread over the vocabulary"
+    )
     validate_every: int = Field(500, ge=1, description="updates between validations")
-    validate_sentences: int | None = Field(
-        None, ge=1, description="score only this many validation sentences by decoding"
-    )
+    validate_sentences: int | None = Field(None, ge=1, description="decode only this many validation sentences")
     checkpoint_every: int = Field(500, ge=1, description="updates between checkpoints")
-    log_every: int = Field(20, ge=1, description="updates between lines of metrics.jsonl")
-    patience: int | None = Field(None, ge=1, description="validations without progress before the run ends early")
+    log_every: int = Field(20, ge=1, description="updates between training entries in metrics.jsonl")
+    patience: int | None = Field(None, ge=1, description="early stopping: validations without improvement")
     average: float = Field(
-        0.999, ge=0, lt=1, description="decay of the running average of weights that is kept; 0: none"
+        0.999, ge=0, lt=1, description="decay of the exponential moving average of the weights; 0: none"
     )
-    seed: int = Field(1, ge=0, description="the same seed gives the same run on the same machine")
+    seed: int = Field(1, ge=0, description="random seed; the same seed gives the same run on the same machine")
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="auto: bfloat16 on a GPU, and on a CPU where a trial shows that it works and is faster"
     )
     device: str = Field("auto", description="auto, cpu, cuda or cuda:N")
-    workers: int | None = Field(None, ge=1, description="CPU processes that share a batch; not given: harken chooses")
-    threads: int | None = Field(None, ge=1, description="threads inside each process; not given: harken chooses")
+    workers: int | None = Field(
+        None, ge=1, description="CPU worker processes that share a batch; default: chosen for the machine"
+    )
+    threads: int | None = Field(None, ge=1, description="threads per process; default: chosen for the machine")
     compile: bool = Field(False, description="torch.compile the model (GPU)")
 
     @model_validator(mode="after")

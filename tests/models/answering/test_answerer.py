@@ -137,3 +137,8 @@ def test_gaps_in_time_are_drawn_in_training_alone() -> None:
 def test_an_odd_width_cannot_be_read_both_ways() -> None:
     with pytest.raises(ValueError, match="width 7 is odd"):
         SentenceReader(10, 7, "gru")
+
+
+def test_a_saturated_gate_is_finite_in_bfloat16() -> None:
+    share = torch.tensor([[1.0, 0.5, 1.0]], dtype=torch.bfloat16)
+    torch.testing.assert_close(newest_first(share)[0, 2].float(), torch.tensor([0.0, 0.0, 1.0]), atol=1e-2, rtol=0)

@@ -12,26 +12,30 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class FeatureConfig(BaseModel):
-    """How a recording becomes frames."""
+    """Acoustic features."""
 
     model_config = ConfigDict(extra="forbid")
 
-    rate: int = Field(8000, ge=1000, description="samples a second; recordings with another rate are resampled")
-    window: float = Field(25.0, gt=0, description="milliseconds that a frame sees")
-    hop: float = Field(10.0, gt=0, description="milliseconds from one frame to the next")
-    mels: int = Field(40, ge=1, description="bands of the filterbank")
+    rate: int = Field(8000, ge=1000, description="sample rate in Hz; recordings with another rate are resampled")
+    window: float = Field(25.0, gt=0, description="length of a frame in milliseconds")
+    hop: float = Field(10.0, gt=0, description="hop between frames in milliseconds")
+    mels: int = Field(40, ge=1, description="mel bands")
     low: float = Field(60.0, ge=0, description="lowest frequency in Hz")
-    high: float | None = Field(None, gt=0, description="highest frequency in Hz; not given: half of the rate")
+    high: float | None = Field(None, gt=0, description="highest frequency in Hz; default: half of the sample rate")
     range_db: float | None = Field(
-        70.0, gt=0, description="energies are relative to the recording's loudest, and cut so far below; none: absolute"
+        70.0,
+        gt=0,
+        description=(
+            "dynamic range in decibels below the loudest frame, where energies are clipped; none: absolute energies"
+        ),
     )
-    deltas: int = Field(0, ge=0, le=2, description="1 adds differences over time, 2 also theirs")
+    deltas: int = Field(0, ge=0, le=2, description="1 adds first differences over time, 2 also second differences")
     normalise: Literal["utterance", "training", "none"] = Field(
         "training",
-        description="bring every band to mean 0 and deviation 1, of the training set or of its own recording",
+        description="standardise every band to mean 0 and deviation 1, over the training set or per recording",
     )
-    stack: int = Field(3, ge=1, description="frames joined into one ...")
-    skip: int = Field(3, ge=1, description="... of which one in so many is kept")
+    stack: int = Field(3, ge=1, description="consecutive frames stacked into one input")
+    skip: int = Field(3, ge=1, description="keep one stacked frame in this many")
 
     @model_validator(mode="after")
     def _bands_fit(self) -> FeatureConfig:
@@ -70,30 +74,28 @@ class FeatureConfig(BaseModel):
 
 
 class AugmentConfig(BaseModel):
-    """What is done to recordings in training, drawn anew in every epoch."""
+    """Augmentation of the training recordings, redrawn in every epoch."""
 
     model_config = ConfigDict(extra="forbid")
 
-    ease: float = Field(
-        0.0, ge=0, description="epochs over which the share of recordings that are changed at all rises from 0 to 1"
-    )
-    gain_db: float = Field(0.0, ge=0, description="louder or softer by up to so many decibels")
+    ease: float = Field(0.0, ge=0, description="epochs over which the share of augmented recordings rises from 0 to 1")
+    gain_db: float = Field(0.0, ge=0, description="change the level by up to this many decibels")
     noise_db: tuple[float, float] | None = Field(
-        None, description="add white or pink noise, so many decibels below the sound, drawn between the two"
+        None, description="add white or pink noise at a signal-to-noise ratio in decibels, drawn between the two values"
     )
     speed: float = Field(
-        0.0, ge=0, lt=0.9, description="play faster or slower by up to this share: pitch and formants move as well"
+        0.0, ge=0, lt=0.9, description="change the speed by up to this share; pitch and formants change with it"
     )
-    stretch: float = Field(0.0, ge=0, lt=0.9, description="faster or slower by up to this share, at the same pitch")
+    stretch: float = Field(0.0, ge=0, lt=0.9, description="stretch time by up to this share at the same pitch")
     equaliser_db: float = Field(
         0.0,
         ge=0,
-        description="lift or lower the bands by a smooth curve of this deviation: another microphone",
+        description="random smooth equaliser curve with this standard deviation in decibels: another microphone",
     )
-    frequency_masks: int = Field(0, ge=0, description="bands of frequencies blanked out (SpecAugment)")
-    frequency_width: int = Field(6, ge=1, description="the most filters in one of them")
-    time_masks: int = Field(0, ge=0, description="stretches of time blanked out")
-    time_width: int = Field(10, ge=1, description="the most frames in one of them, before frames are joined")
+    frequency_masks: int = Field(0, ge=0, description="frequency masks (SpecAugment; Park et al., 2019)")
+    frequency_width: int = Field(6, ge=1, description="largest width of a frequency mask, in bands")
+    time_masks: int = Field(0, ge=0, description="time masks")
+    time_width: int = Field(10, ge=1, description="largest width of a time mask, in frames before stacking")
 
     def share(self, epoch: int) -> float:
         """How many of the recordings are changed in an epoch: plain ones come first, or CTC finds nothing but blanks.

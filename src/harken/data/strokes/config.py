@@ -8,18 +8,18 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class StrokeConfig(BaseModel):
-    """Where the drawings come from: the built-in font, one file with all splits, or a file for each split."""
+    """Where the drawings come from: the generated font, one file with all splits, or one file per split."""
 
     model_config = ConfigDict(extra="forbid")
 
-    corpus: Literal["penfont"] | None = Field(None, description="The built-in corpus: lines written by made-up hands.")
-    size: int = Field(8000, ge=1, description="Training lines of the built-in corpus.")
+    corpus: Literal["penfont"] | None = Field(None, description="A generated corpus: lines written by simulated hands.")
+    size: int = Field(8000, ge=1, description="Training lines of the generated corpus.")
     file: str | None = Field(None, description="An .npz file with all splits, as online-strokes has them.")
-    train: str | None = Field(None, description="Drawings to train on: .jsonl, or pendigits' .tra (.gz, .xz too).")
-    valid: str | None = Field(None, description="Drawings to validate on; split off from training where absent.")
+    train: str | None = Field(None, description="Drawings to train on: .jsonl, or pendigits' .tra; also .gz and .xz.")
+    valid: str | None = Field(None, description="Drawings to validate on; default: held out from training.")
     test: str | None = Field(None, description="Drawings to test on.")
-    max_points: int | None = Field(None, ge=1, description="Longer drawings are left out of training and counted.")
-    seed: int = Field(1, ge=0, description="The built-in corpus is made from it; chooses what is split off.")
+    max_points: int | None = Field(None, ge=1, description="Longer drawings are skipped and counted.")
+    seed: int = Field(1, ge=0, description="Seed of the generated corpus and of the held-out split.")
 
     @property
     def sources(self) -> list[str]:

@@ -39,12 +39,14 @@ def _name_single_test(value: Any) -> Any:
 
 
 class DataConfig(BaseModel):
-    """Where the sentence pairs come from: a built-in corpus, files, or a folder; exactly one of the three."""
+    """Where the sentence pairs come from: a generated corpus, files, or a folder; exactly one of the three."""
 
     model_config = ConfigDict(extra="forbid")
 
-    corpus: str | None = Field(default=None, description=f"A built-in corpus: {', '.join(BUILT_IN)}.")
-    size: Annotated[int, Field(gt=0)] | None = Field(default=None, description="Training pairs of the built-in corpus.")
+    corpus: str | None = Field(default=None, description=f"A generated corpus: {', '.join(BUILT_IN)}.")
+    size: Annotated[int, Field(gt=0)] | None = Field(
+        default=None, description="Training pairs of the generated corpus."
+    )
     direction: str = Field(default="en-fr", description='Direction of the phrasebook: "en-fr" or "fr-en".')
 
     source: Files | None = Field(
@@ -53,37 +55,43 @@ class DataConfig(BaseModel):
     target: Files | None = Field(default=None, description="File or list of files with the target side, line by line.")
     format: Literal["auto", "text", "tsv", "jsonl"] = Field(
         default="auto",
-        description="Format of the files; auto goes by the name under .gz or .xz, or by target being absent.",
+        description="Format of the files; auto uses the file name without .gz or .xz, or the absence of target.",
     )
     source_column: Column | None = Field(
-        default=None, description="TSV: number from 0, or a name where header is set (default 0). JSONL: key (source)."
+        default=None,
+        description=(
+            'TSV: column number from 0, or a name if header is set (default 0). JSONL: key (default "source").'
+        ),
     )
     target_column: Column | None = Field(
-        default=None, description="TSV: number from 0, or a name where header is set (default 1). JSONL: key (target)."
+        default=None,
+        description=(
+            'TSV: column number from 0, or a name if header is set (default 1). JSONL: key (default "target").'
+        ),
     )
     header: bool = Field(default=False, description="Whether the first line of every TSV file names the columns.")
     source_heads: bool = Field(
         default=False,
-        description="Whether source words carry the number of their head in a dependency tree: the|2 cat|3 sleeps|0.",
+        description="Whether source words carry the index of their head in a dependency tree: the|2 cat|3 sleeps|0.",
     )
-    valid: SplitFiles | None = Field(
-        default=None, description="Files to validate on; split off from training if absent."
-    )
+    valid: SplitFiles | None = Field(default=None, description="Files to validate on; default: held out from training.")
     test: Annotated[dict[str, SplitFiles] | None, BeforeValidator(_name_single_test)] = Field(
         default=None, description="Files to test on: one table {source, target}, or a table of such tables by name."
     )
     valid_size: Share | None = Field(
         default=None,
-        description="Pairs (or fraction) split off to validate on; the default is 1000 or 5%, the smaller.",
+        description="Pairs (or fraction) held out for validation; default: 1000 or 5%, the smaller.",
     )
-    test_size: Share = Field(default=0, description="Pairs (or fraction) split off to test on where no test is given.")
+    test_size: Share = Field(
+        default=0, description="Pairs (or fraction) held out for testing if no test files are given."
+    )
 
     dir: str | None = Field(
         default=None, description="Folder with train.LANG, val.LANG and test*.LANG, plain, .gz or .xz."
     )
     pair: str | None = Field(default=None, description='Languages to read from the folder, source first: "en-de".')
 
-    name: str | None = Field(default=None, description="What to call the corpus in reports; by default from its files.")
+    name: str | None = Field(default=None, description="Name of the corpus in reports; default: from its files.")
     source_language: str | None = Field(default=None, description='Language code of the source side, such as "en".')
     target_language: str | None = Field(default=None, description='Language code of the target side, such as "fr".')
     lowercase: bool = Field(default=False, description="Whether to lower-case both sides of every split.")
@@ -97,37 +105,31 @@ class DataConfig(BaseModel):
         default=MAX_LINE_BYTES, description="A longer line in any file ends the run with an error."
     )
     skip_empty: bool = Field(default=True, description="Whether to skip (and count) pairs with an empty side.")
-    seed: int = Field(
-        default=1, ge=0, description="Chooses which pairs are split off; the built-in corpus is made from it."
-    )
+    seed: int = Field(default=1, ge=0, description="Seed of the held-out split and of the generated corpus.")
 
 
 class TokenizerConfig(BaseModel):
-    """How text becomes ids."""
+    """How text is tokenized."""
 
     model_config = ConfigDict(extra="forbid")
 
     kind: Literal["bpe", "unigram", "word", "character"] = Field(
         default="bpe",
-        description="Subwords by byte-pair encoding or unigram model (sentencepiece), words, or characters.",
+        description="Subwords by byte-pair encoding or a unigram model (sentencepiece), words, or characters.",
     )
-    size: int = Field(default=8000, gt=4, description="Largest vocabulary, the four special ids included.")
+    size: int = Field(default=8000, gt=4, description="Vocabulary size, including the four special ids.")
     joint: bool = Field(default=True, description="Whether source and target share one vocabulary.")
-    min_count: int = Field(
-        default=1, ge=1, description="Words and characters seen fewer times in training are unknown."
-    )
+    min_count: int = Field(default=1, ge=1, description="Words and characters with a lower training count are unknown.")
     character_coverage: float = Field(
         default=1.0,
         gt=0.9,
         le=1,
-        description="Subwords: share of the text's characters that must be in the vocabulary.",
+        description="Subwords: share of the text's characters that the vocabulary covers.",
     )
     byte_fallback: bool = Field(
-        default=False, description="Subwords: write unknown characters as bytes (256 more ids)."
+        default=False, description="Subwords: encode unknown characters as bytes (256 more ids)."
     )
     normalization: Literal["identity", "nfkc", "nmt_nfkc"] = Field(
         default="identity", description="Subwords: Unicode normalisation; identity keeps every character as it is."
     )
-    max_lines: int = Field(
-        default=1_000_000, gt=0, description="Subwords: lines sampled to learn them from, if there are more."
-    )
+    max_lines: int = Field(default=1_000_000, gt=0, description="Subwords: number of lines sampled to train the model.")

@@ -19,18 +19,18 @@ SIGNALS = ("ts", "arrays", "steps", "rows")
 
 
 class SplitExamples(BaseModel):
-    """Files of one split; a key that is not given is as in `[data]`."""
+    """The files of one split; a key that is not given is inherited from `[data]`."""
 
     model_config = ConfigDict(extra="forbid")
 
     files: Files = Field(description="file, folder, pattern with * or list of them, relative to data.dir")
-    format: Format | None = Field(None, description="as data.format")
-    text: str | list[str] | None = Field(None, description="as data.text")
-    label: str | None = Field(None, description="as data.label")
-    header: bool | None = Field(None, description="as data.header")
-    quotes: bool | None = Field(None, description="as data.quotes")
-    names: dict[str, str] | None = Field(None, description="as data.names")
-    encoding: str | None = Field(None, description="as data.encoding")
+    format: Format | None = Field(None, description="overrides data.format")
+    text: str | list[str] | None = Field(None, description="overrides data.text")
+    label: str | None = Field(None, description="overrides data.label")
+    header: bool | None = Field(None, description="overrides data.header")
+    quotes: bool | None = Field(None, description="overrides data.quotes")
+    names: dict[str, str] | None = Field(None, description="overrides data.names")
+    encoding: str | None = Field(None, description="overrides data.encoding")
 
 
 def _files_alone(value: Any) -> Any:
@@ -42,65 +42,72 @@ Split = Annotated[SplitExamples, BeforeValidator(_files_alone)]
 
 
 class ExamplesConfig(BaseModel):
-    """Labelled examples: made by harken, or read from files."""
+    """Labelled examples: generated, or read from files."""
 
     model_config = ConfigDict(extra="forbid")
 
     kind: Literal["text", "signal"] = Field("text", description="what an example is: a text, or frames of real numbers")
     corpus: Literal["opinions", "gestures"] | None = Field(
-        None, description="made by harken: texts with an opinion, or gestures as signals"
+        None, description="a generated corpus: reviews with an opinion, or gestures as signals"
     )
-    size: Positive | None = Field(None, description="training examples of what harken makes")
-    dir: str | None = Field(None, description="folder that the names below are relative to; else the working directory")
+    size: Positive | None = Field(None, description="training examples of the generated corpus")
+    dir: str | None = Field(
+        None, description="folder that the file names below are relative to; default: the working directory"
+    )
     train: Files | None = Field(
         None, description="file, folder, pattern with * or list of them, plain, .gz or .xz, to train on"
     )
     valid: Split | None = Field(
-        None, description="the same to validate on, or a table; split off from training if absent"
+        None, description="the same for validation, or a table; default: held out from training"
     )
-    test: Split | None = Field(None, description="the same to test on, or a table")
+    test: Split | None = Field(None, description="the same for testing, or a table")
     format: Format = Field(
         "auto",
-        description="table: CSV, TSV, JSONL; prefix: the label is the first word of the line; folder: a text file a "
-        "class, named after it; trees: bracketed trees with a label on every phrase; ts: UEA's .ts; arrays: .npz; "
-        "steps: CSV with a row a time step; rows: CSV with an example a row, numbers and then the label; auto: by name",
+        description=(
+            "table: CSV, TSV, JSONL; prefix: the label is the first word of the line; folder: one text "
+            "file per class, named after it; trees: bracketed trees with a label on every phrase; ts: "
+            "UEA's .ts; arrays: .npz; steps: CSV with one time step per row; rows: CSV with one example "
+            "per row, numbers and then the label; auto: by file name"
+        ),
     )
-    text: str | list[str] = Field("text", description="table: the column of the text, or several to be joined")
+    text: str | list[str] = Field("text", description="table: the column of the text, or several, which are joined")
     label: str = Field("label", description="table and steps: the column of the label")
-    header: bool = Field(True, description="table and steps: whether the first line names the columns, else 0, 1 ...")
+    header: bool = Field(
+        True, description="table and steps: whether the first line names the columns; otherwise they are 0, 1 ..."
+    )
     quotes: bool = Field(True, description="table: whether quotes enclose cells; false where they are part of the text")
-    encoding: str = Field("utf-8", description="prefix and folder: how the files are encoded")
+    encoding: str = Field("utf-8", description="prefix and folder: text encoding of the files")
     names: dict[str, str] | None = Field(
-        None, description="what labels are to be called, by what the files call them; those not named are left out"
+        None, description="new name for each label of the files; examples with other labels are dropped"
     )
-    label_until: str | None = Field(None, description="a label ends before this: with ':', DESC:manner is DESC")
+    label_until: str | None = Field(
+        None, description="cut labels before this string: with ':', DESC:manner becomes DESC"
+    )
     valid_size: Share | None = Field(
-        None, description="examples (or fraction) split off to validate on; the default is 1000 or 10%, the smaller"
+        None, description="examples (or fraction) held out for validation; default: 1000 or 10%, the smaller"
     )
-    test_size: Share = Field(0, description="examples (or fraction) split off to test on where no test is named")
-    seed: int = Field(1, ge=0, description="chooses what is split off; what harken makes is made from it")
-    name: str | None = Field(None, description="what to call the data in reports")
+    test_size: Share = Field(0, description="examples (or fraction) held out for testing if no test files are given")
+    seed: int = Field(1, ge=0, description="seed of the held-out split and of the generated corpus")
+    name: str | None = Field(None, description="name of the data in reports")
 
     lowercase: bool | Literal["mark"] = Field(
         False,
-        description="text: whether case is of no account; mark: lower case, with a mark before words that had capitals",
+        description="text: lower-case the text; mark: lower-case it and put a mark before words that had capitals",
     )
     drop_tags: bool = Field(False, description="text: replace <br /> and other HTML tags by a space")
-    max_tokens: Positive | None = Field(None, description="text: longer ones are cut to this many tokens, end counted")
-    keep: Literal["start", "end", "both"] = Field("start", description="text: which part of a longer one is kept")
+    max_tokens: Positive | None = Field(None, description="text: truncate to this many tokens, including the end token")
+    keep: Literal["start", "end", "both"] = Field("start", description="text: which part of a truncated text is kept")
 
     channels: list[str] | None = Field(None, description="steps: the columns that are the signal, in this order")
-    frame: Positive = Field(1, description="rows: numbers that make a frame; 2 for x1 y1 x2 y2 ...")
+    frame: Positive = Field(1, description="rows: numbers per frame; 2 for x1 y1 x2 y2 ...")
     recording: str | None = Field(
-        None, description="steps: the column that says which recording a row is of; without it a file is one"
+        None, description="steps: the column that identifies the recording; default: one recording per file"
     )
-    group: str | None = Field(
-        None, description="steps: what must not be on both sides of a split: a column, or folder, or file"
-    )
-    window: Positive | None = Field(None, description="steps: frames of an example; without it a recording is one")
-    step: Positive | None = Field(None, description="steps: frames from one window to the next; half a window")
+    group: str | None = Field(None, description="steps: what must not occur in two splits: a column, folder or file")
+    window: Positive | None = Field(None, description="steps: frames per example; default: the whole recording")
+    step: Positive | None = Field(None, description="steps: hop between windows in frames; default: half a window")
     mixed: Literal["majority", "skip"] = Field(
-        "majority", description="steps: a window with several labels has that of most frames, or is left out"
+        "majority", description="steps: a window with several labels gets the majority label or is skipped"
     )
 
     @model_validator(mode="after")

@@ -8,41 +8,45 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class AnswererConfig(BaseModel):
-    """Facts and a question, several hops of attention over the facts, an answer."""
+    """Question answering by several hops of attention over facts."""
 
     model_config = ConfigDict(extra="forbid")
 
     attention: Literal["softmax", "newest"] = Field(
         "newest",
-        description="softmax: a memory network, each hop shares one unit of attention out over the facts; newest: each "
-        "fact says how far it answers the query, newer ones hide older ones (query reduction)",
+        description=(
+            "softmax: memory network, each hop is a softmax over the facts (Sukhbaatar et al., 2015); "
+            "newest: query reduction, each fact has a gate and newer facts override older ones (Seo et "
+            "al., 2017)"
+        ),
     )
     reader: Literal["positions", "bag", "gru", "lstm"] = Field(
         "positions",
-        description="a sentence as one vector: words weighted by their place, words as they are, or states of a layer",
+        description="sentence encoder: position encoding, sum of word embeddings, or a recurrent layer",
     )
-    hops: int = Field(2, ge=1, description="how often the facts are looked at")
-    width: int = Field(50, ge=1, description="numbers in the vector of a word, a fact, a query")
+    hops: int = Field(2, ge=1, description="number of attention hops")
+    width: int = Field(50, ge=1, description="width of the embeddings of words, facts and queries")
     score: Literal["dot", "scaled", "multiplicative", "additive", "cosine"] = Field(
-        "dot", description="how a query is compared with a fact; its entries are weighted first"
+        "dot", description="attention score between a query, weighted elementwise, and a fact"
     )
     tied: Literal["adjacent", "layerwise"] = Field(
         "adjacent",
-        description="softmax: what a hop reads is what the next compares (adjacent), or all hops share (layerwise)",
+        description=(
+            "softmax: tie the output embedding of a hop to the input embedding of the next (adjacent), or"
+            " all hops (layerwise)"
+        ),
     )
-    gate: bool = Field(
-        True, description="a gate on what a hop brings: of the query (softmax), or of each fact (newest)"
-    )
-    max_facts: int = Field(80, ge=1, description="older facts than these are not read")
-    noise: float = Field(
-        0.1, ge=0, lt=1, description="softmax: in training, the chance of a gap in time after each fact"
-    )
+    gate: bool = Field(True, description="gate on the result of a hop: per query (softmax) or per fact (newest)")
+    max_facts: int = Field(80, ge=1, description="read at most this many facts, the newest")
+    noise: float = Field(0.1, ge=0, lt=1, description="softmax: probability of a time gap after each fact in training")
     output: Literal["classes", "set", "pointer"] = Field(
         "classes",
-        description="one of the answers of the training data; several of them, as in apple,football; or a word of the "
-        "facts that is pointed at",
+        description=(
+            "classes: one of the training answers; set: several of them, as in apple,football; pointer: a"
+            " word of the facts"
+        ),
     )
-    dropout: float = Field(0.0, ge=0, lt=1, description="of the vectors of facts and question")
+    dropout: float = Field(0.0, ge=0, lt=1, description="dropout on the vectors of facts and question")
 
     @property
     def title(self) -> str:

@@ -25,9 +25,9 @@ SURE = 1e-6  # a gate keeps this far from 1, so that its logarithm is a number
 
 def newest_first(share: Tensor) -> Tensor:
     """z (B, F) -> a (B, F, F): what fact i still counts for at fact t."""
-    kept = torch.log1p(-share.clamp(max=1 - SURE)).cumsum(1)  # (B, F)
+    kept = torch.log1p(-share.float().clamp(max=1 - SURE)).cumsum(1)  # (B, F); in bfloat16 1 - SURE would round to 1
     hidden = kept[:, :, None] - kept[:, None, :]  # (B, t, i): log of prod_{i < j <= t} (1 - z_j)
-    return (torch.exp(hidden.clamp(max=0.0)) * share[:, None, :]).tril()
+    return (torch.exp(hidden.clamp(max=0.0)).to(share.dtype) * share[:, None, :]).tril()
 
 
 class Reduction(nn.Module):

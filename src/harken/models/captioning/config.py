@@ -13,14 +13,14 @@ LOOKS_INTO = "a table [model.decoder] with an architecture: recurrent, transform
 
 
 class ImageTable(ModelTable):
-    """What every captioner's `[model]` has."""
+    """Keys that every captioning model has."""
 
-    width: int = Field(128, ge=2, description="W, the width of a region's vector")
-    dropout: float = Field(0.1, ge=0, lt=1, description="share of the regions' values zeroed in training")
+    width: int = Field(128, ge=2, description="width of a region's feature vector")
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the region features")
     focus: float = Field(
-        0.0, ge=0, description="weight in the loss of how widely each word looks, the entropy of its map in nats"
+        0.0, ge=0, description="weight in the loss of the entropy of each word's attention map, in nats"
     )
-    tied: Literal["output", "none"] = Field("output", description="whether embedding and output layer share a matrix")
+    tied: Literal["output", "none"] = Field("output", description="tie the embedding and the output layer")
     decoder: DecoderConfig = Field(description=LOOKS_INTO)
 
     @property
@@ -59,11 +59,11 @@ class RegionsConfig(ImageTable):
         [32, 64, 128],
         min_length=1,
         max_length=8,
-        description="channels after each block; each block halves the picture",
+        description="channels after each block; each block halves the resolution",
     )
     depth: list[Annotated[int, Field(ge=0)]] = Field(
         [1, 0, 0],
-        description="convolutions in each block after the halving; the more, and the later, the further a region sees",
+        description="further convolutions in each block; more, and later ones, widen the receptive field",
     )
 
     @model_validator(mode="after")
@@ -81,11 +81,11 @@ class RegionsConfig(ImageTable):
 
 
 class PatchesConfig(ImageTable):
-    """Patches of pixels read by Transformer blocks."""
+    """Transformer blocks over patches of pixels."""
 
     architecture: Literal["patches"] = "patches"
-    patch: int = Field(8, ge=1, description="pixels along a side of a patch")
-    layers: int = Field(2, ge=1, description="blocks that read the patches")
+    patch: int = Field(8, ge=1, description="side of a patch in pixels")
+    layers: int = Field(2, ge=1, description="Transformer blocks")
     heads: int = Field(4, ge=1, description="N, attention heads; must divide `width`")
     feedforward: int = Field(256, ge=1, description="width inside the feed-forward layer")
 

@@ -10,7 +10,7 @@ from harken.models.config_table import ModelTable
 
 
 class ConvolutionalBlocksConfig(ModelTable):
-    """Blocks of convolutions in a row: all that an encoder has."""
+    """Stacked convolution blocks: the keys of an encoder."""
 
     style: Literal["convs2s", "bytenet"] = Field(
         "convs2s",
@@ -18,17 +18,15 @@ class ConvolutionalBlocksConfig(ModelTable):
         "dilations of 1, 2, 4, 8, 16 (Kalchbrenner et al., 2016)",
     )
     layers: int = Field(4, ge=1, description="blocks in the encoder and in the decoder")
-    embedding: int = Field(256, ge=2, description="E, the width of embeddings, of the memory, and of attention")
-    width: int = Field(256, ge=2, description="D, the width of the blocks; inside, bytenet's are half as wide")
-    kernel: int = Field(3, ge=1, description="words that a convolution sees; odd in an encoder, where it is centred")
-    dropout: float = Field(
-        0.1, ge=0, lt=1, description="share zeroed on embeddings, in every block and before the output"
-    )
+    embedding: int = Field(256, ge=2, description="width of embeddings, memory and attention")
+    width: int = Field(256, ge=2, description="width of the blocks; inside, ByteNet's are half as wide")
+    kernel: int = Field(3, ge=1, description="kernel width; odd in an encoder, where it is centred")
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout on embeddings, in every block and before the output")
     positions: Literal["learned", "sinusoidal", "none"] = Field(
-        "learned", description="what is added to the embeddings; bytenet's paper has none"
+        "learned", description="positions added to the embeddings; the ByteNet paper has none"
     )
     max_length: int = Field(
-        512, ge=16, description="with learned positions: the most pieces a sentence may have, its end counted"
+        512, ge=16, description="learned positions: largest number of pieces in a sentence, including the end token"
     )
 
     @property
@@ -43,18 +41,24 @@ class ConvolutionalBlocksConfig(ModelTable):
 
 
 class ConvolutionalStackConfig(ConvolutionalBlocksConfig):
-    """Blocks, and how a decoder made of them reads the source."""
+    """Stacked convolution blocks, and how the decoder reads the source."""
 
     attention: Literal["style", "dot", "none"] = Field(
         "style",
-        description="how the decoder reads the source: attention in every layer, or (bytenet alone) at the position it "
-        "writes at; style: as its paper has it",
+        description=(
+            "how the decoder reads the source: attention in every layer, or (ByteNet only) the aligned "
+            "position; style: as in the paper"
+        ),
     )
     alignment_layer: int | None = Field(
-        None, description="decoder layer whose attention is read as alignment, from 0; where not given, their mean"
+        None, description="decoder layer whose attention is the alignment, from 0; default: the mean over layers"
     )
     alignment_shift: bool = Field(
-        False, description="read a word's alignment where the decoder reads the word, not where it predicts it"
+        False,
+        description=(
+            "take a word's alignment from the step that reads the word, not the step that predicts it "
+            "(Chen et al., 2020)"
+        ),
     )
 
     @property
@@ -81,6 +85,6 @@ class ConvolutionalStackConfig(ConvolutionalBlocksConfig):
 
 
 class ConvolutionalDecoderConfig(ConvolutionalStackConfig):
-    """A convolutional decoder on any encoder."""
+    """Convolutional decoder for any encoder."""
 
     architecture: Literal["convolutional"] = "convolutional"

@@ -15,23 +15,28 @@ from harken.models.config_encoder import (
 
 
 class ForecastWords(BaseModel):
-    """What every forecaster may say, whatever reads the past."""
+    """Keys that every forecaster has."""
 
     base: Literal["smoothing", "seasonal", "last", "none"] = Field(
         "smoothing",
-        description="what the network corrects: exponential smoothing learnt with it, the value a season ago, the last "
-        "value, or none: the mean of the window",
+        description=(
+            "base forecast: learned exponential smoothing, the value one season ago, the last value, or "
+            "none (the mean of the window)"
+        ),
     )
     residual: bool = Field(
-        True, description="the network adds to the base; false: it only mixes the smoothings and says how sure it is"
+        True,
+        description=(
+            "add a learned residual to the base; false: only mix the base forecasts and predict their quantiles"
+        ),
     )
     strategy: Literal["direct", "recursive"] = Field(
-        "direct", description="all steps of the horizon at once, or one step that is fed back"
+        "direct", description="forecast all steps of the horizon at once, or one step that is fed back"
     )
     quantiles: list[float] = Field(
-        [0.1, 0.5, 0.9], description="what is forecast, in rising order with 0.5 among them; [0.5]: a point alone"
+        [0.1, 0.5, 0.9], description="quantiles to forecast, in rising order, including 0.5; [0.5]: a point forecast"
     )
-    members: int = Field(1, ge=1, description="networks trained at once; their mean is the forecast")
+    members: int = Field(1, ge=1, description="ensemble size; the forecast is the mean")
 
     @field_validator("quantiles")
     @classmethod
@@ -49,29 +54,29 @@ class ForecastWords(BaseModel):
 
 
 class RecurrentForecasterConfig(ForecastWords, RecurrentEncoderConfig):
-    """Recurrent layers read the past."""
+    """Forecaster with a recurrent encoder."""
 
     cell: Literal["rnn", "lstm", "gru"] = Field("gru", description="recurrent cell")
-    bidirectional: bool | Literal["first"] = Field(False, description="read the past in both directions")
-    embedding: int = Field(32, ge=1, description="width of a step before the first layer")
-    width: int = Field(32, ge=2, description="H, width of the states")
-    dropout: float = Field(0.1, ge=0, lt=1, description="share zeroed on inputs, between layers and before the output")
+    bidirectional: bool | Literal["first"] = Field(False, description="bidirectional encoder")
+    embedding: int = Field(32, ge=1, description="width of the input projection")
+    width: int = Field(32, ge=2, description="hidden width")
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout on inputs, between layers and before the output")
 
 
 class TransformerForecasterConfig(ForecastWords, TransformerEncoderConfig):
-    """Self-attention reads the past."""
+    """Forecaster with a Transformer encoder."""
 
     layers: int = Field(2, ge=1, description="blocks")
-    width: int = Field(32, ge=2, description="D, width of the states")
+    width: int = Field(32, ge=2, description="model width")
     heads: int = Field(4, ge=1, description="N, attention heads; must divide `width`")
     feedforward: int = Field(64, ge=1, description="width inside the feed-forward layer")
 
 
 class ConvolutionalForecasterConfig(ForecastWords, ConvolutionalEncoderConfig):
-    """Convolutions read the past."""
+    """Forecaster with a convolutional encoder."""
 
-    width: int = Field(32, ge=2, description="width of the states")
-    embedding: int = Field(32, ge=1, description="width of a step before the first layer")
+    width: int = Field(32, ge=2, description="hidden width")
+    embedding: int = Field(32, ge=1, description="width of the input projection")
 
 
 AnyForecasterConfig = RecurrentForecasterConfig | TransformerForecasterConfig | ConvolutionalForecasterConfig

@@ -8,13 +8,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class PoolingConfig(BaseModel):
-    """How what was read becomes one vector."""
+    """Pooling: from the states of all steps to one vector."""
 
     model_config = ConfigDict(extra="forbid")
 
     pooling: Literal["last", "mean", "max", "attention"] = Field(
-        "attention", description="how the states of all steps become one vector"
+        "attention", description="pooling of the states of all steps"
     )
     score: Literal["dot", "scaled", "multiplicative", "additive", "cosine"] = Field(
-        "additive", description="attention: the score of each step"
+        "additive", description="attention pooling: score function"
     )

@@ -9,29 +9,33 @@ from pydantic import Field, model_validator
 from harken.models.recurrent.config import RecurrentCellsConfig
 from harken.models.transformer.config import TransformerBlocksConfig
 
-TIED = "embedding and output layer share one matrix (Press and Wolf, 2017)"
+TIED = "tie the embedding and the output layer (Press and Wolf, 2017)"
 
 
 class RecurrentLanguageConfig(RecurrentCellsConfig):
-    """Recurrent layers that read from left to right, with the regularisation of Merity et al. (2018)."""
+    """Recurrent language model with the regularisation of Merity et al. (2018)."""
 
     architecture: Literal["recurrent"] = "recurrent"
-    bidirectional: bool = Field(False, description="always false: the second direction would see what is predicted")
+    bidirectional: bool = Field(False, description="always false: a second direction would see the tokens to predict")
     top: Literal["width", "embedding"] = Field(
-        "width", description="how wide the last layer is: as the others, or as the embedding it may be tied to"
+        "width", description="width of the last layer: as the others, or as the embedding, which it may be tied to"
     )
-    dropout_between: float | None = Field(
-        None, ge=0, lt=1, description="share zeroed between layers, where it differs from `dropout`"
-    )
-    word_dropout: float = Field(0.0, ge=0, lt=1, description="share of the words whose embedding is zeroed in a batch")
+    dropout_between: float | None = Field(None, ge=0, lt=1, description="dropout between layers; default: `dropout`")
+    word_dropout: float = Field(0.0, ge=0, lt=1, description="share of word types whose embedding is zeroed in a batch")
     weight_drop: float = Field(
-        0.0, ge=0, lt=1, description="share of the recurrent weights zeroed in a batch (Merity et al., 2018)"
+        0.0, ge=0, lt=1, description="dropout on the recurrent weights, one mask per batch (Merity et al., 2018)"
     )
     activation_penalty: float = Field(
-        0.0, ge=0, description="weight in the loss of the mean square of the top layer's states"
+        0.0,
+        ge=0,
+        description="weight in the loss of the mean square of the top layer's states (activation regularisation)",
     )
     temporal_penalty: float = Field(
-        0.0, ge=0, description="weight in the loss of how much those states change from step to step"
+        0.0,
+        ge=0,
+        description=(
+            "weight in the loss of the mean square of their differences over time (temporal activation regularisation)"
+        ),
     )
     tied: bool = Field(True, description=TIED)
 
@@ -51,7 +55,7 @@ class RecurrentLanguageConfig(RecurrentCellsConfig):
 
 
 class TransformerLanguageConfig(TransformerBlocksConfig):
-    """Blocks that see what came before, no more than data.chunk tokens of it."""
+    """Causal Transformer language model with a context of data.chunk tokens."""
 
     architecture: Literal["transformer"] = "transformer"
     tied: bool = Field(True, description=TIED)

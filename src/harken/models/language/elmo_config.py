@@ -8,16 +8,16 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class ElmoConfig(BaseModel):
-    """Spelled words, LSTM layers each way, one output layer."""
+    """Bidirectional language model over characters (Peters et al., 2018)."""
 
     model_config = ConfigDict(extra="forbid")
 
-    width: int = Field(128, ge=1, description="width of a word and of every layer, in each direction")
-    layers: int = Field(2, ge=1, description="LSTM layers in each direction")
-    spelling: Literal["convolutional", "lstm"] = Field("convolutional", description="what reads a word's characters")
-    character_embedding: int = Field(32, ge=1, description="width of a character's vector")
-    character_width: int = Field(128, ge=2, description="width of what is read from the characters")
-    dropout: float = Field(0.1, ge=0, lt=1, description="share zeroed before every layer and before the output")
+    width: int = Field(128, ge=1, description="width of word representations and of every layer, per direction")
+    layers: int = Field(2, ge=1, description="LSTM layers per direction")
+    spelling: Literal["convolutional", "lstm"] = Field("convolutional", description="character encoder")
+    character_embedding: int = Field(32, ge=1, description="width of character embeddings")
+    character_width: int = Field(128, ge=2, description="width of the character encoder")
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout before every layer and before the output")
 
     @model_validator(mode="after")
     def _width_splits(self) -> ElmoConfig:

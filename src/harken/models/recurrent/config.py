@@ -12,39 +12,37 @@ from harken.models.recurrent.cell_options import CellOptions
 
 
 class RecurrentCellsConfig(ModelTable):
-    """Cells and their wiring: all that an encoder has."""
+    """Recurrent cells and their connections: the keys of an encoder."""
 
     cell: Literal["rnn", "lstm", "gru"] = Field("lstm", description="recurrent cell")
-    nonlinearity: Literal["tanh", "relu", "sigmoid"] = Field("tanh", description="rnn: what bends the new state")
+    nonlinearity: Literal["tanh", "relu", "sigmoid"] = Field("tanh", description="rnn: activation function")
     peephole: Literal["none", "diagonal", "full"] = Field(
-        "none", description="lstm: gates see the cell state, through one weight a unit or a matrix"
+        "none", description="lstm: peephole connections, one weight per unit (diagonal) or a matrix (full)"
     )
-    coupled: bool = Field(False, description="lstm: forget only where something is written")
-    forget_bias: float = Field(1.0, description="lstm: first bias of the forget gates; 1 starts them open")
+    coupled: bool = Field(False, description="lstm: coupled gates, input gate = 1 - forget gate")
+    forget_bias: float = Field(1.0, description="lstm: initial bias of the forget gates")
     reset: Literal["after", "before"] = Field(
-        "after", description="gru: reset after the product, as PyTorch has it, or before it"
+        "after", description="gru: apply the reset gate after the recurrent product, as in PyTorch, or before it"
     )
-    layer_norm: bool = Field(False, description="normalise inside the cells, gate by gate (Ba et al., 2016)")
+    layer_norm: bool = Field(False, description="layer normalisation inside the cells, per gate (Ba et al., 2016)")
     zoneout: float = Field(
-        0.0, ge=0, lt=1, description="chance that a unit of the state skips a step (Krueger et al., 2017)"
+        0.0, ge=0, lt=1, description="probability that a unit keeps its previous state (Krueger et al., 2017)"
     )
     recurrent_dropout: float = Field(
-        0.0, ge=0, lt=1, description="share of the last state zeroed, the same at all steps (Gal and Ghahramani, 2016)"
+        0.0, ge=0, lt=1, description="dropout on the recurrent state, one mask for all steps (Gal and Ghahramani, 2016)"
     )
-    layers: int = Field(1, ge=1, description="stacked layers in the encoder and in the decoder")
+    layers: int = Field(1, ge=1, description="layers in the encoder and in the decoder")
     connections: Literal["none", "residual", "highway", "dense"] = Field(
-        "none", description="how a layer is joined to those below it"
+        "none", description="connections between layers"
     )
     connections_from: int = Field(
-        2, ge=2, description="the first layer, counted from 1, that has such connections; 3 as in Wu et al. (2016)"
+        2, ge=2, description="first layer, counted from 1, that has such connections; 3 in Wu et al. (2016)"
     )
     embedding: int = Field(256, ge=1, description="width of word embeddings")
     width: int = Field(
-        512, ge=2, description="H, state of the decoder; a bidirectional encoder has half of it each way"
+        512, ge=2, description="hidden width of the decoder; a bidirectional encoder has half per direction"
     )
-    dropout: float = Field(
-        0.2, ge=0, lt=1, description="share zeroed on embeddings, between layers and before the output"
-    )
+    dropout: float = Field(0.2, ge=0, lt=1, description="dropout on embeddings, between layers and before the output")
     variational: bool = Field(
         True, description="one dropout mask for all steps of a sentence (Gal and Ghahramani, 2016)"
     )
@@ -66,34 +64,40 @@ class RecurrentCellsConfig(ModelTable):
 
 
 class RecurrentStackConfig(RecurrentCellsConfig):
-    """Cells, their wiring, and how a decoder made of them looks at the source."""
+    """Recurrent cells, their connections, and the decoder's attention."""
 
     attention: Literal["none", "dot", "scaled", "multiplicative", "additive", "cosine"] = Field(
-        "additive", description="score of the decoder's attention; none: the last state is all the decoder gets"
+        "additive",
+        description=(
+            "score function of the decoder's attention; none: the decoder starts from the last encoder state only"
+        ),
     )
     attend: Literal["after", "before"] = Field(
         "after",
-        description="look with the new state (Luong et al., 2015), or with the last one before the step, which then "
-        "gets the context in place of input feeding (Bahdanau et al., 2015)",
+        description=(
+            "attend with the new state after the step (Luong et al., 2015), or with the previous state "
+            "before it, in place of input feeding (Bahdanau et al., 2015)"
+        ),
     )
     look_from: Literal["top", "bottom"] = Field(
-        "top", description="the decoder layer whose state looks; bottom as in deep stacks (Wu et al., 2016)"
+        "top", description="decoder layer whose state is the query; bottom in deep stacks (Wu et al., 2016)"
     )
     context: Literal["initial", "constant"] = Field(
         "initial",
-        description="without attention: the source gives the first state, or is also fed to every step",
+        description="without attention: the source initialises the state, or is also an input of every step",
     )
-    context_to: Literal["first", "all"] = Field(
-        "first", description="the decoder layers that are fed what the decoder saw of the source"
-    )
+    context_to: Literal["first", "all"] = Field("first", description="decoder layers that receive the context vector")
     coverage: bool = Field(
-        False, description="let the additive score see where it has looked so far (Tu et al., 2016; See et al., 2017)"
+        False,
+        description=(
+            "coverage: add the accumulated attention to the additive score (Tu et al., 2016; See et al., 2017)"
+        ),
     )
     hard_attention: bool = Field(
-        False, description="trained soft, but outside training look at the best source position alone"
+        False, description="hard attention outside training: attend to the best source position only"
     )
     input_feeding: bool = Field(
-        True, description="feed the last attentional state to the next step (Luong et al., 2015)"
+        True, description="input feeding: the attentional state is an input of the next step (Luong et al., 2015)"
     )
 
     @model_validator(mode="after")
@@ -123,7 +127,7 @@ class RecurrentStackConfig(RecurrentCellsConfig):
 
 
 class RecurrentDecoderConfig(RecurrentStackConfig):
-    """A recurrent decoder on any encoder."""
+    """Recurrent decoder for any encoder."""
 
     architecture: Literal["recurrent"] = "recurrent"
 

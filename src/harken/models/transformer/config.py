@@ -10,42 +10,45 @@ from harken.models.config_table import ModelTable
 
 
 class TransformerBlocksConfig(ModelTable):
-    """Blocks in a row: all that an encoder has."""
+    """Stacked Transformer blocks: the keys of an encoder."""
 
     layers: int = Field(3, ge=1, description="blocks in the encoder and in the decoder")
-    width: int = Field(256, ge=2, description="D, the width of embeddings and states")
+    width: int = Field(256, ge=2, description="width of embeddings and hidden states")
     heads: int = Field(4, ge=1, description="N, attention heads; must divide `width`")
     feedforward: int = Field(1024, ge=1, description="width inside the feed-forward layer")
-    dropout: float = Field(0.1, ge=0, lt=1, description="share of values zeroed after each sub-layer and embedding")
-    attention_dropout: float = Field(0.0, ge=0, lt=1, description="share of attention weights zeroed in training")
-    feedforward_dropout: float = Field(0.0, ge=0, lt=1, description="share zeroed inside the feed-forward layer")
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout after each sub-layer and on embeddings")
+    attention_dropout: float = Field(0.0, ge=0, lt=1, description="dropout on attention weights")
+    feedforward_dropout: float = Field(0.0, ge=0, lt=1, description="dropout inside the feed-forward layer")
     norm: Literal["pre", "post"] = Field(
-        "pre", description="layer norm before each sub-layer, or after it as in the paper"
+        "pre", description="layer normalisation before each sub-layer (pre), or after it as in the paper (post)"
     )
     activation: Literal["relu", "gelu", "swiglu"] = Field(
-        "relu", description="inside the feed-forward layer; swiglu has a gate there, and half as many weights again"
+        "relu", description="activation of the feed-forward layer; swiglu has a gate and 1.5 times as many weights"
     )
     attention: Literal["scaled", "dot", "cosine", "multiplicative", "additive"] = Field(
         "scaled",
-        description="score of every head; cosine learns a temperature for each, multiplicative a matrix, "
-        "additive two matrices and a vector, at several times the cost",
+        description=(
+            "score function of every head; cosine learns a temperature, multiplicative a matrix, additive"
+            " two matrices and a vector, at several times the cost"
+        ),
     )
     positions: Literal["sinusoidal", "learned", "relative", "dependency", "rotary", "alibi", "none"] = Field(
         "sinusoidal",
-        description="how order is known: added to the embeddings (sinusoidal, learned), or in self-attention; "
-        "dependency: distances in the source's tree, which comes with the data (data.source_heads)",
+        description=(
+            "positions: added to the embeddings (sinusoidal, learned) or inside self-attention (relative,"
+            " rotary, alibi, dependency); dependency: distances in a dependency tree given with the data "
+            "(data.source_heads)"
+        ),
     )
     max_length: int = Field(
-        512, ge=16, description="with learned positions: the most pieces a sentence may have, its end counted"
+        512, ge=16, description="learned positions: largest number of pieces in a sentence, including the end token"
     )
     max_distance: int = Field(
-        16, ge=1, description="with relative and dependency positions: words further apart than this count as this far"
+        16, ge=1, description="relative and dependency positions: largest distance; greater distances are clipped"
     )
-    experts: int = Field(
-        0, ge=0, description="feed-forward layers beside each other in every block, a mixture of experts; 0: one"
-    )
-    experts_active: int = Field(2, ge=1, description="with experts: how many of them see each token")
-    balance: float = Field(0.01, ge=0, description="with experts: weight in the loss of their being used evenly")
+    experts: int = Field(0, ge=0, description="experts per block of a mixture of experts; 0: one feed-forward layer")
+    experts_active: int = Field(2, ge=1, description="experts that process each token")
+    balance: float = Field(0.01, ge=0, description="weight of the load-balancing loss of the experts")
 
     @property
     def longest(self) -> int | None:
@@ -79,14 +82,18 @@ class TransformerBlocksConfig(ModelTable):
 
 
 class TransformerStackConfig(TransformerBlocksConfig):
-    """Blocks, and which of a decoder's heads are read as alignment."""
+    """Stacked Transformer blocks, and which heads give the alignment."""
 
     alignment_layer: int | None = Field(
-        None, description="decoder layer whose attention is read as alignment, from 0; negative counts from the top"
+        None, description="decoder layer whose attention is the alignment, from 0; negative counts from the top"
     )
-    alignment_heads: list[int] | None = Field(None, description="heads of that layer to average; all where not given")
+    alignment_heads: list[int] | None = Field(None, description="heads of that layer to average; default: all")
     alignment_shift: bool = Field(
-        False, description="read a word's alignment where the decoder reads the word, not where it predicts it"
+        False,
+        description=(
+            "take a word's alignment from the step that reads the word, not the step that predicts it "
+            "(Chen et al., 2020)"
+        ),
     )
 
     @property
@@ -105,7 +112,7 @@ class TransformerStackConfig(TransformerBlocksConfig):
 
 
 class TransformerDecoderConfig(TransformerStackConfig):
-    """The decoder of a Transformer on any encoder."""
+    """Transformer decoder for any encoder."""
 
     architecture: Literal["transformer"] = "transformer"
 

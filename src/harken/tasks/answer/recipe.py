@@ -16,45 +16,49 @@ Files = str | list[str]
 
 
 class AnswerDataConfig(BaseModel):
-    """Where the questions come from: made stories, the bAbI tasks, or files; exactly one of the three."""
+    """Where the questions come from: generated stories, the bAbI tasks, or files; exactly one of the three."""
 
     model_config = ConfigDict(extra="forbid")
 
-    corpus: Literal["stories"] | None = Field(default=None, description='Stories that harken makes: "stories".')
-    size: Annotated[int, Field(gt=0)] | None = Field(default=None, description="Training questions of the stories.")
+    corpus: Literal["stories"] | None = Field(default=None, description='A generated corpus: "stories".')
+    size: Annotated[int, Field(gt=0)] | None = Field(
+        default=None, description="Training questions of the generated corpus."
+    )
 
     dir: str | None = Field(
         default=None, description="bAbI: the archive (tasks_1-20_v1-2.tar.xz), or a folder with qa1_NAME_train.txt ..."
     )
-    folder: str = Field(default="en", description="bAbI: which folder of the archive; en has 1,000 questions a task.")
-    tasks: list[Annotated[int, Field(ge=1)]] = Field(default=[], description="bAbI: numbers of tasks; all where none.")
+    folder: str = Field(default="en", description="bAbI: folder of the archive; en has 1,000 questions per task.")
+    tasks: list[Annotated[int, Field(ge=1)]] = Field(default=[], description="bAbI: task numbers; default: all.")
 
     train: Files | None = Field(
-        default=None, description="Files with questions to train on: .txt as bAbI's, or .jsonl with the columns below."
+        default=None, description="Files to train on: .txt in bAbI format, or .jsonl with the columns below."
     )
-    valid: Files | None = Field(default=None, description="Files to validate on; split off from training if absent.")
+    valid: Files | None = Field(default=None, description="Files to validate on; default: held out from training.")
     test: Files | None = Field(default=None, description="Files to test on.")
     facts_column: str = Field(default="facts", description="JSONL: a list of sentences, oldest first.")
     question_column: str = Field(default="question", description="JSONL: the question.")
     answer_column: str = Field(default="answer", description="JSONL: its answer.")
     supporting_column: str | None = Field(
-        default=None, description="JSONL: the numbers of the facts it needs, counted from 0, where they are known."
+        default=None, description="JSONL: indices of the supporting facts, from 0; optional."
     )
-    name: str | None = Field(default=None, description="What to call the questions in reports.")
+    name: str | None = Field(default=None, description="Name of the data in reports.")
     valid_size: Annotated[float, Field(gt=0, lt=1)] = Field(
-        default=0.1, description="Share of the training stories that is split off to validate on."
+        default=0.1, description="Share of the training stories held out for validation."
     )
-    seed: int = Field(default=1, ge=0, description="Chooses which stories are split off; stories are made from it.")
+    seed: int = Field(default=1, ge=0, description="Seed of the held-out split and of the generated corpus.")
 
 
 class AnswerRecipe(Recipe):
-    """All the sections of a recipe for question answering."""
+    """Recipe for question answering."""
 
-    task: Literal["answer"] = Field("answer", description="the job the model learns")
+    task: Literal["answer"] = Field("answer", description="the job")
     data: AnswerDataConfig = Field(description="where the questions come from")
     embeddings: Embeddings = Field(EmbeddingsConfig.model_validate({}), description=SECTION)
     model: AnswererConfig = Field(AnswererConfig.model_validate({}), description="the network")
-    train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")
+    train: TrainConfig = Field(
+        description="training settings; one of max_steps, max_epochs and max_minutes is required"
+    )
 
     def require_data(self, origin: str) -> None:
         """The recipe for bAbI leaves the place of the archive to the user."""

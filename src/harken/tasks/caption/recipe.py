@@ -16,34 +16,38 @@ from harken.training.config import TrainConfig
 
 
 class CaptionDataConfig(BaseModel):
-    """Where the pictures come from: scenes that harken draws, Flickr8k's folder, or a table of files."""
+    """Where the images come from: generated scenes, a Flickr8k folder, or a table of files."""
 
     model_config = ConfigDict(extra="forbid")
 
-    corpus: Literal["scenes", "flickr8k"] | None = Field(
-        None, description="scenes: drawn by harken; flickr8k: in `dir`"
-    )
+    corpus: Literal["scenes", "flickr8k"] | None = Field(None, description="scenes: generated; flickr8k: in `dir`")
     dir: str | None = Field(
-        None, description="flickr8k: the folder with Flickr8k.token.txt, the splits and the pictures"
+        None, description="flickr8k: folder with Flickr8k.token.txt, the split lists and the images"
     )
     table: str | None = Field(
-        None, description="your own: CSV, TSV or JSONL with a picture's file and a caption a line"
+        None, description="your own data: CSV, TSV or JSONL with an image file and a caption per row"
     )
-    valid: str | None = Field(None, description="another table to validate on; not given: split off from `table`")
-    test: str | None = Field(None, description="another table to test on")
+    valid: str | None = Field(None, description="another table for validation; default: held out from `table`")
+    test: str | None = Field(None, description="another table for testing")
     images: str | None = Field(
-        None, description="the folder the table's names are relative to; default: the table's own"
+        None, description="folder that the table's file names are relative to; default: the table's folder"
     )
-    image_column: str = Field("image", description="the table's column with the picture's file")
-    caption_column: str = Field("caption", description="the table's column with the caption")
-    valid_size: Share | None = Field(None, description="pictures (or share) of `table` to validate on; default 5%")
-    test_size: Share = Field(0, description="pictures (or share) of `table` to test on")
-    scenes: int = Field(12000, ge=1, description="scenes to train on; with 500 to validate and 1,000 to test on")
-    things: int = Field(3, ge=1, le=3, description="scenes: the most things in one")
-    image_size: int = Field(64, ge=8, description="pixels along a side; others are cropped to the middle and scaled")
-    flips: bool = Field(False, description="mirror half of the training pictures; not where captions say left or right")
-    shift: int = Field(0, ge=0, description="move training pictures by up to this many pixels, edges repeated")
-    seed: int = Field(1, ge=0, description="chooses the scenes, or the pictures that are split off")
+    image_column: str = Field("image", description="column of the image file")
+    caption_column: str = Field("caption", description="column of the caption")
+    valid_size: Share | None = Field(
+        None, description="images (or share) of `table` held out for validation; default 5%"
+    )
+    test_size: Share = Field(0, description="images (or share) of `table` held out for testing")
+    scenes: int = Field(12000, ge=1, description="training scenes; there are 500 validation and 1,000 test scenes")
+    things: int = Field(3, ge=1, le=3, description="scenes: largest number of objects")
+    image_size: int = Field(
+        64, ge=8, description="side of an image in pixels; other images are cropped to the centre square and scaled"
+    )
+    flips: bool = Field(
+        False, description="mirror half of the training images; do not use it if captions contain left or right"
+    )
+    shift: int = Field(0, ge=0, description="shift training images by up to this many pixels")
+    seed: int = Field(1, ge=0, description="seed of the generated scenes and of the held-out split")
 
     @model_validator(mode="after")
     def _one_place(self) -> CaptionDataConfig:
@@ -53,39 +57,39 @@ class CaptionDataConfig(BaseModel):
 
 
 class CaptionTokenizerConfig(BaseModel):
-    """How captions become ids."""
+    """How captions are tokenized."""
 
     model_config = ConfigDict(extra="forbid")
 
     kind: Literal["word", "bpe", "unigram", "character"] = Field(
-        "word", description="words, so that there is one map for each; or subwords, whose maps are averaged"
+        "word", description="words, with one attention map each, or subwords, whose maps are averaged"
     )
-    size: int = Field(8000, gt=4, description="largest vocabulary, the four special ids included")
-    min_count: int = Field(1, ge=1, description="words seen fewer times in training are unknown")
+    size: int = Field(8000, gt=4, description="vocabulary size, including the four special ids")
+    min_count: int = Field(1, ge=1, description="words with a lower training count are unknown")
 
 
 class CaptionSearchConfig(SearchConfig):
-    """How a caption is looked for."""
+    """Beam search for captions."""
 
-    max_length_factor: float = Field(0.0, ge=0, description="a picture has no pieces to multiply: leave it at 0")
-    max_length_extra: int = Field(40, ge=1, description="the most pieces of a caption")
-    beam: int = Field(3, ge=1, description="live hypotheses per picture; 1 is greedy search")
+    max_length_factor: float = Field(0.0, ge=0, description="unused for images: keep it at 0")
+    max_length_extra: int = Field(40, ge=1, description="largest number of pieces in a caption")
+    beam: int = Field(3, ge=1, description="beam width; 1 is greedy search")
 
 
 class CaptionRecipe(Recipe):
-    """All the sections of a recipe for captioning."""
+    """Recipe for image captioning."""
 
-    task: Literal["caption"] = Field("caption", description="the job the model learns")
-    data: CaptionDataConfig = Field(description="where the pictures and captions come from")
+    task: Literal["caption"] = Field("caption", description="the job")
+    data: CaptionDataConfig = Field(description="where the images and captions come from")
     tokenizer: CaptionTokenizerConfig = Field(
-        CaptionTokenizerConfig.model_validate({}), description="how captions become ids"
+        CaptionTokenizerConfig.model_validate({}), description="how captions are tokenized"
     )
     embeddings: Embeddings = Field(EmbeddingsConfig.model_validate({}), description=SECTION)
-    model: ImageConfig = Field(description="the network; begin with architecture, and a table [model.decoder]")
-    train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")
-    search: CaptionSearchConfig = Field(
-        CaptionSearchConfig.model_validate({}), description="how a caption is looked for"
+    model: ImageConfig = Field(description="the network; requires architecture and a table [model.decoder]")
+    train: TrainConfig = Field(
+        description="training settings; one of max_steps, max_epochs and max_minutes is required"
     )
+    search: CaptionSearchConfig = Field(CaptionSearchConfig.model_validate({}), description="beam search")
 
     @model_validator(mode="after")
     def _pictures_are_cut(self) -> CaptionRecipe:

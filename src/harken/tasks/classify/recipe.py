@@ -18,45 +18,53 @@ from harken.training.config import TrainConfig
 
 
 class ClassifierConfig(PoolingConfig):
-    """From what was read to a label."""
+    """From the encoder states to a label."""
 
     members: int = Field(
-        1, ge=1, description="networks that are trained at once on the same embeddings; their mean chance is the answer"
+        1,
+        ge=1,
+        description="ensemble size: networks trained together on shared embeddings, whose probabilities are averaged",
     )
-    dropout: float = Field(0.2, ge=0, lt=1, description="share of that vector zeroed before the output layer")
+    dropout: float = Field(0.2, ge=0, lt=1, description="dropout on the pooled vector")
     word_dropout: float = Field(
-        0.0, ge=0, lt=1, description="text: chance that training sees the unknown word in place of a word"
+        0.0, ge=0, lt=1, description="text: probability of replacing a word by the unknown word in training"
     )
     noise: float = Field(
-        0.0, ge=0, description="signals: deviation of the noise added in training, as a share of each channel's own"
+        0.0,
+        ge=0,
+        description="signals: standard deviation of Gaussian noise added in training, relative to each channel's",
     )
     fine: bool = Field(
         False,
-        description="learn the labels as the files have them, before data.label_until and data.names merge them, and "
-        "add the chances of those that are merged",
+        description=(
+            "train on the labels of the files, before data.label_until and data.names merge them, and sum"
+            " the probabilities of merged labels"
+        ),
     )
     class_weights: Literal["none", "balanced"] = Field(
-        "none", description="balanced: every class counts alike in the loss, however many examples it has"
+        "none", description="balanced: weight every class equally in the loss"
     )
     choose_by: Literal["accuracy", "macro_f1", "loss"] = Field(
-        "accuracy", description="which validation score says that weights are the best; loss where few are held out"
+        "accuracy", description="validation metric that selects the best weights; use loss if few examples are held out"
     )
 
 
 class ClassifyRecipe(Recipe):
-    """All the sections of a recipe for classification."""
+    """Recipe for classification."""
 
-    task: Literal["classify"] = Field("classify", description="the job the model learns")
+    task: Literal["classify"] = Field("classify", description="the job")
     data: ExamplesConfig = Field(description="where the labelled examples come from")
     tokenizer: TokenizerConfig = Field(
-        TokenizerConfig.model_validate({"kind": "word", "size": 20000}), description="text: how it becomes ids"
+        TokenizerConfig.model_validate({"kind": "word", "size": 20000}), description="text: how it is tokenized"
     )
     embeddings: EmbeddingsInContext = Field(EmbeddingsInContextConfig.model_validate({}), description=SECTION)
-    model: EncoderConfig = Field(description="the encoder; begin with architecture")
+    model: EncoderConfig = Field(description="the encoder; requires architecture")
     classifier: ClassifierConfig = Field(
-        ClassifierConfig.model_validate({}), description="from what the encoder reads to a label"
+        ClassifierConfig.model_validate({}), description="from the encoder states to a label"
     )
-    train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")
+    train: TrainConfig = Field(
+        description="training settings; one of max_steps, max_epochs and max_minutes is required"
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -15,23 +15,25 @@ from harken.training.config import TrainConfig
 
 
 class ElmoWordsConfig(BaseModel):
-    """Which words are predicted; all are read, since they are read by their characters."""
+    """The output vocabulary; inputs are read as characters and need none."""
 
     model_config = ConfigDict(extra="forbid")
 
-    size: int = Field(5000, ge=5, description="words that can be predicted, the special ones counted; others: unknown")
-    min_count: int = Field(2, ge=1, description="words seen fewer times in training are unknown in the output")
+    size: int = Field(5000, ge=5, description="size of the output vocabulary, including special words")
+    min_count: int = Field(2, ge=1, description="words with a lower training count are unknown in the output")
 
 
 class ElmoRecipe(Recipe):
-    """All the sections of a recipe for ELMo."""
+    """Recipe for ELMo."""
 
-    task: Literal["elmo"] = Field("elmo", description="the job the model learns")
-    data: MaskedDataConfig = Field(description="where the text comes from: a sentence or paragraph a line")
-    words: ElmoWordsConfig = Field(ElmoWordsConfig.model_validate({}), description="which words are predicted")
+    task: Literal["elmo"] = Field("elmo", description="the job")
+    data: MaskedDataConfig = Field(description="where the text comes from: one sentence or paragraph per line")
+    words: ElmoWordsConfig = Field(ElmoWordsConfig.model_validate({}), description="the output vocabulary")
     embeddings: Embeddings = Field(EmbeddingsConfig.model_validate({}), description=f"{SECTION}; of what it predicts")
     model: ElmoConfig = Field(description="the network")
-    train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")
+    train: TrainConfig = Field(
+        description="training settings; one of max_steps, max_epochs and max_minutes is required"
+    )
 
     def require_data(self, origin: str) -> None:
         """The recipe for real text leaves the file to the user."""

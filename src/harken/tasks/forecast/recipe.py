@@ -15,42 +15,44 @@ from harken.training.config import TrainConfig
 
 
 class ForecastDataConfig(BaseModel):
-    """`[data]`: the series, what is forecast of them, and how they are cut by time."""
+    """`[data]`: the series, the targets and covariates, and the splits by time."""
 
     model_config = ConfigDict(extra="forbid")
 
-    name: str | None = Field(None, description="what the data is called on the card; else its file")
-    corpus: Literal["seasons"] | None = Field(None, description="series that harken makes; instead of `file`")
-    series: int = Field(8, ge=1, description="seasons: how many series")
-    size: int = Field(400, ge=50, description="seasons: how long each is")
-    file: str | None = Field(None, description="CSV, TSV or JSONL, a row a step in the order of time (.gz, .xz too)")
+    name: str | None = Field(None, description="name of the data in reports; default: its file")
+    corpus: Literal["seasons"] | None = Field(None, description="a generated corpus, in place of `file`")
+    series: int = Field(8, ge=1, description="generated corpus: number of series")
+    size: int = Field(400, ge=50, description="generated corpus: length of each series")
+    file: str | None = Field(
+        None, description="CSV, TSV or JSONL with one step per row in order of time; also .gz and .xz"
+    )
     target: str | list[str] | None = Field(
-        None, description="the column to forecast, or several, each a series of its own; not given: the last one"
+        None, description="column to forecast, or several, each a series; default: the last column"
     )
-    date: str = Field("auto", description="the column of dates; auto: the first, where it holds dates; none")
-    covariates: list[str] = Field([], description="columns that are known ahead, as holidays are")
-    past_covariates: list[str] = Field([], description="columns that are measured, so known up to now alone")
+    date: str = Field("auto", description="column of dates; auto: the first column if it holds dates; none")
+    covariates: list[str] = Field([], description="covariates known ahead, such as holidays")
+    past_covariates: list[str] = Field([], description="covariates known up to the present")
     calendar: list[Literal["month", "day", "weekday", "hour"]] = Field(
-        [], description="features of the date, known ahead: month and day of the year, day of the week, hour"
+        [], description="calendar features: month, day of the year, day of the week, hour"
     )
-    group: str | None = Field(None, description="the column that tells several series apart")
+    group: str | None = Field(None, description="column that identifies the series")
     missing: Literal["refuse", "forward", "linear", "zero"] = Field(
-        "refuse", description="a cell without a number: an error, the last number, a straight line, or 0"
+        "refuse", description="missing values: an error, the last value, linear interpolation, or 0"
     )
     transform: Literal["auto", "log", "none"] = Field(
-        "auto", description="what the network sees; auto: the logarithm where all values are above 0"
+        "auto", description="transform of the values; auto: logarithm if all values are positive"
     )
-    rows: int | None = Field(None, ge=10, description="use only this many rows of each series, from the first")
-    window: int = Field(36, ge=2, description="S, steps of the past that the network reads, fewer at the beginning")
-    horizon: int = Field(6, ge=1, description="T, steps that are forecast")
-    season: int = Field(1, ge=1, description="steps after which the series is alike: 12 for months; 1: none")
-    shortest: int = Field(4, ge=1, description="steps of the past that a training window has at least")
-    valid: Share = Field(0.2, description="rows before the test part, or their share: weights are chosen on them")
-    test: Share = Field(0.2, description="rows at the end, or their share: held out for harken evaluate")
-    final: bool = Field(
-        False, description="train on the validation part too, for a budget that was chosen on it before"
+    rows: int | None = Field(None, ge=10, description="use only the first rows of each series, this many")
+    window: int = Field(
+        36, ge=2, description="steps of the past that the network reads; fewer at the start of a series"
     )
-    seed: int = Field(1, ge=0, description="seasons: the same seed makes the same series")
+    horizon: int = Field(6, ge=1, description="forecast horizon in steps")
+    season: int = Field(1, ge=1, description="season length in steps: 12 for months; 1: none")
+    shortest: int = Field(4, ge=1, description="shortest training window in steps")
+    valid: Share = Field(0.2, description="validation rows, or their share, before the test part")
+    test: Share = Field(0.2, description="test rows, or their share, at the end")
+    final: bool = Field(False, description="train on the validation part too, after a budget was chosen on it")
+    seed: int = Field(1, ge=0, description="seed of the generated corpus")
 
     @model_validator(mode="after")
     def _one_source(self) -> ForecastDataConfig:
@@ -66,12 +68,14 @@ class ForecastDataConfig(BaseModel):
 
 
 class ForecastRecipe(Recipe):
-    """All the sections of a recipe for forecasting."""
+    """Recipe for forecasting."""
 
-    task: Literal["forecast"] = Field("forecast", description="the job the model learns")
-    data: ForecastDataConfig = Field(description="the series, and how they are cut by time")
-    model: ForecasterConfig = Field(description="the network; begin with architecture")
-    train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")
+    task: Literal["forecast"] = Field("forecast", description="the job")
+    data: ForecastDataConfig = Field(description="the series and their splits by time")
+    model: ForecasterConfig = Field(description="the network; requires architecture")
+    train: TrainConfig = Field(
+        description="training settings; one of max_steps, max_epochs and max_minutes is required"
+    )
 
     @model_validator(mode="after")
     def _window_fits(self) -> ForecastRecipe:

@@ -13,17 +13,17 @@ from harken.training.config import TrainConfig
 
 
 class PenConfig(BaseModel):
-    """Stacked LSTMs with a mixture density, and a soft window over the text."""
+    """Stacked LSTMs with a mixture density output and a soft window over the text (Graves, 2013)."""
 
     model_config = ConfigDict(extra="forbid")
 
-    width: int = Field(160, ge=1, description="units of each LSTM layer")
+    width: int = Field(160, ge=1, description="hidden width of each LSTM layer")
     layers: int = Field(2, ge=1, description="LSTM layers")
-    mixtures: int = Field(10, ge=1, description="Gaussians for the next point")
-    window: int = Field(6, ge=0, description="Gaussians of the window over the text; 0: the text is not read")
-    pace: float = Field(14.0, gt=0, description="points of a character at first; the window learns its own pace")
-    embedding: int = Field(32, ge=1, description="width of a character")
-    dropout: float = Field(0.0, ge=0, lt=1, description="share of the layers' outputs that is dropped in training")
+    mixtures: int = Field(10, ge=1, description="mixture components for the next point")
+    window: int = Field(6, ge=0, description="mixture components of the window over the text; 0: unconditional")
+    pace: float = Field(14.0, gt=0, description="initial number of points per character, for the window's speed")
+    embedding: int = Field(32, ge=1, description="width of character embeddings")
+    dropout: float = Field(0.0, ge=0, lt=1, description="dropout on the outputs of the layers")
 
     @property
     def title(self) -> str:
@@ -33,22 +33,26 @@ class PenConfig(BaseModel):
 
 
 class SamplingConfig(BaseModel):
-    """How strokes are drawn from the density."""
+    """Sampling of strokes."""
 
     model_config = ConfigDict(extra="forbid")
 
-    bias: float = Field(0.5, ge=0, description="0 draws from the density itself; more is neater and less varied")
-    max_points: int = Field(600, ge=1, description="a drawing that has not ended by then is cut off")
+    bias: float = Field(
+        0.5, ge=0, description="sampling bias; 0 samples from the density, larger values are neater and less varied"
+    )
+    max_points: int = Field(600, ge=1, description="longest drawing in points")
 
 
 class HandwritingRecipe(Recipe):
-    """All the sections of a recipe for handwriting."""
+    """Recipe for handwriting."""
 
-    task: Literal["handwriting"] = Field("handwriting", description="the job the model learns")
+    task: Literal["handwriting"] = Field("handwriting", description="the job")
     data: StrokeConfig = Field(description="where the drawings come from")
     model: PenConfig = Field(PenConfig.model_validate({}), description="the network")
-    train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")
-    sampling: SamplingConfig = Field(SamplingConfig.model_validate({}), description="how strokes are drawn")
+    train: TrainConfig = Field(
+        description="training settings; one of max_steps, max_epochs and max_minutes is required"
+    )
+    sampling: SamplingConfig = Field(SamplingConfig.model_validate({}), description="how strokes are sampled")
 
     def require_data(self, origin: str) -> None:
         """The recipes for real drawings leave the file to the user."""

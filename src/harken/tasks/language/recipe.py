@@ -15,14 +15,16 @@ from harken.training.config import TrainConfig
 
 
 class LanguageRecipe(Recipe):
-    """All the sections of a recipe for a language model."""
+    """Recipe for a language model."""
 
-    task: Literal["language"] = Field("language", description="the job the model learns")
-    data: TextConfig = Field(description="where the text comes from, and how it is cut")
-    tokenizer: TextTokenizerConfig = Field(TextTokenizerConfig.model_validate({}), description="how text becomes ids")
+    task: Literal["language"] = Field("language", description="the job")
+    data: TextConfig = Field(description="where the text comes from, and how it is divided into chunks")
+    tokenizer: TextTokenizerConfig = Field(TextTokenizerConfig.model_validate({}), description="how text is tokenized")
     embeddings: Embeddings = Field(EmbeddingsConfig.model_validate({}), description=SECTION)
-    model: LanguageConfig = Field(description="the network; begin with architecture")
-    train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")
+    model: LanguageConfig = Field(description="the network; requires architecture")
+    train: TrainConfig = Field(
+        description="training settings; one of max_steps, max_epochs and max_minutes is required"
+    )
 
     @model_validator(mode="after")
     def _chunks_fit(self) -> LanguageRecipe:

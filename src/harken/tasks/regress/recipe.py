@@ -17,28 +17,30 @@ from harken.training.config import TrainConfig
 
 
 class RegressorConfig(PoolingConfig):
-    """From what was read to a number."""
+    """From the encoder states to a number."""
 
-    dropout: float = Field(0.1, ge=0, lt=1, description="share of that vector zeroed before the output layer")
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the pooled vector")
     loss: Literal["squared", "absolute"] = Field(
-        "squared", description="what is made small: the mean's or the median's"
+        "squared", description="loss: squared error (predicts the mean) or absolute error (predicts the median)"
     )
 
 
 class RegressRecipe(Recipe):
-    """All the sections of a recipe for regression."""
+    """Recipe for regression."""
 
-    task: Literal["regress"] = Field("regress", description="the job the model learns")
+    task: Literal["regress"] = Field("regress", description="the job")
     data: ExamplesConfig = Field(description="where the examples come from; their labels are numbers")
     tokenizer: TokenizerConfig = Field(
-        TokenizerConfig.model_validate({"kind": "word", "size": 20000}), description="text: how it becomes ids"
+        TokenizerConfig.model_validate({"kind": "word", "size": 20000}), description="text: how it is tokenized"
     )
     embeddings: EmbeddingsInContext = Field(EmbeddingsInContextConfig.model_validate({}), description=SECTION)
-    model: EncoderConfig = Field(description="the encoder; begin with architecture")
+    model: EncoderConfig = Field(description="the encoder; requires architecture")
     regressor: RegressorConfig = Field(
-        RegressorConfig.model_validate({}), description="from what the encoder reads to a number"
+        RegressorConfig.model_validate({}), description="from the encoder states to a number"
     )
-    train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")
+    train: TrainConfig = Field(
+        description="training settings; one of max_steps, max_epochs and max_minutes is required"
+    )
 
     @model_validator(mode="after")
     def _words_are_there(self) -> RegressRecipe:

@@ -17,31 +17,38 @@ Column = Annotated[int, Field(ge=0)] | str
 
 
 class TagDataConfig(BaseModel):
-    """Where the tagged sentences come from: a built-in corpus, or files."""
+    """Where the tagged sentences come from: a generated corpus, or files."""
 
     model_config = ConfigDict(extra="forbid")
 
-    corpus: Literal["phrasebook"] | None = Field(None, description='a built-in corpus: "phrasebook"')
-    size: int = Field(6000, ge=1, description="training sentences of the built-in corpus")
-    dir: str | None = Field(None, description="folder that the names of the files below are relative to")
+    corpus: Literal["phrasebook"] | None = Field(None, description='a generated corpus: "phrasebook"')
+    size: int = Field(6000, ge=1, description="training sentences of the generated corpus")
+    dir: str | None = Field(None, description="folder that the file names below are relative to")
     train: Files | None = Field(None, description="file or list of files to train on (.conllu, columns, .jsonl, .npz)")
-    valid: Files | None = Field(None, description="files to validate on; split off from training where absent")
-    test: Files | None = Field(None, description="files that `harken evaluate` scores where nothing else is said")
+    valid: Files | None = Field(None, description="files to validate on; default: held out from training")
+    test: Files | None = Field(None, description="files that `harken evaluate` scores by default")
     format: Literal["auto", "conllu", "conll", "jsonl", "frames"] = Field(
-        "auto", description="of the files; auto goes by the name under .gz or .xz"
+        "auto", description="format of the files; auto uses the file name without .gz or .xz"
     )
     word_column: Column | None = Field(
         None,
-        description="column of the words: CoNLL-U a name (form), columns a number from 0 (0), JSONL a key (tokens)",
+        description=(
+            "column of the words: a name in CoNLL-U (default form), a number from 0 in columns (default "
+            "0), a key in JSONL (default tokens)"
+        ),
     )
     tag_column: Column | None = Field(
-        None, description="column of the tags: CoNLL-U a name (upos), columns a number (the last), JSONL a key (tags)"
+        None,
+        description=(
+            "column of the tags: a name in CoNLL-U (default upos), a number in columns (default the "
+            "last), a key in JSONL (default tags)"
+        ),
     )
     valid_size: Share | None = Field(
-        None, description="sentences (or fraction) split off to validate on; by default 1000 or 5%, the smaller"
+        None, description="sentences (or fraction) held out for validation; default: 1000 or 5%, the smaller"
     )
-    name: str | None = Field(None, description="what to call the corpus in reports; by default from its files")
-    seed: int = Field(1, ge=0, description="chooses what is split off; the built-in corpus is made from it")
+    name: str | None = Field(None, description="name of the corpus in reports; default: from its files")
+    seed: int = Field(1, ge=0, description="seed of the held-out split and of the generated corpus")
 
     @model_validator(mode="after")
     def _one_origin(self) -> TagDataConfig:
@@ -51,17 +58,19 @@ class TagDataConfig(BaseModel):
 
 
 class WordsConfig(BaseModel):
-    """How words become vectors: a vector each, plus one made of their characters."""
+    """Input features: word embeddings plus character features."""
 
     model_config = ConfigDict(extra="forbid")
 
-    lowercase: bool = Field(True, description="one vector for The and the; the characters keep their case")
-    min_count: int = Field(2, ge=1, description="words seen fewer times in training are unknown")
-    dropout: float = Field(0.1, ge=0, lt=1, description="share of words read as unknown in training")
-    characters: Literal["lstm", "convolutional", "none"] = Field("lstm", description="what reads a word's characters")
-    character_embedding: int = Field(32, ge=1, description="width of a character's vector")
-    character_width: int = Field(100, ge=2, description="width of what is read from the characters")
-    character_dropout: float = Field(0.2, ge=0, lt=1, description="share zeroed before and after reading characters")
+    lowercase: bool = Field(True, description="lower-case words; characters keep their case")
+    min_count: int = Field(2, ge=1, description="words with a lower training count are unknown")
+    dropout: float = Field(
+        0.1, ge=0, lt=1, description="probability of replacing a word by the unknown word in training"
+    )
+    characters: Literal["lstm", "convolutional", "none"] = Field("lstm", description="character encoder")
+    character_embedding: int = Field(32, ge=1, description="width of character embeddings")
+    character_width: int = Field(100, ge=2, description="width of the character encoder")
+    character_dropout: float = Field(0.2, ge=0, lt=1, description="dropout before and after the character encoder")
 
     @model_validator(mode="after")
     def _width_splits(self) -> WordsConfig:
@@ -73,14 +82,12 @@ class WordsConfig(BaseModel):
 
 
 class TagsConfig(BaseModel):
-    """How tags are chosen."""
+    """The output layer."""
 
     model_config = ConfigDict(extra="forbid")
 
-    crf: bool = Field(False, description="choose the tags of a sentence together, by a CRF; else each for itself")
-    bio: bool = Field(
-        False, description="with a CRF: I-x is chosen only after B-x or I-x, whatever the training data have"
-    )
+    crf: bool = Field(False, description="linear-chain CRF over the tags of a sentence; otherwise a softmax per word")
+    bio: bool = Field(False, description="with a CRF: forbid I-x that does not follow B-x or I-x")
 
     @model_validator(mode="after")
     def _rules_need_neighbours(self) -> TagsConfig:
@@ -90,15 +97,17 @@ class TagsConfig(BaseModel):
 
 
 class TagRecipe(Recipe):
-    """All the sections of a recipe for tagging."""
+    """Recipe for tagging."""
 
-    task: Literal["tag"] = Field("tag", description="the job the model learns")
+    task: Literal["tag"] = Field("tag", description="the job")
     data: TagDataConfig = Field(description="where the tagged sentences come from")
-    words: WordsConfig = Field(WordsConfig.model_validate({}), description="how words become vectors")
+    words: WordsConfig = Field(WordsConfig.model_validate({}), description="input features")
     embeddings: EmbeddingsInContext = Field(EmbeddingsInContextConfig.model_validate({}), description=SECTION)
-    model: EncoderConfig = Field(description="the encoder; begin with architecture")
-    tags: TagsConfig = Field(TagsConfig.model_validate({}), description="how tags are chosen")
-    train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")
+    model: EncoderConfig = Field(description="the encoder; requires architecture")
+    tags: TagsConfig = Field(TagsConfig.model_validate({}), description="the output layer")
+    train: TrainConfig = Field(
+        description="training settings; one of max_steps, max_epochs and max_minutes is required"
+    )
 
     @model_validator(mode="before")
     @classmethod

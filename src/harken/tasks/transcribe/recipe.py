@@ -18,46 +18,52 @@ Range = tuple[float, float]
 
 
 class TranscribeDataConfig(BaseModel):
-    """Where the recordings and their texts come from: made by harken, tables of files, or the spoken digits."""
+    """Where the recordings and their texts come from: generated speech, tables of files, or the spoken digits."""
 
     model_config = ConfigDict(extra="forbid")
 
-    corpus: Literal["tones"] | None = Field(None, description="a built-in corpus: made speech, one sound a letter")
-    train: str | None = Field(None, description="CSV, TSV or JSONL file that names recordings and says what is in them")
-    valid: str | None = Field(None, description="likewise, to validate on; split off from training if absent")
-    test: str | None = Field(None, description="likewise, to test on")
-    audio: str = Field("audio", description="the column with the paths, relative to the table")
-    text: str = Field("text", description="the column with the texts")
-    dir: str | None = Field(None, description="folder of the spoken digits, with train.npz.xz, mixed to strings")
-
-    name: str | None = Field(None, description="what to call the corpus in reports")
-    symbols: Literal["character", "word"] = Field("character", description="what is written one after another")
-    lowercase: bool = Field(False, description="whether to lower-case the texts of tables")
-    size: int = Field(2000, ge=1, description="strings of an epoch, where they are made or mixed: new ones in each")
-    valid_size: int = Field(
-        200, ge=1, description="strings to validate on; of a table without data.valid, the rows split off"
+    corpus: Literal["tones"] | None = Field(
+        None, description="a generated corpus: synthetic speech, one sound per letter"
     )
-    test_size: int = Field(300, ge=1, description="strings to test on, where they are made or mixed")
-    seed: int = Field(1, ge=0, description="what is made, mixed and split off follows from it")
+    train: str | None = Field(None, description="CSV, TSV or JSONL table of recordings and their texts")
+    valid: str | None = Field(None, description="the same for validation; default: held out from training")
+    test: str | None = Field(None, description="the same for testing")
+    audio: str = Field("audio", description="column of the audio paths, relative to the table")
+    text: str = Field("text", description="column of the texts")
+    dir: str | None = Field(None, description="folder of the spoken digits, with train.npz.xz, concatenated to strings")
+
+    name: str | None = Field(None, description="name of the corpus in reports")
+    symbols: Literal["character", "word"] = Field("character", description="output symbols")
+    lowercase: bool = Field(False, description="whether to lower-case the texts of tables")
+    size: int = Field(
+        2000, ge=1, description="strings per epoch of generated or concatenated data; new ones in each epoch"
+    )
+    valid_size: int = Field(
+        200, ge=1, description="validation strings; of a table without data.valid, the rows held out"
+    )
+    test_size: int = Field(300, ge=1, description="test strings of generated or concatenated data")
+    seed: int = Field(1, ge=0, description="seed of the generated data and of the held-out split")
 
     digits: Literal["symbols", "words"] = Field("symbols", description='spoken digits: "31", or "three one"')
-    valid_takes: list[int] = Field([22, 23, 24], description="spoken digits: recordings kept for validation ...")
-    test_takes: list[int] = Field([25, 26, 27, 28, 29], description="... and for testing")
-    shortest: int = Field(3, ge=1, description="spoken digits: the fewest in a string ...")
-    longest: int = Field(7, ge=1, description="... and the most")
-    silence: Range = Field((0.05, 0.4), description="spoken digits: seconds between two, from and to")
-    ends: Range = Field((0.1, 0.5), description="spoken digits: seconds before the first and after the last")
+    valid_takes: list[int] = Field([22, 23, 24], description="spoken digits: takes for validation")
+    test_takes: list[int] = Field([25, 26, 27, 28, 29], description="spoken digits: takes for testing")
+    shortest: int = Field(3, ge=1, description="spoken digits: shortest string")
+    longest: int = Field(7, ge=1, description="spoken digits: longest string")
+    silence: Range = Field((0.05, 0.4), description="spoken digits: range of the pause between digits, in seconds")
+    ends: Range = Field(
+        (0.1, 0.5), description="spoken digits: seconds of silence before the first and after the last digit"
+    )
     level_db: float = Field(
-        3.0, ge=0, description="spoken digits: all of a string are as loud, give or take so many decibels"
+        3.0, ge=0, description="spoken digits: equalise the level of the digits of a string, up to this many decibels"
     )
     clip: float = Field(
         0.0,
         ge=0,
         lt=0.5,
-        description="spoken digits: cut up to this share off either end of a digit, in training alone",
+        description="spoken digits: trim up to this share off either end of a digit, in training only",
     )
     noise_db: Range = Field(
-        (10.0, 30.0), description="made and mixed: decibels from the speech down to the noise over it"
+        (10.0, 30.0), description="generated and concatenated data: range of the signal-to-noise ratio in decibels"
     )
 
     @model_validator(mode="after")
@@ -78,18 +84,20 @@ class TranscribeDataConfig(BaseModel):
 
 
 class TranscribeRecipe(Recipe):
-    """All the sections of a recipe for transcription."""
+    """Recipe for transcription."""
 
-    task: Literal["transcribe"] = Field("transcribe", description="the job the model learns")
+    task: Literal["transcribe"] = Field("transcribe", description="the job")
     data: TranscribeDataConfig = Field(description="where the recordings come from")
-    features: FeatureConfig = Field(FeatureConfig.model_validate({}), description="how a recording becomes frames")
+    features: FeatureConfig = Field(FeatureConfig.model_validate({}), description="acoustic features")
     augment: AugmentConfig = Field(
-        AugmentConfig.model_validate({}), description="what is done to recordings in training"
+        AugmentConfig.model_validate({}), description="augmentation of the training recordings"
     )
     front: FrontConfig = Field(FrontConfig.model_validate({}), description="convolutions before the encoder")
-    model: EncoderConfig = Field(description="the encoder; begin with architecture")
-    train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")
-    search: CtcSearchConfig = Field(CtcSearchConfig.model_validate({}), description="how a text is found")
+    model: EncoderConfig = Field(description="the encoder; requires architecture")
+    train: TrainConfig = Field(
+        description="training settings; one of max_steps, max_epochs and max_minutes is required"
+    )
+    search: CtcSearchConfig = Field(CtcSearchConfig.model_validate({}), description="CTC decoding")
 
     def require_data(self, origin: str) -> None:
         """The recipe for spoken digits leaves the folder to the user."""

@@ -16,15 +16,17 @@ from harken.training.config import TrainConfig
 
 
 class TranslateRecipe(Recipe):
-    """All the sections of a recipe for translation."""
+    """Recipe for translation."""
 
-    task: Literal["translate"] = Field("translate", description="the job the model learns")
+    task: Literal["translate"] = Field("translate", description="the job")
     data: DataConfig = Field(description="where the sentence pairs come from")
-    tokenizer: TokenizerConfig = Field(TokenizerConfig.model_validate({}), description="how text becomes ids")
+    tokenizer: TokenizerConfig = Field(TokenizerConfig.model_validate({}), description="how text is tokenized")
     embeddings: SidedEmbeddings = Field(SidedEmbeddingsConfig.model_validate({}), description=SECTION)
-    model: ModelConfig = Field(description="the network; begin with architecture")
-    train: TrainConfig = Field(description="how long, how fast and how carefully to train; needs a budget")
-    search: SearchConfig = Field(SearchConfig.model_validate({}), description="how an output is looked for")
+    model: ModelConfig = Field(description="the network; requires architecture")
+    train: TrainConfig = Field(
+        description="training settings; one of max_steps, max_epochs and max_minutes is required"
+    )
+    search: SearchConfig = Field(SearchConfig.model_validate({}), description="beam search")
 
     @model_validator(mode="after")
     def _tied_needs_joint(self) -> TranslateRecipe:
