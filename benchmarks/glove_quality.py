@@ -19,11 +19,9 @@ from typing import Any
 import numba
 import numpy as np
 
+from harken.embeddings.corpus import Corpus, read_corpus
 from harken.embeddings.evaluation import evaluate_file
-from harken.embeddings.glove.pairs import count_pairs
-from harken.embeddings.glove.training import GloveSettings, train_glove
-from harken.embeddings.io.corpus import Corpus
-from harken.embeddings.io.reading import read_corpus
+from harken.embeddings.glove.training import GloveSettings, count_pairs, train_glove
 from harken.embeddings.vectors import WordVectors
 
 TESTS = ("EN-WS-353-ALL.txt", "EN-MEN-TR-3k.txt", "questions-words.txt.gz")
@@ -92,8 +90,8 @@ def main() -> None:
         for kind in found:
             began = time.process_time()
             if kind == "harken":
-                learnt = train_glove(corpus, settings)
-                vectors, losses = learnt.vectors(corpus, settings), learnt.progress.losses
+                trained = train_glove(corpus, settings)
+                vectors, losses = trained.vectors(corpus, settings), trained.progress.losses
             else:
                 matrix, losses = plain_glove(corpus, settings)
                 vectors = WordVectors(corpus.vocabulary.words, matrix, corpus.vocabulary.counts)

@@ -38,23 +38,22 @@ print(json.dumps({"seconds": seconds, "words_per_second": model.corpus_total_wor
 
 def train_here(text: str, method: str, epochs: int, threads: int, rate: float, seed: int, out: str) -> None:
     """What the child process of harken runs."""
-    from harken.embeddings.io.reading import read_corpus
+    from harken.embeddings.corpus import read_corpus
     from harken.embeddings.word2vec.settings import Settings
     from harken.embeddings.word2vec.training import train_word2vec
 
     corpus = read_corpus([text], tokens="spaces", lower=False)
     settings = Settings(method=method, epochs=epochs, threads=threads, rate=rate, seed=seed)
-    learnt = train_word2vec(corpus, settings)
-    learnt.vectors(corpus, settings).save(out)
-    progress = learnt.progress
+    trained = train_word2vec(corpus, settings)
+    trained.vectors(corpus, settings).save(out)
+    progress = trained.progress
     print(json.dumps({"seconds": progress.seconds, "words_per_second": progress.words_per_second}))
 
 
 def train_glove_here(text: str, epochs: int, threads: int, out: str) -> None:
     """GloVe end to end, and what its parts take."""
-    from harken.embeddings.glove.pairs import count_pairs
-    from harken.embeddings.glove.training import GloveSettings, train_glove
-    from harken.embeddings.io.reading import read_corpus
+    from harken.embeddings.corpus import read_corpus
+    from harken.embeddings.glove.training import GloveSettings, count_pairs, train_glove
 
     began = time.perf_counter()
     corpus = read_corpus([text], tokens="spaces", lower=False)
@@ -62,9 +61,9 @@ def train_glove_here(text: str, epochs: int, threads: int, out: str) -> None:
     count_pairs(corpus, window=10, cap=10.0, power=0.75, threads=threads, seed=1)
     counted = time.perf_counter()
     settings = GloveSettings(epochs=epochs, threads=threads)
-    learnt = train_glove(corpus, settings)
-    learnt.vectors(corpus, settings).save(out)
-    progress = learnt.progress
+    trained = train_glove(corpus, settings)
+    trained.vectors(corpus, settings).save(out)
+    progress = trained.progress
     parts = {
         "read": read - began,
         "count_and_shuffle": counted - read,

@@ -4,7 +4,7 @@
 
 TEXT is a sentence a line, plain, .gz or .xz; `--repeat N` reads it N times over, for longer runs. Seconds are those of
 training alone, with a GPU already woken up; `start` is how long waking it takes. `--batches` and `--most` try other
-sizes of a batch and other bounds on what a row may take in of one (`harken.embeddings.kernels.word2vec_batch`). DIR has
+sizes of a batch and other bounds on what a row may take in of one (`harken.embeddings.word2vec.batch_kernel`). DIR has
 EN-WS-353-ALL.txt, EN-MEN-TR-3k.txt and questions-words.txt.gz.
 """
 
@@ -14,10 +14,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from harken.embeddings.corpus import read_corpus
 from harken.embeddings.evaluation import evaluate_file
-from harken.embeddings.io.reading import read_corpus
-from harken.embeddings.kernels import word2vec_batch as word_vectors_batch
-from harken.embeddings.learnt import Learnt
+from harken.embeddings.training import Trained
+from harken.embeddings.word2vec import batch_kernel
 from harken.embeddings.word2vec import device as word2vec_device
 from harken.embeddings.word2vec.device import train_on_device
 from harken.embeddings.word2vec.settings import Settings, cores
@@ -45,8 +45,8 @@ def main() -> None:
     rows: list[dict[str, Any]] = [wake(options.device)]
     print(rows[0], flush=True)
 
-    def measure(learnt: Learnt, settings: Settings, **said: Any) -> None:
-        vectors, progress = learnt.vectors(corpus, settings), learnt.progress
+    def measure(trained: Trained, settings: Settings, **said: Any) -> None:
+        vectors, progress = trained.vectors(corpus, settings), trained.progress
         tests = TESTS if options.tests else ()
         scores = {name: evaluate_file(vectors, options.tests / name)[-1].score for name in tests}
         speed = {"seconds": round(progress.seconds, 2), "words_per_second": round(progress.words_per_second)}
@@ -59,14 +59,14 @@ def main() -> None:
             settings = Settings(method=method, epochs=options.epochs, threads=options.threads, seed=seed)
             measure(train_word2vec(corpus, settings), settings, device="cpu", threads=options.threads)
             for batch in options.batches:
-                for most in options.most or [word_vectors_batch.MOST[method]]:
-                    word2vec_device.BATCH, word_vectors_batch.MOST[method] = batch, most
+                for most in options.most or [batch_kernel.MOST[method]]:
+                    word2vec_device.BATCH, batch_kernel.MOST[method] = batch, most
                     try:
-                        learnt = train_on_device(corpus, settings, options.device)
+                        trained = train_on_device(corpus, settings, options.device)
                     except Exception as problem:  # a bound that is too large diverges: the others are still of use
                         print(method, batch, most, problem, flush=True)
                         continue
-                    measure(learnt, settings, device=options.device, batch=batch, most=most)
+                    measure(trained, settings, device=options.device, batch=batch, most=most)
     if options.record:
         said = {
             "text": options.text.name,

@@ -123,7 +123,7 @@ def test_mistakes_are_one_sentence(
 
 
 def test_ctrl_c_keeps_the_vectors(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from harken.embeddings.word2vec import threads as spans
+    from harken.embeddings import training as spans
 
     real = spans.wait
     calls: list[int] = []

@@ -71,7 +71,10 @@ def test_another_system_is_compared(
     assert report["difference"] > 0
     assert report["interval"][0] <= report["difference"] <= report["interval"][1]
     same = json.loads(run("evaluate", model, *source, "--compare", model, "--json").stdout)["comparison"]
-    assert same["difference"] == 0
+    assert (same["difference"], same["p_value"], same["test"]) == (0, 1.0, "bootstrap")
+    swapped = run("evaluate", model, *source, "--compare", other, "--test", "randomisation", "--json")
+    assert json.loads(swapped.stdout)["comparison"]["samples"] == 10_000
+    assert "choose bootstrap or randomisation" in run("evaluate", model, *source, "--test", "t").stderr
     assert "compared\t" in run("evaluate", model, *source, "--compare", other).stdout
     other.write_text("one line\n")
     short = run("evaluate", model, *source, "--compare", other)

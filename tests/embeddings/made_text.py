@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from harken.embeddings.io.corpus import Corpus
+from harken.embeddings.corpus import Corpus
 from harken.embeddings.vocabulary import Vocabulary
 
 

@@ -1,4 +1,4 @@
-"""GloVe: counts and steps are their definitions, tiles hold every pair once, and what is learnt makes sense."""
+"""GloVe: counts and steps equal the reference, tiles hold every pair once, and the vectors make sense."""
 
 import sys
 from pathlib import Path
@@ -11,12 +11,10 @@ import itertools
 
 from made_text import made_corpus
 
-from harken.embeddings.glove import pairs
+from harken.embeddings.corpus import Corpus
 from harken.embeddings.glove import training as glove
-from harken.embeddings.glove.pairs import Pairs, count_pairs
 from harken.embeddings.glove.reference import Side, cooccurrences, step
-from harken.embeddings.glove.training import GloveSettings, train_glove
-from harken.embeddings.io.corpus import Corpus
+from harken.embeddings.glove.training import GloveSettings, Pairs, count_pairs, train_glove
 from harken.embeddings.vocabulary import Vocabulary
 from harken.errors import UserError
 
@@ -29,8 +27,8 @@ def counted(corpus: Corpus, window: int = 3, threads: int = 1) -> Pairs:
 
 @pytest.mark.parametrize("side", [1, 3, 5, 100])
 @pytest.mark.parametrize("window", [1, 4])
-def test_counts_are_the_definition(side: int, window: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pairs, "SIDE", side)
+def test_counts_are_the_reference(side: int, window: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(glove, "SIDE", side)
     corpus = made_corpus()
     found = counted(corpus, window)
     expected = cooccurrences(corpus.stream.tolist(), 12, window)
@@ -49,10 +47,10 @@ def test_counts_are_the_definition(side: int, window: int, monkeypatch: pytest.M
 
 
 def test_threads_and_files_change_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(pairs, "SIDE", 3)
+    monkeypatch.setattr(glove, "SIDE", 3)
     corpus = made_corpus()
     one, two = counted(corpus), counted(corpus, threads=3)
-    monkeypatch.setattr(pairs, "IN_MEMORY", 10)
+    monkeypatch.setattr(glove, "IN_MEMORY", 10)
     filed = count_pairs(corpus, window=3, cap=10.0, power=0.75, threads=1, seed=1, folder=tmp_path)
     assert len(list(tmp_path.rglob("rows"))) == 1
     for other in (two, filed):
@@ -63,13 +61,13 @@ def test_threads_and_files_change_nothing(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_kernel_is_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pairs, "SIDE", 4)
+def test_the_kernel_is_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(glove, "SIDE", 4)
     monkeypatch.setattr(glove, "LEAST", 10)
     monkeypatch.setattr(glove, "MOST", 25)
     corpus = made_corpus()
     settings = GloveSettings(width=9, window=3, epochs=3, threads=1)
-    learnt = train_glove(corpus, settings)
+    trained = train_glove(corpus, settings)
     found = counted(corpus)
     spans = glove._spans(found)
     assert spans[0][0] == 0 and spans[-1][1] == len(found) and len(spans) > 5
@@ -86,9 +84,9 @@ def test_the_kernel_is_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
                 i, j = found.rows[pair], found.columns[pair]
                 loss += step(sides[0], sides[1], i, j, found.logs[pair], found.weights[pair], settings.rate)
         losses.append(loss / len(found))
-    np.testing.assert_allclose(learnt.inputs, sides[0].vectors + sides[1].vectors, atol=1e-4)
-    np.testing.assert_allclose(learnt.outputs, sides[1].vectors, atol=1e-4)
-    assert learnt.progress.losses == pytest.approx(losses, rel=1e-4)
+    np.testing.assert_allclose(trained.inputs, sides[0].vectors + sides[1].vectors, atol=1e-4)
+    np.testing.assert_allclose(trained.outputs, sides[1].vectors, atol=1e-4)
+    assert trained.progress.losses == pytest.approx(losses, rel=1e-4)
     assert losses[-1] < 0.7 * losses[0]
 
 
@@ -110,7 +108,7 @@ def test_one_thread_repeats_to_the_bit() -> None:
 
 def test_what_cannot_be_is_refused() -> None:
     alone = Corpus(Vocabulary(["a", "b"], [2, 2]), np.array([0, -1, 1, -1, 0, -1, 1, -1], dtype=np.int32), 4)
-    with pytest.raises(UserError, match="No two known words stand in one sentence"):
+    with pytest.raises(UserError, match="No sentence has two known words"):
         train_glove(alone, GloveSettings(width=4, threads=1))
     with pytest.raises(UserError, match="window is 0"):
         GloveSettings(window=0)

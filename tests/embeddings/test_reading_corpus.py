@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.embeddings.io.corpus import Corpus
-from harken.embeddings.io.reading import read_corpus
-from harken.embeddings.word2vec import phrases
+from harken.embeddings import phrases
+from harken.embeddings.corpus import Corpus, read_corpus
 from harken.errors import UserError
 
 TEXT = "The cat saw the dog .\nthe dog ran\n\nA cat and a dog in New York\n"
@@ -78,12 +77,12 @@ def test_the_vocabulary_can_be_cut_short(text: Path) -> None:
 
 def test_pieces_and_long_lines_change_nothing_else(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = read_corpus([text], min_count=1, phrases=1, phrase_threshold=0.5)
-    monkeypatch.setattr("harken.embeddings.io.reading.PIECE", 3)
-    monkeypatch.setattr("harken.embeddings.word2vec.phrases.PIECE", 3)
+    monkeypatch.setattr("harken.embeddings.corpus.CHUNK", 3)
+    monkeypatch.setattr("harken.embeddings.phrases.CHUNK", 3)
     pieces = read_corpus([text], min_count=1, phrases=1, phrase_threshold=0.5)
     assert pieces.stream.tolist() == whole.stream.tolist()
     assert pieces.vocabulary.words == whole.vocabulary.words
-    monkeypatch.setattr("harken.embeddings.io.reading.MAX_SENTENCE", 2)
+    monkeypatch.setattr("harken.embeddings.corpus.MAX_SENTENCE", 2)
     cut = read_corpus([text], min_count=1)
     assert [len(sentence) for sentence in sentences_of(cut)] == [2, 2, 1, 2, 1, 2, 2, 2, 2]
 
@@ -107,7 +106,7 @@ def test_phrases_are_joined_by_their_score(tmp_path: Path) -> None:
 def test_joining_is_a_walk_from_left_to_right(sentences: list[list[int]]) -> None:
     stream = np.array([number for sentence in sentences for number in [*sentence, -1]], dtype=np.int32)
     wanted_pairs = [(0, 1), (1, 1), (2, 0)]
-    found = phrases.joined(stream, 4, np.array([a * 4 + b for a, b in wanted_pairs]))
+    found = phrases.join_pairs(stream, 4, np.array([a * 4 + b for a, b in wanted_pairs]))
     walked = []
     for sentence in sentences:
         at = 0

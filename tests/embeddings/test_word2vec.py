@@ -1,4 +1,4 @@
-"""word2vec: the kernel is its definition, one thread repeats to the bit, and what is learnt makes sense."""
+"""word2vec: the kernel is its reference, one thread repeats to the bit, and the vectors make sense."""
 
 import itertools
 import sys
@@ -14,23 +14,20 @@ from hypothesis import strategies as st
 sys.path.insert(0, str(Path(__file__).parent))
 from made_text import made_corpus
 
-from harken.embeddings import learnt
-from harken.embeddings.io.corpus import Corpus
-from harken.embeddings.word2vec import reference as definition
-from harken.embeddings.word2vec import threads as spans
+from harken.embeddings import training as spans
+from harken.embeddings.corpus import Corpus
+from harken.embeddings.word2vec import reference
 from harken.embeddings.word2vec import training as word2vec
-from harken.embeddings.word2vec.huffman import huffman_tree
-from harken.embeddings.word2vec.sampling import Draws, alias_table, span_state
-from harken.embeddings.word2vec.settings import Settings
-from harken.embeddings.word2vec.subwords import Subwords
+from harken.embeddings.word2vec.sampling import Draws, alias_table, huffman_tree, span_state
+from harken.embeddings.word2vec.settings import Settings, Subwords
 from harken.embeddings.word2vec.training import train_word2vec
 from harken.errors import UserError
 
 pytest.importorskip("numba")
 
 
-def by_definition(corpus: Corpus, settings: Settings) -> tuple[definition.Model, list[float]]:
-    """The training of `train_word2vec` with one thread, by the definition."""
+def by_reference(corpus: Corpus, settings: Settings) -> tuple[reference.Model, list[float]]:
+    """The training of `train_word2vec` with one thread, by the reference."""
     vocabulary = corpus.vocabulary
     bags: list[list[int]] = []
     if settings.subwords:
@@ -38,7 +35,7 @@ def by_definition(corpus: Corpus, settings: Settings) -> tuple[definition.Model,
         bags = [rows[starts[word] : starts[word + 1]].tolist() for word in range(len(vocabulary))]
     size = len(vocabulary) + (settings.subwords.buckets if settings.subwords else 0)
     first = np.random.default_rng(settings.seed).random((size, settings.width), dtype=np.float32)
-    model = definition.Model(
+    model = reference.Model(
         (2 * first - 1) / np.float32(settings.width),
         np.zeros((len(vocabulary), settings.width), dtype=np.float32),
         huffman_tree(vocabulary.counts) if settings.hierarchical else None,
@@ -50,7 +47,7 @@ def by_definition(corpus: Corpus, settings: Settings) -> tuple[definition.Model,
         loss, terms = 0.0, 0
         for span, (start, stop) in enumerate(itertools.pairwise(cuts)):
             done = (epoch * (len(cuts) - 1) + span) / ((len(cuts) - 1) * settings.epochs)
-            lost, count = definition.train_span(
+            lost, count = reference.train_span(
                 model,
                 corpus.stream[start:stop].tolist(),
                 vocabulary.keep_probabilities(settings.sample),
@@ -70,7 +67,7 @@ def by_definition(corpus: Corpus, settings: Settings) -> tuple[definition.Model,
 @pytest.mark.parametrize("hierarchical", [False, True])
 @pytest.mark.parametrize("subwords", [None, Subwords(2, 3, 20)])
 @pytest.mark.parametrize("negatives", [1, 5])
-def test_the_kernel_is_the_definition(
+def test_the_kernel_is_the_reference(
     method: str, hierarchical: bool, subwords: Subwords | None, negatives: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(word2vec, "SPAN", 97)  # pieces that cut sentences
@@ -88,14 +85,14 @@ def test_the_kernel_is_the_definition(
         threads=1,
     )
     corpus = made_corpus()
-    learnt = train_word2vec(corpus, settings)
-    model, losses = by_definition(corpus, settings)
-    np.testing.assert_allclose(learnt.inputs, model.inputs, atol=1e-4, rtol=1e-4)
+    trained = train_word2vec(corpus, settings)
+    model, losses = by_reference(corpus, settings)
+    np.testing.assert_allclose(trained.inputs, model.inputs, atol=1e-4, rtol=1e-4)
     np.testing.assert_allclose(
-        learnt.outputs[: len(corpus.vocabulary)], model.outputs[: len(corpus.vocabulary)], atol=1e-4, rtol=1e-4
+        trained.outputs[: len(corpus.vocabulary)], model.outputs[: len(corpus.vocabulary)], atol=1e-4, rtol=1e-4
     )
-    assert learnt.progress.losses == pytest.approx(losses, rel=1e-5)
-    assert np.abs(learnt.inputs).max() > 0.05  # something was learnt, or equal would say little
+    assert trained.progress.losses == pytest.approx(losses, rel=1e-5)
+    assert np.abs(trained.inputs).max() > 0.05  # something was trained, or equal would say little
 
 
 def test_the_step_is_the_gradient_of_its_loss() -> None:
@@ -105,10 +102,10 @@ def test_the_step_is_the_gradient_of_its_loss() -> None:
     rows, answers = [2, 0], [1, 0]
 
     def loss(hidden: Any, outputs: Any) -> float:
-        return definition.step(hidden, outputs.copy(), rows, answers, 0.0)[1]
+        return reference.step(hidden, outputs.copy(), rows, answers, 0.0)[1]
 
     moved = outputs.copy()
-    change, _ = definition.step(hidden, moved, rows, answers, 1.0)
+    change, _ = reference.step(hidden, moved, rows, answers, 1.0)
     for place in np.ndindex(2, 4):
         bump = np.zeros((2, 4))
         bump[place] = 1e-5
@@ -141,7 +138,7 @@ def test_words_of_one_kind_come_close(method: str) -> None:
     assert likeness[same].mean() > likeness[~same & ~np.eye(10, dtype=bool)].mean() + 0.5
 
 
-def test_ctrl_c_keeps_what_was_learnt(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_keeps_the_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = made_corpus(sentences=300)
     told = []
 
@@ -151,15 +148,15 @@ def test_ctrl_c_keeps_what_was_learnt(monkeypatch: pytest.MonkeyPatch) -> None:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(spans, "EVERY", 0.02)
-    learnt = train_word2vec(corpus, Settings(width=16, epochs=200_000, threads=2), tell)
-    assert learnt.progress.stopped
-    assert 0 < learnt.progress.words < learnt.progress.total
-    assert np.isfinite(learnt.inputs).all()
+    trained = train_word2vec(corpus, Settings(width=16, epochs=200_000, threads=2), tell)
+    assert trained.progress.stopped
+    assert 0 < trained.progress.words < trained.progress.total
+    assert np.isfinite(trained.inputs).all()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("harken-words")]
 
 
-def test_divergence_is_said_and_not_kept() -> None:
-    with pytest.raises(UserError, match=r"no number any more.*lower the learning rate"):
+def test_divergence_raises() -> None:
+    with pytest.raises(UserError, match=r"loss is NaN.*lower the learning rate"):
         train_word2vec(made_corpus(), Settings(width=8, rate=1e30, epochs=50, threads=1))
 
 
@@ -185,7 +182,7 @@ def test_the_alias_table_holds_every_weight(counts: list[int]) -> None:
 @given(st.lists(st.integers(1, 1000), min_size=2, max_size=30))
 def test_the_tree_is_a_code_and_as_short_as_can_be(counts: list[int]) -> None:
     tree = huffman_tree(np.array(counts))
-    paths = [tuple(tree.answers_of(word).tolist()) for word in range(len(counts))]
+    paths = [tuple(tree.labels_of(word).tolist()) for word in range(len(counts))]
     assert sum(2.0 ** -len(path) for path in paths) == 1  # a full tree
     assert len(set(paths)) == len(paths)
     assert all(tree.nodes_of(word)[0] == len(counts) - 2 for word in range(len(counts)))  # the root comes first
@@ -209,7 +206,7 @@ def test_uniform_draws_are_even() -> None:
         ({"width": 0}, "width is 0"),
         ({"negatives": 0}, "negatives is 0"),
         ({"sample": 2.0}, "sample is 2.0"),
-        ({"rate": 0.0}, "rates are above 0"),
+        ({"rate": 0.0}, "both are above 0"),
         ({"threads": 0}, "threads is 0"),
         ({"subwords": (5, 3, 10)}, "n-grams of 5 to 3"),
     ],
@@ -220,6 +217,6 @@ def test_settings_that_cannot_be_are_refused(wrong: dict[str, Any], said: str) -
 
 
 def test_without_numba_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(learnt, "find_spec", lambda name: None)
+    monkeypatch.setattr(spans, "find_spec", lambda name: None)
     with pytest.raises(UserError, match="pip install numba"):
         train_word2vec(made_corpus(), Settings())

@@ -13,12 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harken.embeddings import vocabulary
 from harken.embeddings.evaluation import evaluate_file, spearman
-from harken.embeddings.io import word_index
-from harken.embeddings.io.formats import FORMATS, read_vectors, write_vectors
-from harken.embeddings.one_hot import OneHot
-from harken.embeddings.vectors import WordVectors
-from harken.embeddings.word2vec.subwords import Subwords
+from harken.embeddings.formats import FORMATS, read_vectors, write_vectors
+from harken.embeddings.vectors import OneHot, WordVectors
+from harken.embeddings.word2vec.settings import Subwords
 from harken.errors import UserError
 
 WORDS = ["the", "naïve", "cat", "dog", "日本", "queen"]
@@ -128,7 +127,7 @@ def test_the_index_finds_what_a_dictionary_finds(tmp_path: Path, monkeypatch: py
     words = [*alike, "été", "東京", *(f"w{number}" for number in range(500))]
     WordVectors(words, np.arange(len(words) * 2).reshape(-1, 2)).save(tmp_path / "out")
     assert len({zlib.crc32(word.encode()) for word in alike}) == 1
-    monkeypatch.setattr(word_index, "MANY", 0)  # never a dictionary
+    monkeypatch.setattr(vocabulary, "MANY", 0)  # never a dictionary
     loaded = WordVectors.load(tmp_path / "out").vocabulary
     assert [loaded.id_of(word) for word in words] == list(range(len(words)))
     assert [loaded.word_at(number) for number in range(len(words))] == words

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from harken.errors import UserError
-from harken.metrics import corpus_bleu, corpus_chrf
-from harken.metrics.bleu import metric_named
+from harken.metrics import corpus_bleu, corpus_chrf, exact_match
+from harken.metrics.bleu import corpus_score
 
 
 def test_bleu_by_hand() -> None:
@@ -46,4 +46,16 @@ def test_lines_must_match(score: object) -> None:
 
 def test_unknown_metric() -> None:
     with pytest.raises(UserError, match='no metric "meteor"'):
-        metric_named("meteor")
+        corpus_score("meteor", ["a"], ["a"])
+
+
+def test_exact_match_compares_whole_outputs_and_ignores_spacing() -> None:
+    found = exact_match(["a b", "a  b ", "a c", "ab"], ["a b"] * 4)
+    assert found.value == 50.0
+    assert 0.0 <= found.low < 50.0 < found.high <= 100.0
+    assert exact_match(["a"] * 9, ["a"] * 9).low == 100.0
+
+
+def test_exact_match_needs_one_reference_a_line() -> None:
+    with pytest.raises(UserError, match="2 outputs and 1 references"):
+        exact_match(["a", "b"], ["a"])

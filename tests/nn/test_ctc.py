@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from harken.nn.ctc import ctc_loss, frames_needed
-from harken.search.ctc_greedy import collapse
+from harken.search.ctc import collapse
 
 
 def log_probs(batch: int, time: int, symbols: int, seed: int = 0) -> Tensor:

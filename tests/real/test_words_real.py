@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 import harken
+from harken.embeddings.corpus import Corpus, read_corpus
 from harken.embeddings.evaluation import evaluate_file
 from harken.embeddings.glove.training import GloveSettings, train_glove
-from harken.embeddings.io.corpus import Corpus
-from harken.embeddings.io.reading import read_corpus
 from harken.embeddings.vectors import WordVectors
 from harken.embeddings.word2vec.settings import Settings
 from harken.embeddings.word2vec.training import train_word2vec

@@ -1,4 +1,4 @@
-"""Searches over CTC: exact against every path, greedy as the best path, times from it, and the n-gram's chances."""
+"""CTC decoding: prefix search against every path, greedy as the best path, and alignment."""
 
 from collections import defaultdict
 from itertools import pairwise, product
@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harken.search.ctc_alignment import align_ctc, best_path
-from harken.search.ctc_greedy import collapse, greedy_ctc
-from harken.search.ctc_prefix import prefix_search
-from harken.search.symbol_ngram import SymbolNgram
+from harken.models.language.ngram import NGram
+from harken.search.ctc import align_ctc, best_path, collapse, greedy_ctc, prefix_search
 
 
 def log_probs(time: int, symbols: int, seed: int, sharp: float = 1.0) -> np.ndarray:
@@ -39,10 +37,10 @@ def test_a_wide_beam_finds_the_best_text_and_its_probability(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_with_a_language_model_it_is_exact_too(seed: int) -> None:
     values, weight, bonus = log_probs(5, 2, seed), 0.7, 0.4
-    language = SymbolNgram.learn([[1, 2, 1], [2, 1], [1, 1]], size=2, order=3)
+    language = NGram.from_texts([[1, 2, 1], [2, 1], [1, 1]], symbols=2, order=3)
 
     def ranked(text: tuple[int, ...], chance: float) -> float:
-        said = sum(language.log_chance(symbol, text[:place]) for place, symbol in enumerate(text))
+        said = sum(language.log_probability(symbol, text[:place]) for place, symbol in enumerate(text))
         return np.log(chance) + weight * (said + language.log_end(text)) + bonus * len(text)
 
     scores = {text: ranked(text, chance) for text, chance in every_text(values).items()}
@@ -53,7 +51,7 @@ def test_with_a_language_model_it_is_exact_too(seed: int) -> None:
 
 def test_the_language_model_can_turn_a_close_decision() -> None:
     values = np.log(np.array([[0.1, 0.8, 0.1], [0.1, 0.3, 0.6], [0.8, 0.1, 0.1]]))
-    language = SymbolNgram.learn([[1, 1], [1]] * 20, size=2, order=2)
+    language = NGram.from_texts([[1, 1], [1]] * 20, symbols=2, order=2)
     assert prefix_search(values, beam=20)[0].symbols == (1, 2)
     assert prefix_search(values, beam=20, language=language, weight=1.0)[0].symbols == (1,)
 
@@ -94,20 +92,3 @@ def test_an_alignment_is_the_best_path_of_its_text(seed: int, text: list[int]) -
 def test_an_alignment_of_a_text_that_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="2 frames are too few for 2 symbols"):
         align_ctc(log_probs(2, 2, 0), [1, 1])
-
-
-@pytest.mark.parametrize("order", [1, 2, 3])
-def test_an_ngrams_chances_sum_to_one_after_any_history(order: int) -> None:
-    texts = [[1, 2, 3], [3, 3], [], [1, 2]]
-    model = SymbolNgram.learn(texts, size=4, order=order)
-    for history in [(), (1,), (1, 2), (4, 4, 4), (3, 3)]:
-        total = sum(np.exp(model.log_chance(symbol, history)) for symbol in range(5))
-        assert total == pytest.approx(1.0)
-
-
-def test_an_ngram_counts_as_witten_and_bell_do() -> None:
-    model = SymbolNgram.learn([[1, 1], [1, 2]], size=2, order=2)
-    # all events: 1 three times, 2 once, the end twice: three kinds of six; after 1: 1, 2 and the end, once each
-    lower = (1 + 3 / 3) / (6 + 3)
-    assert np.exp(model.log_chance(2, (1,))) == pytest.approx((1 + 3 * lower) / (3 + 3))
-    assert SymbolNgram.from_json(model.to_json()).log_chance(2, (1,)) == model.log_chance(2, (1,))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import harken.search
 from harken.data.tokenizers.tokens import BOS, EOS, PAD
-from harken.search import continuations, greedy_search
+from harken.search import greedy_search, hypotheses
 
 sys.path.insert(0, str(Path(__file__).parent))
 from step_models import TinyRecurrent
@@ -40,13 +40,13 @@ def test_every_token_is_the_likeliest_that_may_be_written(seed: int, limit: int)
 
 def test_continuations_come_best_first_with_their_log_probabilities() -> None:
     logits = torch.tensor([[5.0, 1.0, 5.0, 2.0, 2.0, 0.0]])
-    values, ids = continuations.continuations(logits, 4)
+    values, ids = hypotheses.continuations(logits, 4)
     assert ids.tolist() == [[3, 4, 1, 5]]
     assert values.tolist() == [pytest.approx(logits.log_softmax(-1)[0, ids[0]].tolist())]
 
 
 def test_reading_the_settings_does_not_load_torch() -> None:
-    source = Path(continuations.__file__).parents[2]
+    source = Path(hypotheses.__file__).parents[2]
     program = "import sys, harken.search; assert 'torch' not in sys.modules; harken.search.beam_search"
     subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ, "PYTHONPATH": str(source)})
     with pytest.raises(AttributeError, match="has no attribute 'beem_search'"):

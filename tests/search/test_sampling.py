@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from harken.errors import UserError
-from harken.search.sampling import chances, draw, sample
+from harken.search.sampling import draw, filtered_probabilities, sample
 
 sys.path.insert(0, str(Path(__file__).parent))
 from step_models import TinyRecurrent
@@ -18,24 +18,24 @@ TABLE = torch.log(torch.tensor([[0.4, 0.3, 0.2, 0.1], [0.1, 0.1, 0.1, 0.7]]))
 
 
 def test_temperature_is_a_power_of_the_chances() -> None:
-    found = chances(TABLE, temperature=0.5)
+    found = filtered_probabilities(TABLE, temperature=0.5)
     squares = TABLE.exp().square()
     assert torch.allclose(found, squares / squares.sum(-1, keepdim=True))
-    assert torch.allclose(chances(TABLE), TABLE.exp())
-    assert chances(TABLE, temperature=0).tolist() == [[1, 0, 0, 0], [0, 0, 0, 1]]
+    assert torch.allclose(filtered_probabilities(TABLE), TABLE.exp())
+    assert filtered_probabilities(TABLE, temperature=0).tolist() == [[1, 0, 0, 0], [0, 0, 0, 1]]
 
 
 def test_top_k_keeps_the_likeliest() -> None:
-    assert torch.allclose(chances(TABLE, top_k=2)[0], torch.tensor([4 / 7, 3 / 7, 0, 0]))
-    assert torch.allclose(chances(TABLE, top_k=99), TABLE.exp())
-    assert chances(torch.zeros(1, 4), top_k=1).count_nonzero() == 1  # of equals, one
+    assert torch.allclose(filtered_probabilities(TABLE, top_k=2)[0], torch.tensor([4 / 7, 3 / 7, 0, 0]))
+    assert torch.allclose(filtered_probabilities(TABLE, top_k=99), TABLE.exp())
+    assert filtered_probabilities(torch.zeros(1, 4), top_k=1).count_nonzero() == 1  # of equals, one
 
 
 def test_top_p_keeps_the_fewest_that_reach_it() -> None:
-    assert torch.allclose(chances(TABLE, top_p=0.7)[0], torch.tensor([4 / 7, 3 / 7, 0, 0]))
-    assert torch.allclose(chances(TABLE, top_p=0.71)[0], torch.tensor([4, 3, 2, 0]) / 9)
-    assert chances(TABLE, top_p=0.01).tolist() == [[1, 0, 0, 0], [0, 0, 0, 1]]
-    assert torch.allclose(chances(TABLE, top_p=1.0), TABLE.exp())
+    assert torch.allclose(filtered_probabilities(TABLE, top_p=0.7)[0], torch.tensor([4 / 7, 3 / 7, 0, 0]))
+    assert torch.allclose(filtered_probabilities(TABLE, top_p=0.71)[0], torch.tensor([4, 3, 2, 0]) / 9)
+    assert filtered_probabilities(TABLE, top_p=0.01).tolist() == [[1, 0, 0, 0], [0, 0, 0, 1]]
+    assert torch.allclose(filtered_probabilities(TABLE, top_p=1.0), TABLE.exp())
 
 
 def test_a_number_falls_to_the_token_whose_share_it_is_in() -> None:

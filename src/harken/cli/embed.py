@@ -75,8 +75,7 @@ def evaluate(
     from dataclasses import asdict
 
     from harken.embeddings.evaluation import evaluate_file
-    from harken.embeddings.one_hot import OneHot
-    from harken.embeddings.vectors import WordVectors
+    from harken.embeddings.vectors import OneHot, WordVectors
 
     loaded = WordVectors.load(vectors)
     if baseline:
@@ -114,7 +113,7 @@ def convert(
     ] = "harken",
 ) -> None:
     """Write vectors in another format; what they are now is seen from the file."""
-    from harken.embeddings.io.formats import FORMATS, write_vectors
+    from harken.embeddings.formats import FORMATS, write_vectors
     from harken.embeddings.vectors import WordVectors
     from harken.errors import UserError
 
@@ -140,9 +139,8 @@ def plot(
     perplexity: Annotated[float, typer.Option(min=1, help="Neighbours t-SNE keeps near each word.")] = 30.0,
 ) -> None:
     """Draw words on a plane (t-SNE, PCA) as an offline page: search, neighbours, groups in colour."""
-    from harken.embeddings.io.folder import write_text
-    from harken.embeddings.learnt import require_numba
-    from harken.embeddings.tsne import STEPS
+    from harken.embeddings.folder import write_text
+    from harken.embeddings.projection import require_sklearn
     from harken.embeddings.vectors import WordVectors
     from harken.embeddings.word_map import METHODS, WordMap
     from harken.errors import UserError
@@ -151,13 +149,13 @@ def plot(
         raise UserError(f"{out} cannot be written: the folder {out.parent} does not exist.")
     methods = METHODS if method == "both" else (method,)
     if "tsne" in methods:
-        require_numba()
+        require_sklearn("t-SNE")
     loaded = WordVectors.load(vectors)
     shown: list[str] | int = words
     if around:
         share = max(words // len(around), 2)
         shown = [name for word in around for name in [word, *(near for near, _ in loaded.neighbors(word, share - 1))]]
-    with counting("Drawing", total=STEPS if "tsne" in methods else None) as tell_steps:
+    with counting("Drawing"):
         picture = WordMap.of(
             loaded,
             shown,
@@ -165,7 +163,6 @@ def plot(
             clusters=clusters,
             perplexity=perplexity,
             title=f"Words of {vectors.name}",
-            tell=tell_steps,
         )
     write_text(out, picture.page())
     tell(f"Wrote {out}: {len(picture.words):,} words. Open it in a browser; it needs no network.")

@@ -13,8 +13,8 @@ import typer
 from harken.cli.printing import counting, measuring, seconds_in_words, tell
 
 if TYPE_CHECKING:
-    from harken.embeddings.word2vec.subwords import Subwords
-    from harken.embeddings.word2vec.threads import Progress
+    from harken.embeddings.training import Progress
+    from harken.embeddings.word2vec.settings import Subwords
 
 OF_WORD2VEC = {"negatives": 5, "tree": False, "sample": 1e-3, "ngrams": None, "device": "auto"}
 
@@ -47,7 +47,7 @@ def train(
     force: Annotated[bool, typer.Option("--force", help="Replace vectors that are in the folder.")] = False,
 ) -> None:
     """Train word vectors on text: word2vec (skip-gram or CBOW), with n-grams of characters, or GloVe."""
-    from harken.embeddings.io.reading import read_corpus
+    from harken.embeddings.corpus import read_corpus
     from harken.errors import UserError
 
     if (out / "card.json").exists() and not force:
@@ -110,7 +110,7 @@ def _settings(
 
 
 def _subwords(ngrams: str | None, buckets: int) -> Subwords | None:
-    from harken.embeddings.word2vec.subwords import Subwords
+    from harken.embeddings.word2vec.settings import Subwords
     from harken.errors import UserError
 
     if ngrams is None:

@@ -29,8 +29,12 @@ def evaluate(
         str | None, typer.Option(help="Instead of files: a split of the model's corpus: test, valid, test-long ...")
     ] = None,
     compare: Annotated[
-        Path | None, typer.Option(help="Another model folder, or a file of translations, for a paired bootstrap test.")
+        Path | None,
+        typer.Option(help="Another model folder, or a file of translations, for a paired test."),
     ] = None,
+    test: Annotated[
+        str, typer.Option(help="The test of --compare: bootstrap (Koehn, 2004) or randomisation (Noreen, 1989).")
+    ] = "bootstrap",
     beam: Beam = None,
     out: Annotated[Path | None, typer.Option(help="Write the job's pictures into this folder.")] = None,
     as_json: AsJson = False,
@@ -43,6 +47,8 @@ def evaluate(
         raise UserError("--source and --reference go together; give both, or neither and a --split")
     if source is not None and split is not None:
         raise UserError("--split and --source were both given; keep one of them")
+    if test not in ("bootstrap", "randomisation"):
+        raise UserError(f"there is no --test {test}; choose bootstrap or randomisation")
     from harken.api import load
 
     translator = load(model)
@@ -75,10 +81,10 @@ def evaluate(
     if result.alignment_error is not None:
         rows.append(("AER", f"{result.alignment_error:.3f}", "alignment error rate, 0 is perfect"))
     if compare is not None:
-        from harken.metrics import paired_bootstrap
+        from harken.metrics import compare_systems
 
         other = other_translations(compare, pairs, beam)
-        comparison = paired_bootstrap(result.hypotheses, other, [pair.target for pair in pairs])
+        comparison = compare_systems(result.hypotheses, other, [pair.target for pair in pairs], test)  # type: ignore[arg-type]
         report["comparison"] = {
             "other": str(compare),
             "bleu": comparison.b.value,
@@ -86,8 +92,9 @@ def evaluate(
             "interval": [comparison.low, comparison.high],
             "p_value": comparison.p_value,
             "samples": comparison.samples,
+            "test": comparison.test,
         }
-        verdict = "significant" if comparison.significant else "could be chance"
+        verdict = "significant" if comparison.significant else "not significant"
         rows.append(("compared", f"{comparison.difference:+.2f}", f"{comparison}; {verdict}"))
     if as_json:
         print(json.dumps(report, ensure_ascii=False))

@@ -1,6 +1,6 @@
-"""Word vectors: a corpus in, a vector for every word out; files that other tools read; neighbours, analogies, maps.
+"""Word vectors: training (word2vec, GloVe), files of other tools, neighbours, analogies, maps.
 
-Names are imported when first used: looking at vectors does not wait for what trains them.
+Names are imported on first use, so that opening vectors does not import the training code.
 """
 
 from __future__ import annotations
@@ -9,16 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from harken.embeddings.corpus import Corpus, read_corpus
     from harken.embeddings.evaluation import evaluate_file
+    from harken.embeddings.formats import read_vectors, write_vectors
     from harken.embeddings.glove.training import GloveSettings, train_glove
-    from harken.embeddings.io.corpus import Corpus
-    from harken.embeddings.io.formats import read_vectors, write_vectors
-    from harken.embeddings.io.reading import read_corpus
-    from harken.embeddings.one_hot import OneHot
-    from harken.embeddings.vectors import WordVectors
+    from harken.embeddings.vectors import OneHot, WordVectors
     from harken.embeddings.vocabulary import Vocabulary
-    from harken.embeddings.word2vec.settings import Settings
-    from harken.embeddings.word2vec.subwords import Subwords
+    from harken.embeddings.word2vec.settings import Settings, Subwords
     from harken.embeddings.word2vec.training import train_word2vec
     from harken.embeddings.word_map import WordMap
 
@@ -39,25 +36,25 @@ __all__ = [
     "write_vectors",
 ]
 
-_HOME = {
-    "Corpus": "io.corpus",
+_MODULES = {
+    "Corpus": "corpus",
     "GloveSettings": "glove.training",
-    "OneHot": "one_hot",
+    "OneHot": "vectors",
     "Settings": "word2vec.settings",
-    "Subwords": "word2vec.subwords",
+    "Subwords": "word2vec.settings",
     "Vocabulary": "vocabulary",
     "WordMap": "word_map",
     "WordVectors": "vectors",
     "evaluate_file": "evaluation",
-    "read_corpus": "io.reading",
-    "read_vectors": "io.formats",
+    "read_corpus": "corpus",
+    "read_vectors": "formats",
     "train_glove": "glove.training",
     "train_word2vec": "word2vec.training",
-    "write_vectors": "io.formats",
+    "write_vectors": "formats",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _MODULES:
         raise AttributeError(f"module 'harken.embeddings' has no attribute '{name}'")
-    return getattr(import_module(f"harken.embeddings.{_HOME[name]}"), name)
+    return getattr(import_module(f"harken.embeddings.{_MODULES[name]}"), name)

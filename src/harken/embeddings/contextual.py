@@ -1,10 +1,9 @@
-"""Vectors of words in their sentences: from an ELMo, or from any language model of harken.
+"""Contextual word vectors from an ELMo or any language model of harken.
 
     v_t = gamma sum_j s_j h_{j,t}          h_j: the layers of the model, s: weights that sum to 1
 
-An ELMo gives (L, T, W), layers by words. A language model gives states of its tokens, of one direction: a word has
-those of its last token, where all of it has been read. Two words, or one word in two sentences, are then compared by
-the cosine, as vectors of words by themselves are (`vectors.py`).
+An ELMo gives (L, T, D), layers by words. A language model gives the states of its tokens; a word has those of its last
+token, which has seen all of the word. Words in context are compared by the cosine, as static vectors are.
 
 >>> layers = np.array([[[2.0, 0.0]], [[4.0, 2.0]]])
 >>> mixed(layers).tolist(), mixed(layers, [1, 0], gamma=2).tolist()
@@ -24,7 +23,7 @@ from harken.errors import UserError
 
 
 def mixed(layers: np.ndarray, weights: Sequence[float] | None = None, gamma: float = 1.0) -> np.ndarray:
-    """(L, T, W) -> (T, W); without weights all layers count alike.
+    """(L, T, D) -> (T, D); without weights the mean of all layers.
 
     Raises:
         UserError: not one weight for each layer.
@@ -38,17 +37,17 @@ def mixed(layers: np.ndarray, weights: Sequence[float] | None = None, gamma: flo
 def words_and_layers(
     model: Any, sentences: Sequence[str], progress: Callable[[int], None] | None = None
 ) -> list[tuple[list[str], np.ndarray]]:
-    """For every sentence its words and (L, T, W), from a model of either kind.
+    """For every sentence its words and (L, T, D), from a model of either kind.
 
     Raises:
-        UserError: the model has no layers to give.
+        UserError: the model gives no contextual vectors.
     """
     if hasattr(model, "vectors_of_all"):
         made = model.vectors_of_all(sentences, progress)
         return [(model.words(sentence), layers) for sentence, layers in zip(sentences, made, strict=True)]
     if not hasattr(model, "states"):
         raise UserError(
-            f"a model with the task {model.recipe.task!r} gives no vectors of words in context; take one with the "
+            f"a model with the task {model.recipe.task!r} gives no contextual word vectors; use one with the "
             "task elmo or language"
         )
     found = []
@@ -61,26 +60,26 @@ def words_and_layers(
 
 
 def word_states(model: Any, words: Sequence[str]) -> np.ndarray:
-    """(L, T, W) of words by a language model: the states of each one's last token."""
+    """(L, T, D) of words by a language model: the states of each word's last token."""
     text = " ".join(words)
-    states = model.states(text)  # (L, tokens, W)
+    states = model.states(text)  # (L, tokens, D)
     owner = model.tokenizer.word_of(model.tokenizer.encode(text), text)
     last = {word: token for token, word in enumerate(owner)}
-    reached, places = 0, []
-    for word in range(len(words)):  # a word without a token of its own has what was read until then
+    reached, last_tokens = 0, []
+    for word in range(len(words)):  # a word without a token of its own has the state before it
         reached = last.get(word, reached)
-        places.append(reached)
-    return np.asarray(states[:, places])
+        last_tokens.append(reached)
+    return np.asarray(states[:, last_tokens])
 
 
 @dataclass(frozen=True)
 class Occurrence:
-    """A word where it stands."""
+    """A word in its sentence."""
 
     word: str
-    place: int  # from 0
+    place: int  # index in the sentence, from 0
     sentence: str
-    vector: np.ndarray  # (W,)
+    vector: np.ndarray  # (D,)
 
 
 def occurrences(
@@ -91,7 +90,7 @@ def occurrences(
     weights: Sequence[float] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> list[Occurrence]:
-    """Every word of the sentences with its vector: of one layer, or mixed.
+    """Every word of the sentences with its vector, of one layer or the weighted sum.
 
     Raises:
         UserError: there is no such layer.
@@ -107,10 +106,10 @@ def occurrences(
 
 
 def of_word(found: Sequence[Occurrence], word: str, sentences: Sequence[str]) -> list[Occurrence]:
-    """Where a word stands, once for each sentence.
+    """The first occurrence of a word in each sentence.
 
     Raises:
-        UserError: a sentence does not have it.
+        UserError: a sentence does not contain the word.
     """
     chosen = []
     for sentence in sentences:
@@ -122,7 +121,7 @@ def of_word(found: Sequence[Occurrence], word: str, sentences: Sequence[str]) ->
 
 
 def cosines(queries: Sequence[Occurrence], others: Sequence[Occurrence]) -> np.ndarray:
-    """(Q, N)."""
+    """Cosines (Q, N) of every query with every other occurrence."""
     found: np.ndarray = (
         unit(np.stack([one.vector for one in queries])) @ unit(np.stack([one.vector for one in others])).T
     )

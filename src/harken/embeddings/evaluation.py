@@ -1,14 +1,14 @@
-"""How good vectors are: do their cosines rank pairs of words as people do, and do they solve analogies?
+"""Evaluate word vectors: rank correlation with human similarity scores, and accuracy on analogies.
 
-similarity sets    Spearman's correlation of cosines and human scores, over the pairs whose words are both known
-analogies          a : b = c : ?  right where the closest word to b - a + c, the three left out, is the answer
+similarity sets    Spearman's correlation of cosines and human scores, over pairs of known words
+analogies          a : b = c : ?  correct if the word closest to b - a + c, excluding a, b and c, is the answer
 
-What is not known is left out and counted: a score without its coverage says little. References: Finkelstein et al.,
+Unknown words are skipped and the coverage is reported. References: Finkelstein et al.,
 2002 (WordSim-353); Mikolov et al., 2013 (questions-words).
 
 >>> round(spearman([1, 2, 3, 4], [10, 20, 40, 30]), 3)
 0.8
->>> round(spearman([1, 1, 2], [5, 6, 7]), 3)  # equal values share their rank
+>>> round(spearman([1, 1, 2], [5, 6, 7]), 3)  # ties share their mean rank
 0.866
 """
 
@@ -25,7 +25,7 @@ from harken.data.io.files import read_lines
 from harken.embeddings.vectors import WordVectors
 from harken.errors import UserError
 
-AT_ONCE = 256  # questions in one product with the whole matrix
+BATCH = 256  # questions per product with the whole matrix
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,13 @@ class Result:
 
     name: str
     measure: str  # "Spearman" or "accuracy"
-    score: float | None  # None where too little is known
+    score: float | None  # None where too few words are known
     covered: int
     total: int
 
 
 def spearman(first: ArrayLike, second: ArrayLike) -> float:
-    """The correlation of ranks; nan where one side is all equal."""
+    """Spearman's rank correlation; NaN where one side is constant."""
     one, two = _ranks(np.asarray(first, dtype=float)), _ranks(np.asarray(second, dtype=float))
     one, two = one - one.mean(), two - two.mean()
     scale = np.sqrt((one**2).sum() * (two**2).sum())
@@ -48,13 +48,13 @@ def spearman(first: ArrayLike, second: ArrayLike) -> float:
 
 
 def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    _, place, times = np.unique(values, return_inverse=True, return_counts=True)
+    _, index, times = np.unique(values, return_inverse=True, return_counts=True)
     last = times.cumsum()
-    return ((last - times + 1 + last) / 2)[place]
+    return ((last - times + 1 + last) / 2)[index]
 
 
 def evaluate_file(vectors: WordVectors, path: str | Path) -> list[Result]:
-    """Similarity pairs or analogy questions, whichever the file holds; for questions a result a group and one of all.
+    """Evaluate on similarity pairs or on analogies, which have one result per group and one for all.
 
     Raises:
         UserError: a line is neither.
@@ -78,7 +78,7 @@ def _similarity(vectors: WordVectors, path: Path, lines: list[tuple[int, str]]) 
             first, second, score = parts[0], parts[1], float(parts[2])
         except (IndexError, ValueError):
             if number == lines[0][0]:
-                continue  # a line of headings
+                continue  # a header line
             raise UserError(f"{path}, line {number} is not two words and a score: fix or drop that line.") from None
         total += 1
         known = _known(vectors, first), _known(vectors, second)
@@ -125,8 +125,8 @@ def _groups(vectors: WordVectors, path: Path, lines: list[tuple[int, str]]) -> I
 def _right(vectors: WordVectors, questions: NDArray[np.int64]) -> int:
     right = 0
     words = vectors.words
-    for start in range(0, len(questions), AT_ONCE):
-        some = questions[start : start + AT_ONCE]
+    for start in range(0, len(questions), BATCH):
+        some = questions[start : start + BATCH]
         queries = np.stack([vectors.analogy_query(*(words[number] for number in four[:3])) for four in some])
         scores = vectors.scores(queries)
         np.put_along_axis(scores, some[:, :3], -np.inf, axis=1)

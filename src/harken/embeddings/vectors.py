@@ -1,7 +1,7 @@
-"""Words and their vectors, to look things up in: apart from training, light, and quick to open.
+"""Word vectors and queries on them: similarity, nearest neighbours, analogies; and one-hot vectors, the baseline.
 
-similarity(a, b) = cos(v_a, v_b)            neighbours: the highest cosines, by one product with the whole matrix
-a is to b as c is to ?   the word closest to  b - a + c  (of unit length each), the three themselves left out
+    similarity(a, b) = cos(v_a, v_b)            neighbours: the highest cosines, by one product with the whole matrix
+    a is to b as c is to ?   the word closest to  b - a + c  (of unit length each), excluding a, b and c
 
 Reference: Mikolov, Yih and Zweig, 2013, "Linguistic Regularities in Continuous Space Word Representations".
 
@@ -12,6 +12,11 @@ Reference: Mikolov, Yih and Zweig, 2013, "Linguistic Regularities in Continuous 
 [('queen', 0.6)]
 >>> vectors.analogy("man", "king", "woman", 1)[0][0]
 'queen'
+>>> vectors = OneHot(["cat", "dog", "car"])
+>>> vectors.vector("dog").tolist(), vectors.similarity("cat", "dog"), vectors.similarity("cat", "cat")
+([0.0, 1.0, 0.0], 0.0, 1.0)
+>>> vectors.neighbors("dog", 2)
+[('cat', 0.0), ('car', 0.0)]
 """
 
 from __future__ import annotations
@@ -25,12 +30,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from harken.embeddings.vocabulary import Vocabulary
-from harken.embeddings.word2vec.subwords import Subwords
+from harken.embeddings.word2vec.settings import Subwords
 from harken.errors import UserError
 
 
 class WordVectors:
-    """A vector for every word, and for unseen ones where there are vectors of n-grams."""
+    """A vector for every word, and for unseen words where there are vectors of character n-grams."""
 
     def __init__(
         self,
@@ -41,7 +46,7 @@ class WordVectors:
         ngrams: NDArray[np.float32] | None = None,
         card: dict[str, Any] | None = None,
     ) -> None:
-        self.matrix = np.asanyarray(matrix, dtype=np.float32)  # (V, D), may be mapped from a file
+        self.matrix = np.asanyarray(matrix, dtype=np.float32)  # (V, D), may be memory-mapped
         self._words = words
         self._counts = counts
         self.subwords, self.ngrams = subwords, ngrams  # (buckets, D)
@@ -54,23 +59,23 @@ class WordVectors:
         """A folder that `save` made, or a file of word2vec (text or binary) or GloVe.
 
         Raises:
-            UserError: it is none of them, or broken.
+            UserError: it is none of them, or damaged.
         """
-        from harken.embeddings.io.folder import load_folder, require_folder
-        from harken.embeddings.io.formats import read_vectors
+        from harken.embeddings.folder import load_folder, require_folder
+        from harken.embeddings.formats import read_vectors
 
         path = Path(path).expanduser()
         return load_folder(require_folder(path)) if path.is_dir() else read_vectors(path)
 
     def save(self, folder: str | Path) -> None:
-        """Write our own format: a folder that is mapped, not read, when it is opened."""
-        from harken.embeddings.io.folder import save_folder
+        """Write a folder whose arrays are memory-mapped when it is opened."""
+        from harken.embeddings.folder import save_folder
 
         save_folder(self, Path(folder))
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """The words; from a folder they are read when first asked for."""
+        """The words; those of a folder are read on first use."""
         if callable(self._words):
             return self._words()
         counts = self._counts if self._counts is not None else np.zeros(len(self._words), dtype=np.int64)
@@ -83,7 +88,7 @@ class WordVectors:
 
     @property
     def width(self) -> int:
-        """D."""
+        """The dimension D."""
         return int(self.matrix.shape[1])
 
     def __len__(self) -> int:
@@ -93,14 +98,14 @@ class WordVectors:
         return word in self.vocabulary
 
     def knows(self, word: str) -> bool:
-        """Whether `vector` gives one: the word is there, or has n-grams that can stand for it."""
+        """Whether `vector` succeeds: the word is in the vocabulary, or has character n-grams."""
         return word in self or bool(self.subwords and self.subwords.ngrams(word))
 
     def vector(self, word: str) -> NDArray[np.float32]:
-        """(D,): the word's own, or the mean of its n-grams where it was never seen.
+        """(D,): the word's own vector, or the mean of its n-grams for an unseen word.
 
         Raises:
-            UserError: the word is not known; those spelt like it are named.
+            UserError: the word is unknown; the message suggests words of similar spelling.
         """
         number = self.vocabulary.id_of(word)
         if number is not None:
@@ -115,7 +120,7 @@ class WordVectors:
 
     @cached_property
     def norms(self) -> NDArray[np.float32]:
-        """(V,): lengths of the vectors; 1 for a vector of zeros, whose cosine with anything is 0 so."""
+        """(V,): norms of the vectors; 1 for a vector of zeros, so that its cosine with anything is 0."""
         lengths = np.sqrt(np.einsum("vd,vd->v", self.matrix, self.matrix))
         return np.where(lengths > 0, lengths, 1).astype(np.float32)
 
@@ -128,7 +133,7 @@ class WordVectors:
         return float(unit(self.vector(first)) @ unit(self.vector(second)))
 
     def neighbors(self, word: str, count: int = 10) -> list[tuple[str, float]]:
-        """The words with the highest cosines, itself left out."""
+        """The words with the highest cosines, excluding the word itself."""
         return self.nearest(self.vector(word), count, without=[word])
 
     def analogy(self, a: str, b: str, c: str, count: int = 10) -> list[tuple[str, float]]:
@@ -150,7 +155,7 @@ class WordVectors:
         if count == 0:
             return []
         best = np.argpartition(-scores, count - 1)[:count]
-        best = best[np.lexsort((best, -scores[best]))]  # among equals the frequent word first
+        best = best[np.lexsort((best, -scores[best]))]  # of equal scores the more frequent word first
         return [(self.vocabulary.word_at(number), round(float(scores[number]), 6)) for number in best]
 
     def __repr__(self) -> str:
@@ -161,3 +166,29 @@ def unit(vectors: NDArray[np.float32]) -> NDArray[Any]:
     """Vectors of length 1; zeros stay zeros."""
     lengths = np.sqrt(np.square(vectors).sum(-1, keepdims=True))
     return vectors / np.where(lengths > 0, lengths, np.float32(1))
+
+
+class OneHot(WordVectors):
+    """One dimension per word: cos(e_a, e_b) = [a = b]. The V x V matrix is not stored."""
+
+    def __init__(self, words: Sequence[str], counts: Sequence[int] | NDArray[np.int64] | None = None) -> None:
+        super().__init__(words, np.zeros((len(words), 0), dtype=np.float32), counts)
+
+    @property
+    def width(self) -> int:
+        """The dimension, V."""
+        return len(self)
+
+    def vector(self, word: str) -> NDArray[np.float32]:
+        """(V,): 1 at the word's index."""
+        number = self.vocabulary.id_of(word)
+        if number is None:
+            super().vector(word)  # raises with suggestions
+            raise UserError(f'"{word}" is not known.')
+        one = np.zeros(len(self), dtype=np.float32)
+        one[number] = 1
+        return one
+
+    def scores(self, queries: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Cosines of queries (Q, V) with every word: the queries themselves, of unit length."""
+        return np.array(unit(queries))

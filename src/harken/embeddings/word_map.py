@@ -12,7 +12,7 @@ style are in `map_page.html` beside this file.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib import resources
@@ -20,8 +20,7 @@ from importlib import resources
 import numpy as np
 from numpy.typing import NDArray
 
-from harken.embeddings.clusters import groups
-from harken.embeddings.tsne import pca, tsne
+from harken.embeddings.projection import kmeans, pca, tsne
 from harken.embeddings.vectors import WordVectors, unit
 from harken.errors import UserError
 
@@ -51,7 +50,6 @@ class WordMap:
         clusters: int = 12,
         perplexity: float = 30.0,
         title: str = "Word vectors",
-        tell: Callable[[int], None] = lambda steps: None,
     ) -> WordMap:
         """Of the words named, or of so many from the first on (the most frequent).
 
@@ -63,12 +61,12 @@ class WordMap:
             raise UserError(f"A map of {len(shown):,} words cannot be drawn: give from 2 to {MOST:,}.")
         points = np.stack([vectors.vector(word) for word in shown])
         flat = unit(points)
-        made = {"pca": lambda: pca(flat, 2), "tsne": lambda: tsne(_narrow(flat), perplexity, tell=tell)}
+        made = {"pca": lambda: pca(flat, 2), "tsne": lambda: tsne(_narrow(flat), perplexity)}
         unknown = [method for method in methods if method not in made]
         if unknown:
             raise UserError(f'The map "{unknown[0]}" is unknown: use {" or ".join(METHODS)}.')
         places = {method: _fit(made[method]()) for method in methods}
-        return cls(shown, places, groups(points, clusters), _nearest(vectors, shown, points), title)
+        return cls(shown, places, kmeans(points, clusters), _nearest(vectors, shown, points), title)
 
     def page(self) -> str:
         """A whole HTML document, complete in itself."""

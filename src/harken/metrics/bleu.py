@@ -1,30 +1,45 @@
-"""BLEU and chrF as sacrebleu computes them, with the signature that makes a score comparable.
+"""BLEU and chrF as sacrebleu computes them, with the signature that makes a score comparable, and exact match.
 
-    BLEU = min(1, exp(1 - r/c)) * exp(1/4 * sum_n log p_n)          (Papineni et al., 2002)
-    chrF = (1 + 4) * P * R / (4 * P + R) over character 1- to 6-grams (Popović, 2015)
+    BLEU = min(1, exp(1 - r/c)) * exp(1/4 * sum_n log p_n)             (Papineni et al., 2002)
+    chrF = (1 + 4) * P * R / (4 * P + R) over character 1- to 6-grams   (Popović, 2015)
+    exact match = 100 / N * sum_n [output_n = reference_n], ignoring leading, trailing and repeated spaces
 
 where c and r are the lengths of output and reference, and p_n is the share of the output's n-grams found in the
-reference. Both are on a scale of 0 to 100. The signature says how the text was tokenised and smoothed (Post, 2018).
+reference. All are on a scale of 0 to 100. The signature states tokenisation and smoothing (Post, 2018).
+
+With several references a line, as images have several captions, an n-gram matches if any of them has it, and r is the
+length of the nearest one. Lines may have different numbers of references.
 
 >>> round(corpus_bleu(["the black cat sleeps"], ["the black cat sleeps"]).value, 2)
 100.0
+>>> round(multi_reference_bleu(["a red dot here now"], [["a dot", "a red dot here now"]]).value, 2)
+100.0
+>>> exact_match(["1987-05-03", "357 "], ["1987-05-03", "358"]).value
+50.0
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from harken.errors import UserError
+from harken.metrics.interval import Interval, bootstrap, resampled
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
 
+CHARACTER_ORDER = 6  # chrF2: character n-grams up to this length, recall weighted beta = 2 times
+BETA = 2
+
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A number with the settings it was made with."""
+    """A score with the settings that produced it."""
 
     name: str  # "BLEU", "chrF2"
     value: float  # 0 to 100
@@ -35,45 +50,139 @@ class Score:
 
 
 def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """BLEU of detokenised lines, cased, with the 13a tokenisation that published scores use."""
-    return corpus_score(metric_named("bleu"), hypotheses, references)
+    """Corpus BLEU of detokenised, cased lines with the 13a tokenisation that published scores use."""
+    return corpus_score("bleu", hypotheses, references)
 
 
 def corpus_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """chrF2: character n-grams, so that a wrong ending of a right word counts for something."""
-    return corpus_score(metric_named("chrf"), hypotheses, references)
+    """Corpus chrF2: character n-grams, so that a wrong ending of a right word gets partial credit."""
+    return corpus_score("chrf", hypotheses, references)
 
 
-def metric_named(name: str) -> Metric:
-    """sacrebleu's metric with its default settings.
+def corpus_score(metric: str, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """Score all lines as one corpus by the metric "bleu" or "chrf".
 
     Raises:
-        UserError: a name that is neither "bleu" nor "chrf".
+        UserError: an unknown metric, no lines, or not one reference for every output.
     """
+    check_lines(hypotheses, references)
+    return _score(_metric(metric), hypotheses, [list(references)])
+
+
+def multi_reference_bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
+    """Corpus BLEU where every output has one or more references.
+
+    Raises:
+        UserError: no lines, or a line without references.
+    """
+    check_reference_lists(hypotheses, references)
+    most = max(map(len, references))
+    streams = [[line[column] if column < len(line) else None for line in references] for column in range(most)]
+    return _score(_metric("bleu"), hypotheses, streams)
+
+
+def bleu_interval(hypotheses: Sequence[str], references: Sequence[Sequence[str]], samples: int = 1000) -> Interval:
+    """Multi-reference BLEU with its 95% bootstrap interval over lines."""
+    check_reference_lists(hypotheses, references)
+    counts = bleu_statistics(hypotheses, references)
+    return resampled(len(hypotheses), lambda rows: float(bleu_of_statistics(counts[rows].sum(0)[None])[0]), samples)
+
+
+def sentence_bleu(hypothesis: str, references: Sequence[str]) -> float:
+    """BLEU of one line over the n-gram orders that it has, smoothed; for ranking lines."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    return float(BLEU(effective_order=True).sentence_score(hypothesis, list(references)).score)
+
+
+def exact_match(outputs: Sequence[str], references: Sequence[str]) -> Interval:
+    """The percentage of outputs equal to their reference, with its 95% bootstrap interval.
+
+    Raises:
+        UserError: no lines, or not one reference for every output.
+    """
+    check_lines(outputs, references)
+    return bootstrap([100.0 * (one.split() == other.split()) for one, other in zip(outputs, references, strict=True)])
+
+
+def bleu_statistics(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
+    """(lines, 10) counts whose sum over lines determines BLEU: c, r, matches of order 1 to 4, n-grams of 1 to 4."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    metric = BLEU(effective_order=True)
+    lines = [metric.sentence_score(line, list(right)) for line, right in zip(hypotheses, references, strict=True)]
+    return np.array([[line.sys_len, line.ref_len, *line.counts, *line.totals] for line in lines], dtype=np.float64)
+
+
+def bleu_of_statistics(totals: np.ndarray) -> np.ndarray:
+    """BLEU of each row of summed statistics (N, 10)."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    rows = totals.tolist()
+    return np.array(
+        [BLEU.compute_bleu(row[2:6], row[6:], int(row[0]), int(row[1]), smooth_method="exp").score for row in rows]
+    )
+
+
+def chrf_statistics(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
+    """(lines, 18) counts whose sum over lines determines chrF: output, reference and matching n-grams of order 1 to 6.
+
+    sacrebleu does not count the output's n-grams of an order that the reference line is too short for.
+    """
+    rows = []
+    for line, (reference, *_) in zip(hypotheses, references, strict=True):
+        row = []
+        for order in range(1, CHARACTER_ORDER + 1):
+            output, right = (_character_ngrams(text, order) for text in (line, reference))
+            row += [output.total() if right else 0, right.total(), (output & right).total()]
+        rows.append(row)
+    return np.array(rows, dtype=np.float64)
+
+
+def chrf_of_statistics(totals: np.ndarray) -> np.ndarray:
+    """chrF2 of each row of summed statistics (N, 18): precision and recall are means over the orders that both have."""
+    output, right, match = totals.reshape(len(totals), CHARACTER_ORDER, 3).transpose(2, 0, 1)  # (N, orders) each
+    has_both = (output > 0) & (right > 0)
+    orders = np.maximum(has_both.sum(1), 1)
+    precision = (match / np.maximum(output, 1) * has_both).sum(1) / orders
+    recall = (match / np.maximum(right, 1) * has_both).sum(1) / orders
+    below = BETA**2 * precision + recall
+    return 100 * (1 + BETA**2) * precision * recall / np.where(below > 0, below, 1.0)
+
+
+def check_lines(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+    """Raise a UserError where there is nothing to score, or not one reference for each output."""
+    if len(hypotheses) != len(references):
+        raise UserError(f"There are {len(hypotheses)} outputs and {len(references)} references; give one for each.")
+    if not hypotheses:
+        raise UserError("There are no lines to score; give at least one output with its reference.")
+
+
+def check_reference_lists(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> None:
+    """Raise a UserError where there is nothing to score, or an output without references."""
+    if len(hypotheses) != len(references) or not hypotheses or not all(references):
+        raise UserError(
+            f"{len(hypotheses)} outputs and {len(references)} lists of references cannot be scored; give one or more "
+            "references for each output"
+        )
+
+
+def _metric(name: str) -> Metric:
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
     if name == "bleu":
         return BLEU()
     if name == "chrf":
-        return CHRF()
+        return CHRF(char_order=CHARACTER_ORDER, beta=BETA)
     raise UserError(f'There is no metric "{name}"; choose "bleu" or "chrf".')
 
 
-def corpus_score(metric: Metric, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """Score all lines at once.
-
-    Raises:
-        UserError: no lines, or not one reference for every output.
-    """
-    check_lines(hypotheses, references)
-    result = metric.corpus_score(list(hypotheses), [list(references)])
+def _score(metric: Metric, hypotheses: Sequence[str], streams: Sequence[Sequence[str | None]]) -> Score:
+    result = metric.corpus_score(list(hypotheses), streams)  # type: ignore[arg-type]  # None: fewer references here
     return Score(str(result.name), float(result.score), str(metric.get_signature()))
 
 
-def check_lines(hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    """Refuse what cannot be scored."""
-    if len(hypotheses) != len(references):
-        raise UserError(f"There are {len(hypotheses)} outputs and {len(references)} references; give one for each.")
-    if not hypotheses:
-        raise UserError("There are no lines to score; give at least one output with its reference.")
+def _character_ngrams(text: str, order: int) -> Counter[str]:
+    text = "".join(text.split())
+    return Counter(text[start : start + order] for start in range(len(text) - order + 1))

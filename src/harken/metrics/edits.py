@@ -1,9 +1,8 @@
-"""How far one sequence is from another: the fewest symbols to change, leave out or put in.
+"""Edit distance (Levenshtein, 1966) by rapidfuzz, and the error rates made of it (CER, WER).
 
-D(i, j) = min(D(i-1, j-1) + [a_i != b_j], D(i-1, j) + 1, D(i, j-1) + 1)
-error rate = (substitutions + deletions + insertions) / symbols of the reference
+    error rate = (substitutions + deletions + insertions) / symbols of the reference
 
-Of several cheapest ways the one with most substitutions is counted. Reference: Levenshtein (1966).
+Where several alignments have the least cost, the kinds are counted in the one that rapidfuzz returns.
 
 >>> edits("abcd", "abxde")
 Edits(substitutions=1, deletions=0, insertions=1, length=4)
@@ -13,43 +12,33 @@ Edits(substitutions=1, deletions=0, insertions=1, length=4)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
 
 
 class Edits(NamedTuple):
-    """What separates an output from its reference."""
+    """The edits that turn a reference into an output."""
 
     substitutions: int
-    deletions: int  # of the reference, missing in the output
-    insertions: int  # in the output, and not in the reference
+    deletions: int  # symbols of the reference that the output lacks
+    insertions: int  # symbols of the output that the reference lacks
     length: int  # of the reference
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The edit distance."""
         return self.substitutions + self.deletions + self.insertions
 
     @property
     def rate(self) -> float:
-        """Per symbol of the reference; of an empty one, per output."""
+        """The distance divided by the length of the reference (by 1 where the reference is empty)."""
         return self.total / max(1, self.length)
 
 
-def edits(reference: Sequence[Any], output: Sequence[Any]) -> Edits:
-    """The cheapest way from the reference to the output."""
-    row = [(column, 0, 0, column) for column in range(len(output) + 1)]  # (cost, substitutions, deletions, insertions)
-    for line, wanted in enumerate(reference, start=1):
-        diagonal, row[0] = row[0], (line, 0, line, 0)
-        for column, found in enumerate(output, start=1):
-            cost, changed, left_out, put_in = diagonal
-            same = wanted == found
-            kept = (cost + (not same), changed + (not same), left_out, put_in)
-            cost, changed, left_out, put_in = row[column]
-            missing = (cost + 1, changed, left_out + 1, put_in)
-            cost, changed, left_out, put_in = row[column - 1]
-            extra = (cost + 1, changed, left_out, put_in + 1)
-            diagonal = row[column]
-            row[column] = min(kept, missing, extra, key=lambda way: way[0])
-    _, changed, left_out, put_in = row[-1]
-    return Edits(changed, left_out, put_in, len(reference))
+def edits(reference: Sequence[Hashable], output: Sequence[Hashable]) -> Edits:
+    """Align two sequences of symbols (characters, words) at the least cost."""
+    from rapidfuzz.distance import Levenshtein
+
+    kinds = Counter(edit.tag for edit in Levenshtein.editops(reference, output))
+    return Edits(kinds["replace"], kinds["delete"], kinds["insert"], len(reference))

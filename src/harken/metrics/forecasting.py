@@ -1,4 +1,4 @@
-"""How good forecasts are.
+"""Forecast metrics, and the classical baselines that a forecaster has to beat.
 
     MASE      mean |y - f| / mean over the training part of |y_t - y_{t-m}|     below 1: better than repeating a season
     sMAPE     mean 200 |y - f| / (|y| + |f|)                                    in percent, 0 to 200
@@ -6,7 +6,13 @@
     pinball   mean 2 max(q e, (q - 1) e) of a quantile q, e = y - f             of the median: the absolute error
     coverage  share of values between the lowest and the highest quantile
 
-Hyndman and Koehler (2006); Koenker and Bassett (1978).
+Hyndman and Koehler (2006); Koenker and Bassett (1978). The baselines:
+
+    seasonal naive           f_{t+k} = y_{t+k-m}
+    exponential smoothing    every form with error, trend (none, additive, damped) and season (none, additive,
+                             multiplicative) that the values allow, fitted by statsmodels; the smallest AICc is chosen
+
+Hyndman et al. (2008), "Forecasting with Exponential Smoothing". The fit is made once, or again at every origin.
 
 >>> import numpy as np
 >>> season_scale(np.array([1.0, 5.0, 2.0, 7.0]), 2)
@@ -15,15 +21,26 @@ Hyndman and Koehler (2006); Koenker and Bassett (1978).
 [66.7]
 >>> pinball(np.array([4.0]), np.array([3.0]), 0.9).tolist()
 [1.8]
+>>> seasonal_naive(np.array([1.0, 2.0, 3.0, 4.0]), [4], 3, 2).tolist()
+[[3.0, 4.0, 3.0]]
 """
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
 import numpy as np
+
+from harken.errors import UserError
+
+LONGEST_SEASON = 24  # a longer season has more states than can be fitted
+EXTRA = "pip install 'harken[forecast]'"
 
 
 def season_scale(values: np.ndarray, season: int) -> float:
-    """What MASE divides by; of a series shorter than its season or without change, that of its steps, or 1."""
+    """The denominator of MASE; that of season 1 for a series shorter than its season, 1 for a constant series."""
     for gap in (season, 1):
         if len(values) > gap and (scale := float(np.abs(values[gap:] - values[:-gap]).mean())) > 0:
             return scale
@@ -31,12 +48,115 @@ def season_scale(values: np.ndarray, season: int) -> float:
 
 
 def smape(truth: np.ndarray, forecast: np.ndarray) -> np.ndarray:
-    """Of every value, in percent; 0 where both are 0."""
+    """The symmetric percentage error of every value; 0 where both are 0."""
     size = np.abs(truth) + np.abs(forecast)
     return np.where(size > 0, 200 * np.abs(truth - forecast) / np.where(size > 0, size, 1.0), 0.0)
 
 
 def pinball(truth: np.ndarray, forecast: np.ndarray, quantile: float) -> np.ndarray:
-    """Of every value."""
+    """The pinball loss of every value."""
     error = truth - forecast
     return 2 * np.maximum(quantile * error, (quantile - 1) * error)
+
+
+def seasonal_naive(values: np.ndarray, origins: Sequence[int], steps: int, season: int) -> np.ndarray:
+    """(origins, steps): at origin o, values[:o] are known; the last value again where there is no season yet."""
+    rows = []
+    for origin in origins:
+        back = season if origin >= season else 1
+        rows.append(values[[origin - back + step % back for step in range(steps)]])
+    return np.stack(rows) if rows else np.zeros((0, steps))
+
+
+def exponential_smoothing(
+    values: np.ndarray,
+    fitted: int,
+    origins: Sequence[int],
+    steps: int,
+    season: int,
+    *,
+    refit: bool = False,
+    progress: Callable[[int], None] = lambda done: None,
+) -> tuple[np.ndarray, str]:
+    """Forecasts (origins, steps) by the form with the smallest AICc on values[:fitted], and the name of the form.
+
+    Args:
+        refit: fit the parameters of the chosen form again at every origin; otherwise they stay as fitted and only the
+            states are updated.
+
+    Raises:
+        UserError: statsmodels is not installed.
+    """
+    model = _ets_model()
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        form, best = _choose_form(model, values[:fitted], season)
+        rows = []
+        whole = None if refit else model(values, **form).smooth(best)
+        for origin in origins:
+            if whole is None:
+                found = model(values[:origin], **form).fit(disp=False).forecast(steps)
+            elif origin < len(values):
+                found = whole.predict(start=origin, end=origin + steps - 1, dynamic=0)
+            else:
+                found = whole.forecast(steps)
+            rows.append(np.asarray(found, dtype=np.float64))
+            progress(1)
+    return np.stack(rows), _name(form)
+
+
+def is_available() -> bool:
+    """Whether statsmodels is installed."""
+    try:
+        _ets_model()
+    except UserError:
+        return False
+    return True
+
+
+def _ets_model() -> Any:
+    try:
+        from statsmodels.tsa.exponential_smoothing.ets import ETSModel
+    except ImportError:
+        raise UserError(f"exponential smoothing needs statsmodels, which is not installed: {EXTRA}") from None
+    return ETSModel
+
+
+def _choose_form(model: Any, values: np.ndarray, season: int) -> tuple[dict[str, Any], Any]:
+    found: list[tuple[float, int, dict[str, Any], Any]] = []
+    for number, form in enumerate(_forms(values, season)):
+        try:
+            fit = model(values, **form).fit(disp=False)
+        except (ValueError, np.linalg.LinAlgError):  # too few values for so many parameters
+            continue
+        if np.isfinite(fit.aicc):
+            found.append((float(fit.aicc), number, form, fit.params))
+    if not found:
+        raise UserError(f"no exponential smoothing can be fitted to {len(values)} values; give a longer series")
+    return min(found)[2:]
+
+
+def _forms(values: np.ndarray, season: int) -> Iterator[dict[str, Any]]:
+    positive = bool((values > 0).all())
+    seasons: list[str | None] = [None]
+    if 2 <= season <= LONGEST_SEASON and len(values) >= 2 * season:
+        seasons += ["add", *(["mul"] if positive else [])]
+    for trend, damped in ((None, False), ("add", False), ("add", True)):
+        for seasonal in seasons:
+            for error in ("add", "mul") if positive else ("add",):
+                if error == "mul" or seasonal != "mul":  # additive errors with factors are not stable
+                    periods = season if seasonal else None
+                    yield {
+                        "error": error,
+                        "trend": trend,
+                        "damped_trend": damped,
+                        "seasonal": seasonal,
+                        "seasonal_periods": periods,
+                    }
+
+
+def _name(form: dict[str, Any]) -> str:
+    letter = {"add": "A", "mul": "M", None: "N"}
+    return (
+        f"ETS({letter[form['error']]},{letter[form['trend']]}{'d' * form['damped_trend']},{letter[form['seasonal']]})"
+    )

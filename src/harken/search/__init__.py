@@ -1,6 +1,6 @@
-"""Search: from a model that gives the next token to whole outputs. One search over one `step` contract.
+"""Search: whole outputs from a model of the next token. All searches use one `step` interface (`contract.py`).
 
-Names are imported when first used, so that reading a recipe's `[search]` section does not wait for torch.
+Names are imported on first use, so that reading a recipe's `[search]` section does not import torch.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from harken.search.beam import beam_search
     from harken.search.contract import State, StepModel
     from harken.search.greedy import greedy_search
-    from harken.search.hypothesis import Hypothesis
+    from harken.search.hypotheses import Hypothesis
     from harken.search.sampling import sample
 
 __all__ = ["Hypothesis", "State", "StepModel", "beam_search", "greedy_search", "sample"]
 
-_HOME = {
-    "Hypothesis": "harken.search.hypothesis",
+_MODULES = {
+    "Hypothesis": "harken.search.hypotheses",
     "State": "harken.search.contract",
     "StepModel": "harken.search.contract",
     "beam_search": "harken.search.beam",
@@ -28,6 +28,6 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _MODULES:
         raise AttributeError(f"module 'harken.search' has no attribute '{name}'")
-    return getattr(import_module(_HOME[name]), name)
+    return getattr(import_module(_MODULES[name]), name)

@@ -1,16 +1,16 @@
-"""Beam search over a batch of rows, with finished hypotheses kept apart and a stop that loses nothing.
+"""Beam search over a batch of rows, with finished hypotheses kept apart and an exact stopping rule.
 
-In each step the live hypotheses of a row offer their likeliest continuations; the best `2 * beam` are looked at.
-Those that end in EOS and rank among the first `beam` are finished and compete for the `nbest` places of the row by
+In each step the most probable continuations of a row's live hypotheses are candidates; the best `2 * beam` are kept.
+Those that end in EOS and rank among the first `beam` are finished and compete for the `nbest` slots of the row by
 
     normalised = score / length ** penalty          (length counts EOS)
 
-and the best `beam` others live on: a finished hypothesis never takes a live one's place. (At most `beam` of the
+and the best `beam` others stay live: a finished hypothesis never takes the slot of a live one. (At most `beam` of the
 candidates can end in EOS, one for each live hypothesis, so `2 * beam` always suffice.) A log-probability is never
-above 0, so a live hypothesis with score s can at best reach s / max_length ** penalty; once the row's last kept place
+above 0, so a live hypothesis with score s can at best reach s / max_length ** penalty; once the row's last slot
 is at least as good as that for its best live hypothesis, no later step can change the result and the row leaves the
-batch. That bound is exact; where max_length is far above the usual length it is also patient. `stopping="count"` is
-the usual short cut: a row also stops once `beam` hypotheses have finished.
+batch. That bound is exact, but loose where max_length is far above the usual length. `stopping="count"` is the usual
+shortcut: a row also stops once `beam` hypotheses have finished.
 
 Ties go to the hypothesis that finished first, then to the better-ranked parent, then to the lower token id.
 Reference: Graves, 2012, "Sequence Transduction with Recurrent Neural Networks"; Sutskever et al., 2014.
@@ -25,10 +25,8 @@ from torch import Tensor
 
 from harken.data.tokenizers.tokens import BOS, EOS
 from harken.errors import UserError
-from harken.search.continuations import NEVER, continuations, ranked
 from harken.search.contract import StepModel, device_of, limits
-from harken.search.hypothesis import Hypothesis
-from harken.search.prefixes import ROOT, Kept, Prefixes
+from harken.search.hypotheses import NEG_INF, ROOT, BestHypotheses, Hypothesis, Prefixes, continuations, ranked
 
 
 @torch.no_grad()
@@ -53,7 +51,7 @@ def beam_search(
         beam: live hypotheses of a row.
         length_penalty: exponent of the length, 0 or more.
         max_lengths: the most tokens a row may have, EOS included: one number or (rows,).
-        stopping: "exact" stops a row when nothing can change any more; "count" also after `beam` finished hypotheses.
+        stopping: "exact" stops a row when its result cannot change; "count" also after `beam` finished hypotheses.
         device: where hypotheses are kept; by default where the model is.
 
     Raises:
@@ -68,10 +66,10 @@ def beam_search(
     tokens = torch.full((rows,), BOS, device=device)  # (R * K,), K live hypotheses a row: one at first
     scores = torch.zeros(rows, 1, device=device)  # (R, K), best first
     nodes = torch.full((rows, 1), ROOT, device=device)  # (R, K) where each live prefix ends
-    kept = Kept.nothing(rows, nbest, device)
+    kept = BestHypotheses.empty(rows, nbest, device)
     count = torch.zeros(rows, dtype=torch.long, device=device)  # (R,) hypotheses that have finished
     prefixes = Prefixes()
-    results: list[tuple[Tensor, Kept]] = []
+    results: list[tuple[Tensor, BestHypotheses]] = []
     length = 0
     while len(alive):
         length += 1
@@ -79,20 +77,20 @@ def beam_search(
         logits, state, _ = model.step(tokens, state)
         values, ids = continuations(logits, 2 * beam)  # (R * K, C)
         choices = values.shape[1]
-        offers = scores.unsqueeze(-1) + values.view(len(alive), live, choices)  # (R, K, C)
-        offers, order = ranked(offers.flatten(1))  # (R, K * C)
-        offers, order = offers[:, : 2 * beam], order[:, : 2 * beam]  # (R, up to 2 * beam)
+        candidates = scores.unsqueeze(-1) + values.view(len(alive), live, choices)  # (R, K, C)
+        candidates, order = ranked(candidates.flatten(1))  # (R, K * C)
+        candidates, order = candidates[:, : 2 * beam], order[:, : 2 * beam]  # (R, up to 2 * beam)
         parents = order // choices
         ids = ids.reshape(len(alive), live * choices).gather(1, order)
         ended = ids == EOS
 
-        first = slice(0, beam)  # an EOS that ranks below the beam would not have lived either
-        ended_scores = offers[:, first].masked_fill(~ended[:, first], NEVER)
+        first = slice(0, beam)  # an EOS that ranks below the beam would not have survived either
+        ended_scores = candidates[:, first].masked_fill(~ended[:, first], NEG_INF)
         kept = kept.merge(ended_scores, nodes.gather(1, parents[:, first]), length, length_penalty)
-        count = count + (ended_scores > NEVER).sum(1)
+        count = count + (ended_scores > NEG_INF).sum(1)
 
         survivors = torch.sort(ended.to(torch.uint8), dim=1, stable=True).indices[:, :beam]  # first those without EOS
-        scores = offers.masked_fill(ended, NEVER).gather(1, survivors)  # (R, K)
+        scores = candidates.masked_fill(ended, NEG_INF).gather(1, survivors)  # (R, K)
         parents, ids = parents.gather(1, survivors), ids.gather(1, survivors)
         nodes = prefixes.extend(nodes.gather(1, parents), ids)
 
@@ -101,9 +99,9 @@ def beam_search(
         if stopping == "count":
             done |= count >= beam
         flat = parents + torch.arange(len(alive), device=device).unsqueeze(1) * live  # (R, K) rows of the state
-        if bool(done.any()):  # the one wait for the device in a step
-            cut_off = Kept.unfinished(scores, nodes, length, length_penalty, nbest)
-            results.append((alive[done], kept.rows(done).otherwise(cut_off.rows(done))))
+        if bool(done.any()):  # synchronises with the device
+            cut_off = BestHypotheses.unfinished(scores, nodes, length, length_penalty, nbest)
+            results.append((alive[done], kept.rows(done).fill_from(cut_off.rows(done))))
             stay = ~done
             alive, limit, count, kept = alive[stay], limit[stay], count[stay], kept.rows(stay)
             scores, nodes, ids, flat = scores[stay], nodes[stay], ids[stay], flat[stay]

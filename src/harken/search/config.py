@@ -1,4 +1,4 @@
-"""What the `[search]` section of a recipe may say."""
+"""The `[search]` section of a recipe."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class SearchConfig(BaseModel):
-    """Beam search."""
+    """Search of encoder-decoder models."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -16,10 +16,7 @@ class SearchConfig(BaseModel):
     length_penalty: float = Field(1.0, ge=0, description="scores are divided by length to this power")
     stopping: Literal["exact", "count"] = Field(
         default="count",
-        description=(
-            "exact: stop when no better hypothesis is possible; count: stop when `beam` hypotheses have "
-            "ended, which is faster"
-        ),
+        description="exact: until no better hypothesis is possible; count: until `beam` hypotheses have ended, faster",
     )
     max_length_factor: float = Field(
         2.0, gt=0, description="longest output, as a multiple of the source's length in pieces"
@@ -27,6 +24,23 @@ class SearchConfig(BaseModel):
     max_length_extra: int = Field(10, ge=1, description="constant added to the longest output")
     goal: Literal["bleu", "exact_match"] = Field(
         default="bleu",
-        description="validation metric that selects the best weights: BLEU, or exact matches",
+        description="validation metric by which the best weights are chosen: BLEU, or the share of exact matches",
     )
-    batch_sentences: int = Field(64, ge=1, description="sentences per batch")
+    batch_sentences: int = Field(64, ge=1, description="sentences searched at once")
+
+
+class CtcSearchConfig(BaseModel):
+    """Decoding of CTC outputs."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    beam: int = Field(1, ge=1, description="prefixes kept at every step; 1: the best path alone (greedy)")
+    lm_order: int = Field(
+        3,
+        ge=1,
+        description="order of the n-gram model of the training texts, which is saved with the model for the beam",
+    )
+    lm_weight: float = Field(0.0, ge=0, description="weight of the language model in the beam; 0: unused")
+    bonus: float = Field(0.0, description="added for every symbol, as language models prefer short texts")
+    prune: float = Field(1e-4, ge=0, lt=1, description="symbols less probable than this at a step are skipped; 0: none")
+    batch: int = Field(16, ge=1, description="recordings per batch")

@@ -1,4 +1,4 @@
-"""The decoder step: all that search knows of a model.
+"""The decoder step: the interface between search and models.
 
     logits, state, attention = model.step(tokens, state)
 
@@ -17,7 +17,7 @@ from harken.errors import UserError
 
 
 class State(Protocol):
-    """What a decoder remembers of the source and of the prefix, one row for each hypothesis."""
+    """The state of a decoder after a prefix, one row for each hypothesis."""
 
     def select(self, rows: Tensor) -> Any:
         """A new state with the rows numbered in `rows` (B',), in that order, repeats allowed."""
@@ -25,7 +25,7 @@ class State(Protocol):
 
 
 class StepModel(Protocol):
-    """A decoder that can be asked for one token at a time."""
+    """A decoder that computes one token at a time."""
 
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any, Tensor | None]:
         """tokens (B,) -> logits (B, V), the next state, attention (B, S) or None."""
@@ -33,7 +33,7 @@ class StepModel(Protocol):
 
 
 def device_of(model: StepModel, device: torch.device | str | None, max_lengths: int | Tensor) -> torch.device:
-    """Where to search: as told, else where the model's weights are, else where `max_lengths` is, else the CPU."""
+    """The device to search on: `device`, else that of the model's weights, else that of `max_lengths`, else the CPU."""
     if device is not None:
         return torch.device(device)
     if isinstance(model, nn.Module):
@@ -53,5 +53,5 @@ def limits(max_lengths: int | Tensor, rows: int, device: torch.device) -> Tensor
         shape = tuple(lengths.shape)
         raise UserError(f"max_lengths has shape {shape}; give one number, or one for each of {rows} rows.")
     if lengths.numel() and int(lengths.min()) < 1:
-        raise UserError(f"max_lengths holds {int(lengths.min())}; every row needs room for at least one token.")
+        raise UserError(f"max_lengths holds {int(lengths.min())}; it must be at least 1.")
     return lengths.to(device).expand(rows)

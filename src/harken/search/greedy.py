@@ -1,9 +1,8 @@
-"""Greedy search: take the likeliest token at every step.
+"""Greedy search: the most probable token at every step.
 
     y_t = argmax_v p(v | y_1 .. y_{t-1}, x)
 
-Quick, and the right thing for validation while training. The whole batch moves together; a row that has written EOS
-leaves it, so that short sentences do not wait for long ones at full cost.
+Fast, and used for validation during training. All rows advance together; a row that has ended leaves the batch.
 """
 
 from __future__ import annotations
@@ -15,9 +14,8 @@ from torch import Tensor
 
 from harken.data.tokenizers.tokens import BOS, EOS, PAD
 from harken.errors import UserError
-from harken.search.continuations import continuations
 from harken.search.contract import StepModel, device_of, limits
-from harken.search.hypothesis import Hypothesis, normalise
+from harken.search.hypotheses import Hypothesis, continuations, normalise
 
 
 @torch.no_grad()
@@ -56,7 +54,7 @@ def greedy_search(
         written[alive, position] = tokens
         scores = scores.to(values.dtype).index_add(0, alive, values[:, 0])
         open_rows = (tokens != EOS) & (limit[alive] > position + 1)
-        keep = open_rows.nonzero()[:, 0]  # the one wait for the device in a step
+        keep = open_rows.nonzero()[:, 0]  # synchronises with the device
         if len(keep) == 0:
             break
         if len(keep) < len(alive):

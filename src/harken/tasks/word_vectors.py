@@ -38,7 +38,7 @@ def learn_vectors(texts: Iterable[str], width: int, seed: int) -> WordVectors:
     Raises:
         UserError: too few words to learn from.
     """
-    from harken.embeddings.io.reading import read_corpus
+    from harken.embeddings.corpus import read_corpus
     from harken.embeddings.word2vec.settings import Settings
     from harken.embeddings.word2vec.training import train_word2vec
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("numba", reason="the CPU kernels are compiled by numba")
-from harken.kernels.recurrent.cpu.math import sigmoid_of, tanh_of
+from harken.kernels.numba_math import sigmoid_of, tanh_of
 
 POINTS = np.concatenate([np.linspace(-90, 90, 3001), np.random.default_rng(1).normal(0, 1, 3000), [1e-30, -1e-8, 0.0]])
 

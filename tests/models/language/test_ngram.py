@@ -1,5 +1,6 @@
 """The n-gram model against a slow one that counts in dictionaries, as Chen and Goodman (1999) write it."""
 
+import json
 from collections import Counter
 
 import numpy as np
@@ -53,7 +54,7 @@ class Slow:
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
-def test_it_is_the_definition(order: int) -> None:
+def test_probabilities_are_those_of_the_slow_model(order: int) -> None:
     train, test = text(200), text(30, seed=5)
     test[10] = 1  # never seen
     found = NGram.train(train, SIZE, order).log_probabilities(test)
@@ -65,7 +66,7 @@ def test_it_is_the_definition(order: int) -> None:
     assert np.allclose(np.exp(found), wanted, atol=1e-12)
 
 
-def test_what_may_follow_sums_to_one() -> None:
+def test_probabilities_sum_to_one() -> None:
     model = NGram.train(text(300), SIZE, 3)
     for context in ([3, 4], [5, 5], [1, 1], [6, 0]):
         chances = [np.exp(model.log_probabilities(np.array([3, *context, word]))[-1]) for word in range(SIZE)]
@@ -80,3 +81,40 @@ def test_longer_contexts_predict_better_where_there_is_something_to_know() -> No
 
 def test_a_text_of_one_word() -> None:
     assert np.isfinite(NGram.train(np.array([3, 4]), SIZE, 5).log_probabilities(np.array([3, 4, 5]))).all()
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_probabilities_over_symbols_and_the_end_sum_to_one_after_any_history(order: int) -> None:
+    model = NGram.from_texts([[1, 2, 3], [3, 3], [], [1, 2]], symbols=4, order=order)
+    for history in [(), (1,), (1, 2), (4, 4, 4), (3, 3)]:
+        assert sum(np.exp(model.log_probability(symbol, history)) for symbol in range(5)) == pytest.approx(1.0)
+
+
+def test_texts_by_hand() -> None:
+    model = NGram.from_texts([[1, 1], [1, 2]], symbols=2, order=2)
+    # bigrams: ^1 twice, 11 1$ 12 2$ once each; all discounts are 1/2
+    # distinct bigrams that end in 1: ^1 11, in 2: 12, in $: 1$ 2$; unigrams: (n - 1/2) / 5 + 3/2 / 5 / 3
+    two, end = (1 - 0.5) / 5 + 0.3 / 3, (2 - 0.5) / 5 + 0.3 / 3
+    assert np.exp(model.log_probability(2, (1,))) == pytest.approx((1 - 0.5) / 3 + 1.5 / 3 * two)
+    assert np.exp(model.log_end((1, 2))) == pytest.approx(0.5 + 0.5 * end)
+    assert np.exp(model.log_probability(1, ())) == pytest.approx((2 - 0.5) / 2 + 0.25 * end)
+
+
+def test_one_text_of_many_is_the_same_as_one_long_text_but_for_its_ends() -> None:
+    words = (text(4000) - 2).tolist()  # 1 to 4
+    many, one = NGram.from_texts([words], symbols=4, order=3), NGram.train(text(4000) - 2, 5, 3)
+    for position in (50, 120, 333):
+        context = tuple(words[position - 2 : position])
+        expected = one.log_probabilities(np.array([*context[:1], *context, words[position]]))[-1]
+        assert many.log_probability(words[position], context) == pytest.approx(expected, abs=0.02)
+
+
+def test_files_keep_the_model_and_those_of_earlier_versions_are_read() -> None:
+    model = NGram.from_texts([[1, 2, 1], [2, 1], []], symbols=3, order=3)
+    again = NGram.from_json(model.to_json())
+    stored = json.loads(model.to_json())
+    stored["counts"] += [[[], [[1, 3], [2, 2], [0, 3]]], [[1], [[2, 1], [0, 2]]]]  # shorter histories, as once written
+    for other in (again, NGram.from_json(json.dumps(stored))):
+        for history in [(), (1,), (2, 1), (3, 3)]:
+            for symbol in range(4):
+                assert other.log_probability(symbol, history) == model.log_probability(symbol, history)

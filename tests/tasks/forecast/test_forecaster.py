@@ -122,7 +122,7 @@ def test_inspection_works(home: Path) -> None:
 
 
 def test_the_verb(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harken.tasks.forecast.evaluation.available", lambda: False)
+    monkeypatch.setattr("harken.tasks.forecast.evaluation.is_available", lambda: False)
     run = CliRunner()
     plain = run.invoke(app, ["forecast", str(home / "sales"), "--steps", "2", "--out", str(home / "fan.svg")])
     assert plain.exit_code == 0, plain.output

@@ -14,7 +14,7 @@ from harken.data.tokenizers.tokens import EOS
 from harken.errors import UserError
 from harken.inspection import gates, gradient_flow
 from harken.recipe import load_recipe
-from harken.search.sampling import chances
+from harken.search.sampling import filtered_probabilities
 from harken.tasks.language.job import JOB
 from harken.tasks.language.window import Windowed
 from harken.tasks.registry import estimate
@@ -75,7 +75,7 @@ def test_generate_is_greedy_at_temperature_zero(model: Any) -> None:
         with torch.no_grad():
             logits = model.model.logits(model.model(torch.tensor([ids]))[0][0, -1])
         logits[[0, 1, 2]] = -torch.inf
-        ids.append(int(chances(logits[None], 0).argmax()))
+        ids.append(int(filtered_probabilities(logits[None], 0).argmax()))
     words = model.tokenizer.pieces(ids[3:])
     assert text.split() == [word for word, index in zip(words, ids[3:], strict=True) if index != EOS]
 

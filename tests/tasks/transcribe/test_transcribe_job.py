@@ -174,7 +174,7 @@ def test_scores_have_intervals_and_add_up(model: Transcriber, tmp_path: Path) ->
         rows.append(f"{index}.wav\t{speech.text(0, index)}")
     (tmp_path / "test.tsv").write_text("\n".join(rows) + "\n")
     files = job_of("transcribe").evaluate(model, None, [tmp_path / "test.tsv"], lambda done: None)
-    assert files["symbol error rate"] == pytest.approx(scores["symbol error rate"], abs=0.05)
+    assert files["symbol error rate"] == pytest.approx(scores["symbol error rate"], abs=0.15)
 
 
 def test_the_picture_has_the_symbols_that_were_heard(talkative: Transcriber, tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
-"""GloVe as its equations say it, in plain NumPy; `harken.embeddings.kernels.cooccurrence` and `glove` are its fast
-twins.
+"""The reference implementation of GloVe in plain NumPy; `harken.embeddings.glove.kernels` is the fast one.
 
-x_ij: how often j stands near i, each time 1 / distance. Vectors and biases are to explain its logarithm:
+x_ij is how often j occurs near i, weighted by 1 / distance. Vectors and biases are fitted to its logarithm:
 
     J = sum over pairs of f(x_ij) (w_i . c_j + b_i + b_j - log x_ij)^2        f(x) = min(1, x / cap)^power
 
@@ -23,11 +22,11 @@ from numpy.typing import NDArray
 def cooccurrences(stream: Sequence[int], size: int, window: int) -> NDArray[np.float64]:
     """x: (V, V), symmetric; -1 ends a sentence."""
     counts = np.zeros((size, size))
-    for place, word in enumerate(stream):
+    for position, word in enumerate(stream):
         for distance in range(1, window + 1):
-            if word < 0 or place + distance >= len(stream) or stream[place + distance] < 0:
+            if word < 0 or position + distance >= len(stream) or stream[position + distance] < 0:
                 break
-            other = stream[place + distance]
+            other = stream[position + distance]
             counts[word, other] += 1 / distance
             counts[other, word] += 1 / distance
     return counts

@@ -1,12 +1,12 @@
-"""word2vec as its equations say it, in plain NumPy; `harken.embeddings.kernels.word2vec` is its fast twin.
+"""The reference implementation of word2vec in plain NumPy; `harken.embeddings.word2vec.kernel` is the fast one.
 
 A hidden vector h predicts the word in the middle: skip-gram takes each neighbour's vector as an h, CBOW their mean.
-With wrong answers drawn by count^0.75,
+With k negative samples w,
 
-    loss = -log sigmoid(o_word . h) - sum over wrong w of log sigmoid(-o_w . h)
+    loss = -log sigmoid(o_word . h) - sum over samples w of log sigmoid(-o_w . h)
 
-and with a tree the same form over the nodes on the word's path. All that a window says is learnt at once, from the
-values before it; the wrong answers of a window are shared by its hidden vectors. Reference: Mikolov et al., 2013,
+and with hierarchical softmax the same form over the nodes on the word's path. A window is one update from the values
+before it; its hidden vectors share the negative samples. Reference: Mikolov et al., 2013,
 "Efficient Estimation of Word Representations in Vector Space".
 
 >>> model = Model(np.eye(2, dtype=np.float32), np.zeros((2, 2), dtype=np.float32))
@@ -27,18 +27,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harken.embeddings.word2vec.huffman import Tree
-from harken.embeddings.word2vec.sampling import Draws
+from harken.embeddings.word2vec.sampling import Draws, Tree
 
 
 @dataclass
 class Model:
-    """Two matrices, and what decides which of their rows a word means."""
+    """The two matrices, and which of their rows belong to a word."""
 
-    inputs: NDArray[np.float32]  # (V, D), with n-grams behind the words
-    outputs: NDArray[np.float32]  # (V, D), or (V - 1, D) nodes of the tree
+    inputs: NDArray[np.float32]  # (V, D), the words followed by n-grams
+    outputs: NDArray[np.float32]  # (V, D), or (V - 1, D) nodes of the Huffman tree
     tree: Tree | None = None
-    bags: list[list[int]] = field(default_factory=list)  # rows of `inputs` for each word; empty: its own alone
+    bags: list[list[int]] = field(default_factory=list)  # rows of `inputs` for each word; empty: its own row only
 
     def rows_of(self, word: int) -> list[int]:
         """The rows of `inputs` whose mean is the word's vector."""
@@ -46,28 +45,28 @@ class Model:
 
 
 def step(
-    hidden: NDArray[np.float32], outputs: NDArray[np.float32], rows: Any, answers: Any, rate: float
+    hidden: NDArray[np.float32], outputs: NDArray[np.float32], rows: Any, labels: Any, rate: float
 ) -> tuple[NDArray[np.float32], float]:
-    """Teach the output rows; what the hidden vectors (n, D) should change by, and the loss."""
+    """Update the output rows; returns the update of the hidden vectors (n, D) and the loss."""
     rows = np.array(rows)
-    answers = np.asarray(answers, dtype=np.float32)
-    right = 1 / (1 + np.exp(-(2 * answers - 1) * (hidden @ outputs[rows].T)))  # (n, m): probability of each answer
-    parts = (rate * (1 - right) * (2 * answers - 1)).astype(np.float32)  # rate x (answer - sigmoid)
-    change = parts @ outputs[rows]
-    np.add.at(outputs, rows, parts.T @ hidden)  # a row may be there twice
+    labels = np.asarray(labels, dtype=np.float32)
+    right = 1 / (1 + np.exp(-(2 * labels - 1) * (hidden @ outputs[rows].T)))  # (n, m): probability of each label
+    error = (rate * (1 - right) * (2 * labels - 1)).astype(np.float32)  # rate (label - sigmoid)
+    change = error @ outputs[rows]
+    np.add.at(outputs, rows, error.T @ hidden)  # a row may occur twice
     return change, float(-np.log(right).sum())
 
 
 def windows(
     ids: Sequence[int], keep: NDArray[np.float64], window: int, draws: Draws
 ) -> Iterator[tuple[int, list[int]]]:
-    """Every word that stays, with its neighbours within a reach that is drawn anew for each."""
+    """Every word that is kept, with its neighbours within a window size drawn for each word."""
     kept = [word for word in ids if word < 0 or keep[word] >= 1 or draws.uniform() < keep[word]]
-    for place, word in enumerate(kept):
+    for position, word in enumerate(kept):
         if word < 0:
             continue
         reach = 1 + int(draws.uniform() * window)
-        before, after = kept[max(0, place - reach) : place], kept[place + 1 : place + 1 + reach]
+        before, after = kept[max(0, position - reach) : position], kept[position + 1 : position + 1 + reach]
         while -1 in before:
             before = before[before.index(-1) + 1 :]
         around = before + (after[: after.index(-1)] if -1 in after else after)
@@ -87,23 +86,23 @@ def train_span(
     rate: float,
     state: int,
 ) -> tuple[float, int]:
-    """Train on ids (-1 between sentences); the summed loss and how many hidden vectors it is the loss of."""
+    """Train on ids (-1 between sentences); the summed loss and the number of hidden vectors."""
     draws = Draws(state)
     loss, predictions = 0.0, 0
     for word, around in windows(ids, keep, window, draws):
         if model.tree is not None:
-            rows, answers = model.tree.nodes_of(word).tolist(), model.tree.answers_of(word).tolist()
+            rows, labels = model.tree.nodes_of(word).tolist(), model.tree.labels_of(word).tolist()
         else:
             rows = [word]
             while len(rows) <= negatives:
-                wrong = draws.alias(*alias)
-                rows += [wrong] if wrong != word else []
-            answers = [1] + [0] * negatives
+                sample = draws.alias(*alias)
+                rows += [sample] if sample != word else []
+            labels = [1] + [0] * negatives
         bags = [model.rows_of(other) for other in around]
         if is_cbow:
             bags = [functools.reduce(operator.iadd, bags, [])]
         hidden = np.stack([model.inputs[bag].mean(0) for bag in bags])
-        change, lost = step(hidden, model.outputs, rows, answers, rate)
+        change, lost = step(hidden, model.outputs, rows, labels, rate)
         for bag, part in zip(bags, change, strict=True):
             np.add.at(model.inputs, bag, part)
         loss, predictions = loss + lost, predictions + len(bags)

@@ -1,11 +1,11 @@
-"""Train word2vec on a corpus: matrices, tables and pieces of text for the kernel, threads, the result.
+"""Train word2vec on a corpus: matrices, tables and spans of text for the kernel, threads, the result.
 
->>> from harken.embeddings.io.corpus import Corpus
+>>> from harken.embeddings.corpus import Corpus
 >>> from harken.embeddings.vocabulary import Vocabulary
 >>> text = np.array([0, 1, 2, -1, 0, 2, 1, -1] * 50, dtype=np.int32)
 >>> corpus = Corpus(Vocabulary(["the", "cat", "sat"], [100, 100, 100]), text, 300)
->>> learnt = train_word2vec(corpus, Settings(width=8, sample=0, threads=1))
->>> learnt.inputs.shape, len(learnt.progress.losses), learnt.progress.losses[-1] < learnt.progress.losses[0]
+>>> trained = train_word2vec(corpus, Settings(width=8, sample=0, threads=1))
+>>> trained.inputs.shape, len(trained.progress.losses), trained.progress.losses[-1] < trained.progress.losses[0]
 ((3, 8), 5, True)
 """
 
@@ -17,32 +17,30 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from harken.embeddings.io.corpus import Corpus
-from harken.embeddings.learnt import Learnt, require_numba
+from harken.embeddings.corpus import Corpus
+from harken.embeddings.training import Progress, Trained, require_numba, run_spans
 from harken.embeddings.word2vec.device import choose_device, train_on_device
-from harken.embeddings.word2vec.huffman import huffman_tree
-from harken.embeddings.word2vec.sampling import alias_table, span_state
+from harken.embeddings.word2vec.sampling import alias_table, huffman_tree, span_state
 from harken.embeddings.word2vec.settings import Settings, cores
-from harken.embeddings.word2vec.threads import Progress, run_spans
 
-SPAN = 10_000  # words that are trained with one learning rate
-LANES = 16  # rows are as long as a multiple of this many numbers, so that no loop has a rest
-NOTHING = np.zeros(0, dtype=np.int64)
+SPAN = 10_000  # words per learning rate
+LANES = 16  # rows are padded to a multiple of this, so that vectorised loops have no remainder
+EMPTY = np.zeros(0, dtype=np.int64)
 
 
 def train_word2vec(
     corpus: Corpus, settings: Settings, tell: Callable[[Progress], None] = lambda progress: None
-) -> Learnt:
-    """Train; `tell` is called twice a second. After Ctrl-C what was learnt comes back, with `progress.stopped`.
+) -> Trained:
+    """Train; `tell` is called twice a second. After Ctrl-C it returns the matrices so far, with `progress.stopped`.
 
     Raises:
-        UserError: numba or the device is not there, or the training diverged.
+        UserError: numba or the device is missing, or the training diverged.
     """
     device = choose_device(corpus, settings)
     if device != "cpu":
         return train_on_device(corpus, settings, device, tell)
     require_numba()
-    from harken.embeddings.kernels.word2vec import train_span
+    from harken.embeddings.word2vec.kernel import train_span
 
     vocabulary = corpus.vocabulary
     size = len(vocabulary)
@@ -55,13 +53,13 @@ def train_word2vec(
     outputs = padded_zeros(size, settings.width)
     keep = vocabulary.keep_probabilities(settings.sample)
     height, other = alias_table(vocabulary.counts)
-    bag_starts, bags = NOTHING, NOTHING.astype(np.int32)
+    bag_starts, bags = EMPTY, EMPTY.astype(np.int32)
     if settings.subwords:
         bag_starts, bags = settings.subwords.bags(vocabulary.words)
-    tree_starts, tree_nodes, tree_answers = NOTHING, NOTHING.astype(np.int32), NOTHING.astype(np.float32)
+    tree_starts, tree_nodes, tree_labels = EMPTY, EMPTY.astype(np.int32), EMPTY.astype(np.float32)
     if settings.hierarchical:
         tree = huffman_tree(vocabulary.counts)
-        tree_starts, tree_nodes, tree_answers = tree.starts, tree.nodes, tree.answers
+        tree_starts, tree_nodes, tree_labels = tree.starts, tree.nodes, tree.labels
     stream = np.asarray(corpus.stream)
     cuts = span_cuts(len(stream))
 
@@ -76,7 +74,7 @@ def train_word2vec(
             other,
             tree_starts,
             tree_nodes,
-            tree_answers,
+            tree_labels,
             bag_starts,
             bags,
             inputs,
@@ -88,23 +86,23 @@ def train_word2vec(
             np.uint64(span_state(settings.seed, epoch, span)),
         )
 
-    train_on(stream[:0], 0, 0, 0.0)  # compiles before the clock runs
-    # words read stand for words in the stream, evenly: what other tools count, too
+    train_on(stream[:0], 0, 0, 0.0)  # compiles before timing starts
+    # progress counts words read, as other tools do; they are spread evenly over the stream
     share = corpus.words_read / len(stream)
     ends = [round(cut * share) for cut in cuts]
     sizes = [after - before for before, after in itertools.pairwise(ends)]
     progress = run_spans(train, sizes, epochs=settings.epochs, threads=settings.threads or cores(), tell=tell)
-    return Learnt(inputs[:, : settings.width], outputs[:, : settings.width], progress)
+    return Trained(inputs[:, : settings.width], outputs[:, : settings.width], progress)
 
 
 def span_cuts(length: int) -> list[int]:
-    """Where the pieces of a stream begin, and its end: of 10,000 words, or twenty pieces where there are fewer."""
+    """The span boundaries of a stream: spans of 10,000 words, or twenty spans of a short stream."""
     span = max(1, min(SPAN, max(500, length // 20)))
     return [*range(0, length, span), length]
 
 
 def padded_zeros(rows: int, width: int) -> NDArray[np.float32]:
-    """Zeros whose rows are padded to whole vector registers and begin at a line of the cache where they can."""
+    """Zeros whose rows are padded to whole vector registers and aligned to cache lines where possible."""
     columns = -(-width // LANES) * LANES
     flat = np.zeros(rows * columns + LANES, dtype=np.float32)
     skip = -(flat.ctypes.data // 4) % LANES

@@ -83,7 +83,7 @@ def pairs_of(kinds: dict[str, list[str]], vectors: dict[str, np.ndarray]) -> tup
 
 def run(settings: Settings, progress: Progress) -> Findings:
     """Skip-gram with three seeds, the vectors it began with, and one-hot vectors."""
-    from harken.embeddings.io.reading import read_corpus
+    from harken.embeddings.corpus import read_corpus
     from harken.errors import UserError
 
     with tempfile.TemporaryDirectory() as folder:

@@ -90,7 +90,7 @@ def made_text(sentences: int, seed: int) -> list[list[str]]:
 
 def read(files: Sequence[Path], progress: Progress) -> tuple[np.ndarray, dict[str, int]]:
     """The stream of a user's text, and the ids of the words."""
-    from harken.embeddings.io.reading import read_corpus
+    from harken.embeddings.corpus import read_corpus
 
     words = 0
 

@@ -22,7 +22,7 @@ from harken.data.tokenizers.base import TARGET, Tokenizer, load_tokenizer
 from harken.data.tokenizers.tokens import BOS
 from harken.errors import UserError
 from harken.inspection.gates import ENDS, axis_pieces
-from harken.metrics.links import merge_subwords
+from harken.metrics.alignment import merge_subwords
 from harken.models.captioning.build import build_caption_model
 from harken.models.captioning.model import CaptionModel, to_images
 from harken.search import Hypothesis, beam_search, greedy_search

@@ -11,8 +11,8 @@ from harken.data.images.captioned import Captioned
 from harken.data.images.corpus import read_caption_corpus
 from harken.errors import UserError
 from harken.inspection.caption_map import CaptionMap, CaptionPage
+from harken.metrics.bleu import bleu_interval, multi_reference_bleu, sentence_bleu
 from harken.metrics.interval import bootstrap
-from harken.metrics.references import bleu_interval, bleu_of_many, line_bleu
 from harken.metrics.regions import Look, look_at_nouns
 from harken.tasks.caption.recipe import CaptionRecipe
 from harken.tasks.scores import Metric, Scores
@@ -46,7 +46,7 @@ def evaluate(model: Captioner, examples: Sequence[Captioned], progress: Callable
     """Caption every picture and score the captions; the worst are on the page `errors`."""
     found = model.caption([example.image for example in examples], progress=progress)
     texts, references = [caption.text for caption in found], [example.references for example in examples]
-    bleu = bleu_of_many(texts, references)
+    bleu = multi_reference_bleu(texts, references)
     metrics = [Metric.of("BLEU", bleu_interval(texts, references), bleu.signature, digits=2)]
     details: dict[str, object] = {"bleu_signature": bleu.signature}
     looks = looks_of(found, examples)
@@ -87,7 +87,7 @@ def errors_page(
     found: Sequence[Caption], examples: Sequence[Captioned], looks: Sequence[Sequence[Look]]
 ) -> CaptionPage:
     """The captions with the lowest BLEU, and among equals those whose nouns looked elsewhere, each with its maps."""
-    scores = [line_bleu(caption.text, example.references) for caption, example in zip(found, examples, strict=True)]
+    scores = [sentence_bleu(caption.text, example.references) for caption, example in zip(found, examples, strict=True)]
     astray = [sum(not look.argmax for look in some) for some in looks]
     order = sorted(range(len(found)), key=lambda row: (scores[row], -astray[row]))
     wrong = [row for row in order if found[row].text not in examples[row].references or astray[row]]
@@ -113,4 +113,4 @@ def _entry(caption: Caption, example: Captioned, score: float, looks: Sequence[L
 
 def nearest(text: str, references: Sequence[str], count: int = 2) -> list[str]:
     """The references most like the text."""
-    return sorted(references, key=lambda one: -line_bleu(text, [one]))[:count]
+    return sorted(references, key=lambda one: -sentence_bleu(text, [one]))[:count]

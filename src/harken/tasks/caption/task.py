@@ -114,10 +114,10 @@ class CaptionTask(ByLength):
 
     def score(self, results: list[Any]) -> dict[str, float]:
         """Mean loss per word, perplexity, and BLEU against all references."""
-        from harken.metrics.references import bleu_of_many
+        from harken.metrics.bleu import multi_reference_bleu
 
         loss = sum(result["loss"] for result in results) / sum(result["tokens"] for result in results)
         captions = dict(item for result in results for item in result["captions"])
         chosen = sorted(captions)
-        bleu = bleu_of_many([captions[i] for i in chosen], [self.valid.references[i] for i in chosen])
+        bleu = multi_reference_bleu([captions[i] for i in chosen], [self.valid.references[i] for i in chosen])
         return {"loss": loss, "perplexity": math.exp(min(loss, 50.0)), "bleu": bleu.value}

@@ -16,8 +16,15 @@ import torch
 
 from harken.data.series.series import Series, read_series
 from harken.errors import UserError
-from harken.metrics.classical import EXTRA, available, exponential_smoothing, seasonal_naive
-from harken.metrics.forecasting import pinball, season_scale, smape
+from harken.metrics.forecasting import (
+    EXTRA,
+    exponential_smoothing,
+    is_available,
+    pinball,
+    season_scale,
+    seasonal_naive,
+    smape,
+)
 from harken.metrics.interval import Interval, bootstrap, resampled
 from harken.tasks.forecast.forecaster import Forecaster
 from harken.tasks.forecast.windows import PARTS, Cut, Windows, cut, load_series, origins_of
@@ -98,7 +105,7 @@ def score(
     metrics = [Metric.of("MASE", _mase(rolled, median), "below 1: better than seasonal naive was on the training part")]
     for name, forecasts, note in _to_beat(model, series, cuts, part, rolled):
         metrics.append(Metric.of(f"MASE {name}", _mase(rolled, forecasts), note))
-    if not available():
+    if not is_available():
         metrics[-1] = Metric(**{**vars(metrics[-1]), "note": f"exponential smoothing beside it needs {EXTRA}"})
     counts = rolled.counted.sum(1)
     summed = (smape(rolled.truth, median) * rolled.counted).sum(1)
@@ -123,7 +130,7 @@ def _to_beat(
 ) -> list[tuple[str, np.ndarray, str]]:
     """Forecasts (O, T) of the usual methods at the same origins."""
     data, naive, smoothed, forms = model.recipe.data, [], [], []
-    with_smoothing = available()
+    with_smoothing = is_available()
     for number, (one, at) in enumerate(zip(series, cuts, strict=True)):
         origins = rolled.origin[rolled.owner == number].tolist()
         naive.append(seasonal_naive(one.target, origins, data.horizon, data.season))

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harken.metrics.entities import Counts, counts_by_kind, is_bio, sentence_counts
 from harken.metrics.interval import bootstrap, resampled
+from harken.metrics.labels import Counts, counts_by_kind, is_bio, sentence_counts
 from harken.tasks.scores import Metric, Scores
 from harken.tasks.tag.pictures import confusion_picture
 

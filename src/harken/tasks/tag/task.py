@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from harken.data.io.token_rows import TokenRows
-from harken.metrics.entities import Counts, is_bio, sentence_counts
+from harken.metrics.labels import Counts, is_bio, sentence_counts
 from harken.models.heads.tagger import TaggingModel
 from harken.tasks.by_length import ByLength, rows_of_part
 from harken.tasks.context import ContextRows

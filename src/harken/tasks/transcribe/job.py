@@ -11,7 +11,7 @@ from harken.data.tokenizers.symbols import FILE, Symbols
 from harken.errors import UserError
 from harken.inspection.picture import Picture
 from harken.models.heads.size_transcriber import transcriber_size
-from harken.search.symbol_ngram import SymbolNgram
+from harken.models.language.ngram import NGram
 from harken.tasks.job import Job, Prepared
 from harken.tasks.scores import Scores
 from harken.tasks.transcribe.evaluation import evaluate
@@ -93,7 +93,7 @@ def _learn(recipe: TranscribeRecipe, train: Utterances, folder: Path) -> Symbols
         raise UserError("the texts of the training split are all empty; give some with words in them")
     symbols.save(folder)
     encoded = [symbols.encode(text) for text in texts]
-    language = SymbolNgram.learn(encoded, len(symbols), recipe.search.lm_order)
+    language = NGram.from_texts(encoded, len(symbols), recipe.search.lm_order)
     (folder / LANGUAGE).write_text(language.to_json(), encoding="utf-8")
     return symbols
 

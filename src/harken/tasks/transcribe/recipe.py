@@ -11,7 +11,7 @@ from harken.errors import UserError
 from harken.models.config_encoder import EncoderConfig
 from harken.models.convolutional.subsampling_config import FrontConfig
 from harken.recipe import Recipe
-from harken.search.config_ctc import CtcSearchConfig
+from harken.search.config import CtcSearchConfig
 from harken.training.config import TrainConfig
 
 Range = tuple[float, float]

@@ -18,7 +18,7 @@ from harken.data.tokenizers.symbols import Symbols
 from harken.metrics.edits import edits
 from harken.models.heads.transcriber import TranscriberNetwork, summed_ctc
 from harken.nn.ctc import frames_needed
-from harken.search.ctc_greedy import greedy_ctc
+from harken.search.ctc import greedy_ctc
 from harken.tasks.by_length import rows_of_part
 from harken.tasks.transcribe.frames import pad_frames, pad_targets, steps_of, training_frames
 from harken.tasks.transcribe.recipe import TranscribeRecipe

@@ -20,11 +20,9 @@ from harken.data.audio.resampling import resample
 from harken.data.tokenizers.symbols import Symbols
 from harken.errors import UserError
 from harken.models.heads.transcriber import TranscriberNetwork
+from harken.models.language.ngram import NGram
 from harken.nn.ctc import frames_needed
-from harken.search.ctc_alignment import align_ctc
-from harken.search.ctc_greedy import greedy_ctc
-from harken.search.ctc_prefix import prefix_search
-from harken.search.symbol_ngram import SymbolNgram
+from harken.search.ctc import align_ctc, greedy_ctc, prefix_search
 from harken.tasks.transcribe.frames import HeardBatch, pad_frames, steps_of
 from harken.tasks.transcribe.network import build_network
 from harken.tasks.transcribe.recipe import TranscribeRecipe
@@ -46,7 +44,7 @@ class Transcriber:
         recipe: TranscribeRecipe,
         model: TranscriberNetwork,
         symbols: Symbols,
-        language: SymbolNgram,
+        language: NGram,
         folder: Path | None = None,
     ) -> None:
         self.recipe, self.folder = recipe, folder
@@ -62,7 +60,7 @@ class Transcriber:
         """
         symbols = Symbols.load(folder)
         try:
-            language = SymbolNgram.from_json((folder / LANGUAGE).read_text(encoding="utf-8"))
+            language = NGram.from_json((folder / LANGUAGE).read_text(encoding="utf-8"))
         except (OSError, ValueError, KeyError, TypeError) as problem:
             raise UserError(f"{folder / LANGUAGE} cannot be read ({problem}); copy the model folder anew") from None
         model = build_network(recipe, len(symbols))

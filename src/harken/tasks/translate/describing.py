@@ -13,7 +13,7 @@ import torch
 
 from harken.data.io.token_rows import pad
 from harken.data.tokenizers.tokens import BOS, PAD
-from harken.metrics.links import merge_subwords
+from harken.metrics.alignment import merge_subwords
 from harken.search import Hypothesis
 from harken.tasks.translate.sources import Sources
 from harken.tasks.translate.translation import Translation

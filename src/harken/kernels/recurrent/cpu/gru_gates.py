@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from harken.kernels.recurrent.cpu.math import ONE, compiled, sigmoid, tanh
+from harken.kernels.numba_math import ONE, compiled, sigmoid, tanh
 
 
 @compiled

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from harken.kernels.recurrent.cpu.math import ONE, compiled, sigmoid, tanh
+from harken.kernels.numba_math import ONE, compiled, sigmoid, tanh
 
 BOTH, WRITE, SHOW = 0, 1, 2  # which half of a step: up to the new cell, from it on, or both
 

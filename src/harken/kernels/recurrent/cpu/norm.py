@@ -15,7 +15,7 @@ import numba
 import torch
 from torch import Tensor
 
-from harken.kernels.recurrent.cpu.math import FLAGS, compiled
+from harken.kernels.numba_math import FLAGS, compiled
 from harken.kernels.recurrent.cpu.plan import Place
 
 REORDERED: Any = {**FLAGS, "fastmath": {"contract", "reassoc", "nsz"}}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harken.kernels.recurrent.cpu.math import ONE, compiled, sigmoid, tanh
+from harken.kernels.numba_math import ONE, compiled, sigmoid, tanh
 
 KINDS = {"tanh": 0, "relu": 1, "sigmoid": 2}
 

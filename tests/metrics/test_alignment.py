@@ -79,8 +79,8 @@ def test_links_take_the_leftmost_of_equals_and_skip_empty_rows() -> None:
     assert links_from_attention(np.zeros((0, 3))) == []
 
 
-def test_pieces_that_do_not_fit_are_named() -> None:
-    with pytest.raises(UserError, match=r"shape \(1, 2\) but there are 2 target x 2 source pieces"):
+def test_weights_of_another_shape_are_refused() -> None:
+    with pytest.raises(UserError, match=r"shape \(1, 2\) but there are 2 target x 2 source subwords"):
         merge_subwords([[0.5, 0.5]], [0, 1], [0, 1], 2, 2)
     with pytest.raises(UserError, match="word 5 of 2"):
         merge_subwords([[0.5, 0.5]], [0], [0, 5], 1, 2)

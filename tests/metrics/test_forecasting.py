@@ -1,11 +1,10 @@
-"""Scores of forecasts, and the methods to beat."""
+"""Forecast metrics and baselines."""
 
 import numpy as np
 import pytest
 
 from harken.errors import UserError
-from harken.metrics.classical import exponential_smoothing, seasonal_naive
-from harken.metrics.forecasting import pinball, season_scale, smape
+from harken.metrics.forecasting import exponential_smoothing, pinball, season_scale, seasonal_naive, smape
 
 
 def test_the_scale_is_the_mean_seasonal_step() -> None:

@@ -1,16 +1,16 @@
-"""word2vec on a batch of windows at once, in torch: what a GPU does in place of `harken.embeddings.kernels.word2vec`.
+"""word2vec on a batch of windows in torch, for GPUs, in place of `harken.embeddings.word2vec.kernel`.
 
-    x = H O^T       g = rate (answer - sigmoid(x))       H += g O       O += g^T H        for all windows of a batch
+    x = H O^T       g = rate (label - sigmoid(x))       H += g O       O += g^T H        for all windows of a batch
 
 H (B, C, D) are the neighbours of B words, or (B, 1, D) their means (CBOW); O (B, A, D) the word's own output row and
-those of its wrong answers. Draws follow the same law as on a CPU: words thinned out, a reach drawn for every word,
-wrong answers by an alias table and shared by a window.
+those of its negative samples. Draws have the same distribution as on a CPU: words subsampled, a window size drawn for
+every word, negatives by an alias table and shared by a window.
 
-All of a batch is learnt from the values before it, so a row that is in many windows would take the sum of many steps
-that do not know of each other, and overshoot. Where the learning rates of a row's steps sum to more than `MOST`, they
+All of a batch is computed from the values before it, so a row that is in many windows would get the sum of many
+independent steps and overshoot. Where the learning rates of a row's steps sum to more than `MOST`, they
 are scaled down to it; measured on wiki-en, where 0.5 and 1 lost nothing and 2 in batches of 8,192 diverged.
 
-Definition: `harken.embeddings.word2vec.reference.step`, equal for a batch of one window.
+Reference: `harken.embeddings.word2vec.reference.step`, equal for a batch of one window.
 
 >>> inputs, outputs = torch.eye(2), torch.zeros(2, 2)
 >>> one = torch.ones(1, 1)
@@ -25,17 +25,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-MOST = {"skipgram": 0.5, "cbow": 1.0}  # what the learning rates of a row's steps in one batch may sum to
+MOST = {"skipgram": 0.5, "cbow": 1.0}  # bound on the sum of the learning rates of a row's steps in one batch
 
 
-def thinned(ids: Tensor, keep: Tensor, generator: torch.Generator) -> Tensor:
-    """The words of a stream that stay, -1 between sentences; keep (V,) is how likely each word does."""
+def subsample(ids: Tensor, keep: Tensor, generator: torch.Generator) -> Tensor:
+    """The words of a stream that are kept, -1 between sentences; keep (V,) are their probabilities."""
     drawn = torch.rand(len(ids), generator=generator, device=ids.device, dtype=keep.dtype)
     return ids[(ids < 0) | (drawn < keep[ids.clamp(min=0)])]
 
 
 def windows(kept: Tensor, start: int, stop: int, window: int, reach: Tensor) -> tuple[Tensor, Tensor]:
-    """The neighbours (B, 2 window) of the words at start to stop, and which of them are there (1 or 0).
+    """The neighbours (B, 2 window) of the words at start to stop, and a mask of those that exist (1 or 0).
 
     Args:
         kept: all words, (M,), -1 between sentences.
@@ -44,30 +44,30 @@ def windows(kept: Tensor, start: int, stop: int, window: int, reach: Tensor) -> 
     here = torch.arange(start, stop, device=kept.device)
     offsets = torch.arange(-window, window, device=kept.device)
     offsets = offsets + (offsets >= 0)  # no word is its own neighbour
-    places = here[:, None] + offsets  # (B, 2 window)
-    inside = (places >= 0) & (places < len(kept)) & (offsets.abs() <= reach[start:stop, None])
-    places = places.clamp(0, len(kept) - 1)
+    positions = here[:, None] + offsets  # (B, 2 window)
+    inside = (positions >= 0) & (positions < len(kept)) & (offsets.abs() <= reach[start:stop, None])
+    positions = positions.clamp(0, len(kept) - 1)
     low, high = max(0, start - window), min(len(kept), stop + window)
-    sentence = (kept[low:high] < 0).cumsum(0)  # an end counts to the sentence after it
-    around = kept[places]
-    same = sentence[places.clamp(low, high - 1) - low] == sentence[here - low][:, None]
+    sentence = (kept[low:high] < 0).cumsum(0)  # a sentence end belongs to the sentence after it
+    around = kept[positions]
+    same = sentence[positions.clamp(low, high - 1) - low] == sentence[here - low][:, None]
     known = inside & same & (around >= 0) & (kept[start:stop, None] >= 0)
     return around.clamp(min=0), known.float()
 
 
-def wrong_answers(
+def negative_samples(
     words: Tensor, wanted: int, height: Tensor, other: Tensor, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Output rows (B, 1 + wanted), the word's own first, and which of them count: a wrong one is not the word itself.
+    """Output rows (B, 1 + wanted), the word's own first, and a mask of those that count.
 
-    One that is the word is drawn anew once; where it is again, it counts nothing.
+    A sample that equals the word is drawn again once; if it still does, it is masked.
     """
 
     def draw() -> Tensor:
         shape = (len(words), wanted)
-        place = torch.rand(shape, generator=generator, device=words.device, dtype=torch.float64) * len(height)
-        column = place.long().clamp(max=len(height) - 1)
-        return torch.where(place - column < height[column], column, other[column])
+        position = torch.rand(shape, generator=generator, device=words.device, dtype=torch.float64) * len(height)
+        column = position.long().clamp(max=len(height) - 1)
+        return torch.where(position - column < height[column], column, other[column])
 
     drawn = draw()
     drawn = torch.where(drawn == words[:, None], draw(), drawn)
@@ -86,11 +86,11 @@ def step(
     rate: float,
     is_cbow: bool = False,
 ) -> Tensor:
-    """Teach both matrices, (V, D) each, all that the windows say; the summed loss.
+    """Update both matrices, (V, D) each, by one step on the windows; returns the summed loss.
 
     Args:
-        around: neighbours (B, C); those with known (B, C) = 0 are none.
-        rows: output rows (B, A), the right one first; those with counted (B, A) = 0 are none.
+        around: neighbours (B, C); those with known (B, C) = 0 are masked.
+        rows: output rows (B, A), the word's own first; those with counted (B, A) = 0 are masked.
     """
     hidden, there = inputs[around], known  # (B, C, D)
     if is_cbow:
@@ -101,18 +101,18 @@ def step(
     signs[0] = 1
     signed = torch.bmm(hidden, answers.transpose(1, 2)) * signs  # (B, C, A)
     weights = there[:, :, None] * counted[:, None, :]
-    parts = rate * torch.sigmoid(-signed) * signs * weights  # rate x (answer - sigmoid)
-    change = torch.bmm(parts, answers)  # (B, C, D)
+    error = rate * torch.sigmoid(-signed) * signs * weights  # rate (label - sigmoid)
+    change = torch.bmm(error, answers)  # (B, C, D)
     if is_cbow:
-        change = change * known[:, :, None]  # the change of a mean goes to each of its words
+        change = change * known[:, :, None]  # the update of a mean goes to each of its words
     windows = MOST["cbow" if is_cbow else "skipgram"] / rate
-    add_rows(outputs, rows, torch.bmm(parts.transpose(1, 2), hidden), counted * there.amax(1, keepdim=True), windows)
+    add_rows(outputs, rows, torch.bmm(error.transpose(1, 2), hidden), counted * there.amax(1, keepdim=True), windows)
     add_rows(inputs, around, change, known, windows)
     return -(F.logsigmoid(signed) * weights).sum()
 
 
 def add_rows(table: Tensor, rows: Tensor, change: Tensor, counted: Tensor, most: float) -> None:
-    """Add changes (B, C, D) to rows (B, C) of a table; those of a row that counts more than `most` are scaled to it."""
+    """Add changes (B, C, D) to rows (B, C) of a table; rows with a count above `most` are scaled down to it."""
     flat = rows.flatten()
     times = table.new_zeros(len(table)).index_add_(0, flat, counted.flatten())
     share = (most / times.clamp(min=1)).clamp(max=1)

@@ -1,11 +1,11 @@
-"""Vectors as a folder: mapped when it is opened, so that a million words open as quickly as ten.
+"""Word vectors as a folder, memory-mapped on opening, so that a million words open as fast as ten.
 
     vectors.npy   (V, D) float32         words.txt                a word a line
-    counts.npy    (V,) int64             index.npy, starts.npy    where a word stands in it (`word_index.py`)
+    counts.npy    (V,) int64             index.npy, starts.npy    positions in words.txt (`vocabulary.py`)
     ngrams.npy    (buckets, D), where n-grams were trained
-    card.json     what this is and how it was made; written last
+    card.json     settings and training record; written last
 
-There is no pickle in it: opening a folder can run no code.
+There is no pickle: opening a folder can run no code.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harken.embeddings.io.word_index import MappedVocabulary, index_of, starts_of
-from harken.embeddings.vocabulary import Vocabulary
-from harken.embeddings.word2vec.subwords import Subwords
+from harken.embeddings.vocabulary import MappedVocabulary, Vocabulary, index_of, starts_of
+from harken.embeddings.word2vec.settings import Subwords
 from harken.errors import UserError
 
 if TYPE_CHECKING:
@@ -33,12 +32,12 @@ KIND = "harken word vectors"
 
 
 def save_folder(vectors: WordVectors, folder: Path) -> None:
-    """Write all files beside their names and rename them; the card last."""
+    """Write every file to a temporary name and rename it; the card last."""
     if folder.exists() and not folder.is_dir():
-        raise UserError(f"{folder} is a file where a folder is wanted: give another --out.")
+        raise UserError(f"{folder} is a file where a folder is expected: give another --out.")
     odd = next((word for word in vectors.words if word != word.strip() or "\n" in word or not word), None)
     if odd is not None:
-        raise UserError(f"The word {odd!r} begins or ends with a blank, or is one: a list of words cannot hold it.")
+        raise UserError(f"The word {odd!r} begins or ends with white space, which words.txt cannot hold: leave it out.")
     folder.mkdir(parents=True, exist_ok=True)
     _write_array(folder / "vectors.npy", vectors.matrix)
     _write_array(folder / "counts.npy", vectors.vocabulary.counts)
@@ -55,10 +54,10 @@ def save_folder(vectors: WordVectors, folder: Path) -> None:
 
 
 def load_folder(folder: Path) -> WordVectors:
-    """Map the vectors and the list of words.
+    """Memory-map the vectors and the list of words.
 
     Raises:
-        UserError: a file is missing, broken, or does not fit the others.
+        UserError: a file is missing, damaged, or does not match the others.
     """
     from harken.embeddings.vectors import WordVectors
 
@@ -75,7 +74,7 @@ def load_folder(folder: Path) -> WordVectors:
 
 
 def require_folder(folder: Path) -> Path:
-    """The folder, if it holds vectors."""
+    """Return the folder if it holds vectors, else raise a UserError."""
     if (folder / CARD).is_file():
         return folder
     inside = sorted(child.parent.name for child in folder.glob(f"*/{CARD}"))
@@ -94,7 +93,7 @@ def _read_card(folder: Path) -> dict[str, Any]:
 
 
 def _vocabulary(folder: Path, size: int) -> Vocabulary:
-    """The words with their index; read as a whole where there is none, as earlier versions left it."""
+    """The words with their index; read as a whole where there is no index, as in folders of earlier versions."""
     counts, path = _map_array(folder / "counts.npy"), folder / "words.txt"
     if not (folder / "index.npy").is_file():
         return Vocabulary(_read_words(folder, size), counts)
@@ -129,14 +128,14 @@ def _map_array(path: Path) -> NDArray[Any]:
 
 
 def _write_array(path: Path, array: NDArray[Any]) -> None:
-    aside = path.with_name(path.name + ".part")
-    with aside.open("wb") as sink:
+    temporary = path.with_name(path.name + ".part")
+    with temporary.open("wb") as sink:
         np.save(sink, np.ascontiguousarray(array), allow_pickle=False)
-    os.replace(aside, path)
+    os.replace(temporary, path)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file so that a kill leaves the old one or the new one."""
-    aside = path.with_name(path.name + ".part")
-    aside.write_text(text, encoding="utf-8", newline="\n")
-    os.replace(aside, path)
+    """Write a text file atomically: a killed process leaves the old or the new one."""
+    temporary = path.with_name(path.name + ".part")
+    temporary.write_text(text, encoding="utf-8", newline="\n")
+    os.replace(temporary, path)

@@ -1,14 +1,14 @@
-"""One step of word2vec, compiled: some hidden vectors, some output rows, right or wrong for all of them alike.
+"""One word2vec update, compiled by numba: n hidden vectors, m output rows with one label each.
 
-    x_ij = h_i . o_j        g_ij = rate (answer_j - sigmoid(x_ij))
+    x_ij = h_i . o_j        g_ij = rate (label_j - sigmoid(x_ij))
     h_i += sum_j g_ij o_j   o_j += sum_i g_ij h_i           both from the values before
 
-Shared wrong answers make this three small matrix products (n x m x D) on rows that stay in the first cache, in place of
+Shared negative samples make this three small matrix products (n x m x D) on rows that stay in the L1 cache, instead of
 n x m vector operations on rows that do not (Ji et al., 2016, "Parallelizing Word2Vec in Shared and Distributed
-Memory"). Three output rows are taken at a time, so that a value of h is read once for three products.
+Memory"). Three output rows are processed at a time, so that a value of h is loaded once for three products.
 
 The loss is -log of the product of all sigmoids: they are multiplied until the product is small, then one logarithm is
-taken. Definition: `harken.embeddings.word2vec.reference.step`.
+taken. Reference: `harken.embeddings.word2vec.reference.step`.
 
 >>> hidden, outputs = np.ones((1, 16), np.float32), np.zeros((2, 16), np.float32)
 >>> change, parts = np.zeros((1, 16), np.float32), np.zeros(16, np.float32)
@@ -26,23 +26,23 @@ from typing import Any
 import numba
 import numpy as np
 
-from harken.kernels.recurrent.cpu.math import sigmoid
+from harken.kernels.numba_math import sigmoid
 
-# Sums may be made in any order, or no loop would run on sixteen numbers at once; NaN and infinity stay what they are.
+# Sums may be reordered, or no loop would be vectorised; NaN and infinity keep their meaning.
 FLAGS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc", "nsz"}}
 SMALL = 1e-250  # a sigmoid in float32 is at least 1e-38: the product stays above the smallest double
 
 
 def compiled(function: Any) -> Any:
-    """numba's `njit`, kept on disk for the next process wherever a folder for it can be written."""
+    """numba's `njit`, cached on disk where a folder for it is writable."""
     try:
         return numba.njit(cache=True, **FLAGS)(function)
-    except RuntimeError:  # numba found no folder it may write
+    except RuntimeError:  # numba found no writable folder
         return numba.njit(**FLAGS)(function)
 
 
 def inlined(function: Any) -> Any:
-    """Put into its caller before anything is compiled: a third faster here than what the compiler does by itself."""
+    """Inlined into its caller before compilation: a third faster here than LLVM's own inlining."""
     return numba.njit(inline="always", **FLAGS)(function)
 
 
@@ -72,17 +72,17 @@ def score(hidden: Any, count: Any, outputs: Any, rows: Any, answers: Any, scores
 
 
 @inlined
-def judge(scores: Any, count: Any, signs: Any, answers: Any, rate: Any) -> Any:
-    """Scores to g in place; the sum of the logarithms of being right."""
+def errors(scores: Any, count: Any, signs: Any, answers: Any, rate: Any) -> Any:
+    """Replace the scores by g in place; returns the sum of log sigmoid(±x)."""
     one = np.float32(1)
     product, logarithm = 1.0, 0.0
-    terms = count * answers
+    size = count * answers
     for i in range(count):
         for j in range(answers):
             scores[i * answers + j] *= signs[j]
-    for k in range((terms + 15) // 16 * 16):  # whole registers: what lies behind the last score is never read
+    for k in range((size + 15) // 16 * 16):  # whole registers: entries past the last score are never read
         scores[k] = sigmoid(scores[k])
-    for k in range(terms):
+    for k in range(size):
         product *= scores[k]
         if product < SMALL:
             logarithm += math.log(product)
@@ -95,7 +95,7 @@ def judge(scores: Any, count: Any, signs: Any, answers: Any, rate: Any) -> Any:
 
 @inlined
 def change_hidden(outputs: Any, rows: Any, answers: Any, parts: Any, count: Any, change: Any) -> None:
-    """change = G O: what the hidden vectors learn."""
+    """change = G O: the update of the hidden vectors."""
     zero, width = np.float32(0), change.shape[1]
     whole = answers - answers % 3
     for i in range(count):
@@ -135,9 +135,9 @@ def change_outputs(outputs: Any, rows: Any, answers: Any, parts: Any, count: Any
 def step(
     hidden: Any, count: Any, outputs: Any, rows: Any, signs: Any, answers: Any, rate: Any, change: Any, parts: Any
 ) -> Any:
-    """Teach the output rows and fill `change` for the first `count` hidden vectors; returns sum log p."""
+    """Update the output rows and fill `change` for the first `count` hidden vectors; returns sum log p."""
     score(hidden, count, outputs, rows, answers, parts)
-    logarithm = judge(parts, count, signs, answers, rate)
+    logarithm = errors(parts, count, signs, answers, rate)
     change_hidden(outputs, rows, answers, parts, count, change)
     change_outputs(outputs, rows, answers, parts, count, hidden)
     return logarithm

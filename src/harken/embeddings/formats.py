@@ -4,7 +4,7 @@ r"""Vector files of other tools: word2vec's text and binary, GloVe's text; plain
     word2vec-binary   "V D", then the word, a blank and D float32 for each
     glove             as word2vec-text without the first line
 
-What a file is, its beginning says. Broken files are refused with the place.
+The format is detected from the beginning of the file. Binary entries may end in a line feed, which some tools omit.
 
 >>> import tempfile
 >>> from harken.embeddings.vectors import WordVectors
@@ -30,7 +30,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harken.data.io.files import open_bytes
-from harken.embeddings.io.formats_binary import read_binary, write_binary
 from harken.embeddings.vectors import WordVectors
 from harken.errors import UserError
 
@@ -38,10 +37,10 @@ FORMATS = ("word2vec-text", "word2vec-binary", "glove")
 
 
 def read_vectors(path: str | Path, form: str | None = None) -> WordVectors:
-    """Read a vector file; `form` where its beginning should not decide.
+    """Read a vector file; `form` overrides the detected format.
 
     Raises:
-        UserError: the file is missing, no vector file, or broken.
+        UserError: the file is missing, no vector file, or damaged.
     """
     path = Path(path).expanduser()
     with open_bytes(path) as stream:
@@ -56,13 +55,13 @@ def read_vectors(path: str | Path, form: str | None = None) -> WordVectors:
                 raise UserError(f'{path}, line 1 is not "WORDS DIMENSIONS": is this a file of {form}?')
             if form == "word2vec-text":
                 return _finish(path, *_read_text(path, stream, b"", header))
-            return _finish(path, *read_binary(path, stream, *header))
+            return _finish(path, *_read_binary(path, stream, *header))
         except (EOFError, OSError, lzma.LZMAError) as error:
             raise UserError(f"{path} is damaged ({error}): copy or download it again.") from error
 
 
 def write_vectors(vectors: WordVectors, path: str | Path, form: str) -> None:
-    """Write a vector file, packed where it ends in `.gz` or `.xz`.
+    """Write a vector file, compressed where it ends in `.gz` or `.xz`.
 
     Raises:
         UserError: there is no such format, or a word has a blank in it.
@@ -74,16 +73,16 @@ def write_vectors(vectors: WordVectors, path: str | Path, form: str) -> None:
         raise UserError(f"The word {odd!r} has a blank in it, which {form} cannot hold: leave it out first.")
     if not path.parent.is_dir():
         raise UserError(f"{path} cannot be written: the folder {path.parent} does not exist.")
-    aside = path.with_name(path.name + ".part")
-    with _open_to_write(aside, path.suffix) as sink:
+    temporary = path.with_name(path.name + ".part")
+    with _open_to_write(temporary, path.suffix) as sink:
         if form != "glove":
             sink.write(f"{len(vectors)} {vectors.width}\n".encode())
         if form == "word2vec-binary":
-            write_binary(sink, vectors.words, vectors.matrix)
+            _write_binary(sink, vectors.words, vectors.matrix)
         else:
             for word, row in zip(vectors.words, vectors.matrix, strict=True):
                 sink.write(f"{word} {' '.join(map('{:.9g}'.format, row.tolist()))}\n".encode())
-    os.replace(aside, path)
+    os.replace(temporary, path)
 
 
 def _open_to_write(path: Path, suffix: str) -> BinaryIO:
@@ -105,7 +104,7 @@ def _header(line: bytes) -> tuple[int, int] | None:
 
 
 def _guess(stream: BinaryIO, header: tuple[int, int] | None) -> str:
-    """Text if the line after the header is a word and as many numbers as it says, or wants to be."""
+    """Text if the line after the header is a word followed by numbers."""
     if header is None:
         return "glove"
     place = stream.tell()
@@ -192,3 +191,50 @@ def _finish(path: Path, words: list[str], matrix: NDArray[np.float32]) -> WordVe
     if len(first) < len(words):  # the first of a word that is there twice is the one to keep
         words, matrix = list(first), matrix[list(first.values())]
     return WordVectors(words, matrix, card={"from": path.name})
+
+
+BLOCK = 1 << 22  # bytes that are read at once
+LONGEST_WORD = 10_000  # bytes
+
+
+def _read_binary(path: Path, stream: BinaryIO, size: int, width: int) -> tuple[list[str], NDArray[np.float32]]:
+    """Read everything after the header line.
+
+    Raises:
+        UserError: the file ends too early, or a word is not UTF-8.
+    """
+    words: list[str] = []
+    rows: list[NDArray[np.float32]] = []
+    length = 4 * width
+    buffer, place = b"", 0
+    for number in range(1, size + 1):
+        while True:
+            while buffer[place : place + 1] == b"\n":
+                place += 1
+            blank = buffer.find(b" ", place)
+            if blank >= 0 and len(buffer) >= blank + 1 + length:
+                break
+            more = stream.read(BLOCK)
+            if not more:
+                raise UserError(
+                    f"{path} ends inside word {number:,} of {size:,} (so says line 1): copy or download it again."
+                )
+            buffer, place = buffer[place:] + more, 0
+        if blank - place > LONGEST_WORD:
+            raise UserError(f"{path}: word {number:,} is {blank - place:,} bytes long: is this a file of word2vec?")
+        try:
+            words.append(buffer[place:blank].decode("utf-8"))
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"{path}: word {number:,} of {size:,} is not valid UTF-8: is the file damaged, or its first line wrong?"
+            ) from error
+        rows.append(np.frombuffer(buffer, dtype="<f4", count=width, offset=blank + 1))
+        place = blank + 1 + length
+    matrix = np.stack(rows).astype(np.float32) if rows else np.zeros((0, width), dtype=np.float32)
+    return words, matrix
+
+
+def _write_binary(sink: BinaryIO, words: list[str], matrix: NDArray[np.float32]) -> None:
+    """Write everything after the header line."""
+    for word, row in zip(words, matrix, strict=True):
+        sink.write(word.encode() + b" " + row.astype("<f4").tobytes() + b"\n")

@@ -1,11 +1,11 @@
-"""word2vec on a piece of text, compiled: skip-gram or CBOW, wrong answers or a tree, words or bags of n-grams.
+"""word2vec on a span of text, compiled by numba: skip-gram or CBOW, negative sampling or hierarchical softmax, n-grams.
 
-For every word that stays: draw a window, gather what its neighbours are (a hidden vector each for skip-gram, their mean
-for CBOW), choose the output rows, take one `step`, and give the change back to the rows the hidden vectors came from.
-Runs without Python's lock, so several threads may train the same matrices at once; that they overwrite each other now
-and then does no harm (Recht et al., 2011, "Hogwild!").
+For every word that is kept: draw a window, gather the hidden vectors (one per neighbour for skip-gram, their mean for
+CBOW), choose the output rows, take one `step`, and add the update to the rows that the hidden vectors came from. The
+GIL is released, so several threads update the same matrices at once; occasional lost updates do no
+harm (Recht et al., 2011, "Hogwild!").
 
-Definition: `harken.embeddings.word2vec.reference.train_span`, equal for one thread.
+Reference: `harken.embeddings.word2vec.reference.train_span`, equal for one thread.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from harken.embeddings.kernels.word2vec_step import compiled, inlined, step
+from harken.embeddings.word2vec.kernel_step import compiled, inlined, step
 
 MULTIPLIER = np.uint64(6364136223846793005)  # as in harken.embeddings.word2vec.sampling
 INCREMENT = np.uint64(1442695040888963407)
@@ -24,7 +24,7 @@ UNIT = 2.0**-53
 
 @inlined
 def subsample(ids: Any, keep: Any, state: Any, kept: Any) -> Any:
-    """The words that stay, ends of sentences with them; how many, and the state of the draws."""
+    """The words that are kept, and the sentence ends; returns their number and the generator's state."""
     count = 0
     for place in range(len(ids)):
         word = ids[place]
@@ -39,7 +39,7 @@ def subsample(ids: Any, keep: Any, state: Any, kept: Any) -> Any:
 
 @inlined
 def neighbors(kept: Any, count: Any, place: Any, reach: Any, around: Any) -> Any:
-    """The words within reach in the same sentence, left to right; how many."""
+    """The words within reach in the same sentence, left to right; returns their number."""
     first = place
     while first > 0 and place - first < reach and kept[first - 1] >= 0:
         first -= 1
@@ -55,8 +55,8 @@ def neighbors(kept: Any, count: Any, place: Any, reach: Any, around: Any) -> Any
 
 
 @inlined
-def draw_wrong(word: Any, height: Any, other: Any, wanted: Any, state: Any, rows: Any) -> Any:
-    """`wanted` words that are not the word itself, into rows[1:]."""
+def draw_negatives(word: Any, height: Any, other: Any, wanted: Any, state: Any, rows: Any) -> Any:
+    """Draw `wanted` words other than the word itself into rows[1:]."""
     size = np.float64(len(height))
     for j in range(1, wanted + 1):
         while True:
@@ -79,7 +79,7 @@ def add_row(source: Any, row: Any, target: Any, place: Any) -> None:
 
 @inlined
 def add_bag(inputs: Any, starts: Any, bags: Any, word: Any, hidden: Any, place: Any) -> Any:
-    """Add the rows of a word (its own and those of its n-grams) to a hidden vector; how many they are."""
+    """Add the rows of a word (its own and those of its n-grams) to a hidden vector; returns their number."""
     if len(starts) == 0:
         add_row(inputs, word, hidden, place)
         return 1
@@ -89,8 +89,8 @@ def add_bag(inputs: Any, starts: Any, bags: Any, word: Any, hidden: Any, place: 
 
 
 @inlined
-def teach_bag(inputs: Any, starts: Any, bags: Any, word: Any, change: Any, place: Any) -> None:
-    """Add the change to every row of a word."""
+def update_bag(inputs: Any, starts: Any, bags: Any, word: Any, change: Any, place: Any) -> None:
+    """Add the update to every row of a word."""
     if len(starts) == 0:
         add_row(change, place, inputs, word)
         return
@@ -100,7 +100,7 @@ def teach_bag(inputs: Any, starts: Any, bags: Any, word: Any, change: Any, place
 
 @inlined
 def divide(hidden: Any, place: Any, number: Any) -> None:
-    """The mean from the sum."""
+    """Turn the sum into the mean."""
     if number > 1:
         share = np.float32(1) / np.float32(number)
         for d in range(hidden.shape[1]):
@@ -115,7 +115,7 @@ def train_span(
     other: Any,
     tree_starts: Any,
     tree_nodes: Any,
-    tree_answers: Any,
+    tree_labels: Any,
     bag_starts: Any,
     bags: Any,
     inputs: Any,
@@ -126,9 +126,9 @@ def train_span(
     rate: Any,
     state: Any,
 ) -> Any:
-    """Train on ids (-1 between sentences); the summed loss and how many hidden vectors it is the loss of.
+    """Train on ids (-1 between sentences); the summed loss and the number of hidden vectors.
 
-    No tree (`tree_starts` empty): wrong answers by the alias table. No bags (`bag_starts` empty): a row for each word.
+    Empty `tree_starts`: negative sampling by the alias table. Empty `bag_starts`: one row for each word.
     """
     width, zero = inputs.shape[1], np.float32(0)
     longest = negatives + 1
@@ -156,13 +156,13 @@ def train_span(
         if len(tree_starts) == 0:
             answers = negatives + 1
             rows[0] = word
-            state = draw_wrong(word, height, other, negatives, state, rows)
+            state = draw_negatives(word, height, other, negatives, state, rows)
         else:
             answers = tree_starts[word + 1] - tree_starts[word]
             for j in range(answers):
                 node = tree_starts[word] + j
                 rows[j] = tree_nodes[node]
-                signs[j] = np.float32(2) * tree_answers[node] - np.float32(1)
+                signs[j] = np.float32(2) * tree_labels[node] - np.float32(1)
         vectors = 1 if is_cbow else found
         for i in range(vectors):
             for d in range(width):
@@ -177,6 +177,6 @@ def train_span(
                 divide(hidden, i, add_bag(inputs, bag_starts, bags, around[i], hidden, i))
         loss -= step(hidden, vectors, outputs, rows, signs, answers, rate, change, parts)
         for i in range(found):
-            teach_bag(inputs, bag_starts, bags, around[i], change, 0 if is_cbow else i)
+            update_bag(inputs, bag_starts, bags, around[i], change, 0 if is_cbow else i)
         predictions += vectors
     return loss, predictions

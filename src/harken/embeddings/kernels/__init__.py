@@ -1,1 +1,0 @@
-"""Compiled training loops of word2vec and GloVe."""
