@@ -28,6 +28,9 @@ class TranscribeDataConfig(BaseModel):
     test: str | None = Field(None, description="likewise, to test on")
     audio: str = Field("audio", description="the column with the paths, relative to the table")
     text: str = Field("text", description="the column with the texts")
+    speaker: str | None = Field(
+        None, description="the column that says who speaks: no speaker is in training and validation"
+    )
     dir: str | None = Field(None, description="folder of the spoken digits, with train.npz.xz, mixed to strings")
 
     name: str | None = Field(None, description="what to call the corpus in reports")
