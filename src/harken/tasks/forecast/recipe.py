@@ -35,7 +35,7 @@ class ForecastDataConfig(BaseModel):
     )
     group: str | None = Field(None, description="the column that tells several series apart")
     missing: Literal["refuse", "forward", "linear", "zero"] = Field(
-        "refuse", description="a cell without a number: an error, the last number, a straight line, or 0"
+        "refuse", description="a cell without a number: an error, the last number, the line through the last two, or 0"
     )
     transform: Literal["auto", "log", "none"] = Field(
         "auto", description="what the network sees; auto: the logarithm where all values are above 0"

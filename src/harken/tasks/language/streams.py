@@ -4,9 +4,9 @@
                                                                    w5 w6 | w7 w8
 
 A batch is one chunk of every stream; the next batch goes on where it ended, with the state that it left. Each pass
-over the text begins at another token, so that the cuts fall elsewhere. Two numbers say all of a chunk: its stream, length
-and whether it is the first of its pass in one, where it starts in the other; so worker processes need no more than the
-numbers. Without streams (`independent`) chunks come in a drawn order and know nothing of each other.
+over the text begins at another token, so that the cuts fall elsewhere. Two numbers say all of a chunk: its stream, its
+length and whether it is the first of its pass in one, where it starts in the other; worker processes need no more than
+these. Without streams (`independent`) chunks come in a drawn order and know nothing of each other.
 
 >>> batches = streams(tokens=10, count=2, chunk=2, random=None)
 >>> [Chunks.read(batch) for batch in batches][1]
