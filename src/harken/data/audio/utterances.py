@@ -16,8 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harken.data.audio.recordings import read_audio
-from harken.data.audio.resampling import resample
+from harken.data.audio.recordings import read_audio, resample
 from harken.data.io.table import read_table
 from harken.errors import UserError
 
