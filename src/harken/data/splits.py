@@ -1,48 +1,243 @@
-"""Held-out pairs that share no source sentence with what is left.
+"""Training, validation and test parts: one rule for every job.
 
-The same sentence often stands on several lines with several translations. Drawing lines at random would put one
-translation in training and another in the test, so whole groups of lines with one source (case and spacing aside)
-are drawn, in an order fixed by the seed.
+Every row has a group key: its source sentence, document, speaker, picture ... Rows of one group are never on two sides.
+A group is placed by a hash of (seed, key), a number u in [0, 1) that depends on nothing else:
 
->>> pairs = [Pair("go", "va"), Pair("Go", "allez"), Pair("run", "cours"), Pair("stop", "halte")]
->>> held_out, rest = split_off(pairs, 1, seed=1)
->>> len(held_out), len(rest)
-(1, 3)
+    a share s             groups with u < s
+    a count n             the groups with the smallest u, until n rows are reached (to the nearest group)
+    "5%, at most 1000"    (0.05, 1000): groups with u < 0.05, and of these no more than 1000 rows
+
+Several parts follow each other along u, in the order in which they are asked for: test before validation, so that
+another `valid_size` changes no test row. What this means when a file grows:
+
+    a share     no row changes its part
+    a count     a new row may take the place of the last held-out group, which goes to the part after it
+    both        no training row ever becomes a held-out row, so a model is never tested on what it was trained on
+
+The one exception is a group that grows beyond the count, which then no longer fits and stays in training. Running text
+and time series are not drawn but cut by position (`cut_by_position`), because neighbours belong together.
+
+>>> parts = split_groups(["go", "run", "go", "stop"], {"valid": 1}, seed=1)
+>>> parts == split_groups(["go", "run", "go", "stop"], {"valid": 1}, seed=1), sorted(parts)
+(True, ['train', 'valid'])
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Sequence
+import hashlib
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any, TypeVar
 
-from harken.data.text.pairs import Pair
+import numpy as np
 
-DEFAULT_COUNT, DEFAULT_SHARE = 1000, 0.05
+from harken.errors import UserError
+
+Size = int | float | tuple[float, int]  # rows, a share, or a share of at most so many rows
+TRAIN = "train"
+DUPLICATES = "also in the validation or test data"  # why a training row is left out
+SCALE = 1 << 64
+Row = TypeVar("Row")
 
 
-def held_out_count(share: int | float | None, total: int) -> int:
-    """How many of `total` pairs to hold out: a count, a fraction, or by default 1000 or 5%, the smaller.
+def size_of(wanted: int | float | None, default: tuple[float, int] = (0.05, 1000)) -> Size:
+    """What a recipe says (rows, a share, or nothing) as a `Size`."""
+    return default if wanted is None else wanted
 
-    >>> held_out_count(None, 500), held_out_count(None, 10**6), held_out_count(0.1, 500), held_out_count(7, 500)
-    (25, 1000, 50, 7)
+
+def normalise(text: str) -> str:
+    """The form in which two texts are compared: Unicode NFC, no difference of case or of white space.
+
+    >>> normalise("  The  Cafe\\u0301 ") == normalise("the café")
+    True
     """
-    if share is None:
-        return min(DEFAULT_COUNT, max(1, int(total * DEFAULT_SHARE)))
-    return share if isinstance(share, int) else max(1, round(total * share))
+    words = " ".join(text.split())
+    if words.isascii():
+        return words.lower()
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", words).casefold())
 
 
-def split_off(pairs: Sequence[Pair], count: int, seed: int) -> tuple[list[Pair], list[Pair]]:
-    """(held out, rest), both in the order of `pairs`; at most `count` held out, fewer if no more groups fit."""
-    groups: dict[str, list[int]] = {}
-    for index, pair in enumerate(pairs):
-        groups.setdefault(" ".join(pair.source.split()).casefold(), []).append(index)
-    order = list(groups.values())
-    random.Random(seed).shuffle(order)
-    chosen: set[int] = set()
-    for group in order:
-        if len(chosen) == count:
+def content_key(value: Any) -> str:
+    """A key for rows that are known by their content alone: arrays, or tuples of arrays and texts."""
+    return hashlib.blake2b(_encode(value), digest_size=16).hexdigest()
+
+
+def split_groups(
+    keys: Sequence[str], sizes: Mapping[str, Size], seed: int, weights: Sequence[int] | None = None
+) -> dict[str, list[int]]:
+    """The rows of every part of `sizes` and of `train`, each in ascending order.
+
+    Args:
+        keys: the group of every row, normalised by the caller where it is text.
+        sizes: parts to hold out, in order; see the module's description.
+        weights: how much every row counts towards a size, by default 1. Rows of weight 0 (phrases of a sentence)
+            follow their group.
+
+    Raises:
+        UserError: a part would be empty.
+    """
+    rows: dict[str, list[int]] = {}
+    for row, key in enumerate(keys):
+        rows.setdefault(key, []).append(row)
+    order = sorted((_position(seed, key), key) for key in rows)
+    weight = {key: len(own) if weights is None else sum(weights[row] for row in own) for key, own in rows.items()}
+    order = [(position, key) for position, key in order if weight[key]]
+    parts: dict[str, list[int]] = {}
+    start = 0.0
+    for name, size in sizes.items():
+        taken, start = _take(order, weight, size, start)
+        chosen = set(taken)
+        order = [entry for entry in order if entry[1] not in chosen]
+        parts[name] = sorted(row for key in taken for row in rows[key])
+    held = {row for part in parts.values() for row in part}
+    parts[TRAIN] = [row for row in range(len(keys)) if row not in held]
+    for name, part in parts.items():
+        if not part:
+            asked = " and ".join(f"data.{one}_size = {_written(size)}" for one, size in sizes.items())
+            raise UserError(
+                f"{asked} of {len(keys):,} examples in {len(rows):,} groups leaves none for {name}; change the size, "
+                "give more examples, or name files for each part"
+            )
+    return parts
+
+
+def _take(
+    order: Sequence[tuple[int, str]], weight: Mapping[str, int], size: Size, start: float
+) -> tuple[list[str], float]:
+    """Keys of the next part, and where on [0, 1) the part after it begins."""
+    share, count = size if isinstance(size, tuple) else (None, size) if isinstance(size, int) else (size, None)
+    stop = 1.0 if share is None else min(1.0, start + share)
+    taken: list[str] = []
+    held = 0
+    for position, key in order:
+        if position >= stop * SCALE:
             break
-        if len(chosen) + len(group) <= count:
-            chosen.update(group)
-    held_out = [pair for index, pair in enumerate(pairs) if index in chosen]
-    return held_out, [pair for index, pair in enumerate(pairs) if index not in chosen]
+        if count is not None:
+            if weight[key] > count:
+                continue
+            if held + weight[key] - count > count - held:
+                return taken, position / SCALE
+        taken.append(key)
+        held += weight[key]
+    if not taken and order and (count is None or count):
+        return [order[0][1]], order[0][0] / SCALE  # few groups, or all larger than the count: one of them
+    return taken, stop
+
+
+def _position(seed: int, key: str) -> int:
+    return int.from_bytes(hashlib.blake2b(f"{seed}\0{key}".encode("utf-8", "surrogatepass"), digest_size=8).digest())
+
+
+def _written(size: Size) -> str:
+    return f"{size[0]:g} (at most {size[1]:,})" if isinstance(size, tuple) else f"{size:g}"
+
+
+def without_held_out(
+    train: Sequence[Row], held_out: Iterable[Iterable[Row]], key: Callable[[Row], str]
+) -> tuple[list[Row], dict[str, int]]:
+    """Training rows whose key no held-out row has, and how many were left out, by reason; given files may overlap.
+
+    Raises:
+        UserError: none is left.
+
+    >>> without_held_out(["Go", "Run"], [["go"]], normalise)
+    (['Run'], {'also in the validation or test data': 1})
+    """
+    known = {key(row) for part in held_out for row in part}
+    kept = [row for row in train if key(row) not in known] if known else list(train)
+    if train and not kept:
+        raise UserError("every training example is also in the validation or test data; give other files")
+    return kept, {DUPLICATES: len(train) - len(kept)} if len(kept) < len(train) else {}
+
+
+def skipped_lines(skipped: Mapping[str, int], what: str = "training examples") -> list[str]:
+    """What was left out, a sentence for each reason, for a run's first lines."""
+    return [f"skipped {count:,} {what}: {reason}" for reason, count in skipped.items()]
+
+
+def cut_by_position(lengths: Sequence[int], shares: Sequence[float]) -> list[int]:
+    """Where the parts of a running text end: training first, then the held-out shares, at the ends of rows.
+
+    Neighbouring rows stay in one part. When rows are appended, boundaries move towards the end, so that held-out rows
+    may become training rows but never the reverse.
+
+    >>> cut_by_position([1, 1, 1, 1], (0.25, 0.25))
+    [2, 3, 4]
+    """
+    reached = np.cumsum(lengths)
+    total = int(reached[-1]) if len(reached) else 0
+    wanted = 1 - np.cumsum(shares[::-1])[::-1]
+    ends = [int(np.searchsorted(reached, share * total + 1e-9, side="right")) for share in wanted]
+    return [end if share else len(reached) for end, share in zip(ends, _tails(shares), strict=True)] + [len(reached)]
+
+
+def _tails(shares: Sequence[float]) -> list[float]:
+    """What lies after each boundary; nothing: the boundary is the end itself, whatever rounding says."""
+    return [sum(shares[place:]) for place in range(len(shares))]
+
+
+class Parts:
+    """A corpus with rows in `train`, `valid` and named `tests`."""
+
+    name: str
+    train: Any
+    valid: Any
+    tests: Any
+
+    def parts(self) -> dict[str, Any]:
+        """Every part by its name."""
+        return {TRAIN: self.train, "valid": self.valid, **self.tests}
+
+    def part(self, name: str) -> Any:
+        """One part.
+
+        Raises:
+            UserError: there is none of this name.
+        """
+        found = {own: rows for own, rows in self.parts().items() if len(rows)}
+        if name not in found:
+            raise UserError(f"{self.name} has no split {name!r}; choose --split {' or '.join(found)}, or give files")
+        return found[name]
+
+    def digests(self) -> dict[str, str]:
+        """A digest of every part, to be stored with a run and compared later (`changed_parts`)."""
+        return {name: digest(rows) for name, rows in self.parts().items()}
+
+
+def digest(rows: Iterable[Any]) -> str:
+    """The number of rows and a hash of their contents that does not depend on their order.
+
+    >>> digest(["a", "b"]) == digest(["b", "a"]), digest(["a", "b"]) == digest(["a", "b", "b"])
+    (True, False)
+    """
+    count = total = 0
+    for row in rows:
+        total += int.from_bytes(hashlib.blake2b(_encode(row), digest_size=16).digest())
+        count += 1
+    return f"{count}:{total % (1 << 128):032x}"
+
+
+def changed_parts(stored: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
+    """Names of the parts whose digests differ.
+
+    >>> changed_parts({"train": "1:a", "test": "1:b"}, {"train": "1:a", "test": "2:c"})
+    ['test']
+    """
+    return [name for name in {**stored, **found} if stored.get(name) != found.get(name)]
+
+
+def _encode(value: Any) -> bytes:
+    """Bytes that differ where values differ."""
+    if isinstance(value, str):
+        return b"s" + value.encode("utf-8", "surrogatepass")
+    if isinstance(value, np.ndarray):
+        return f"a{value.dtype.str}{value.shape}".encode() + np.ascontiguousarray(value).tobytes()
+    if is_dataclass(value) and not isinstance(value, type):
+        value = tuple(getattr(value, field.name) for field in fields(value))
+    if isinstance(value, (frozenset, set)):
+        value = sorted(value)
+    if isinstance(value, (tuple, list)):
+        inside = [_encode(item) for item in value]
+        return b"t" + b"".join(len(item).to_bytes(8) + item for item in inside)
+    return b"r" + repr(value).encode("utf-8", "surrogatepass")

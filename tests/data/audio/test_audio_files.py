@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harken.data.audio.recordings import one_channel, read_audio, write_wav
+from harken.data.audio.recordings import one_channel, read_audio, resample, write_wav
 from harken.data.audio.utterances import read_recordings
 from harken.errors import UserError
 
@@ -51,27 +51,80 @@ def test_flac_and_floating_point_by_soundfile(tmp_path: Path) -> None:
         np.testing.assert_allclose(samples, VALUES, atol=1e-4)
 
 
-def test_without_soundfile_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def lean(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the extra `audio` were not installed."""
     real = builtins.__import__
 
     def without(name: str, *rest: Any, **more: Any) -> Any:
-        if name == "soundfile":
+        if name.split(".")[0] in ("soundfile", "scipy"):
             raise ImportError
         return real(name, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", without)
+
+
+@pytest.mark.usefixtures("lean")
+def test_without_the_extra_16_bit_wav_is_read_and_the_rest_names_it(tmp_path: Path) -> None:
+    write(tmp_path / "a.wav", 2, channels=2)
+    samples, rate = read_audio(tmp_path / "a.wav")
+    assert rate == 8000
+    np.testing.assert_array_equal(samples, VALUES.astype(np.float32))
+    write(tmp_path / "wide.wav", 3)
     (tmp_path / "a.flac").write_bytes(b"fLaC")
-    with pytest.raises(UserError, match=r"a\.flac is no \.wav, which needs the library soundfile: .*harken\[audio\]"):
-        read_audio(tmp_path / "a.flac")
+    for name in ("wide.wav", "a.flac"):
+        with pytest.raises(UserError, match=r'needs the library soundfile: pip install "harken\[audio\]"'):
+            read_audio(tmp_path / name)
+    with pytest.raises(UserError, match=r'16,000 .* and 8,000 are needed, which takes scipy: pip install "harken'):
+        resample(np.zeros(16), 16000, 8000)
+    assert len(resample(np.zeros(16), 8000, 8000)) == 16
+
+
+def test_both_readers_of_16_bit_wav_agree(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    noise = np.random.default_rng(1).uniform(-1, 1, 5000)
+    write_wav(tmp_path / "a.wav", noise, 11025)
+    first = read_audio(tmp_path / "a.wav")
+    request.getfixturevalue("lean")
+    second = read_audio(tmp_path / "a.wav")
+    np.testing.assert_array_equal(first[0], second[0])
+    assert first[1] == second[1] == 11025
+
+
+@pytest.mark.parametrize("lacking", [False, True], ids=["soundfile", "lean"])
+def test_headers_that_do_not_tell_the_truth(tmp_path: Path, lacking: bool, request: pytest.FixtureRequest) -> None:
+    if lacking:
+        request.getfixturevalue("lean")
+    write_wav(tmp_path / "a.wav", np.zeros(1000), 8000)
+    good = (tmp_path / "a.wav").read_bytes()
+
+    def refused(content: bytes) -> str:
+        (tmp_path / "b.wav").write_bytes(content)
+        with pytest.raises(UserError) as caught:
+            read_audio(tmp_path / "b.wav")
+        return str(caught.value).removeprefix(str(tmp_path))
+
+    def with_field(place: int, value: int) -> bytes:
+        return good[:place] + struct.pack("<I", value) + good[place + 4 :]
+
+    damaged = "its header is damaged: record it again"
+    assert refused(with_field(24, 0)) == f"/b.wav says that it has 0 samples a second; {damaged}"
+    assert refused(with_field(24, 4_000_000_007)).endswith(f"4,000,000,007 samples a second; {damaged}")
+    assert refused(with_field(40, 2_000_000_000)) == (
+        "/b.wav is cut off: its header says 2,000,000,000 bytes of sound, and 2,000 are there; copy or record it again"
+    )
+    assert refused(good[:-700]).startswith("/b.wav is cut off: its header says 2,000 bytes of sound, and 1,300")
+    (tmp_path / "stream.wav").write_bytes(with_field(40, 0xFFFFFFFF))  # a program that wrote to a pipe
+    if not lacking:
+        assert len(read_audio(tmp_path / "stream.wav")[0]) == 1000
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
         (b"", "is an empty file"),
-        (b"hello, this is no sound at all", "is not a WAV file"),
-        (b"RIFF", "is not a WAV file"),
-        (b"RIFF" + struct.pack("<I", 4) + b"WAVE", "is not a WAV file"),
+        (b"hello, this is no sound at all", "is no recording that can be read"),
+        (b"RIFF", "is no recording that can be read"),
+        (b"RIFF" + struct.pack("<I", 4) + b"WAVE", "is no recording that can be read"),
     ],
 )
 def test_what_is_no_wav_is_refused_in_one_sentence(tmp_path: Path, content: bytes, said: str) -> None:

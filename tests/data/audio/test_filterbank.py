@@ -2,22 +2,30 @@
 
 import numpy as np
 import pytest
+import torch
 
+from harken.data.audio import filterbank
 from harken.data.audio.augmentation import equalised, louder_and_noisier, masked, noise, sped, stretched, with_noise
 from harken.data.audio.config import AugmentConfig, FeatureConfig
 from harken.data.audio.filterbank import (
     FLOOR,
     band_centres,
     differences,
-    finished,
     frame_count,
     frames_of,
-    joined,
-    joined_count,
     log_mel,
-    triangles,
+    log_mels,
+    mel_filters,
+    pad_rows,
+    postprocess,
+    stack_frames,
+    stacked_count,
 )
-from harken.data.audio.resampling import resample
+from harken.data.audio.recordings import resample
+
+
+def energies_of(samples: np.ndarray, config: FeatureConfig) -> np.ndarray:
+    return log_mels([samples], config)[0].numpy()
 
 
 def tone(frequency: float, rate: int, seconds: float = 0.5) -> np.ndarray:
@@ -33,19 +41,29 @@ def test_a_tone_stays_what_it_is_at_another_rate(old: int, new: int) -> None:
     np.testing.assert_allclose(found[inside], wanted[inside], atol=2e-3)
 
 
-def test_what_the_new_rate_cannot_hold_is_gone() -> None:
-    assert np.abs(resample(tone(6000, 16000), 16000, 8000)[200:-200]).max() < 1e-3
+@pytest.mark.parametrize(
+    ("frequency", "old"), [(4100, 16000), (6000, 16000), (7900, 16000), (5000, 44100), (20000, 44100)]
+)
+def test_aliasing_is_60_decibels_below_the_tone(frequency: float, old: int) -> None:
+    assert np.abs(resample(tone(frequency, old), old, 8000)[200:-200]).max() < 1e-3
+
+
+@pytest.mark.parametrize("rate", [44101, 767_999])
+def test_rates_without_a_small_common_ratio_are_resampled_by_the_nearest(rate: int) -> None:
+    found = resample(tone(700, rate), rate, 8000)
+    assert len(found) == pytest.approx(4000, rel=0.001)
+    np.testing.assert_allclose(found[200:1000], tone(700, 8000)[200:1000], atol=0.02)
 
 
 def test_a_constant_stays_and_the_same_rate_changes_nothing() -> None:
-    np.testing.assert_allclose(resample(np.ones(2000), 44100, 8000)[20:-20], 1.0, atol=1e-3)
+    np.testing.assert_allclose(resample(np.ones(20000), 44100, 8000)[100:-100], 1.0, atol=1e-3)
     np.testing.assert_array_equal(resample(np.arange(5.0), 8000, 8000), np.arange(5.0, dtype=np.float32))
 
 
 @pytest.mark.parametrize("frequency", [300, 1000, 2500, 3500])
 def test_the_band_of_a_tones_frequency_is_the_loudest(frequency: float) -> None:
     config = FeatureConfig()
-    loudest = log_mel(tone(frequency, 8000).astype(np.float32), config)[10].argmax()
+    loudest = energies_of(tone(frequency, 8000).astype(np.float32), config)[10].argmax()
     assert loudest == np.abs(band_centres(config) - frequency).argmin()
 
 
@@ -59,13 +77,13 @@ def test_the_energy_of_a_tone_is_its_definition() -> None:
     power = np.abs(np.fft.rfft(samples[:256] * window)) ** 2 / window.sum() ** 2
     assert power[32] == pytest.approx(0.25, rel=1e-4)
     np.testing.assert_allclose(
-        np.exp(log_mel(samples, config)[0]), np.maximum(triangles(config) @ power, FLOOR), rtol=1e-3, atol=1e-8
+        np.exp(energies_of(samples, config)[0]), np.maximum(mel_filters(config) @ power, FLOOR), rtol=1e-3, atol=1e-8
     )
 
 
-def test_triangles_are_one_at_their_centre_and_sum_to_one_between() -> None:
+def test_mel_filters_are_one_at_their_centre_and_sum_to_one_between() -> None:
     config = FeatureConfig(window=256.0, mels=20)
-    bands, frequencies = triangles(config), np.fft.rfftfreq(config.fft, 1 / 8000)
+    bands, frequencies = mel_filters(config), np.fft.rfftfreq(config.fft, 1 / 8000)
     between = (frequencies > band_centres(config)[0]) & (frequencies < band_centres(config)[-1])
     np.testing.assert_allclose(bands.sum(0)[between], 1.0, atol=1e-5)
     assert bands.max() > 0.95
@@ -75,33 +93,74 @@ def test_counts_are_those_of_the_arrays() -> None:
     for samples in (10, 200, 279, 280, 281, 4000):
         for stack, skip in ((1, 1), (3, 3), (4, 2)):
             config = FeatureConfig(stack=stack, skip=skip)
-            frames = frames_of(np.random.default_rng(0).normal(size=samples).astype(np.float32), config)
-            assert frames.shape == (joined_count(frame_count(samples, config), config), config.channels)
+            [frames] = frames_of([np.random.default_rng(0).normal(size=samples).astype(np.float32)], config)
+            assert frames.shape == (stacked_count(frame_count(samples, config), config), config.channels)
 
 
-def test_joining_repeats_the_last_frame() -> None:
-    values = np.arange(5.0)[:, None]
-    assert joined(values, 3, 3).tolist() == [[0, 1, 2], [3, 4, 4]]
-    assert joined(values, 3, 2).tolist() == [[0, 1, 2], [2, 3, 4], [4, 4, 4]]
+def test_stacking_repeats_the_last_frame() -> None:
+    values, lengths = torch.arange(5.0)[None, :, None], torch.tensor([5])
+    assert stack_frames(values, lengths, 3, 3)[0].tolist() == [[[0, 1, 2], [3, 4, 4]]]
+    assert stack_frames(values, lengths, 3, 2)[0].tolist() == [[[0, 1, 2], [2, 3, 4], [4, 4, 4]]]
 
 
 def test_differences_are_slopes_and_normalising_is_per_band() -> None:
-    line = np.arange(10.0)[:, None] * [2.0, -1.0]
-    np.testing.assert_allclose(differences(line)[2:-2], np.broadcast_to([2.0, -1.0], (6, 2)))
+    line = torch.arange(10.0)[None, :, None] * torch.tensor([2.0, -1.0])
+    found = differences(line, torch.tensor([10]))[0, 2:-2].numpy()
+    np.testing.assert_allclose(found, np.broadcast_to([2.0, -1.0], (6, 2)), rtol=1e-6)
     config = FeatureConfig(deltas=1, stack=1, skip=1, normalise="utterance")
-    values = finished(np.random.default_rng(1).normal(3, 5, (50, 40)).astype(np.float32), config)
+    energies = torch.from_numpy(np.random.default_rng(1).normal(3, 5, (1, 50, 40)).astype(np.float32))
+    values = postprocess(energies, torch.tensor([50]), config)[0][0].numpy()
     assert values.shape == (50, 80)
     np.testing.assert_allclose(values.mean(0), 0, atol=1e-5)
     np.testing.assert_allclose(values.std(0), 1, atol=1e-3)
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        FeatureConfig(),
+        FeatureConfig(range_db=None, deltas=2, stack=4, skip=2),
+        FeatureConfig(rate=16000, mels=23, normalise="utterance", deltas=1, stack=1, skip=1),
+    ],
+    ids=["relative", "absolute", "utterance"],
+)
+def test_a_recording_has_the_same_features_alone_and_in_a_padded_batch(config: FeatureConfig) -> None:
+    random = np.random.default_rng(3)
+    recordings = [random.normal(0, 0.1, int(size)).astype(np.float32) for size in random.integers(20, 9000, 40)]
+    padded, lengths = pad_rows(recordings)
+    batch, counts = postprocess(*log_mel(torch.nn.functional.pad(padded, (0, 777), value=9.0), lengths, config), config)
+    together = frames_of(recordings, config)
+    for number, samples in enumerate(recordings):
+        [alone] = frames_of([samples], config)
+        count = int(counts[number])
+        assert count == len(alone) == stacked_count(frame_count(len(samples), config), config)
+        assert torch.equal(batch[number, :count], alone) and torch.equal(together[number], alone)
+        assert not batch[number, count:].any()
+
+
+def test_batches_are_bounded_and_keep_the_order_of_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = FeatureConfig()
+    recordings = [tone(300 + 40 * number, 8000, 0.1 + 0.05 * (number % 7)).astype(np.float32) for number in range(20)]
+    whole = log_mels(recordings, config)
+    sizes = []
+
+    def counting(samples: torch.Tensor, lengths: torch.Tensor, config: FeatureConfig) -> object:
+        sizes.append(samples.numel())
+        return log_mel(samples, lengths, config)
+
+    monkeypatch.setattr(filterbank, "BATCH_SAMPLES", 10_000)
+    monkeypatch.setattr(filterbank, "log_mel", counting)
+    assert all(torch.equal(one, other) for one, other in zip(log_mels(recordings, config), whole, strict=True))
+    assert len(sizes) > 3 and max(sizes) <= 10_000
+
+
 def test_loudness_drops_out_and_silence_is_cut_where_a_range_is_set() -> None:
     samples = np.random.default_rng(2).normal(0, 0.1, 4000).astype(np.float32)
     samples[2000:] = 0.0
-    found = log_mel(samples, FeatureConfig(range_db=40.0))
-    np.testing.assert_allclose(found, log_mel(4 * samples, FeatureConfig(range_db=40.0)), atol=1e-4)
+    found = energies_of(samples, FeatureConfig(range_db=40.0))
+    np.testing.assert_allclose(found, energies_of(4 * samples, FeatureConfig(range_db=40.0)), atol=1e-4)
     assert found.max() == 0.0 and found.min() == pytest.approx(-4 * np.log(10))
-    assert log_mel(samples, FeatureConfig(range_db=None)).min() == pytest.approx(np.log(FLOOR))
+    assert energies_of(samples, FeatureConfig(range_db=None)).min() == pytest.approx(np.log(FLOOR))
 
 
 def test_noise_lies_as_far_below_as_is_said() -> None:

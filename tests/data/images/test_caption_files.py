@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from harken.data.images.caption_table import read_captions, split_pictures
-from harken.data.images.captioned import Captioned
+from harken.data.images.caption_table import read_caption_corpus, read_captions
 from harken.data.images.files import as_pixels, decode_image, read_image, to_square
 from harken.data.images.flickr8k import load_flickr8k
 from harken.errors import UserError
 from harken.inspection.pixels import encode_png
+from harken.tasks.caption.recipe import CaptionDataConfig
 
 
 def picture(seed: int, height: int = 8, width: int = 8) -> np.ndarray:
@@ -80,12 +80,21 @@ def test_a_table_gathers_the_captions_of_a_picture(folder: Path) -> None:
 
 
 def test_pictures_are_held_out_whole(folder: Path) -> None:
-    corpus = split_pictures(read_captions(folder / "table.csv", folder / "pictures", 4), 2, 1, 1, "mine")
+    def config(**changes: object) -> CaptionDataConfig:
+        given = {"table": str(folder / "table.csv"), "images": str(folder / "pictures"), "image_size": 8}
+        return CaptionDataConfig(**{**given, "valid_size": 2, "test_size": 1, **changes})
+
+    corpus = read_caption_corpus(config())
     names = [{one.name for one in split} for split in (corpus.train, corpus.valid, corpus.tests["test"])]
     assert [len(some) for some in names] == [3, 2, 1]
     assert len(set.union(*names)) == 6
-    with pytest.raises(UserError, match="mine has 2 pictures, too few to hold 2 of them out"):
-        split_pictures([Captioned(picture(1), ["a"]), Captioned(picture(2), ["b"])], 1, 1, 1, "mine")
+    with pytest.raises(UserError, match="of 6 examples in 6 groups leaves none for train"):
+        read_caption_corpus(config(valid_size=5))
+    (folder / "pictures" / "copy.png").write_bytes((folder / "pictures" / "0.png").read_bytes())
+    (folder / "test.csv").write_text("image,caption\ncopy.png,another caption\n")
+    given = read_caption_corpus(config(test=str(folder / "test.csv"), valid=str(folder / "test.csv")))
+    assert [one.name for one in given.train] == [f"{number}.png" for number in range(1, 6)]
+    assert given.notes == ["left 1 training pictures out: also in the validation or test data"]
 
 
 def test_mistakes_in_a_table_name_the_line(folder: Path) -> None:

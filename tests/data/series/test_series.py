@@ -5,9 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harken.data.series.dates import calendar_features, carry_on, read_dates
-from harken.data.series.series import Layout, read_series
+from harken.data.series.series import Layout, fill_forward, read_series
 from harken.data.synthetic.seasons import make_seasons
 from harken.errors import UserError
 
@@ -39,11 +41,31 @@ def test_groups_targets_and_covariates(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("missing", "wanted"),
-    [("forward", [1.0, 1.0, 1.0, 4.0]), ("linear", [1.0, 2.0, 3.0, 4.0]), ("zero", [1.0, 0.0, 0.0, 4.0])],
+    [("forward", [1.0, 1.0, 1.0, 4.0]), ("linear", [1.0, 1.0, 1.0, 4.0]), ("zero", [1.0, 0.0, 0.0, 4.0])],
 )
 def test_gaps_are_filled_as_asked(tmp_path: Path, missing: str, wanted: list[float]) -> None:
     path = write(tmp_path, "y\n1\nNA\n?\n4\n")
     assert read_series(path, Layout(missing=missing))[0].target.tolist() == wanted
+
+
+gapped = st.lists(st.one_of(st.none(), st.floats(-9, 9)), min_size=1, max_size=30)
+
+
+@given(st.floats(-9, 9), gapped, gapped, st.booleans())
+def test_a_filled_gap_depends_on_earlier_rows_alone(
+    first: float, past: list[float | None], later: list[float | None], linear: bool
+) -> None:
+    values = np.array([first, *past, *later], dtype=float)
+    whole, alone = fill_forward(values, linear=linear), fill_forward(values[: 1 + len(past)], linear=linear)
+    assert np.array_equal(whole[: len(alone)], alone)
+    assert np.array_equal(whole[~np.isnan(values)], values[~np.isnan(values)]) and np.isfinite(whole).all()
+
+
+def test_a_line_goes_on_within_the_range_of_the_numbers_before() -> None:
+    gap = np.nan
+    assert fill_forward(np.array([9.0, 1.0, 3.0, gap, gap, gap, gap, gap]), linear=True).tolist() == [
+        9.0, 1.0, 3.0, 5.0, 7.0, 9.0, 9.0, 9.0
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -52,6 +74,7 @@ def test_gaps_are_filled_as_asked(tmp_path: Path, missing: str, wanted: list[flo
         ("y\n1\n\n?\n", Layout(), r"series.csv, row 2: y is missing; fix it, or set data.missing"),
         ("y\n1\nten\n", Layout(), "row 2: y 'ten' is no number"),
         ("y\nNA\nNA\n", Layout(missing="zero"), "the column y has no number at all"),
+        ("y\nNA\n2\n", Layout(missing="forward"), "row 1: y is missing and no number comes before it"),
         ("y\n", Layout(), "has no rows below its header"),
         ("day,y\n2024-01-02,1\n2024-01-01,2\n", Layout(), "row 2: '2024-01-01' does not come after the row before"),
         ("day,y\n2024-01-02,1\nsoon,2\n", Layout(), "row 2: 'soon' is no date"),

@@ -150,11 +150,11 @@ def test_pendigits(tmp_path: Path) -> None:
 
 def test_a_corpus_of_files(tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
-    rows = [{"strokes": [[[0, 0]] * (number + 1)], "text": "a"} for number in range(40)]
+    rows = [{"strokes": [[[0, 0]] * (number + 1)], "text": "a"} for number in range(80)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    corpus = read_strokes_corpus(StrokeConfig(train=str(path), max_points=30))
+    corpus = read_strokes_corpus(StrokeConfig(train=str(path), max_points=60))
     assert corpus.name == "mine" and corpus.has_texts
-    assert sum(corpus.skipped.values()) == 10 and len(corpus["train"]) + len(corpus["valid"]) == 30
+    assert sum(corpus.skipped.values()) == 20 and len(corpus["train"]) + len(corpus["valid"]) == 60
     with pytest.raises(UserError, match="mine has no split 'test'; choose --split train or valid, or give a file"):
         corpus["test"]
     with pytest.raises(UserError, match=r"no drawing of a is left for train; raise data\.max_points 1"):

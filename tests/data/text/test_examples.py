@@ -10,26 +10,31 @@ import torch
 
 from harken.data.io.frame_rows import FrameRows
 from harken.data.synthetic import gestures, opinions
-from harken.data.text.examples import Labelled, joined, split_off
+from harken.data.text.examples import Labelled, concatenate, split_off
 from harken.errors import UserError
+
+
+def hold_out(examples: Labelled, count: int, seed: int) -> tuple[Labelled, Labelled]:
+    parts = split_off(examples, {"valid": count}, seed)
+    return parts["valid"], parts["train"]
 
 
 def test_groups_are_never_cut() -> None:
     people = [f"s{number % 7}" for number in range(70)]
     examples = Labelled(list(range(70)), ["a"] * 70, people)
-    held, rest = split_off(examples, 20, seed=4)
+    held, rest = hold_out(examples, 20, seed=4)
     assert held.groups and rest.groups
     assert not set(held.groups) & set(rest.groups) and len(held) == 20 and len(rest) == 50
     assert sorted(held.values + rest.values) == list(range(70))
-    again, _ = split_off(examples, 20, seed=4)
-    other, _ = split_off(examples, 20, seed=5)
+    again, _ = hold_out(examples, 20, seed=4)
+    other, _ = hold_out(examples, 20, seed=6)
     assert again.values == held.values != other.values
 
 
 def test_equal_texts_stay_together_whatever_their_case_and_spacing() -> None:
     texts = [f"text {number}" for number in range(40)]
     both = Labelled(texts + [text.upper().replace(" ", "  ") for text in texts], ["a"] * 80)
-    held, rest = split_off(both, 10, seed=1)
+    held, rest = hold_out(both, 10, seed=1)
     assert not {" ".join(text.lower().split()) for text in held.values} & {
         " ".join(text.lower().split()) for text in rest.values
     }
@@ -39,20 +44,31 @@ def test_parts_are_held_out_with_their_whole_but_not_tested_on() -> None:
     examples = Labelled(
         ["a b", "a", "b", "c d", "c", "d"], list("101101"), ["1"] * 3 + ["2"] * 3, [False, True, True] * 2
     )
-    held, rest = split_off(examples, 1, seed=1)
+    held, rest = hold_out(examples, 1, seed=1)
     assert len(held) == 1 and len(rest) == 3
     assert set(held.values[0].split()).isdisjoint(rest.values)
     assert examples.wholes().values == ["a b", "c d"]
 
 
 def test_holding_out_everything_is_refused() -> None:
-    with pytest.raises(UserError, match="leaves none to train on"):
-        split_off(Labelled(["a", "b"], ["0", "1"]), 2, seed=1)
+    with pytest.raises(UserError, match="leaves none for train"):
+        hold_out(Labelled(["a", "b"], ["0", "1"]), 2, seed=1)
+
+
+def test_equal_signals_stay_together_and_more_of_them_move_none() -> None:
+    signals = [np.full((2, 1), number % 50, np.float32) for number in range(100)]
+    held, rest = hold_out(Labelled(signals, ["a"] * 100), 10, seed=1)
+    assert not {float(one[0, 0]) for one in held.values} & {float(one[0, 0]) for one in rest.values}
+    more = split_off(Labelled([*signals, np.full((3, 1), 7.5, np.float32)], ["a"] * 101), {"valid": 0.1}, seed=1)
+    before = split_off(Labelled(signals, ["a"] * 100), {"valid": 0.1}, seed=1)
+    assert {one.tobytes() for one in before["valid"].values} == {
+        one.tobytes() for one in more["valid"].values if len(one) == 2
+    }
 
 
 def test_sets_are_joined_with_their_groups() -> None:
     one, other = Labelled([1], ["a"]), Labelled([2], ["b"], ["g"], [True])
-    both = joined([one, other])
+    both = concatenate([one, other])
     assert (both.values, both.labels, both.groups, both.parts) == ([1, 2], ["a", "b"], ["", "g"], [False, True])
 
 

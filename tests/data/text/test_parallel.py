@@ -7,16 +7,14 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from harken.data.splits import held_out_count, split_off
 from harken.data.text.config import DataConfig, TokenizerConfig
 from harken.data.text.pairs import Corpus, Pair
 from harken.data.text.parallel import check_files, read_corpus
 from harken.errors import UserError
 
+REMEDY = "change the size, give more examples, or name files for each part"
 PAIRS = [(f"source {i}", f"target {i}") for i in range(40)]
 
 
@@ -63,7 +61,7 @@ def checked(**settings: object) -> str:
 def test_aligned_files(tmp_path: Path, ending: str) -> None:
     corpus = read_corpus(DataConfig(**both(tmp_path, PAIRS, ending=ending)))
     assert everything(corpus) == sorted(PAIRS)
-    assert len(corpus.valid) == 2  # 5%
+    assert len(corpus.valid) == 4  # 5%: each pair by its own hash
     assert corpus.tests == {} and corpus.skipped == {}
     assert (corpus.name, corpus.source_language, corpus.target_language) == ("train", "source", "target")
 
@@ -288,14 +286,14 @@ def test_empty_split(tmp_path: Path) -> None:
     message = refused(**both(tmp_path, PAIRS), valid=both(tmp_path, [], "valid"))
     assert "in the valid split" in message and "the files are empty" in message
     one = both(tmp_path, PAIRS[:1], "one")
-    assert refused(**one).startswith("Splitting 1 of 1 training pairs off as valid leaves one of the two empty")
-    assert refused(**both(tmp_path, PAIRS), valid_size=0).startswith("data.valid_size is 0")
+    assert refused(**one).startswith("data.valid_size = 0.05 (at most 1,000) of 1 examples in 1 groups leaves none for")
+    assert refused(**both(tmp_path, PAIRS), valid_size=0).endswith("leaves none for valid; " + REMEDY)
 
 
 def test_split_off_sizes(tmp_path: Path) -> None:
     files = both(tmp_path, PAIRS)
     corpus = read_corpus(DataConfig(**files, valid_size=0.25, test_size=5))
-    assert (len(corpus.train), len(corpus.valid), len(corpus.tests["test"])) == (25, 10, 5)
+    assert (len(corpus.train), len(corpus.valid), len(corpus.tests["test"])) == (23, 12, 5)  # a share is met on average
     assert everything(corpus) == sorted(PAIRS)
     again = read_corpus(DataConfig(**files, valid_size=0.25, test_size=5))
     assert again == corpus
@@ -303,22 +301,25 @@ def test_split_off_sizes(tmp_path: Path) -> None:
     assert texts(other.valid) != texts(corpus.valid)
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from("abcdeABC"), st.text(max_size=2)), min_size=2),
-    st.integers(1, 9),
-    st.integers(0, 9),
-)
-def test_no_source_stands_in_two_splits(items: list[tuple[str, str]], count: int, seed: int) -> None:
-    pairs = [Pair(source, target) for source, target in items]
-    held_out, rest = split_off(pairs, count, seed)
-    assert len(held_out) <= count
-    assert sorted(texts([*held_out, *rest])) == sorted(items)
-    assert not {pair.source.casefold() for pair in held_out} & {pair.source.casefold() for pair in rest}
-    assert split_off(pairs, count, seed) == (held_out, rest)
+def test_a_source_of_a_given_test_file_is_not_trained_on(tmp_path: Path) -> None:
+    files = both(tmp_path, [("Go", "va"), ("go", "allez"), ("run", "cours"), ("stop", "halte")])
+    test, valid = both(tmp_path, [(" GO", "pars")], "test"), both(tmp_path, [("stop", "halte")], "valid")
+    corpus = read_corpus(DataConfig(**files, test=test, valid=valid))
+    assert texts(corpus.train) == [("run", "cours")]
+    assert corpus.skipped == {"train: source also in the validation or test data": 3}
+    everything_held = both(tmp_path, [("go", "a"), ("run", "b"), ("stop", "c")], "all")
+    assert refused(**files, test=everything_held, valid=valid).startswith("every training example is also in")
 
 
-def test_held_out_count_never_rounds_to_nothing() -> None:
-    assert [held_out_count(None, total) for total in (2, 19, 100, 20_000, 30_000)] == [1, 1, 5, 1000, 1000]
+def test_one_more_line_moves_no_other_pair(tmp_path: Path) -> None:
+    pairs = [(f"source {number}", f"target {number}") for number in range(2000)]
+    both_files = [both(tmp_path, some, name) for some, name in ((pairs, "train"), ([*pairs, ("x", "y")], "more"))]
+    corpora = [read_corpus(DataConfig(**files, test_size=0.05)) for files in both_files]
+    held = [{name: set(texts(part)) for name, part in corpus.parts().items()} for corpus in corpora]
+    assert all(held[0][name] == held[1][name] - {("x", "y")} for name in ("train", "valid", "test"))
+    assert 60 < len(held[0]["test"]) < 140 and 60 < len(held[0]["valid"]) < 140
+    names = {name for name in held[0] if corpora[0].digests()[name] != corpora[1].digests()[name]}
+    assert len(names) == 1  # the part that has the new pair
 
 
 def test_config_refuses_unknown_keys_and_describes_every_field() -> None:
@@ -336,7 +337,8 @@ def test_config_refuses_unknown_keys_and_describes_every_field() -> None:
 def test_multi30k(shared_data: Path) -> None:
     config = DataConfig(dir=str(shared_data / "multi30k" / "raw"), pair="en-de")
     corpus = read_corpus(config)
-    assert (len(corpus.train), len(corpus.valid), len(corpus.tests["test_2016_flickr"])) == (29_000, 1_014, 1_000)
+    assert (len(corpus.train), len(corpus.valid), len(corpus.tests["test_2016_flickr"])) == (28_999, 1_014, 1_000)
+    assert corpus.skipped == {"train: source also in the validation or test data": 1}
     assert corpus.train[0].source == "Two young, White males are outside near many bushes."
     assert corpus.train[0].target == "Zwei junge weiße Männer sind im Freien in der Nähe vieler Büsche."
     assert len(check_files(config)) == 6

@@ -131,7 +131,7 @@ def test_mirrored_and_moved_pictures(model: Captioner, few_scenes: None) -> None
 
 
 def task_of(model: Captioner, **changes: dict[str, Any]) -> CaptionTask:
-    from harken.data.images.corpus import read_caption_corpus
+    from harken.data.images.caption_table import read_caption_corpus
 
     recipe = model.recipe
     for section, values in changes.items():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from harken.data.series.series import Series
+from harken.data.series.series import Layout, Series, read_series
 from harken.errors import UserError
 from harken.tasks.forecast.job import prepare_series
 from harken.tasks.forecast.recipe import ForecastDataConfig, ForecastRecipe
@@ -57,6 +57,47 @@ def test_the_future_of_a_part_changes_no_gradient(tmp_path: Path) -> None:
             task.loss(examples).backward()
         gradients.append([value.grad for value in task.model.parameters() if value.requires_grad])
     assert all(torch.equal(first, second) for first, second in zip(*gradients, strict=True))
+
+
+@pytest.mark.parametrize("missing", ["forward", "linear"])
+def test_a_marker_after_a_gap_at_the_end_of_training_reaches_nothing_that_is_learnt(
+    tmp_path: Path, missing: str
+) -> None:
+    recipe = ForecastRecipe.model_validate(
+        {
+            "data": {"corpus": "seasons", "window": 8, "horizon": 3, "season": 4, "valid": 8, "test": 8},
+            "model": {"architecture": "recurrent", "width": 4, "dropout": 0.0},
+            "train": {"max_steps": 1},
+        }
+    )
+    values: list[float | None] = [*(5 + np.random.default_rng(0).random(40))]
+    values[20:25] = [None] * 5  # the training part ends at row 24
+    learnt = []
+    for number, marker in enumerate((6.0, 1e6)):
+        table = {"y": [*values[:25], marker, *values[26:]]}
+        torch.manual_seed(0)
+        [one] = read_series(table, Layout(missing=missing))
+        task = prepare_series(recipe, [one], tmp_path / str(number)).task
+        learnt.append((task.transform.log, task.scales, task.steps, task.model.state_dict(), one.target[:24]))
+    (first, second) = learnt
+    assert first[0] == second[0] and all(np.array_equal(first[at], second[at]) for at in (1, 2, 4))
+    assert all(torch.equal(first[3][name], second[3][name]) for name in first[3])
+
+
+def test_the_training_part_alone_chooses_the_transform(tmp_path: Path) -> None:
+    recipe = ForecastRecipe.model_validate(
+        {
+            "data": {"corpus": "seasons", "window": 8, "horizon": 3, "valid": 8, "test": 8},
+            "model": {"architecture": "recurrent", "width": 4, "dropout": 0.0},
+            "train": {"max_steps": 1},
+        }
+    )
+    values = np.arange(40.0) + 1
+    values[35] = -1
+    with pytest.raises(UserError, match=r'values of 0 or below; fix them, or set data\.transform = "none"'):
+        prepare_series(recipe, [series(values)], tmp_path)
+    values[3] = 0
+    assert not prepare_series(recipe, [series(values)], tmp_path).task.transform.log
 
 
 def test_logarithms_only_of_what_has_them() -> None:

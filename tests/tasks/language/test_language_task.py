@@ -10,7 +10,7 @@ import torch
 from harken.models.language.build import build_language
 from harken.recipe import load_recipe
 from harken.tasks.language.scoring import log_probabilities
-from harken.tasks.language.streams import stream_of
+from harken.tasks.language.streams import Chunks, stream_of
 from harken.tasks.language.task import LanguageTask
 
 TINY = ["model.embedding=8", "model.width=12", "data.chunk=5", "train.batch_tokens=20", "model.dropout=0.0"]
@@ -29,7 +29,7 @@ def test_chunk_after_chunk_gives_the_loss_of_the_whole_stream() -> None:
     batches = task.epoch(0)
     found = sum(float(task.loss(batch)) for batch in batches)
     first, each = batches[0], sum(task.size(batch) for batch in batches) // task.streams
-    starts = first % (1 << 32)
+    starts = Chunks.read(first).starts
     rows = task.ids[torch.from_numpy(starts)[:, None] + torch.arange(each + 1)]
     whole = float(task.model.loss(rows[:, :-1], rows[:, 1:])[0])
     assert found == pytest.approx(whole, rel=1e-5)

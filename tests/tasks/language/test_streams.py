@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from harken.tasks.language.streams import Chunks, fitting_streams, independent, stream_of, streams, total_length
 
 
-@given(st.integers(1, 50), st.integers(0, 2**31), st.integers(2, 60000), st.booleans())
+@given(st.integers(1, 50), st.integers(0, 2**45), st.integers(2, 2**40), st.booleans())
 def test_numbers_say_what_they_were_made_of(count: int, start: int, length: int, first: bool) -> None:
     made = Chunks(np.arange(count), start + 7 * np.arange(count), length, first)
     numbers = made.numbers()
@@ -17,6 +17,15 @@ def test_numbers_say_what_they_were_made_of(count: int, start: int, length: int,
     assert (found.length, found.first) == (length, first)
     assert total_length(numbers) == count * length
     assert stream_of(numbers).tolist() == made.streams.tolist()
+
+
+def test_chunks_of_65536_tokens_and_more_are_cut_as_shorter_ones_are() -> None:
+    batches = [Chunks.read(batch) for batch in streams(300_001, 2, 70_000, None)]
+    assert [batch.length for batch in batches] == [70_000, 70_000, 10_000]
+    assert [batch.starts.tolist() for batch in batches] == [[0, 150_000], [70_000, 220_000], [140_000, 290_000]]
+    assert all(batch.streams.tolist() == [0, 1] for batch in batches)
+    alone = Chunks.read(independent(200_001, 2, 65_536, np.random.default_rng(1))[0])
+    assert alone.length == 65_536 and alone.starts.max() + alone.length <= 200_000
 
 
 @given(st.integers(30, 400), st.integers(1, 6), st.integers(2, 20), st.floats(0, 4), st.integers(0, 9))

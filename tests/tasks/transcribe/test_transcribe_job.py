@@ -13,8 +13,7 @@ import pytest
 import torch
 
 import harken
-from harken.data.audio.recordings import write_wav
-from harken.data.audio.resampling import resample
+from harken.data.audio.recordings import resample, write_wav
 from harken.data.synthetic.tone_speech import ToneSpeech
 from harken.errors import UserError
 from harken.recipe import load_recipe
@@ -119,9 +118,24 @@ def test_stretching_never_leaves_too_few_steps() -> None:
     recipe = load_recipe("tones-transcribe", ["augment.stretch=0.5", "augment.speed=0.5"])
     samples = np.random.default_rng(0).normal(size=8000).astype(np.float32)
     plain = load_recipe("tones-transcribe", ["augment.stretch=0"])
-    steps = len(training_frames(samples, plain, 1, np.random.default_rng(0)))
-    for seed in range(20):
-        assert len(training_frames(samples, recipe, steps, np.random.default_rng(seed))) >= steps
+    steps = int(training_frames([samples], plain, [1], [np.random.default_rng(0)])[1])
+    generators = [np.random.default_rng(seed) for seed in range(20)]
+    _, lengths = training_frames([samples] * 20, recipe, [steps] * 20, generators)
+    assert int(lengths.min()) >= steps and len(set(lengths.tolist())) > 5
+
+
+def test_training_frames_of_a_batch_are_those_of_its_recordings_alone() -> None:
+    recipe = load_recipe("tones-transcribe", ["augment.stretch=0.2", "augment.speed=0.1", "augment.gain_db=6"])
+    speech = ToneSpeech(6, 4)
+    sounds = [speech.samples(0, index) for index in range(6)]
+
+    def generators() -> list[np.random.Generator | None]:
+        return [np.random.default_rng(seed) if seed % 3 else None for seed in range(6)]
+
+    frames, lengths = training_frames(sounds, recipe, [1] * 6, generators())
+    for number, random in enumerate(generators()):
+        alone, count = training_frames([sounds[number]], recipe, [1], [random])
+        assert torch.equal(frames[number, : int(lengths[number])], alone[0]) and int(count) == int(lengths[number])
 
 
 def test_one_recording_alone_and_among_others(talkative: Transcriber, tmp_path: Path) -> None:
@@ -217,7 +231,9 @@ def test_a_table_trains_and_may_hold_empty_texts(tmp_path: Path) -> None:
 def test_a_recording_too_short_for_its_text_is_named_before_training(tmp_path: Path) -> None:
     sound = np.random.default_rng(0).normal(0, 0.1, 8000)
     path = table(tmp_path, [(sound, "sea")] * 11 + [(sound[:800], "summer season")])
-    overrides = [*TABLE, f"data.train={path}", f"data.valid={path}"]
+    (tmp_path / "valid").mkdir()
+    other = table(tmp_path / "valid", [(sound[::-1], "sea")])
+    overrides = [*TABLE, f"data.train={path}", f"data.valid={other}"]
     with pytest.raises(UserError, match=r"11\.wav of the train split is too short for its text: 0\.10 s make 3 steps"):
         harken.train("tones-transcribe", tmp_path / "model", overrides=overrides, progress=False)
 
@@ -228,7 +244,7 @@ def test_bad_recordings_are_refused_in_one_sentence(model: Transcriber, tmp_path
     sound = np.zeros(4000)
     broken = np.full(4000, np.nan)
     cases: list[tuple[Any, int | None, str]] = [
-        (tmp_path / "text.wav", None, "is not a WAV file"),
+        (tmp_path / "text.wav", None, r"text\.wav is no recording that can be read \(Format not recognised\)"),
         (tmp_path / "empty.wav", None, "is an empty file"),
         (tmp_path / "none.wav", None, "does not exist"),
         (sound[:100], None, r"too short: it has 12 ms, and a frame alone needs 25 ms"),

@@ -1,89 +1,119 @@
-"""Recordings as numbers: WAV by the standard library, anything else by `soundfile`; one channel, from -1 to 1.
+"""Recordings as numbers: one channel, samples from -1 to 1, at the rate that is asked for.
 
-8 bit      (b - 128) / 128          the one width of PCM that has no sign
-n bit      b / 2^(n - 1)            16, 24 and 32
-channels   their mean
+Files are read by `soundfile` (WAV, FLAC, OGG, MP3 ...) and resampled by `scipy`, which come with the extra `audio`. A
+lean installation still reads the most common file, a WAV of 16-bit integers, by the standard library: the demonstration
+on made speech, recordings at the model's own rate and the tests then need nothing else.
 
-Reference: IBM and Microsoft (1991), "Multimedia Programming Interface and Data Specifications 1.0".
-
->>> import io
->>> file = io.BytesIO()
->>> write_wav(file, np.array([0.0, 0.5, -1.0]), 8000)
->>> samples, rate = decode_wav(io.BytesIO(file.getvalue()), "example.wav")
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as folder:
+...     write_wav(Path(folder) / "a.wav", np.array([0.0, 0.5, -1.0]), 8000)
+...     samples, rate = read_audio(Path(folder) / "a.wav")
 >>> samples.tolist(), rate
 ([0.0, 0.5, -1.0], 8000)
 """
 
 from __future__ import annotations
 
+import struct
 import wave
+from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
 from harken.data.io.files import require_file
 from harken.errors import UserError
 
-WIDTHS = {1: 8, 2: 16, 3: 24, 4: 32}  # bytes of a sample -> bits
-EXTRA = "pip install 'harken[audio]'"
+EXTRA = 'pip install "harken[audio]"'
+MAX_RATE = 768_000  # samples a second
+UNKNOWN_SIZE = 0xFFFFFFFF  # what programs write that do not know how long a stream will be
+MAX_PHASES = 2000  # of a resampling filter: rates such as 44,101 are taken as the nearest ratio
+ZERO_CROSSINGS = 32  # of the sinc on either side
+PASSBAND, KAISER_BETA = 0.92, 8.6  # as a share of the lower Nyquist frequency; 80 dB of attenuation above it
 
 
 def read_audio(path: str | Path) -> tuple[np.ndarray, int]:
     """(samples (n,) float32 from -1 to 1, samples a second) of a recording.
 
     Raises:
-        UserError: no such file, one that holds no sound, or a format that nothing here can read.
+        UserError: no such file, one that is damaged or holds no sound, or a format that nothing installed can read.
     """
     path = require_file(path)
     if path.stat().st_size == 0:
         raise UserError(f"{path} is an empty file; record it again, or leave it out")
-    if path.suffix.lower() not in (".wav", ".wave"):
-        return _by_soundfile(path, f"{path} is no .wav")
+    check_wav_header(path)
     try:
-        with path.open("rb") as stream:
-            return decode_wav(stream, str(path))
-    except wave.Error as problem:
-        if "unknown format" in str(problem):  # floating point, A-law ... in a file that is a WAV
-            return _by_soundfile(path, f"{path} is a WAV with other samples than plain integers")
-        raise UserError(
-            f"{path} is not a WAV file ({problem}); convert it to 16-bit PCM, or name it as it is"
-        ) from None
-    except EOFError:
-        raise UserError(f"{path} is not a WAV file (it ends inside its header); copy or record it again") from None
+        import soundfile
+    except (ImportError, OSError):  # OSError: the package is there, its library is not
+        return _read_pcm16(path)
+    try:
+        samples, rate = soundfile.read(path, dtype="float32", always_2d=True)
+    except RuntimeError as problem:  # LibsndfileError is one, and says the file's name again
+        what = getattr(problem, "error_string", str(problem)).rstrip(".")
+        raise UserError(f"{path} is no recording that can be read ({what}); convert it to WAV or FLAC") from None
+    return one_channel(samples, str(path)), _checked_rate(int(rate), path)
 
 
-def decode_wav(stream: IO[bytes], name: str) -> tuple[np.ndarray, int]:
-    """The samples of an open WAV file; `name` is what errors call it.
+def check_wav_header(path: Path) -> None:
+    """Refuse a WAV file whose rate is impossible, or whose header promises more than there is.
 
     Raises:
-        wave.Error, EOFError: no WAV.
-        UserError: it holds no samples.
+        UserError: what the header says, and what is so.
     """
-    with wave.open(stream) as file:
-        channels, width, rate = file.getnchannels(), file.getsampwidth(), file.getframerate()
-        data = file.readframes(file.getnframes())
-    if width not in WIDTHS:
-        raise wave.Error(f"{8 * width} bits a sample")
-    whole = len(data) // (channels * width) * channels * width  # a file that was cut off may end inside a sample
-    return one_channel(_numbers(data[:whole], width).reshape(-1, channels), name), rate
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        head = file.read(12)
+        if head[:4] not in (b"RIFF", b"RIFX", b"RF64") or head[8:] != b"WAVE":
+            return
+        order = ">" if head[:4] == b"RIFX" else "<"
+        while len(chunk := file.read(8)) == 8:
+            name, length = struct.unpack(f"{order}4sI", chunk)
+            start = file.tell()
+            if name == b"fmt ":
+                fields = file.read(8)
+                if len(fields) == 8:
+                    _checked_rate(struct.unpack(f"{order}HHI", fields)[2], path)
+            elif name == b"data":
+                if length != UNKNOWN_SIZE and length > size - start:
+                    raise UserError(
+                        f"{path} is cut off: its header says {length:,} bytes of sound, and {size - start:,} are "
+                        "there; copy or record it again"
+                    )
+                return
+            file.seek(start + length + length % 2)
 
 
-def _numbers(data: bytes, width: int) -> np.ndarray:
-    if width == 1:
-        return (np.frombuffer(data, np.uint8).astype(np.float32) - 128) / 128
-    if width == 3:  # numpy has no integers of 24 bits: they become the upper ones of 32
-        wide = np.zeros((len(data) // 3, 4), np.uint8)
-        wide[:, 1:] = np.frombuffer(data, np.uint8).reshape(-1, 3)
-        return (wide.view("<i4")[:, 0] / 2.0**31).astype(np.float32)
-    return (np.frombuffer(data, f"<i{width}") / 2.0 ** (8 * width - 1)).astype(np.float32)
+def _checked_rate(rate: int, path: Path) -> int:
+    if not 1 <= rate <= MAX_RATE:
+        raise UserError(f"{path} says that it has {rate:,} samples a second; its header is damaged: record it again")
+    return rate
+
+
+def _read_pcm16(path: Path) -> tuple[np.ndarray, int]:
+    """A WAV of 16-bit integers, by the standard library."""
+    try:
+        with wave.open(str(path)) as file:
+            channels, width, rate = file.getnchannels(), file.getsampwidth(), file.getframerate()
+            data = file.readframes(file.getnframes())
+    except (wave.Error, EOFError):
+        width = 0
+    if width != 2:
+        raise UserError(
+            f"{path} is no WAV of 16-bit integers, and anything else needs the library soundfile: {EXTRA}, or convert "
+            "the file"
+        )
+    whole = len(data) // (2 * channels) * 2 * channels
+    samples = np.frombuffer(data[:whole], "<i2").reshape(-1, channels)
+    return one_channel(samples, str(path)), _checked_rate(rate, path)
 
 
 def one_channel(samples: np.ndarray, name: str) -> np.ndarray:
-    """(n,) from (n,) or (n, channels), checked.
+    """(n,) from (n,) or (n, channels), checked; channels are averaged.
 
     Raises:
-        UserError: no samples, too many axes, or some that are no numbers.
+        UserError: no samples, too many axes, or some that are not finite numbers.
     """
     values = np.asarray(samples)
     if values.dtype.kind in "iu":
@@ -99,7 +129,7 @@ def one_channel(samples: np.ndarray, name: str) -> np.ndarray:
 
 
 def write_wav(path: str | Path | IO[bytes], samples: np.ndarray, rate: int) -> None:
-    """16-bit PCM, one channel; what lies outside -1 to 1 is cut."""
+    """16-bit PCM, one channel; what lies outside -1 to 1 is clipped."""
     whole = np.clip(np.rint(np.asarray(samples) * 32768), -32768, 32767).astype("<i2")
     with wave.open(str(path) if isinstance(path, Path) else path, "wb") as file:
         file.setnchannels(1)
@@ -108,18 +138,35 @@ def write_wav(path: str | Path | IO[bytes], samples: np.ndarray, rate: int) -> N
         file.writeframes(whole.tobytes())
 
 
-def _by_soundfile(path: Path, found: str) -> tuple[np.ndarray, int]:
+def resample(samples: np.ndarray, rate: int, new_rate: int) -> np.ndarray:
+    """Samples (n,) at `rate` a second -> (ceil(n new / old),) at `new_rate`, float32, by `scipy.signal.resample_poly`.
+
+    The filter is flat up to 84% of the lower Nyquist frequency; what lies above it is at least 80 dB lower.
+
+    Raises:
+        UserError: scipy is not installed.
+    """
+    if rate < 1 or new_rate < 1:
+        raise ValueError(f"rates must be positive, not {rate} and {new_rate}")
+    samples = np.asarray(samples, dtype=np.float32)
+    if rate == new_rate:
+        return samples
+    ratio = Fraction(new_rate, rate).limit_denominator(MAX_PHASES)
     try:
-        import soundfile
+        from scipy.signal import resample_poly
     except ImportError:
-        raise UserError(f"{found}, which needs the library soundfile: {EXTRA}, or convert it to 16-bit WAV") from None
-    try:
-        samples, rate = _read_soundfile(soundfile, path)
-    except soundfile.LibsndfileError as problem:
-        raise UserError(f"{path} is no recording that can be read ({problem}); convert it to WAV or FLAC") from None
-    return one_channel(samples, str(path)), rate
+        raise UserError(
+            f"the recording has {rate:,} samples a second and {new_rate:,} are needed, which takes scipy: {EXTRA}, or "
+            "convert the recording"
+        ) from None
+    taps = _low_pass(max(ratio.numerator, ratio.denominator))
+    return np.asarray(resample_poly(samples, ratio.numerator, ratio.denominator, window=taps), dtype=np.float32)
 
 
-def _read_soundfile(soundfile: Any, path: Path) -> tuple[np.ndarray, int]:
-    samples, rate = soundfile.read(path, dtype="float32", always_2d=True)
-    return samples, int(rate)
+@lru_cache(maxsize=8)
+def _low_pass(factor: int) -> np.ndarray:
+    """A windowed sinc that ends below 1 / factor of the Nyquist frequency."""
+    from scipy.signal import firwin
+
+    taps: np.ndarray = firwin(2 * ZERO_CROSSINGS * factor + 1, PASSBAND / factor, window=("kaiser", KAISER_BETA))
+    return taps.astype(np.float32)

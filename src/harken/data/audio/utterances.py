@@ -16,8 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harken.data.audio.recordings import read_audio
-from harken.data.audio.resampling import resample
+from harken.data.audio.recordings import read_audio, resample
 from harken.data.io.table import read_table
 from harken.errors import UserError
 
@@ -53,8 +52,19 @@ class Utterances(ABC):
 class Recordings(Utterances):
     """Utterances that were read from files."""
 
-    def __init__(self, sounds: Sequence[np.ndarray], texts: Sequence[str], names: Sequence[str]) -> None:
+    def __init__(
+        self,
+        sounds: Sequence[np.ndarray],
+        texts: Sequence[str],
+        names: Sequence[str],
+        speakers: Sequence[str] | None = None,
+    ) -> None:
+        """
+        Args:
+            speakers: who speaks in each, where that is known; "" where not.
+        """
         self.sounds, self.written, self.names = list(sounds), list(texts), list(names)
+        self.speakers = [""] * len(self.sounds) if speakers is None else list(speakers)
 
     def __len__(self) -> int:
         return len(self.sounds)
@@ -71,23 +81,22 @@ class Recordings(Utterances):
     def name(self, index: int) -> str:
         return self.names[index]
 
-    def chosen(self, rows: Sequence[int] | np.ndarray) -> Recordings:
+    def choose(self, rows: Sequence[int]) -> Recordings:
         """Some of them."""
-        picked = [int(row) for row in rows]
-        sounds, texts = [self.sounds[row] for row in picked], [self.written[row] for row in picked]
-        return Recordings(sounds, texts, [self.names[row] for row in picked])
+        texts = ([column[row] for row in rows] for column in (self.written, self.names, self.speakers))
+        return Recordings([self.sounds[row] for row in rows], *texts)
 
 
-def read_recordings(table: str | Path, audio: str, text: str, rate: int) -> Recordings:
+def read_recordings(table: str | Path, audio: str, text: str, rate: int, speaker: str | None = None) -> Recordings:
     """The recordings that a CSV, TSV or JSONL file names in its column `audio`, with the texts in its column `text`.
 
-    Paths are relative to the table. Every recording is brought to `rate`.
+    Paths are relative to the table. Every recording is brought to `rate`. `speaker` names a column of its own.
 
     Raises:
         UserError: the table or a recording cannot be read; the row is named.
     """
     table = Path(table)
-    columns = read_table(table, [audio, text])
+    columns = read_table(table, [audio, text, *([speaker] if speaker else [])])
     if not columns[audio]:
         raise UserError(f"{table} has no rows; give at least one recording")
     sounds = []
@@ -100,4 +109,5 @@ def read_recordings(table: str | Path, audio: str, text: str, rate: int) -> Reco
             raise UserError(f"{table}, row {number}: {problem}") from None
         sounds.append(resample(samples, found, rate))
     texts = [" ".join(str("" if value is None else value).split()) for value in columns[text]]
-    return Recordings(sounds, texts, [str(name) for name in columns[audio]])
+    speakers = [str(name).strip() for name in columns[speaker]] if speaker else None
+    return Recordings(sounds, texts, [str(name) for name in columns[audio]], speakers)

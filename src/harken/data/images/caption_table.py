@@ -1,4 +1,4 @@
-"""Captions of one's own pictures: a table with a column for the file and one for the caption.
+"""The pictures and captions that a `[data]` table names. One's own are a table with a column each:
 
     image,caption
     dog.jpg,a dog runs
@@ -9,14 +9,15 @@ Files are looked for beside the table, or in `data.images`.
 
 from __future__ import annotations
 
-import random
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from harken.data.images.captioned import CaptionCorpus, Captioned
 from harken.data.images.files import ENDINGS, read_image, to_square
+from harken.data.images.flickr8k import load_flickr8k
 from harken.data.io.table import is_jsonl, read_table
-from harken.data.splits import held_out_count
+from harken.data.splits import Size, content_key, size_of, split_groups, without_held_out
+from harken.data.synthetic.scenes.splits import load_scenes
 from harken.errors import UserError
 
 
@@ -71,22 +72,41 @@ def pictures_of(table: Path, folder: str | Path | None) -> Path:
     return place
 
 
-def split_pictures(
-    examples: Sequence[Captioned], valid: int | float | None, test: int | float, seed: int, name: str
-) -> CaptionCorpus:
-    """Hold whole pictures out, with all of their captions, so that no picture is on both sides.
+def read_caption_corpus(config: Any) -> CaptionCorpus:
+    """All splits that a `[data]` table about pictures names: scenes, Flickr8k, or tables.
+
+    Equal pictures, with all of their captions, are one group (`harken.data.splits`).
 
     Raises:
-        UserError: too few pictures to train on what is left.
+        UserError: what cannot be read, with its place, or too few pictures.
     """
-    order = list(range(len(examples)))
-    random.Random(seed).shuffle(order)
-    wanted = (held_out_count(valid, len(examples)), held_out_count(test, len(examples)) if test else 0)
-    if sum(wanted) >= len(examples):
-        raise UserError(
-            f"{name} has {len(examples)} pictures, too few to hold {sum(wanted)} of them out; "
-            "lower data.valid_size and data.test_size, or give more"
-        )
-    parts = [order[: wanted[0]], order[wanted[0] : sum(wanted)], order[sum(wanted) :]]
-    held, tests, rest = ([examples[index] for index in sorted(part)] for part in parts)
-    return CaptionCorpus(name, rest, held, {"test": tests} if tests else {})
+    size = config.image_size
+    if config.corpus == "scenes":
+        return load_scenes(config.seed, config.scenes, size=size, most=config.things)
+    if config.corpus == "flickr8k":
+        return _drop_held_out(load_flickr8k(config.dir, size))
+    tables = {name: getattr(config, name) for name in ("table", "valid", "test") if getattr(config, name)}
+    columns = config.image_column, config.caption_column
+    found = {name: read_captions(table, config.images, size, *columns) for name, table in tables.items()}
+    sizes: dict[str, Size] = {}
+    if "test" not in found and "valid" not in found and config.test_size:
+        sizes["test"] = config.test_size
+    if "valid" not in found:
+        sizes["valid"] = size_of(config.valid_size)
+    pictures = found.pop("table")
+    rows = split_groups([_key(example) for example in pictures], sizes, config.seed)
+    found |= {name: [pictures[row] for row in chosen] for name, chosen in rows.items()}
+    name = Path(config.table).name.split(".")[0]
+    tests = {"test": found["test"]} if "test" in found else {}
+    return _drop_held_out(CaptionCorpus(name, found["train"], found["valid"], dict(tests)))
+
+
+def _drop_held_out(corpus: CaptionCorpus) -> CaptionCorpus:
+    """Leave pictures out of training that are also in the validation or the test, and note how many."""
+    corpus.train, skipped = without_held_out(corpus.train, [corpus.valid, *corpus.tests.values()], _key)
+    corpus.notes += [f"left {count:,} training pictures out: {reason}" for reason, count in skipped.items()]
+    return corpus
+
+
+def _key(example: Captioned) -> str:
+    return content_key(example.image)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from harken.data.splits import Parts
+
 Box = tuple[float, float, float, float]  # left, top, right, bottom, as shares of the picture's width and height
 
 
@@ -50,7 +52,7 @@ class Captioned:
 
 
 @dataclass
-class CaptionCorpus:
+class CaptionCorpus(Parts):
     """The splits of one corpus; all pictures have one size."""
 
     name: str

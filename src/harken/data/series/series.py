@@ -3,8 +3,9 @@
     past covariates    measured as the target is: known up to now
     covariates         known ahead: prices that are set, holidays, calendar features of the dates
 
-A cell without a number is an error or is filled, as `missing` says: "forward" repeats the last number, "linear" goes
-straight to the next one, "zero" is 0.
+A cell without a number is an error or is filled, as `missing` says: "forward" repeats the last number, "linear" goes on
+along the line through the last two numbers, within the range of all numbers before, "zero" is 0. A gap is filled from
+rows before it alone, so that no row depends on what comes later; a gap before the first number is an error.
 
 >>> layout = Layout(target=["y"], covariates=["sale"])
 >>> [series] = read_series({"day": ["2024-01-01", "2024-01-02"], "y": [3, 5], "sale": [0, 1]}, layout)
@@ -151,11 +152,30 @@ def _numbers(
         raise UserError(f"{where}: the column {column} has no number at all; choose another")
     if missing == "zero":
         return np.where(gaps, 0.0, values)
-    places = np.arange(len(values))
-    if missing == "linear":
-        return np.interp(places, places[~gaps], values[~gaps])
-    last = np.maximum.accumulate(np.where(gaps, -1, places))
-    return np.where(last < 0, values[~gaps][0], values[last])
+    if gaps[0]:
+        raise UserError(
+            f"{where}, row {rows[0] + 1}: {column} is missing and no number comes before it; remove the rows before "
+            "the first number, or set data.missing to zero"
+        )
+    return fill_forward(values, linear=missing == "linear")
+
+
+def fill_forward(values: np.ndarray, *, linear: bool = False) -> np.ndarray:
+    """Fill gaps (NaN) from earlier numbers alone; the first value is a number.
+
+    >>> fill_forward(np.array([1.0, np.nan, 4.0, 3.0, np.nan, np.nan, np.nan])).tolist()
+    [1.0, 1.0, 4.0, 3.0, 3.0, 3.0, 3.0]
+    >>> fill_forward(np.array([1.0, np.nan, 4.0, 3.0, np.nan, np.nan, np.nan]), linear=True).tolist()
+    [1.0, 1.0, 4.0, 3.0, 2.0, 1.0, 1.0]
+    """
+    known = np.flatnonzero(~np.isnan(values))
+    numbers, places = values[known], np.arange(len(values))
+    last = np.searchsorted(known, places, side="right") - 1  # the number at or before each place
+    if not linear:
+        return numbers[last]
+    steps = np.diff(numbers, prepend=numbers[:1]) / np.diff(known, prepend=-1)
+    low, high = np.minimum.accumulate(numbers), np.maximum.accumulate(numbers)
+    return np.clip(numbers[last] + steps[last] * (places - known[last]), low[last], high[last])
 
 
 def _number(cell: Any) -> float:

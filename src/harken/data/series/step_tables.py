@@ -59,9 +59,18 @@ def read_steps(path: Path, data: ExamplesConfig, table: Any = None) -> Labelled:
             first = start + place.start
             values.append(frames[first : start + place.stop])
             found.append(label)
-            own = str(table[grouped][first]) if grouped else path.parent.name if data.group == "folder" else ""
-            groups.append(own or f"{path} {recordings[first]}")  # windows of a recording overlap: keep them together
+            groups.append(_group(path, data.group, table[grouped][first] if grouped else None, recordings[first]))
     return Labelled(values, found, groups)
+
+
+def _group(path: Path, kind: str | None, cell: Any, recording: Any) -> str:
+    """What a window belongs to. Without a column it is its recording, because its windows overlap."""
+    if cell is not None and str(cell):
+        return str(cell)
+    if kind == "folder":
+        return path.parent.name
+    file = f"{path.parent.name}/{path.name}"  # the folders above say nothing about the data and may change
+    return file if kind == "file" else f"{file} {recording}"
 
 
 def _runs(names: Sequence[str]) -> Iterator[tuple[int, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harken.data.splits import held_out_count
+from harken.data.splits import content_key, digest, size_of, split_groups, without_held_out
 from harken.data.strokes.config import StrokeConfig
 from harken.data.strokes.drawing import Drawing
 from harken.data.strokes.files import read_npz, read_strokes
@@ -31,6 +31,10 @@ class StrokeCorpus:
             raise UserError(f"{self.name} has no split {split!r}; choose --split {known}, or give a file")
         return self.splits[split]
 
+    def digests(self) -> dict[str, str]:
+        """A digest of every split (`harken.data.splits`)."""
+        return {name: digest(drawings) for name, drawings in self.splits.items()}
+
     @property
     def has_texts(self) -> bool:
         """Whether every drawing says what it writes."""
@@ -50,6 +54,9 @@ def read_strokes_corpus(config: StrokeConfig) -> StrokeCorpus:
     else:
         assert config.train is not None  # the recipe asks for it
         corpus = StrokeCorpus(Path(config.train).name.split(".")[0], _from_files(config))
+    if not config.corpus:
+        held_out = [drawings for name, drawings in corpus.splits.items() if name != "train"]
+        corpus.splits["train"], corpus.skipped = without_held_out(corpus.splits["train"], held_out, _key)
     limit = config.max_points
     for name in ("train", "valid"):
         kept = [drawing for drawing in corpus.splits[name] if limit is None or len(drawing) <= limit]
@@ -68,9 +75,10 @@ def _from_files(config: StrokeConfig) -> dict[str, list[Drawing]]:
     if config.valid:
         valid = read_strokes(config.valid)
     else:
-        import numpy as np
-
-        count = held_out_count(None, len(train))
-        order = np.random.default_rng(config.seed).permutation(len(train))
-        valid, train = [train[row] for row in order[:count]], [train[row] for row in order[count:]]
+        parts = split_groups([_key(drawing) for drawing in train], {"valid": size_of(None)}, config.seed)
+        train, valid = [train[row] for row in parts["train"]], [train[row] for row in parts["valid"]]
     return {"train": train, "valid": valid, "test": read_strokes(config.test) if config.test else []}
+
+
+def _key(drawing: Drawing) -> str:
+    return content_key(drawing.points)

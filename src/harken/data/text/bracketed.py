@@ -58,6 +58,6 @@ def read_trees(path: Path) -> Labelled:
         for place, (text, label) in enumerate(phrases):
             texts.append(text)
             labels.append(label)
-            groups.append(f"{path.name} {number}")
+            groups.append(phrases[0][0])  # the sentence
             parts.append(place > 0)
     return Labelled(texts, labels, groups, parts)

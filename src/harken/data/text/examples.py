@@ -1,24 +1,22 @@
 """Labelled examples of any kind, and parts held out of them by group.
 
 Examples that belong together (windows of one person, phrases of one sentence, the same text twice) must not stand
-on both sides of a split, or the test would ask for what was learnt by heart. So whole groups are drawn, in an order
-fixed by the seed.
+on both sides of a split, or the test would measure what was memorised. So whole groups are held out.
 
 >>> examples = Labelled(["go", "run", "stop", "Go"], ["1", "2", "1", "1"], groups=["a", "b", "c", "a"])
->>> held_out, rest = split_off(examples, 2, seed=5)
->>> held_out.values, rest.values
+>>> parts = split_off(examples, {"valid": 2}, seed=5)
+>>> parts["valid"].values, parts["train"].values
 (['go', 'Go'], ['run', 'stop'])
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from harken.data.splits import TRAIN, Parts, Size, content_key, normalise, split_groups
 from harken.data.tokenizers.case_marks import CASE_MARKS
-from harken.errors import UserError
 
 
 @dataclass
@@ -33,6 +31,9 @@ class Labelled:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def __iter__(self) -> Iterator[tuple[Any, str]]:
+        return zip(self.values, self.labels, strict=True)
 
     def choose(self, rows: Sequence[int]) -> Labelled:
         """Some of the examples, in the order of `rows`."""
@@ -52,7 +53,7 @@ class Labelled:
 
 
 @dataclass
-class LabelledSplits:
+class LabelledSplits(Parts):
     """Everything a `[data]` table names."""
 
     name: str
@@ -62,7 +63,7 @@ class LabelledSplits:
     skipped: dict[str, int] = field(default_factory=dict)  # why -> how many training examples
 
 
-def joined(sets: Sequence[Labelled]) -> Labelled:
+def concatenate(sets: Sequence[Labelled]) -> Labelled:
     """Several sets as one."""
     if len(sets) == 1:
         return sets[0]
@@ -76,45 +77,28 @@ def joined(sets: Sequence[Labelled]) -> Labelled:
     )
 
 
-def split_off(examples: Labelled, count: int, seed: int) -> tuple[Labelled, Labelled]:
-    """(held out, rest), both in the order of `examples`: groups are drawn until `count` examples are reached.
+def split_off(examples: Labelled, sizes: Mapping[str, Size], seed: int) -> dict[str, Labelled]:
+    """The parts of `sizes` and `train` (`harken.data.splits`), each in the order of `examples`.
 
-    What is held out has no pieces of others, and these count nothing; the rest has them.
+    What is held out has no pieces of others, and these count nothing; what is left to train on has them.
 
     Raises:
-        UserError: nothing would be left to train on.
+        UserError: a part would be empty.
     """
-    groups: dict[str, list[int]] = {}
-    for row, value in enumerate(examples.values):
-        groups.setdefault(_group(examples, row, value), []).append(row)
-    order = sorted(groups)
-    random.Random(seed).shuffle(order)
-    chosen: set[int] = set()
-    held = 0
-    for name in order:
-        rows = groups[name]
-        size = sum(not (examples.parts and examples.parts[row]) for row in rows)
-        if held and held + size > count * 1.1:  # one that is too large is passed over
-            continue
-        chosen.update(rows)
-        held += size
-        if held >= count:
-            break
-    rest = [row for row in range(len(examples)) if row not in chosen]
-    if not rest:
-        raise UserError(
-            f"holding out {count} of {len(examples)} examples in {len(groups)} groups leaves none to train on; "
-            "set a smaller data.valid_size and data.test_size, or name files"
-        )
-    return examples.choose(sorted(chosen)).wholes(), examples.choose(rest)
+    keys = [_group(examples, row) for row in range(len(examples))]
+    weights = None if examples.parts is None else [int(not part) for part in examples.parts]
+    parts = {name: examples.choose(rows) for name, rows in split_groups(keys, sizes, seed, weights).items()}
+    return {name: part if name == TRAIN else part.wholes() for name, part in parts.items()}
 
 
-def _group(examples: Labelled, row: int, value: Any) -> str:
+def _group(examples: Labelled, row: int) -> str:
     if examples.groups is not None and examples.groups[row]:
-        return examples.groups[row]
-    return plain(value) if isinstance(value, str) else f"#{row:09d}"
+        return normalise(examples.groups[row])
+    return value_key(examples.values[row])
 
 
-def plain(text: str) -> str:
-    """A text without case and spacing, to find the same one again."""
-    return " ".join(word for word in text.split() if word not in CASE_MARKS).casefold()
+def value_key(value: Any) -> str:
+    """What two equal examples have in common: a text without case, spacing and case marks, or the content of frames."""
+    if not isinstance(value, str):
+        return content_key(value)
+    return normalise(" ".join(word for word in value.split() if word not in CASE_MARKS))

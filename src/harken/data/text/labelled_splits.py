@@ -1,7 +1,7 @@
 """Training, validation and test examples as a `[data]` table names them.
 
-What is not named is split off from training by the seed, whole groups at a time (`harken.data.text.examples`). A
-training text that also stands in the validation or the test is left out and counted.
+What is not named is split off from training, whole groups at a time (`harken.data.splits`). A training example that
+is also in the validation or the test is left out and counted.
 
 >>> splits = read_splits(ExamplesConfig(corpus="opinions", size=100))
 >>> len(splits.train), sorted(set(splits.train.labels))
@@ -19,12 +19,13 @@ from harken.data.io.in_memory import refuse_gaps
 from harken.data.io.table import read_table
 from harken.data.series.signals import read_signals
 from harken.data.series.step_tables import read_steps
-from harken.data.text.examples import Labelled, LabelledSplits, joined, plain, split_off
+from harken.data.splits import DUPLICATES, Size, size_of
+from harken.data.text.examples import Labelled, LabelledSplits, concatenate, split_off, value_key
 from harken.data.text.examples_config import ExamplesConfig
 from harken.data.text.labelled import cleaned, read_texts, text_columns, texts_of_table
 from harken.errors import UserError
 
-DEFAULT_COUNT, DEFAULT_SHARE = 1000, 0.1
+DEFAULT_SIZE = (0.1, 1000)  # 10%, at most 1000
 
 
 def read_splits(data: ExamplesConfig) -> LabelledSplits:
@@ -57,14 +58,15 @@ def split_table(data: ExamplesConfig, table: Mapping[str, list[Any]]) -> Labelle
 
 def _split(data: ExamplesConfig, train: Labelled, tests: dict[str, Labelled]) -> LabelledSplits:
     skipped: dict[str, int] = {}
+    sizes: dict[str, Size] = {}
     if not tests and data.test_size:
-        tests["test"], train = split_off(train, _count(data.test_size, len(train.wholes())), data.seed)
-    if data.valid:
-        valid = read_examples(data.split("valid")).wholes()
-    else:
-        valid, train = split_off(train, _count(data.valid_size, len(train.wholes())), data.seed + 1)
-    if data.kind == "text":
-        train = _once(train, [valid, *tests.values()], skipped)
+        sizes["test"] = data.test_size
+    if not data.valid:
+        sizes["valid"] = size_of(data.valid_size, DEFAULT_SIZE)
+    parts = split_off(train, sizes, data.seed)
+    valid = read_examples(data.split("valid")).wholes() if data.valid else parts["valid"]
+    tests = {"test": parts["test"]} if "test" in parts else tests
+    train = _once(parts["train"], [valid, *tests.values()], skipped)
     if len(set(train.labels)) < 2:
         raise UserError(
             f"the training examples have {len(set(train.labels))} class ({', '.join(set(train.labels))}); give at "
@@ -83,7 +85,7 @@ def read_examples(data: ExamplesConfig) -> Labelled:
     if not paths:
         raise UserError("the recipe names no data; set data.train to files, or data.corpus to opinions or gestures")
     read = read_texts if data.kind == "text" else read_signals
-    found = _named(joined([read(path, data) for path in paths]), data)
+    found = _named(concatenate([read(path, data) for path in paths]), data)
     if not len(found):
         raise UserError(f"{paths[0]} holds no example; check the file, and data.names if it is given")
     if data.kind == "text":
@@ -110,28 +112,23 @@ def _named(examples: Labelled, data: ExamplesConfig) -> Labelled:
 
 
 def _once(train: Labelled, held_out: list[Labelled], skipped: dict[str, int]) -> Labelled:
-    """Without texts of the held-out sets, and a phrase of a tree only once for each label."""
-    known = {plain(text) for part in held_out for text in part.values}
+    """Without examples of the held-out sets, and a phrase of a tree only once for each label."""
+    known = {value_key(value) for part in held_out for value in part.values}
     seen: set[tuple[str, str]] = set()
     rows = []
-    for row, (text, label) in enumerate(zip(train.values, train.labels, strict=True)):
+    for row, (value, label) in enumerate(train):
         part = train.parts is not None and train.parts[row]
-        if plain(text) in known:
-            reason = "also in the validation or test"
-        elif part and (text, label) in seen:
+        if value_key(value) in known:
+            reason = DUPLICATES
+        elif part and (value, label) in seen:
             reason = "phrases seen before"
         else:
             rows.append(row)
-            seen.add((text, label))
+            if isinstance(value, str):
+                seen.add((value, label))
             continue
         skipped[reason] = skipped.get(reason, 0) + 1
     return train.choose(rows) if len(rows) < len(train) else train
-
-
-def _count(share: int | float | None, total: int) -> int:
-    if share is None:
-        return min(DEFAULT_COUNT, max(1, int(total * DEFAULT_SHARE)))
-    return share if isinstance(share, int) else max(1, round(total * share))
 
 
 def _name(data: ExamplesConfig) -> str:

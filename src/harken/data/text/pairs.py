@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from harken.data.splits import Parts
+
 Link = tuple[int, int]  # (source word, target word), counted from 0 over whitespace-separated words
 
 
@@ -56,7 +58,7 @@ class Pair:
 
 
 @dataclass
-class Corpus:
+class Corpus(Parts):
     """All the text of one training run, and what was left out of it."""
 
     name: str

@@ -6,6 +6,8 @@
 
 What is skipped is counted by reason in `Corpus.skipped`, never silently. Length limits hold for the training text
 (and what is split off from it); validation and test files that are given are kept whole, so scores stay comparable.
+Pairs with one source (case and spacing aside) are one group (`harken.data.splits`): a source that is in the validation
+or test data, split off or given as files, is not trained on.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import Any
 from harken.data.io.files import require_file
 from harken.data.io.folders import Split
 from harken.data.io.formats import Layout, read_pairs
-from harken.data.splits import held_out_count, split_off
+from harken.data.splits import Size, normalise, size_of, split_groups, without_held_out
 from harken.data.synthetic.seq2seq import MADE, load_made
 from harken.data.text.dependency_heads import read_heads
 from harken.data.text.locations import as_list, file_pairs, layout_of, origin, splits_of
@@ -42,14 +44,17 @@ def read_corpus(config: Any) -> Corpus:
     train = _read_split("train", splits.pop("train"), layout, config, skipped, limited=True)
     valid_files = splits.pop("valid", None)
     tests = {name: _read_split(name, files, layout, config, skipped) for name, files in splits.items()}
-    total = len(train)
-    if valid_files is not None:
-        valid = _read_split("valid", valid_files, layout, config, skipped)
-    else:
-        valid, train = _hold_out("valid", train, held_out_count(config.valid_size, total), config.seed)
+    sizes: dict[str, Size] = {}
     if not tests and config.test_size:
-        test, train = _hold_out("test", train, held_out_count(config.test_size, total), config.seed)
-        tests = {"test": test}
+        sizes["test"] = config.test_size
+    if valid_files is None:
+        sizes["valid"] = size_of(config.valid_size)
+    rows = split_groups([_key(pair) for pair in train], sizes, config.seed)
+    parts = {name: [train[row] for row in chosen] for name, chosen in rows.items()}
+    valid = parts["valid"] if valid_files is None else _read_split("valid", valid_files, layout, config, skipped)
+    tests = {"test": parts["test"]} if "test" in parts else tests
+    train, left_out = without_held_out(parts["train"], [valid, *tests.values()], _key)
+    skipped.update({f"train: source {reason}": count for reason, count in left_out.items()})
     source_language, target_language = _languages(config)
     return Corpus(_name(config), source_language, target_language, train, valid, dict(tests), dict(skipped))
 
@@ -134,18 +139,8 @@ def _pair(source: str, target: str, headed: bool, where: str) -> Pair:
     return Pair(source, target.strip(), heads=heads)
 
 
-def _hold_out(name: str, train: list[Pair], count: int, seed: int) -> tuple[list[Pair], list[Pair]]:
-    if count < 1:
-        raise UserError(
-            f"data.{name}_size is {count}, which leaves the {name} split empty: raise it or give data.{name}."
-        )
-    held_out, rest = split_off(train, count, seed)
-    if not held_out or not rest:
-        raise UserError(
-            f"Splitting {count:,} of {len(train):,} training pairs off as {name} leaves one of the two empty: "
-            f"change data.{name}_size, or give files as data.{name}."
-        )
-    return held_out, rest
+def _key(pair: Pair) -> str:
+    return normalise(pair.source) or normalise(pair.target)  # data.skip_empty = false keeps pairs without a source
 
 
 def _languages(config: Any) -> tuple[str, str]:

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from harken.data.io.token_rows import TokenRows
+from harken.data.splits import Parts
 from harken.data.tokenizers.base import Tokenizer
 from harken.errors import UserError
 
@@ -36,13 +37,14 @@ class Question:
 
 
 @dataclass
-class Questions:
+class Questions(Parts):
     """All the questions of one run."""
 
     name: str
     train: Sequence[Question]
     valid: Sequence[Question]
     tests: dict[str, Sequence[Question]] = field(default_factory=dict)
+    skipped: dict[str, int] = field(default_factory=dict)  # reason -> training questions left out
 
 
 class QuestionBatch(NamedTuple):

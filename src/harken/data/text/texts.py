@@ -1,7 +1,8 @@
 r"""Running text in three splits, in order: files, a folder, or the English side of the phrasebook.
 
 A share that is split off is the end of the text, cut where a line ends: the last lines are the test, those before them
-the validation text, and the rest is for training; neighbouring lines of one text stay in one split.
+the validation text, and the rest is for training; neighbouring lines of one text stay in one split. Lines of running
+text that occur in several splits (a speaker's name, an empty line) stay: they are part of the text, not examples.
 
 >>> train, valid, test = cut_off(["one", "two", "six", "ten"], (0.25, 0.25))
 >>> train, valid, test
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harken.data.io.files import COMPRESSIONS, read_lines, require_file
+from harken.data.splits import cut_by_position, digest
 from harken.data.text.text_config import Files, TextConfig
 from harken.errors import UserError
 
@@ -45,6 +47,10 @@ class TextCorpus:
         if not found[name]:
             raise UserError(f"the {name} split of {self.name} is empty; give data.{name} or a larger data.{name}_share")
         return found[name]
+
+    def digests(self) -> dict[str, str]:
+        """A digest of every split (`harken.data.splits`)."""
+        return {"train": digest(self.train), "valid": digest(self.valid), "test": digest(self.test)}
 
 
 def read_texts(config: TextConfig) -> TextCorpus:
@@ -84,15 +90,7 @@ def files_of(config: TextConfig) -> dict[str, list[Path]]:
 
 def cut_off(lines: Sequence[str], shares: tuple[float, float]) -> tuple[list[str], list[str], list[str]]:
     """(train, valid, test): the last two have these shares of the characters, up to the end of a line."""
-    if not any(shares):
-        return list(lines), [], []
-    reached, total = [], 0
-    for line in lines:
-        total += len(line) + 1
-        reached.append(total)
-    wanted = (1 - shares[0] - shares[1], 1 - shares[1])
-    first, second = (sum(1 for at in reached if at <= share * total + 1e-9) for share in wanted)
-    second = len(lines) if not shares[1] else second
+    first, second, _ = cut_by_position([len(line) + 1 for line in lines], shares)
     return list(lines[:first]), list(lines[first:second]), list(lines[second:])
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from harken.data.splits import skipped_lines
 from harken.data.text.questions import Question, example_of, texts_of
 from harken.data.tokenizers.base import JOINT, load_tokenizer, train_tokenizer
 from harken.errors import UserError
@@ -51,7 +52,12 @@ class AnswerJob(Job):
             AnswerTask(recipe, asked.train, asked.valid, model, tokenizer, answers),
             title=f"{asked.name}, {recipe.model.title}",
             facts={"data": f"{asked.name}: {count}", "vocabulary": known, **begun.facts},
-            lines=[f"{asked.name}: {count}", f"{recipe.model.title}: {parameters:,} parameters, {known}", *begun.said],
+            lines=[
+                f"{asked.name}: {count}",
+                f"{recipe.model.title}: {parameters:,} parameters, {known}",
+                *begun.said,
+                *skipped_lines(asked.skipped),
+            ],
             flops_per_token=size.flops_per_target_token,
         )
 

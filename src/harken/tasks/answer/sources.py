@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from random import Random
 
 from harken.data.io.files import read_lines, require_file
 from harken.data.io.table import is_jsonl, read_table
+from harken.data.splits import normalise, split_groups, without_held_out
 from harken.data.synthetic.stories import load_stories
 from harken.data.text.babi import parse_stories, read_babi
 from harken.data.text.questions import Question, Questions
@@ -29,7 +29,7 @@ def read_questions(data: AnswerDataConfig) -> Questions:
         test = read_babi(Path(data.dir), "en" if data.folder == "en-10k" else data.folder, data.tasks, "test")
         numbers = ",".join(map(str, data.tasks)) or "all"
         valid, train = split_stories(train, data.valid_size, data.seed)
-        return Questions(data.name or f"babi {numbers}", train, valid, {"test": test})
+        return _drop_held_out(Questions(data.name or f"babi {numbers}", train, valid, {"test": test}))
     train = read_files(data.train or [], data)
     tests = {"test": read_files(data.test, data)} if data.test else {}
     if data.valid:
@@ -37,7 +37,18 @@ def read_questions(data: AnswerDataConfig) -> Questions:
     else:
         valid, train = split_stories(train, data.valid_size, data.seed)
     first = data.train if isinstance(data.train, str) else (data.train or [""])[0]
-    return Questions(data.name or Path(first).name.split(".")[0], train, valid, dict(tests))
+    return _drop_held_out(Questions(data.name or Path(first).name.split(".")[0], train, valid, dict(tests)))
+
+
+def _drop_held_out(asked: Questions) -> Questions:
+    """Leave training questions out that are asked of the same facts in the validation or the test."""
+    asked.train, asked.skipped = without_held_out(asked.train, [asked.valid, *asked.tests.values()], question_key)
+    return asked
+
+
+def question_key(asked: Question) -> str:
+    """Facts and question."""
+    return normalise("\n".join([*asked.facts, asked.question]))
 
 
 def read_files(files: Files, data: AnswerDataConfig) -> list[Question]:
@@ -68,7 +79,7 @@ def read_file(path: Path, data: AnswerDataConfig) -> list[Question]:
 
 
 def split_stories(asked: Sequence[Question], share: float, seed: int) -> tuple[list[Question], list[Question]]:
-    """(held out, rest): whole stories, known by their first fact's place in a growing list of facts."""
+    """(held out, rest): whole stories, known by their first facts. A story is a run of questions whose facts grow."""
     stories: list[list[Question]] = []
     for one in asked:
         last = stories[-1][-1] if stories else None
@@ -77,12 +88,11 @@ def split_stories(asked: Sequence[Question], share: float, seed: int) -> tuple[l
             stories[-1].append(one)
         else:
             stories.append([one])
-    order = list(range(len(stories)))
-    Random(seed).shuffle(order)
-    held = set(order[: max(1, round(share * len(stories)))])
-    if len(held) == len(stories):
+    keys = [normalise(" ".join([story[0].task, *story[0].facts])) for story in stories]
+    if len(set(keys)) == 1:
         raise UserError(
             "the training questions are all of one story, so that none is left to train on; give data.valid"
         )
-    out = [one for place in sorted(held) for one in stories[place]]
-    return out, [one for place, story in enumerate(stories) if place not in held for one in story]
+    parts = split_groups(keys, {"valid": share}, seed)
+    held, rest = ([one for place in parts[name] for one in stories[place]] for name in ("valid", "train"))
+    return held, rest

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harken.data.images.caption_table import read_captions
+from harken.data.images.caption_table import read_caption_corpus, read_captions
 from harken.data.images.captioned import Captioned
-from harken.data.images.corpus import read_caption_corpus
 from harken.errors import UserError
 from harken.inspection.caption_map import CaptionMap, CaptionPage
 from harken.metrics.bleu import bleu_interval, multi_reference_bleu, sentence_bleu

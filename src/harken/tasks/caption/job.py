@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harken.data.images.corpus import read_caption_corpus
+from harken.data.images.caption_table import read_caption_corpus
 from harken.data.tokenizers.base import TARGET, load_tokenizer, train_tokenizer
 from harken.models.captioning.build import build_caption_model
 from harken.models.captioning.size import size_of_captioner

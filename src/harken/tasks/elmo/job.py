@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from harken.data.splits import skipped_lines
 from harken.data.tokenizers.tokens import SPECIALS
 from harken.errors import UserError
 from harken.tasks.elmo.check import size_of
@@ -51,7 +52,12 @@ class ElmoJob(Job):
             task,
             title=f"{text.name}, {recipe.model.title}",
             facts={"data": f"{text.name}: {words}", "vocabulary": known, **begun.facts},
-            lines=[f"{text.name}: {words}", f"{recipe.model.title}: {parameters:,} parameters, {known}", *begun.said],
+            lines=[
+                f"{text.name}: {words}",
+                f"{recipe.model.title}: {parameters:,} parameters, {known}",
+                *begun.said,
+                *skipped_lines(text.skipped),
+            ],
             flops_per_token=size_of(recipe, vocabulary.word_count, vocabulary.character_count).flops_per_target_token,
         )
 

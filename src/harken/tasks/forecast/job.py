@@ -85,7 +85,8 @@ def prepare_series(
     """
     data = recipe.data
     cuts = [Cut(len(one), len(one), len(one)) if origins else cut(one, data) for one in series]
-    transform = Transform.choose(series, data.transform)
+    fitted = [one.rows(0, at.train) for one, at in zip(series, cuts, strict=True)]
+    transform = Transform.choose(fitted, data.transform)
     task = ForecastTask(recipe, series, cuts, transform, origins)
     folder.mkdir(parents=True, exist_ok=True)
     ends = Ends.of(series, cuts, data.window, transform.log)

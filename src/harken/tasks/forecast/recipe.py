@@ -37,7 +37,7 @@ class ForecastDataConfig(BaseModel):
     )
     group: str | None = Field(None, description="column that identifies the series")
     missing: Literal["refuse", "forward", "linear", "zero"] = Field(
-        "refuse", description="missing values: an error, the last value, linear interpolation, or 0"
+        "refuse", description="missing values: an error, the last value, the line through the last two, or 0"
     )
     transform: Literal["auto", "log", "none"] = Field(
         "auto", description="transform of the values; auto: logarithm if all values are positive"

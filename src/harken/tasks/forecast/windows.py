@@ -94,12 +94,12 @@ class Transform:
 
     @classmethod
     def choose(cls, series: Sequence[Series], wanted: str) -> Transform:
-        """As the recipe says.
+        """As the recipe says; `auto` looks at the training parts that are given.
 
         Raises:
             UserError: a logarithm of what has none.
         """
-        positive = all(bool((one.target > 0).all()) for one in series)
+        positive = all(bool((one.target > 0).all()) for one in series)  # of the training parts
         if wanted == "log" and not positive:
             name = next(one.name for one in series if not (one.target > 0).all())
             raise UserError(f'data.transform is "log", but {name} has values of 0 or below; set it to "none"')
@@ -108,7 +108,10 @@ class Transform:
     def apply(self, values: np.ndarray) -> np.ndarray:
         """Raises: UserError where there is no logarithm."""
         if self.log and not (values > 0).all():
-            raise UserError("the model works with logarithms, but the past has values of 0 or below; fix them")
+            raise UserError(
+                "the model works with logarithms of its series, but there are values of 0 or below; fix them, or set "
+                'data.transform = "none"'
+            )
         return np.log(values) if self.log else values
 
     def undo(self, values: np.ndarray) -> np.ndarray:

@@ -1,12 +1,12 @@
-"""A text as streams, cut into chunks: the batches of a language model (S34, truncated back-propagation through time).
+"""A text as streams, cut into chunks: the batches of a language model (truncated back-propagation through time).
 
     w1 w2 w3 w4 w5 w6 w7 w8 w9     in 2 streams, chunks of 2:      w1 w2 | w3 w4
                                                                    w5 w6 | w7 w8
 
 A batch is one chunk of every stream; the next batch goes on where it ended, with the state that it left. Each pass
-over the text begins at another token, so that the cuts fall elsewhere. An example's number says all of a chunk: its
-stream, where it starts, how long it is, and whether it is the first of its pass; so worker processes need no more than
-the numbers. Without streams (`independent`) chunks come in a drawn order and know nothing of each other.
+over the text begins at another token, so that the cuts fall elsewhere. Two numbers say all of a chunk: its stream, its
+length and whether it is the first of its pass in one, where it starts in the other; worker processes need no more than
+these. Without streams (`independent`) chunks come in a drawn order and know nothing of each other.
 
 >>> batches = streams(tokens=10, count=2, chunk=2, random=None)
 >>> [Chunks.read(batch) for batch in batches][1]
@@ -21,7 +21,7 @@ import numpy as np
 
 from harken.training.task import Indices
 
-MOST_STREAMS, LONGEST, MOST_TOKENS = 1 << 14, 1 << 16, 1 << 32
+MOST_STREAMS, MAX_LENGTH = 1 << 14, 1 << 48  # 14 + 48 + 1 bits
 
 
 @dataclass(frozen=True)
@@ -34,28 +34,32 @@ class Chunks:
     first: bool  # of a pass: nothing was read before
 
     def numbers(self) -> Indices:
-        """One number for each chunk."""
-        head = (self.streams.astype(np.int64) * LONGEST + self.length) * 2 + int(self.first)
-        numbers: Indices = head * MOST_TOKENS + self.starts
-        return numbers
+        """Two numbers for each chunk, (2B,)."""
+        head = (self.streams.astype(np.int64) * MAX_LENGTH + self.length) * 2 + int(self.first)
+        return np.stack([head, self.starts.astype(np.int64)], axis=1).ravel()
 
     @classmethod
     def read(cls, numbers: Indices) -> Chunks:
         """What `numbers` gave."""
-        head, starts = np.divmod(numbers, MOST_TOKENS)
-        head, first = np.divmod(head, 2)
-        found, lengths = np.divmod(head, LONGEST)
-        return cls(found, starts, int(lengths[0]), bool(first[0]))
+        head, first = np.divmod(numbers[::2], 2)
+        found, lengths = np.divmod(head, MAX_LENGTH)
+        return cls(found, numbers[1::2].copy(), int(lengths[0]), bool(first[0]))
 
 
 def stream_of(numbers: Indices) -> np.ndarray:
     """(B,) the stream of each chunk."""
-    return numbers // (MOST_TOKENS * 2 * LONGEST)
+    return numbers[::2] // (2 * MAX_LENGTH)
+
+
+def share_by_stream(numbers: Indices, parts: int) -> list[Indices]:
+    """The chunks of a batch dealt out by the number of their stream."""
+    owner = stream_of(numbers) % parts
+    return [numbers.reshape(-1, 2)[owner == part].ravel() for part in range(parts)]
 
 
 def total_length(numbers: Indices) -> int:
     """Tokens in all chunks together."""
-    return int((numbers // (MOST_TOKENS * 2) % LONGEST).sum())
+    return int((numbers[::2] // 2 % MAX_LENGTH).sum())
 
 
 def fitting_streams(tokens: int, wanted: int, chunk: int) -> int:

@@ -18,7 +18,7 @@ from harken.models.language.base import LanguageNetwork
 from harken.models.recurrent.language import PARTS, RecurrentLanguageState
 from harken.tasks.language.recipe import LanguageRecipe
 from harken.tasks.language.scoring import log_probabilities
-from harken.tasks.language.streams import Chunks, fitting_streams, independent, stream_of, streams, total_length
+from harken.tasks.language.streams import Chunks, fitting_streams, independent, share_by_stream, streams, total_length
 from harken.training.task import Indices
 
 VALID_ROWS = 16  # parts of the validation text that are read side by side
@@ -50,8 +50,7 @@ class LanguageTask:
 
     def share(self, examples: Indices, parts: int) -> list[Indices]:
         """By the number of the stream, so that a worker meets its own streams again."""
-        owner = stream_of(examples) % parts
-        return [examples[owner == part] for part in range(parts)]
+        return share_by_stream(examples, parts)
 
     def loss(self, examples: Indices) -> Tensor:
         """Summed over all tokens of the chunks."""

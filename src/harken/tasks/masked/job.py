@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harken.data.splits import skipped_lines
 from harken.data.tokenizers.base import JOINT, Tokenizer, load_tokenizer, train_tokenizer
 from harken.errors import UserError
 from harken.tasks.job import Job, Prepared
@@ -49,6 +50,7 @@ class MaskedJob(Job):
                 f"{text.name}: {tokens}",
                 f"{recipe.model.title}: {parameters:,} parameters, {tokenizer.size:,} {recipe.tokenizer.kind} pieces",
                 *begun.said,
+                *skipped_lines(text.skipped),
             ],
             flops_per_token=6.0 * (inside + output),
         )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harken.data.io.files import read_lines, require_file
+from harken.data.splits import cut_by_position, normalise, without_held_out
 from harken.data.text.locations import as_list
 from harken.data.tokenizers.tokens import EOS
 from harken.errors import UserError
@@ -26,6 +27,7 @@ class Text:
     train: list[str]
     valid: list[str]
     test: list[str]
+    skipped: dict[str, int] = field(default_factory=dict)  # reason -> training lines left out
 
 
 def read_text(config: MaskedDataConfig) -> Text:
@@ -38,12 +40,14 @@ def read_text(config: MaskedDataConfig) -> Text:
         from harken.data.synthetic.phrasebook import load_phrasebook
 
         corpus = load_phrasebook(config.seed, train=config.size)
-        splits = (corpus.train, corpus.valid, corpus.tests["test"])
-        return Text("phrasebook", *([pair.source for pair in split] for split in splits))
+        made_train, made_valid, made_test = (
+            [pair.source for pair in split] for split in (corpus.train, corpus.valid, corpus.tests["test"])
+        )
+        return Text("phrasebook", made_train, made_valid, made_test)
     train = read_files(config, files_of(config, config.train))
     if config.valid is None:
-        held = max(1, int(config.valid_share * len(train)))
-        train, valid = train[:-held], train[-held:]
+        end = min(cut_by_position([1] * len(train), [config.valid_share])[0], len(train) - 1)
+        train, valid = train[:end], train[end:]
     else:
         valid = read_files(config, files_of(config, config.valid))
     if not train or not valid:
@@ -52,7 +56,9 @@ def read_text(config: MaskedDataConfig) -> Text:
             "to train and validate on; give more text"
         )
     test = read_files(config, files_of(config, config.test))
-    return Text(config.name or files_of(config, config.train)[0].name.partition(".")[0], train, valid, test)
+    train, skipped = without_held_out(train, [valid, test], normalise)
+    name = config.name or files_of(config, config.train)[0].name.partition(".")[0]
+    return Text(name, train, valid, test, skipped)
 
 
 def files_of(config: MaskedDataConfig, files: str | list[str] | None) -> list[Path]:

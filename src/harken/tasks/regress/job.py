@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import torch
 
+from harken.data.splits import skipped_lines
 from harken.data.text.examples import Labelled, LabelledSplits
 from harken.data.text.labelled_splits import read_examples, read_splits, split_table
 from harken.data.tokenizers.base import JOINT, Tokenizer, load_tokenizer, train_tokenizers
@@ -85,7 +86,12 @@ class RegressJob(Job):
             task,
             title=f"{splits.name}, {recipe.model.title}",
             facts={"data": f"{splits.name}: {count}", **begun.facts},
-            lines=[f"{splits.name}: {count}", f"{recipe.model.title}: {parameters:,} parameters", *begun.said],
+            lines=[
+                f"{splits.name}: {count}",
+                f"{recipe.model.title}: {parameters:,} parameters",
+                *begun.said,
+                *skipped_lines(splits.skipped),
+            ],
             flops_per_token=size_of(recipe, inputs).flops_per_target_token * float(np.mean(rows.lengths)),
         )
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +11,23 @@ from harken.data.io.files import require_file
 from harken.data.io.in_memory import refuse_gaps
 from harken.data.io.table import read_table
 from harken.data.series.framed import Framed, read_frames
+from harken.data.splits import Parts, content_key, normalise, size_of, split_groups, without_held_out
 from harken.data.text.locations import as_list
 from harken.data.text.tagged import Tagged, as_tagged, read_tagged
-from harken.errors import UserError
 from harken.tasks.tag.recipe import TagDataConfig
 
 Example = Tagged | Framed
-SPLIT_OFF, SHARE = 1000, 0.05  # to validate on, where nothing is said: the smaller
 
 
 @dataclass
-class TagCorpus:
+class TagCorpus(Parts):
     """What there is to learn from and to be scored on."""
 
     name: str
     train: Sequence[Example]
     valid: Sequence[Example]
     tests: dict[str, Sequence[Example]]
+    skipped: dict[str, int] = field(default_factory=dict)  # reason -> training examples left out
 
 
 def read_corpus(config: TagDataConfig) -> TagCorpus:
@@ -51,7 +50,8 @@ def read_corpus(config: TagDataConfig) -> TagCorpus:
     if config.test is not None:
         tests["test"] = read_files(config, files_of(config, config.test))
     first = files_of(config, config.train)[0]
-    return TagCorpus(config.name or first.name.partition(".")[0], train, valid, tests)
+    train, skipped = without_held_out(train, [valid, *tests.values()], example_key)
+    return TagCorpus(config.name or first.name.partition(".")[0], train, valid, tests, skipped)
 
 
 def corpus_of_table(config: TagDataConfig, table: Mapping[str, list[Any]]) -> TagCorpus:
@@ -107,20 +107,17 @@ def is_frames(config: TagDataConfig, path: Path) -> bool:
 
 
 def split_off(examples: list[Example], config: TagDataConfig) -> tuple[list[Example], list[Example]]:
-    """Some examples, chosen by the seed, to validate on.
+    """(train, valid): sentences with the same words, or equal signals, stay on one side.
 
     Raises:
         UserError: nothing would be left to train on.
     """
-    wanted = config.valid_size
-    if wanted is None:
-        wanted = min(SPLIT_OFF, max(1, int(SHARE * len(examples))))
-    count = int(wanted * len(examples)) if isinstance(wanted, float) else wanted
-    if not 0 < count < len(examples):
-        raise UserError(
-            f"{count:,} of {len(examples):,} examples would be split off to validate on; set data.valid, or another "
-            "data.valid_size"
-        )
-    chosen = set(random.Random(config.seed).sample(range(len(examples)), count))
-    rest = [example for number, example in enumerate(examples) if number not in chosen]
-    return rest, [examples[number] for number in sorted(chosen)]
+    parts = split_groups(
+        [example_key(example) for example in examples], {"valid": size_of(config.valid_size)}, config.seed
+    )
+    return [examples[row] for row in parts["train"]], [examples[row] for row in parts["valid"]]
+
+
+def example_key(example: Example) -> str:
+    """The words of a sentence, or the content of a signal."""
+    return normalise(" ".join(example.words)) if isinstance(example, Tagged) else content_key(example.frames)

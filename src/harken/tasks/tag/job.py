@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harken.data.splits import skipped_lines
 from harken.errors import UserError
 from harken.tasks.context import COPY, context_of
 from harken.tasks.job import Job, Prepared
@@ -62,6 +63,7 @@ class TagJob(Job):
                 f"{corpus.name}: {count}",
                 f"{recipe.model.title}: {parameters:,} parameters, {known_words}, {len(vocabulary.tags)} tags",
                 *begun.said,
+                *skipped_lines(corpus.skipped),
             ],
             flops_per_token=6.0 * matrices,
         )

@@ -25,7 +25,7 @@ def evaluate(
     """Error rate per symbol (and per word where texts have spaces), and what the mistakes are."""
     count, features = len(utterances), model.recipe.features
     wanted = utterances.texts()
-    heard = model.log_probs([frames_of(utterances.samples(0, row), features) for row in range(count)], progress)
+    heard = model.log_probs(frames_of([utterances.samples(0, row) for row in range(count)], features), progress)
     texts = [model.symbols.decode(model.search(chances, beam, lm_weight)[0]) for chances in heard]
     found = [
         edits(model.symbols.split(one), model.symbols.split(other)) for one, other in zip(wanted, texts, strict=True)

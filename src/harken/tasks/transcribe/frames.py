@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from harken.data.audio.augmentation import equalised, louder_and_noisier, masked, sped, stretched
-from harken.data.audio.filterbank import finished, frame_count, joined_count, log_mel
+from harken.data.audio.filterbank import frame_count, log_mel, log_mels, pad_rows, postprocess, stacked_count
 from harken.data.audio.utterances import Utterances
 from harken.data.tokenizers.symbols import Symbols
 from harken.errors import UserError
@@ -21,28 +21,38 @@ from harken.tasks.transcribe.recipe import TranscribeRecipe
 
 def steps_of(samples: int, recipe: TranscribeRecipe) -> int:
     """Steps that the encoder reads of so many samples."""
-    return recipe.front.shortened(joined_count(frame_count(samples, recipe.features), recipe.features))
+    return recipe.front.shortened(stacked_count(frame_count(samples, recipe.features), recipe.features))
 
 
 def training_frames(
-    samples: np.ndarray, recipe: TranscribeRecipe, needed: int, random: np.random.Generator
-) -> np.ndarray:
-    """(T, C) of a recording as training hears it, `random` deciding; never shortened below the steps it needs."""
+    recordings: Sequence[np.ndarray],
+    recipe: TranscribeRecipe,
+    needed: Sequence[int],
+    generators: Sequence[np.random.Generator | None],
+) -> tuple[Tensor, Tensor]:
+    """(frames (B, T, C) padded with 0, lengths (B,)) of recordings as they are trained on.
+
+    Args:
+        needed: steps that the text of each needs; augmentation never leaves fewer.
+        generators: what decides how each recording is augmented; None: not at all.
+    """
     features, augment = recipe.features, recipe.augment
-    changed = louder_and_noisier(sped(samples, augment, random), augment, random)
-    energies = stretched(log_mel(changed, features), augment, random)
-    if recipe.front.shortened(joined_count(len(energies), features)) < needed:
-        energies = log_mel(louder_and_noisier(samples, augment, random), features)
-    return finished(masked(equalised(energies, augment, random), augment, random), features)
-
-
-def pad_frames(rows: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
-    """(frames (B, T, C) filled up with 0, lengths (B,))."""
-    lengths = torch.tensor([len(row) for row in rows])
-    frames = torch.zeros(len(rows), int(lengths.max()), rows[0].shape[1])
-    for number, row in enumerate(rows):
-        frames[number, : len(row)] = torch.from_numpy(row)
-    return frames, lengths
+    changed = [
+        samples if random is None else louder_and_noisier(sped(samples, augment, random), augment, random)
+        for samples, random in zip(recordings, generators, strict=True)
+    ]
+    energies, lengths = log_mel(*pad_rows(changed), features)
+    if all(random is None for random in generators):
+        return postprocess(energies, lengths, features)
+    rows = [row[:length].numpy() for row, length in zip(energies, lengths.tolist(), strict=True)]
+    for number, random in enumerate(generators):
+        if random is None:
+            continue
+        row = stretched(rows[number], augment, random)
+        if recipe.front.shortened(stacked_count(len(row), features)) < needed[number]:
+            row = log_mels([louder_and_noisier(recordings[number], augment, random)], features)[0].numpy()
+        rows[number] = masked(equalised(row, augment, random), augment, random)
+    return postprocess(*pad_rows(rows), features)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harken.data.audio.utterances import Utterances
+from harken.data.splits import skipped_lines
 from harken.data.tokenizers.symbols import FILE, Symbols
 from harken.errors import UserError
 from harken.inspection.picture import Picture
@@ -51,7 +52,11 @@ class TranscribeJob(Job):
             TranscribeTask(recipe, train, valid, symbols, model),
             title=f"{splits.name}, {recipe.model.title} with CTC",
             facts={"data": f"{splits.name}: {count}", "symbols": kinds},
-            lines=[f"{splits.name}: {count}", f"{recipe.model.title} with CTC: {parameters:,} parameters, {kinds}"],
+            lines=[
+                f"{splits.name}: {count}",
+                f"{recipe.model.title} with CTC: {parameters:,} parameters, {kinds}",
+                *skipped_lines(splits.skipped),
+            ],
             flops_per_token=size.flops_per_target_token,
         )
 

@@ -25,5 +25,5 @@ def fit_normalisation(network: TranscriberNetwork, recipe: TranscribeRecipe, tra
     """Where the training set is to give mean and deviation, take them from its first recordings."""
     if recipe.features.normalise == "training":
         count = min(len(train), TO_FIT)
-        frames = [torch.from_numpy(frames_of(train.samples(0, index), recipe.features)) for index in range(count)]
+        frames = frames_of([train.samples(0, index) for index in range(count)], recipe.features)
         network.inputs.fit(torch.cat(frames))

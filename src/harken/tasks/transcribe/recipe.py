@@ -30,6 +30,9 @@ class TranscribeDataConfig(BaseModel):
     test: str | None = Field(None, description="the same for testing")
     audio: str = Field("audio", description="column of the audio paths, relative to the table")
     text: str = Field("text", description="column of the texts")
+    speaker: str | None = Field(
+        None, description="column of the speaker: no speaker is in both training and held-out data"
+    )
     dir: str | None = Field(None, description="folder of the spoken digits, with train.npz.xz, concatenated to strings")
 
     name: str | None = Field(None, description="name of the corpus in reports")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-
-import numpy as np
 
 from harken.data.audio.spoken_digits import MixConfig, MixedDigits, read_digits
 from harken.data.audio.utterances import Recordings, Utterances, read_recordings
+from harken.data.splits import content_key, normalise, split_groups, without_held_out
 from harken.data.synthetic.tone_speech import ToneSpeech
 from harken.errors import UserError
 from harken.tasks.transcribe.recipe import TranscribeDataConfig, TranscribeRecipe
@@ -20,6 +19,7 @@ class Splits:
 
     name: str
     parts: dict[str, Utterances]  # train, valid, and test where there is one
+    skipped: dict[str, int] = field(default_factory=dict)  # reason -> training recordings left out
 
     def __getitem__(self, split: str) -> Utterances:
         if split not in self.parts:
@@ -40,7 +40,7 @@ def read_splits(recipe: TranscribeRecipe) -> Splits:
         return Splits(data.name or "tones", _tones(recipe))
     if data.dir:
         return Splits(data.name or "spoken digits", _digits(recipe))
-    return Splits(data.name or Path(str(data.train)).stem, _tables(recipe))
+    return _tables(recipe)
 
 
 def _tones(recipe: TranscribeRecipe) -> dict[str, Utterances]:
@@ -72,29 +72,36 @@ def _digits(recipe: TranscribeRecipe) -> dict[str, Utterances]:
     }
 
 
-def _tables(recipe: TranscribeRecipe) -> dict[str, Utterances]:
+def _tables(recipe: TranscribeRecipe) -> Splits:
+    """Tables of recordings; those of one speaker stay on one side where `data.speaker` names the column."""
     data = recipe.data
     train = read_split_table(recipe, str(data.train))
-    parts: dict[str, Utterances] = {}
+    held: dict[str, Recordings] = {}
     if data.valid:
-        parts = {"train": train, "valid": read_split_table(recipe, data.valid)}
+        held["valid"] = read_split_table(recipe, data.valid)
     else:
-        count = min(data.valid_size, len(train) // 10)
-        if count == 0:
+        if len(train) < 10:
             raise UserError(
                 f"{data.train} has {len(train)} recordings, too few to split some off; give data.valid, or ten or more"
             )
-        order = np.random.default_rng(data.seed).permutation(len(train))
-        parts = {"train": train.chosen(np.sort(order[count:])), "valid": train.chosen(np.sort(order[:count]))}
+        keys = [
+            normalise(f"speaker {speaker}") if speaker else content_key(sound)
+            for sound, speaker in zip(train.sounds, train.speakers, strict=True)
+        ]
+        rows = split_groups(keys, {"valid": (0.1, data.valid_size)}, data.seed)
+        held["valid"], train = train.choose(rows["valid"]), train.choose(rows["train"])
     if data.test:
-        parts["test"] = read_split_table(recipe, data.test)
-    return parts
+        held["test"] = read_split_table(recipe, data.test)
+    numbered = [list(enumerate(part.sounds)) for part in (train, *held.values())]
+    kept, skipped = without_held_out(numbered[0], numbered[1:], lambda row: content_key(row[1]))
+    train = train.choose([number for number, _ in kept])
+    return Splits(data.name or Path(str(data.train)).stem, {"train": train, **held}, skipped)
 
 
 def read_split_table(recipe: TranscribeRecipe, path: str | Path) -> Recordings:
     """One table, with the columns and the case that the recipe names."""
     data: TranscribeDataConfig = recipe.data
-    found = read_recordings(path, data.audio, data.text, recipe.features.rate)
+    found = read_recordings(path, data.audio, data.text, recipe.features.rate, data.speaker)
     if data.lowercase:
         found.written = [text.lower() for text in found.written]
     return found

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from harken.data.audio.filterbank import frames_of
+from harken.data.audio.filterbank import frames_of, pad_rows
 from harken.data.audio.utterances import Utterances
 from harken.data.batching import token_batches
 from harken.data.tokenizers.symbols import Symbols
@@ -20,7 +20,7 @@ from harken.models.heads.transcriber import TranscriberNetwork, summed_ctc
 from harken.nn.ctc import frames_needed
 from harken.search.ctc import greedy_ctc
 from harken.tasks.by_length import rows_of_part
-from harken.tasks.transcribe.frames import pad_frames, pad_targets, steps_of, training_frames
+from harken.tasks.transcribe.frames import pad_targets, steps_of, training_frames
 from harken.tasks.transcribe.recipe import TranscribeRecipe
 from harken.training.task import Indices
 
@@ -43,7 +43,7 @@ class TranscribeTask:
     ) -> None:
         self.recipe, self.train, self.symbols, self.model = recipe, train, symbols, model
         self.references = valid.texts()
-        self.valid_frames = [frames_of(valid.samples(0, index), recipe.features) for index in range(len(valid))]
+        self.valid_frames = frames_of([valid.samples(0, index) for index in range(len(valid))], recipe.features)
         self.valid_lengths = np.array([len(frames) for frames in self.valid_frames])
         self.known: tuple[int, np.ndarray, np.ndarray] | None = None  # of one epoch: steps and symbols of each example
 
@@ -74,25 +74,24 @@ class TranscribeTask:
 
     def loss(self, examples: Indices) -> Tensor:
         """Summed over the recordings."""
-        rows, targets = [], []
+        recordings, targets, generators = [], [], []
         for example in examples:
             epoch, index = divmod(int(example), len(self.train))
             targets.append(self.symbols.encode(self.train.text(epoch, index)))
             random = np.random.default_rng([self.recipe.train.seed, epoch, index, AUGMENTING])
-            samples = self.train.samples(epoch, index)
-            if random.random() < self.recipe.augment.share(epoch):
-                rows.append(training_frames(samples, self.recipe, frames_needed(targets[-1]), random))
-            else:
-                rows.append(frames_of(samples, self.recipe.features))
+            recordings.append(self.train.samples(epoch, index))
+            generators.append(random if random.random() < self.recipe.augment.share(epoch) else None)
+        needed = [frames_needed(target) for target in targets]
+        frames = training_frames(recordings, self.recipe, needed, generators)
         device = next(self.model.parameters()).device
-        return self.model.loss(*(tensor.to(device) for tensor in (*pad_frames(rows), *pad_targets(targets))))
+        return self.model.loss(*(tensor.to(device) for tensor in (*frames, *pad_targets(targets))))
 
     def validate(self, part: int, parts: int) -> Any:
         """Loss and mistakes of every recording of the part."""
         device = next(self.model.parameters()).device
         found: dict[str, float] = dict.fromkeys(("loss", "errors", "symbols", "word_errors", "words"), 0.0)
         for rows in rows_of_part(self.valid_lengths, part, parts, self.recipe.train.batch_tokens):
-            frames, lengths = (tensor.to(device) for tensor in pad_frames([self.valid_frames[row] for row in rows]))
+            frames, lengths = (tensor.to(device) for tensor in pad_rows([self.valid_frames[row] for row in rows]))
             targets = [self.symbols.encode(self.references[row]) for row in rows]
             padded = [tensor.to(device) for tensor in pad_targets(targets)]
             log_probs, steps = self.model(frames, lengths)

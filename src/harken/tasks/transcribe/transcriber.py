@@ -14,16 +14,15 @@ from typing import overload
 import numpy as np
 import torch
 
-from harken.data.audio.filterbank import finished, log_mel
-from harken.data.audio.recordings import one_channel, read_audio
-from harken.data.audio.resampling import resample
+from harken.data.audio.filterbank import frames_of, log_mels, pad_rows, postprocess
+from harken.data.audio.recordings import one_channel, read_audio, resample
 from harken.data.tokenizers.symbols import Symbols
 from harken.errors import UserError
 from harken.models.heads.transcriber import TranscriberNetwork
 from harken.models.language.ngram import NGram
 from harken.nn.ctc import frames_needed
 from harken.search.ctc import align_ctc, greedy_ctc, prefix_search
-from harken.tasks.transcribe.frames import HeardBatch, pad_frames, steps_of
+from harken.tasks.transcribe.frames import HeardBatch, steps_of
 from harken.tasks.transcribe.network import build_network
 from harken.tasks.transcribe.recipe import TranscribeRecipe
 from harken.tasks.transcribe.transcription import Posteriors, SpokenSymbol, Transcription
@@ -111,8 +110,7 @@ class Transcriber:
     def posteriors(self, sound: Sound, rate: int | None = None) -> Posteriors:
         """The chances of every symbol at every step of a recording."""
         _, samples = self.hear(sound, rate)
-        energies = log_mel(samples, self.recipe.features)
-        return self._posteriors(self.log_probs([finished(energies, self.recipe.features)])[0])
+        return self._posteriors(self.log_probs(frames_of([samples], self.recipe.features))[0])
 
     def _posteriors(self, log_probs: np.ndarray) -> Posteriors:
         return Posteriors(np.exp(log_probs), [BLANK_NAME, *self.symbols.names], self.recipe.step_seconds)
@@ -159,8 +157,9 @@ class Transcriber:
         self, heard: Sequence[tuple[str, np.ndarray]], beam: int | None, lm_weight: float | None
     ) -> list[Transcription]:
         features = self.recipe.features
-        energies = [log_mel(samples, features) for _, samples in heard]
-        log_probs = self.log_probs([finished(values, features) for values in energies])
+        energies = log_mels([samples for _, samples in heard], features)
+        frames, lengths = postprocess(*pad_rows(energies), features)
+        log_probs = self.log_probs([row[:length] for row, length in zip(frames, lengths.tolist(), strict=True)])
         found = []
         for (name, samples), values, chances in zip(heard, energies, log_probs, strict=True):
             numbers, score = self.search(chances, beam, lm_weight)
@@ -177,7 +176,7 @@ class Transcriber:
                     len(samples) / features.rate,
                     spoken,
                     self._posteriors(chances),
-                    values,
+                    values.numpy(),
                     features.hop_samples / features.rate,
                 )
             )
@@ -194,7 +193,7 @@ class Transcriber:
         if not sounds:
             raise UserError("there is no recording to hear; give at least one")
         heard = [self.hear(one[0] if isinstance(one, tuple) else one)[1] for one in sounds]
-        frames = [finished(log_mel(samples, self.recipe.features), self.recipe.features) for samples in heard]
+        frames = frames_of(heard, self.recipe.features)
         paths = []
         for one, chances in zip(sounds, self.log_probs(frames), strict=True):
             numbers = self.symbols.encode(one[1]) if isinstance(one, tuple) else greedy_ctc(chances)
@@ -207,7 +206,7 @@ class Transcriber:
         for row, path in enumerate(paths):
             said[row, : len(path)] = torch.from_numpy(path)
         last = torch.tensor([int(np.flatnonzero(path).max(initial=0)) or len(path) - 1 for path in paths])
-        padded, lengths = pad_frames(frames)
+        padded, lengths = pad_rows(frames)
         return HeardBatch(*(tensor.to(self.device) for tensor in (padded, lengths, said, last)))
 
     def reading(self, sound: str) -> tuple[HeardBatch, dict[str, list[str]], str]:
@@ -236,14 +235,14 @@ class Transcriber:
 
     @torch.no_grad()
     def log_probs(
-        self, frames: Sequence[np.ndarray], progress: Callable[[int], None] | None = None
+        self, frames: Sequence[torch.Tensor], progress: Callable[[int], None] | None = None
     ) -> list[np.ndarray]:
         """(T, V + 1) of each, in batches of about equal length."""
         found: list[np.ndarray] = [np.zeros((0, 0))] * len(frames)
         order = sorted(range(len(frames)), key=lambda number: len(frames[number]))
         for start in range(0, len(order), self.recipe.search.batch):
             chosen = order[start : start + self.recipe.search.batch]
-            padded, lengths = pad_frames([frames[number] for number in chosen])
+            padded, lengths = pad_rows([frames[number] for number in chosen])
             values, steps = self.model(padded.to(self.device), lengths.to(self.device))
             for number, row, count in zip(chosen, values.float().cpu().numpy(), steps.tolist(), strict=True):
                 found[number] = row[:count]
