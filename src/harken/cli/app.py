@@ -67,7 +67,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     "harken caption runs/scenes pictures --out maps.html      (a folder; one map a word)",
     ladder: "harken ladder phrasebook-transformer --out runs/ladder      (all rungs, each with the recipe's budget)\n\n"
     "harken ladder my.toml --out runs/ladder --rungs lstm,attention,transformer --set train.max_minutes=3",
-    lab: "harken lab list\n\nharken lab vanishing      (or: harken lab C1)\n\nharken lab all --out runs/lab --html",
+    lab: "harken lab list\n\nharken lab vanishing\n\nharken lab all --out runs/lab --html",
     inspect: "harken inspect runs/rnn      (parts, and the largest singular value of the recurrent weights)\n\n"
     "harken inspect runs/rnn --gates 'the black cat sleeps' --out gates.html\n\n"
     "harken inspect runs/rnn --gradients --compare runs/attention --out gradients.svg",

@@ -26,7 +26,8 @@ def lab(
     png: Annotated[bool, typer.Option("--png", help="Also write NAME.png.")] = False,
     html: Annotated[bool, typer.Option("--html", help="Also write NAME.html; of all: lab.html.")] = False,
     data: Annotated[
-        list[Path] | None, typer.Option(help="Your own text, for C7, C14, C15; may be given many times.")
+        list[Path] | None,
+        typer.Option(help="Your own data, for alignment, ratios, distances; repeatable."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: shows the way, proves nothing.")] = False,
     as_json: AsJson = False,

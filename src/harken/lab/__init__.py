@@ -1,4 +1,4 @@
-"""The lab: one file for each claim of the lecture that can be measured, run on data it makes itself.
+"""The lab: experiments that measure claims about sequence models, one file each, on generated data.
 
 >>> from harken.lab import experiment_names, find_experiment
 >>> find_experiment("vanishing").name

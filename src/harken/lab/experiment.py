@@ -1,7 +1,7 @@
-"""What an experiment is: a claim of the lectures, a function that measures it, and what was found.
+"""An experiment: a claim about sequence models, a function that measures it, and its findings.
 
 Each module of `harken.lab.claims` ends with `EXPERIMENT = Experiment(...)`. The rule that turns the measurement into
-`holds` is a function of numbers alone, with its thresholds as named constants above it: written before the run, and
+`holds` is a function of numbers only, with its thresholds as named constants: written before the run, able to fail, and
 tested with made-up numbers on both sides.
 
 >>> Findings(["s"], [[0.5]], True, "it vanishes", Figure("", [])).answer
@@ -26,17 +26,17 @@ class Settings:
 
     seed: int = 1
     quick: bool = False
-    files: tuple[Path, ...] = ()  # the user's own data, for experiments that can be asked about it
+    files: tuple[Path, ...] = ()  # the user's own data, for experiments that accept it
 
 
 class Progress(Protocol):
-    """Told how far an experiment is, 0 to 1, and what it has just done."""
+    """Called with the fraction done, 0 to 1, and a message."""
 
     def __call__(self, done: float, say: str) -> None: ...
 
 
 def silent(done: float, say: str) -> None:
-    """A `Progress` that tells nobody."""
+    """A `Progress` that reports nothing."""
 
 
 @dataclass
@@ -61,7 +61,7 @@ class Experiment:
     """One claim and the way to measure it."""
 
     name: str  # what `harken lab NAME` takes
-    statement: str  # the claim in our own words
+    statement: str  # the claim
     shows: str  # one line for `harken lab list`
     run: Callable[[Settings, Progress], Findings]
-    takes_files: bool = False  # whether `Settings.files` is of use
+    takes_files: bool = False  # whether it uses `Settings.files`

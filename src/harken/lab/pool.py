@@ -1,4 +1,4 @@
-"""Jobs over the cores: each in a process of its own with one thread, because small matrices feed no second one.
+"""Jobs over the cores: each in a process of its own with one thread, since small matrices gain nothing from a second.
 
 Processes are forked, so a job may use whatever its experiment has made; what it returns goes back as JSON. Results do
 not depend on how many processes there are: a job draws its own random numbers from its own seed.
@@ -25,7 +25,7 @@ from harken.training.machine import cores
 
 __all__ = ["silent", "spread"]
 Job = TypeVar("Job")
-MOST = 8  # more processes than this only wait for memory
+MOST = 8  # more processes are limited by memory bandwidth
 
 
 def spread(
@@ -39,9 +39,9 @@ def spread(
     """`[work(job) for job in jobs]`, several at once; what comes back is what JSON makes of it.
 
     Args:
-        say: a few words on a finished job, for the user.
+        say: a short description of a finished job, for the user.
         workers: processes; None: one a core.
-        span: from where to where these jobs take `progress`.
+        span: the part of `progress` that these jobs cover.
 
     Raises:
         RuntimeError: a job failed or its process died; the others are ended.
@@ -65,7 +65,7 @@ def spread(
 
     processes: list[Any] = []
     pipes: list[Any] = []
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # no Ctrl-C between a fork and knowing of it
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # no Ctrl-C between a fork and its registration
     try:
         _fork(work, jobs, workers, processes, pipes)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -80,7 +80,7 @@ def spread(
             _send_next(pipe, waiting)
             tell(done, index)
         return results
-    finally:  # also after Ctrl-C: nobody is left behind
+    finally:  # also after Ctrl-C: no process is left behind
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         for process in processes:
             process.kill()
@@ -123,7 +123,7 @@ def _receive(pipe: Any) -> tuple[int, Any]:
 
 
 def _serve(work: Callable[[Any], Any], jobs: Sequence[Any], pipe: Any, parents: list[Any]) -> None:
-    """A process's life: take a number, do that job, answer; end when the parent goes."""
+    """The loop of a process: receive a job's index, run it, send the result; end when the parent does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
     for other in parents:  # or the pipes of a dead parent would stay open here
         other.close()

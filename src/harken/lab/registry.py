@@ -1,4 +1,4 @@
-"""The experiments of the lab, in the order in which the lectures make their claims.
+"""The experiments of the lab, in the order of a course on sequence models.
 
 >>> find_experiment("vanishing").name
 'vanishing'

@@ -1,4 +1,4 @@
-"""C7: links that cross, baselines, gold sets as people write them, and a rule that can go each way."""
+"""Links that cross, baselines, gold sets as people write them, and a rule that can go each way."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""C13: sentences hold what decides, one way cannot see ahead, and the rule can go each way."""
+"""Sentences hold what decides, one way cannot see ahead, and the rule can go each way."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""C6: the made language is what it says, and the rule can go each way."""
+"""The made language is what it says, and the rule can go each way."""
 
 import random
 
@@ -30,6 +30,7 @@ def curve(short: float, longest: float, far: float) -> dict[int, float]:
         ((95, 20, 2), (100, 98, 10), None),  # far less within what was trained, not beyond it
         ((95, 20, 2), (100, 40, 30), False),  # attention falls nearly as much
         ((95, 90, 80), (100, 99, 98), False),  # no bottleneck
+        ((60, 20, 2), (100, 98, 90), None),  # without attention it cannot even translate short sentences
     ],
 )
 def test_rule(without: tuple[float, ...], attention: tuple[float, ...], holds: bool | None) -> None:

@@ -1,4 +1,4 @@
-"""C16: places with one sense against places with different senses, and a rule that can go each way."""
+"""Places with one sense against places with different senses, and a rule that can go each way."""
 
 import numpy as np
 import pytest

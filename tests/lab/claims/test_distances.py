@@ -1,4 +1,4 @@
-"""C15: pairs inside a kind against pairs across, and a rule that can go each way."""
+"""Pairs inside a kind against pairs across, and a rule that can go each way."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""C10: what is blind to order is found to be, the blind guess is the best one, and the rule can go each way."""
+"""What is blind to order is found to be, the blind guess is the best one, and the rule can go each way."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""C8: chains and hops are what can be counted by hand, and the rule can go each way."""
+"""Chains and hops are what can be counted by hand, and the rule can go each way."""
 
 import pytest
 import torch

@@ -1,10 +1,10 @@
-"""C9: operations are those of the formulas, memory is what is kept, and the rule can go each way."""
+"""Operations are those of the formulas, memory is what is kept, and the rule can go each way."""
 
 import pytest
 import torch
 
 from harken.lab.claims import quadratic as lab
-from harken.lab.growth import crossing, exponent, seconds
+from harken.lab.helpers import crossing, exponent, seconds
 
 
 @pytest.mark.parametrize("length", [8, 24])

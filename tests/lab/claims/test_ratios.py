@@ -1,4 +1,4 @@
-"""C14: counts near a word, ratios of them, and what is said where counts are too few."""
+"""Counts near a word, ratios of them, and what is said where counts are too few."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""C11: weights, entropies and gradients are those of softmax, and the rule can go each way."""
+"""Weights, entropies and gradients are those of softmax, and the rule can go each way."""
 
 import math
 

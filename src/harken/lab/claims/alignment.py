@@ -1,4 +1,4 @@
-"""C7: attention gives a soft word alignment for free, diagonal where word order agrees and crossing where it does not.
+"""Attention gives a soft word alignment for free, diagonal where word order agrees and crossing where it does not.
 
 AER = 1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|)      A: each target word linked to the source word it looks at most
 
@@ -157,7 +157,7 @@ def _asked(files: Sequence[Path]) -> tuple[Any, list[Pair], list[tuple[str, str]
     from harken.data.text.parallel import read_corpus
 
     if len(files) != 4:
-        raise UserError(f"C7 takes a --data each for MODEL, SOURCE, TARGET and LINKS; {len(files)} were given")
+        raise UserError(f"alignment takes a --data each for MODEL, SOURCE, TARGET and LINKS; {len(files)} were given")
     folder, *texts = files
     model = load(folder)
     sources, targets, links = (list(read_lines(path)) for path in texts)

@@ -1,4 +1,4 @@
-"""C13: bidirectional beats unidirectional wherever the whole input is at hand ("the bank is robbed").
+"""Bidirectional beats unidirectional wherever the whole input is at hand ("the bank is robbed").
 
 forward   h_t = f(x_1 .. x_t)              cannot know what comes after t
 both      [h_t; g_t], g_t = f'(x_t .. x_T)  two layers with weights of their own
@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
 from harken.lab.figure import Figure, Lines, Mark, Series
-from harken.lab.learning import learn, parameters
+from harken.lab.helpers import learn, parameters
 from harken.lab.pool import spread
 from harken.nn import LSTM
 

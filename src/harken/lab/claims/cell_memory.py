@@ -1,4 +1,4 @@
-"""C4: a forget gate at 1 with an input gate at 0 keeps the cell for ever.
+"""A forget gate at 1 with an input gate at 0 keeps the cell for ever.
 
 C_t = f * C_{t-1} + i * g      with f = 1 and i = 0 this is C_t = C_{t-1}, bit for bit
 

@@ -1,4 +1,4 @@
-"""C2: clipping by norm keeps training stable where gradients explode.
+"""Clipping by norm keeps training stable where gradients explode.
 
 g <- g min(1, c / |g|)      the direction stays, the length is at most c
 
@@ -20,7 +20,7 @@ from torch.nn.functional import cross_entropy
 
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
 from harken.lab.figure import Bars, Figure, Group, Lines, Mark, Series
-from harken.lab.made_tasks import echo
+from harken.lab.helpers import echo
 from harken.lab.pool import spread
 from harken.nn import RNN
 

@@ -1,4 +1,4 @@
-"""C16: ELMo gives "stick" different vectors in "give me the stick" and "let's stick to".
+"""ELMo gives "stick" different vectors in "give me the stick" and "let's stick to".
 
 type vectors    v("stick") is one vector, so every two places have the cosine 1
 ELMo      layers 0: the word alone, 1 and 2: the word where it stands
@@ -119,7 +119,7 @@ def _measure(seed: int, quick: bool) -> dict[str, Any]:
     """Areas by layer and word before and after training, the cosines of the examples, first and last loss."""
     import torch
 
-    from harken.lab.learning import learn
+    from harken.lab.helpers import learn
     from harken.models.language.elmo import ElmoNetwork
     from harken.tasks.elmo.rows import ElmoRows, learn_vocabulary
 

@@ -1,4 +1,4 @@
-"""C17: residual, highway and dense connections make deep stacks trainable (S7; `harken.nn.recurrent.connections`).
+"""Residual, highway and dense connections make deep stacks trainable (`harken.nn.recurrent.connections`).
 
 plain  f(x)     residual  x + f(x)     highway  t f(x) + (1 - t) x     dense  f([x_0; f_1; f_2; ...])
 
@@ -23,7 +23,7 @@ from torch.nn.functional import cross_entropy
 
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
 from harken.lab.figure import Figure, Lines, Mark, Series
-from harken.lab.made_tasks import echo
+from harken.lab.helpers import echo
 from harken.lab.pool import spread
 from harken.nn import LSTM, RNN
 

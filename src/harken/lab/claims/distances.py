@@ -1,4 +1,4 @@
-"""C15: embeddings bring similar words close; one-hot vectors are all equally far.
+"""Embeddings bring similar words close; one-hot vectors are all equally far.
 
 one-hot    |e_a - e_b| = sqrt(2) for every two words           learned    cos(v_a, v_b), from skip-gram
 

@@ -1,8 +1,8 @@
-"""C10: self-attention without positions ignores order; sinusoids do not extrapolate well in practice; learned positions
+"""Self-attention without positions ignores order; sinusoids do not extrapolate well in practice; learned positions
 cannot at all.
 
 without positions   f(P x) = P f(x) for every reordering P: each token gets the same wherever it stands
-sinusoidal          E11, defined for every length; learned: a table that ends
+sinusoidal          defined for every length (Vaswani et al., 2017); learned: a table that ends
 
 Three measurements. `reordering`: how much outputs change when tokens are reordered and the outputs put back. Then a
 network of two blocks learns to say, at every place, the word before it, in sequences of SHORTEST to LONGEST words, and
@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
 from harken.lab.figure import Bars, Figure, Group, Lines, Mark, Panel, Series
-from harken.lab.learning import learn
+from harken.lab.helpers import learn
 from harken.lab.pool import spread
 from harken.nn import EncoderBlock
 from harken.nn.positions.kinds import added_positions, attention_positions

@@ -1,4 +1,4 @@
-"""C8: operations that must wait for each other grow with length in an RNN and not in self-attention; any two words are
+"""Operations that must wait for each other grow with length in an RNN and not in self-attention; any two words are
 O(1) apart under attention and O(n) under recurrence.
 
 chain   the longest way through the graph of a forward pass, in operations: what no number of cores makes shorter
@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
 from harken.lab.figure import Figure, Lines, Series
-from harken.lab.growth import exponent, seconds
+from harken.lab.helpers import exponent, seconds
 from harken.nn import LSTM, RNN, LSTMCell, RNNCell, SelfAttention
 
 WIDTH = 16

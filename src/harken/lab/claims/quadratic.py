@@ -1,4 +1,4 @@
-"""C9: self-attention costs O(n^2) in length.
+"""Self-attention costs O(n^2) in length.
 
 projections   Q, K, V and the output      8 n D^2 operations (a product and a sum are two)
 attention     Q K^T and weights V         4 n^2 D
@@ -23,7 +23,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
 from harken.lab.figure import Figure, Lines, Series
-from harken.lab.growth import crossing, exponent, seconds
+from harken.lab.helpers import crossing, exponent, seconds
 from harken.nn import LSTM, RNN, SelfAttention
 
 WIDTH, HEADS = 64, 4

@@ -1,4 +1,4 @@
-"""C14: P(k|ice) / P(k|steam) is large for solid, small for gas, and near 1 for water and fashion.
+"""P(k|ice) / P(k|steam) is large for solid, small for gas, and near 1 for water and fashion.
 
 P(k|w) = X_wk / X_w      X_wk: how often k stands within WINDOW words of w, X_w: all words that stand there
 

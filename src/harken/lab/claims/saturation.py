@@ -1,4 +1,4 @@
-"""C11: without the division by sqrt(d_k), softmax saturates as d_k grows.
+"""Without the division by sqrt(d_k), softmax saturates as d_k grows.
 
 q . k = sum over d_k features of q_i k_i      mean 0, variance d_k, where q and k are independent of variance 1
 
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
 from harken.lab.figure import Figure, Lines, Mark, Series
-from harken.lab.learning import learn
+from harken.lab.helpers import learn
 from harken.lab.pool import spread
 from harken.nn import CrossAttention, DotScore, ScaledDotScore, lookup
 
