@@ -116,7 +116,9 @@ def test_lists_may_be_one_answer_or_several_and_words_can_be_pointed_at(tmp_path
     ]
     path = tmp_path / "mine.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows * 3))
-    base = [f"data.train={path}", f"data.valid={path}", "train.max_steps=120", "train.batch_tokens=9", *TINY[1:]]
+    valid = tmp_path / "valid.jsonl"  # somebody else, or the questions would be those of the training
+    valid.write_text("".join(json.dumps(row).replace("Cid", "Dan") + "\n" for row in rows[-3:]))
+    base = [f"data.train={path}", f"data.valid={valid}", "train.max_steps=120", "train.batch_tokens=9", *TINY[1:]]
     recipe = tmp_path / "mine.toml"
     recipe.write_text(
         'task = "answer"\n[data]\n[model]\n[train]\nlearning_rate = 2e-2\nwarmup_steps = 5\naverage = 0.9\n'
@@ -130,7 +132,9 @@ def test_lists_may_be_one_answer_or_several_and_words_can_be_pointed_at(tmp_path
         harken.train(recipe, tmp_path / "point", overrides=[*base, "model.output=pointer"], progress=False)
     single = tmp_path / "single.jsonl"
     single.write_text("".join(json.dumps({**row, "answer": row["answer"].split(",")[1]}) + "\n" for row in rows * 3))
-    base[:2] = [f"data.train={single}", f"data.valid={single}"]
+    single_valid = tmp_path / "single-valid.jsonl"
+    single_valid.write_text(single.read_text().replace("Cid", "Dan").replace("Ann", "Eve").replace("Bob", "Fay"))
+    base[:2] = [f"data.train={single}", f"data.valid={single_valid}"]
     pointing = harken.train(recipe, tmp_path / "word", overrides=[*base, "model.output=pointer"], progress=False)
     assert pointing.answer(["Ann has the cup.", "Ann has the hat."], "What has Ann?").text == "hat"
 

@@ -38,7 +38,7 @@ def few_scenes() -> Any:
     def fewer(seed: int, train: int, size: int, most: int) -> Any:
         return load_scenes(seed, train, 30, 40, size, most)
 
-    patch.setattr("harken.data.images.corpus.load_scenes", fewer)
+    patch.setattr("harken.data.images.caption_table.load_scenes", fewer)
     yield
     patch.undo()
 

@@ -164,7 +164,8 @@ def test_mistakes(penman: Penman, tmp_path: Path) -> None:
         load_recipe("omniglot-handwriting")
     with pytest.raises(UserError, match=r"data\.corpus and data\.file are both given"):
         load_recipe("penfont-handwriting", ["data.file=x.npz"])
-    (tmp_path / "a.jsonl").write_text('{"strokes": [[[0, 0], [1, 1]]]}\n' * 3)
+    lines = "".join(f'{{"strokes": [[[0, 0], [1, {number}]]]}}\n' for number in range(3))
+    (tmp_path / "a.jsonl").write_text(lines)
     mine = ["data.corpus=none", f"data.train={tmp_path / 'a.jsonl'}"]
     with pytest.raises(UserError, match=r"come without a text to look at; set model\.window = 0"):
         harken.train("penfont-handwriting", tmp_path / "m", overrides=[*TINY, *mine], progress=False)

@@ -187,7 +187,7 @@ def test_what_is_wrong_is_said_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"add --set data.dir=DIR \(a folder with en_ewt-ud-train.conllu.xz\)"):
         load_recipe("ewt-tag")
     recipe = load_recipe("phrasebook-tag", ["data.corpus=none", f"data.train={path}", "data.valid_size=5"])
-    with pytest.raises(UserError, match="5 of 2 examples would be split off"):
+    with pytest.raises(UserError, match=r"data\.valid_size = 5 of 2 examples in 2 groups leaves none for train"):
         job_of("tag").prepare(recipe, tmp_path / "model", False)
     with pytest.raises(UserError, match="the tag 'Z' is not one of the 2 tags"):
         Vocabulary(["X", "Y"]).tag_ids(["Z"])

@@ -31,7 +31,7 @@ from harken.data.audio.config import FeatureConfig
 
 FLOOR = 1e-12  # below the noise of 16 bits
 BLOCK = 64  # frames that are multiplied by the filters at once
-BATCH_SAMPLES = 1 << 21  # padded samples of a batch in `frames_of`
+BATCH_SAMPLES = 1 << 18  # padded samples that are transformed at once: larger spectra leave the processor's cache
 
 
 def frames_of(recordings: Sequence[np.ndarray], config: FeatureConfig) -> list[Tensor]:
@@ -88,6 +88,10 @@ def log_mel(samples: Tensor, lengths: Tensor, config: FeatureConfig) -> tuple[Te
 
     A recording shorter than a window is padded with silence. Frames beyond the length of a recording are undefined.
     """
+    rows = max(1, BATCH_SAMPLES // max(1, samples.shape[1]))
+    if len(samples) > rows:
+        parts = [log_mel(*part, config) for part in zip(samples.split(rows), lengths.split(rows), strict=True)]
+        return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
     window, hop = config.window_samples, config.hop_samples
     frames = (1 + (lengths - window) // hop).clamp_min(1)
     inside = torch.arange(samples.shape[1], device=samples.device) < lengths[:, None]

@@ -30,8 +30,8 @@ EXTRA = 'pip install "harken[audio]"'
 MAX_RATE = 768_000  # samples a second
 UNKNOWN_SIZE = 0xFFFFFFFF  # what programs write that do not know how long a stream will be
 MAX_PHASES = 2000  # of a resampling filter: rates such as 44,101 are taken as the nearest ratio
-ZERO_CROSSINGS = 32  # of the sinc on either side
-PASSBAND, KAISER_BETA = 0.92, 8.6  # as a share of the lower Nyquist frequency; 80 dB of attenuation above it
+ZERO_CROSSINGS = 24  # of the sinc on either side
+CUTOFF, KAISER_BETA = 0.91, 7.0  # as a share of the lower Nyquist frequency; 70 dB of attenuation above that
 
 
 def read_audio(path: str | Path) -> tuple[np.ndarray, int]:
@@ -141,7 +141,7 @@ def write_wav(path: str | Path | IO[bytes], samples: np.ndarray, rate: int) -> N
 def resample(samples: np.ndarray, rate: int, new_rate: int) -> np.ndarray:
     """Samples (n,) at `rate` a second -> (ceil(n new / old),) at `new_rate`, float32, by `scipy.signal.resample_poly`.
 
-    The filter is flat up to 84% of the lower Nyquist frequency; what lies above it is at least 80 dB lower.
+    The filter is flat up to 82% of the lower Nyquist frequency; what lies above it is about 70 dB lower.
 
     Raises:
         UserError: scipy is not installed.
@@ -168,5 +168,5 @@ def _low_pass(factor: int) -> np.ndarray:
     """A windowed sinc that ends below 1 / factor of the Nyquist frequency."""
     from scipy.signal import firwin
 
-    taps: np.ndarray = firwin(2 * ZERO_CROSSINGS * factor + 1, PASSBAND / factor, window=("kaiser", KAISER_BETA))
+    taps: np.ndarray = firwin(2 * ZERO_CROSSINGS * factor + 1, CUTOFF / factor, window=("kaiser", KAISER_BETA))
     return taps.astype(np.float32)
