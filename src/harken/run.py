@@ -116,7 +116,7 @@ def is_empty_dir(folder: Path) -> bool:
 def is_partial_run(folder: Path, job: Job) -> bool:
     """Whether a run was killed here before its recipe was written: then there is only what its job prepared."""
     names = {path.name.removesuffix(".part") for path in folder.iterdir()}
-    return all(name in (RECIPE, FIRST_VECTORS) or job.owns_artifact(name) for name in names)
+    return names <= {RECIPE, FIRST_VECTORS, *job.artifact_names()}
 
 
 def describe(recipe: Recipe, prepared: Prepared) -> list[str]:

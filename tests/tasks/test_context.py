@@ -15,9 +15,9 @@ from harken.models.context_input import ContextInput, InContext
 from harken.models.reader import TokenInput
 from harken.recipe import load_recipe
 from harken.tasks.classify.check import size_of as classifier_size
-from harken.tasks.classify.reading import as_rows, in_context
 from harken.tasks.context import open_context
 from harken.tasks.elmo.elmo import Elmo
+from harken.tasks.labelled.reading import as_rows, in_context
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings
 from harken.tasks.tag.building import build_task
 from harken.tasks.tag.check import size_of as tagger_size

@@ -19,7 +19,7 @@ from harken.data.text.examples import Labelled, LabelledSplits
 from harken.estimators.base import SequenceEstimator, outputs
 from harken.estimators.inputs import read, rows_alike
 from harken.tasks.classify.job import JOB
-from harken.tasks.classify.reading import as_rows
+from harken.tasks.labelled.reading import as_rows
 
 
 class SequenceClassifier(ClassifierMixin, SequenceEstimator):

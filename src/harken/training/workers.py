@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.training.task import Indices, Task, carried_by
+from harken.training.task import Indices, Task, batch_loss, carried_by
 
 DIED = "a training worker died; is the machine out of memory?"
 
@@ -138,7 +138,7 @@ class Workers:
         for examples in shares:
             if len(examples):
                 with self.autocast():
-                    loss = self.task.loss(examples)
+                    loss = batch_loss(self.task, examples)
                 (loss / terms).backward()
                 total += float(loss.detach())
         return total

@@ -19,12 +19,12 @@ from harken.data.text.examples import Labelled, LabelledSplits
 from harken.embeddings.vectors import WordVectors
 from harken.errors import UserError
 from harken.recipe import load_recipe
-from harken.tasks.classify.build import build_classifier
 from harken.tasks.classify.check import size_of
+from harken.tasks.classify.classifier import build_classifier
 from harken.tasks.classify.job import JOB
 from harken.tasks.classify.labels import in_order, merge_fine, numbers_of
-from harken.tasks.classify.reading import cut
 from harken.tasks.classify.task import class_weights
+from harken.tasks.labelled.reading import cut
 from harken.training.display import choose_display
 from harken.training.loop import Trainer
 
@@ -275,7 +275,7 @@ def test_finer_labels_are_learnt_and_added_up(tmp_path: Path) -> None:
     assert np.array_equal(again.predict_proba(["what 1"]), model.predict_proba(["what 1"]))
     assert JOB.evaluate(again, None, [], lambda done: None)["accuracy"] == 1.0
     gone_on = JOB.prepare(again.recipe, tmp_path / "m", True).task
-    assert gone_on.train_labels.max() == 3 and gone_on.valid_labels.max() == 1
+    assert gone_on.train[1].max() == 3 and gone_on.valid[1].max() == 1
     (tmp_path / "m" / "fine-labels.json").write_text('{"HUM:team": 0}')
     with pytest.raises(UserError, match=r"fine-labels\.json is missing or damaged"):
         harken.load(tmp_path / "m")

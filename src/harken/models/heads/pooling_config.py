@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from harken.models.config_table import ScoreName
+
 
 class PoolingConfig(BaseModel):
     """How what was read becomes one vector."""
@@ -15,6 +17,4 @@ class PoolingConfig(BaseModel):
     pooling: Literal["last", "mean", "max", "attention"] = Field(
         "attention", description="how the states of all steps become one vector"
     )
-    score: Literal["dot", "scaled", "multiplicative", "additive", "cosine"] = Field(
-        "additive", description="attention: the score of each step"
-    )
+    score: ScoreName = Field("additive", description="attention: the score of each step")

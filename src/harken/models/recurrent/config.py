@@ -7,14 +7,14 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from harken.models.config_table import ModelTable
+from harken.models.config_table import CellName, ModelTable, ScoreName
 from harken.models.recurrent.cell_options import CellOptions
 
 
 class RecurrentCellsConfig(ModelTable):
     """Cells and their wiring: all that an encoder has."""
 
-    cell: Literal["rnn", "lstm", "gru"] = Field("lstm", description="recurrent cell")
+    cell: CellName = Field("lstm", description="recurrent cell, or the name of a registered one")
     nonlinearity: Literal["tanh", "relu", "sigmoid"] = Field("tanh", description="rnn: what bends the new state")
     peephole: Literal["none", "diagonal", "full"] = Field(
         "none", description="lstm: gates see the cell state, through one weight a unit or a matrix"
@@ -68,7 +68,7 @@ class RecurrentCellsConfig(ModelTable):
 class RecurrentStackConfig(RecurrentCellsConfig):
     """Cells, their wiring, and how a decoder made of them looks at the source."""
 
-    attention: Literal["none", "dot", "scaled", "multiplicative", "additive", "cosine"] = Field(
+    attention: Literal["none"] | ScoreName = Field(
         "additive", description="score of the decoder's attention; none: the last state is all the decoder gets"
     )
     attend: Literal["after", "before"] = Field(

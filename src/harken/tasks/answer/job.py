@@ -27,6 +27,9 @@ from harken.tasks.scores import Scores
 class AnswerJob(Job):
     """See `harken.tasks.job`."""
 
+    usage = "harken answer {} story.txt"
+    example_input = "Anna went to the hall. Where is Anna?"
+
     def prepare(self, recipe: AnswerRecipe, folder: Path, resuming: bool) -> Prepared:
         asked = read_questions(recipe.data)
         folder.mkdir(parents=True, exist_ok=True)
@@ -58,8 +61,8 @@ class AnswerJob(Job):
     def load(self, folder: Path, recipe: AnswerRecipe, device: str) -> Answerer:
         return Answerer.load(folder, recipe, device)
 
-    def owns_artifact(self, name: str) -> bool:
-        return name in (FILE, f"{JOINT}.json")
+    def artifact_names(self) -> frozenset[str]:
+        return frozenset((FILE, f"{JOINT}.json"))
 
     def evaluate(
         self, model: Answerer, split: str | None, files: list[Path], progress: Callable[[int], None]

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 class CaptionJob(Job):
     """See `harken.tasks.job`."""
 
+    usage = "harken caption {} picture.png"
+    example_input = "picture.png"
+
     def prepare(self, recipe: CaptionRecipe, folder: Path, resuming: bool) -> Prepared:
         corpus = read_caption_corpus(recipe.data)
         folder.mkdir(parents=True, exist_ok=True)
@@ -70,8 +73,8 @@ class CaptionJob(Job):
 
         return Captioner.load(folder, recipe, device)
 
-    def owns_artifact(self, name: str) -> bool:
-        return name in (f"{TARGET}.model", f"{TARGET}.json")
+    def artifact_names(self) -> frozenset[str]:
+        return frozenset((f"{TARGET}.model", f"{TARGET}.json"))
 
     def evaluate(self, model: Any, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
         from harken.tasks.caption.evaluation import evaluate, examples_of

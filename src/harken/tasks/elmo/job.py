@@ -58,8 +58,8 @@ class ElmoJob(Job):
     def load(self, folder: Path, recipe: ElmoRecipe, device: str) -> Elmo:
         return Elmo.load(folder, recipe, device)
 
-    def owns_artifact(self, name: str) -> bool:
-        return name == FILE
+    def artifact_names(self) -> frozenset[str]:
+        return frozenset((FILE,))
 
     def evaluate(self, model: Elmo, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
         lines = read_files(model.recipe.data, files) if files else self.examples(model, split or "test")

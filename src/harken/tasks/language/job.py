@@ -30,6 +30,8 @@ LEAST_TOKENS = 3
 class LanguageJob(Job):
     """See `harken.tasks.job`."""
 
+    usage = "harken generate {}"
+
     def prepare(self, recipe: LanguageRecipe, folder: Path, resuming: bool) -> Prepared:
         corpus = read_texts(recipe.data)
         folder.mkdir(parents=True, exist_ok=True)
@@ -63,8 +65,8 @@ class LanguageJob(Job):
     def load(self, folder: Path, recipe: LanguageRecipe, device: str) -> LanguageModel:
         return LanguageModel.load(folder, recipe, device)
 
-    def owns_artifact(self, name: str) -> bool:
-        return name in (f"{JOINT}.model", f"{JOINT}.json")
+    def artifact_names(self) -> frozenset[str]:
+        return frozenset((f"{JOINT}.model", f"{JOINT}.json"))
 
     def evaluate(
         self, model: LanguageModel, split: str | None, files: list[Path], progress: Callable[[int], None]

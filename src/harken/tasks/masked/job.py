@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 class MaskedJob(Job):
     """See `harken.tasks.job`."""
 
+    usage = "harken attention {} 'a [MASK] sentence'"
+    example_input = "the black [MASK] sleeps"
+
     def prepare(self, recipe: MaskedRecipe, folder: Path, resuming: bool) -> Prepared:
         text = read_text(recipe.data)
         folder.mkdir(parents=True, exist_ok=True)
@@ -56,8 +59,8 @@ class MaskedJob(Job):
     def load(self, folder: Path, recipe: MaskedRecipe, device: str) -> MaskedReader:
         return MaskedReader.load(folder, recipe, device)
 
-    def owns_artifact(self, name: str) -> bool:
-        return name in (f"{JOINT}.model", f"{JOINT}.json")
+    def artifact_names(self) -> frozenset[str]:
+        return frozenset((f"{JOINT}.model", f"{JOINT}.json"))
 
     def evaluate(
         self, model: MaskedReader, split: str | None, files: list[Path], progress: Callable[[int], None]

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 class TagJob(Job):
     """See `harken.tasks.job`."""
 
+    usage = "harken tag {}"
+
     def prepare(self, recipe: TagRecipe, folder: Path, resuming: bool) -> Prepared:
         return self._prepare(recipe, read_corpus(recipe.data), folder, resuming)
 
@@ -69,8 +71,8 @@ class TagJob(Job):
     def load(self, folder: Path, recipe: TagRecipe, device: str) -> Tagger:
         return Tagger.load(folder, recipe, device)
 
-    def owns_artifact(self, name: str) -> bool:
-        return name in (FILE, COPY)
+    def artifact_names(self) -> frozenset[str]:
+        return frozenset((FILE, COPY))
 
     def evaluate(self, model: Tagger, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
         chosen = read_files(model.recipe.data, files) if files else self.examples(model, split or "test")
