@@ -34,7 +34,7 @@ ALLOWED = {
         "registry",
         "errors",
     },
-    "estimators": {"tasks", "training", "data", "metrics", "recipe", "run", "card", "api", "errors"},
+    "estimators": {"tasks", "training", "data", "metrics", "recipe", "registry", "run", "card", "api", "errors"},
     "lab": ROOMS_INWARD | {"embeddings", "tasks", "api", "card", "recipe", "errors"},
 }
 

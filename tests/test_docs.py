@@ -72,6 +72,8 @@ COMMANDS = [(page, words) for page in PAGES for words in commands(page)]
 
 def parse(words: list[str]) -> None:
     """What the command line does before a verb runs; raises where a verb, option or argument is not there."""
+    while words[0] == "--plugin":
+        words = words[2:]
     verb = VERBS.commands[words[0]]
     verb.make_context(words[0], words[1:])
 

@@ -88,10 +88,10 @@ class Predictor(ABC, Generic[R, M]):
         call: Callable[[Any], Iterable[T]],
         progress: Progress | None = None,
     ) -> list[T]:
-        """`call(indices)` for every batch, without gradients; results in the order of the indices 0, 1, 2 ...
+        """`call(indices)` for every batch, without gradients; results by rising index, however they were batched.
 
         Args:
-            batches: the indices of each batch; together they are 0 to N - 1, in any order.
+            batches: the indices of each batch.
             call: gives one result for each of its indices.
             progress: called with the size of each batch that is done.
         """
@@ -102,7 +102,7 @@ class Predictor(ABC, Generic[R, M]):
             found.update(zip((int(index) for index in indices), results, strict=True))
             if progress:
                 progress(len(indices))
-        return [found[index] for index in range(len(found))]
+        return [found[index] for index in sorted(found)]
 
     def map_rows(
         self,

@@ -277,7 +277,7 @@ def test_finer_labels_are_learnt_and_added_up(tmp_path: Path) -> None:
     gone_on = JOB.prepare(again.recipe, tmp_path / "m", True).task
     assert gone_on.train[1].max() == 3 and gone_on.valid[1].max() == 1
     (tmp_path / "m" / "fine-labels.json").write_text('{"HUM:team": 0}')
-    with pytest.raises(UserError, match=r"fine-labels\.json is missing or damaged"):
+    with pytest.raises(UserError, match=r"fine-labels\.json does not fit labels\.json"):
         harken.load(tmp_path / "m")
     with pytest.raises(UserError, match=r"neither is given; set one, or leave classifier\.fine out"):
         harken.train("opinions-classify", tmp_path / "n", overrides=[*TEXT, "classifier.fine=true"])

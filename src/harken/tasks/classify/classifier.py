@@ -43,7 +43,7 @@ class Classifier(LabelledPredictor[ClassifyRecipe, ClassifierModel]):
 
     @classmethod
     def open(cls, folder: Path, recipe: ClassifyRecipe, device: str) -> Self:
-        labels = LABELS.load(folder)
+        labels = LABELS.load(folder, fine=recipe.classifier.fine)
         inputs, tokenizer, context = open_reader(folder, recipe, device, "reader.inputs.mean")
         model = build_classifier(recipe, inputs, len(labels.names), context, labels.merged)
         return cls(recipe, model, labels.classes, tokenizer, folder, context)

@@ -63,14 +63,15 @@ class LabelsArtifact(Artifact[Labels]):
         if value.fine is not None:
             self.fine.save(value.fine, folder)
 
-    def load(self, folder: Path) -> Labels:
+    def load(self, folder: Path, fine: bool | None = None) -> Labels:
+        """`fine` says whether there have to be finer labels; None takes those that are there."""
         classes = self.classes.load(folder)
-        if not (folder / self.fine.file).exists():
+        if not ((folder / self.fine.file).exists() if fine is None else fine):
             return Labels(classes)
-        fine = self.fine.load(folder)
-        if set(fine.values()) != set(range(len(classes))):
+        merged = self.fine.load(folder)
+        if set(merged.values()) != set(range(len(classes))):
             raise UserError(f"{folder / self.fine.file} does not fit labels.json beside it; copy the folder again")
-        return Labels(classes, fine)
+        return Labels(classes, merged)
 
 
 LABELS = LabelsArtifact()
