@@ -85,7 +85,7 @@ def test_files_that_do_not_fit(api: Any, run: Callable[..., Any], model: Path, f
     assert "has 3 lines and" in unequal.stderr
     alone = run("evaluate", model, "--source", files[0])
     assert alone.exit_code == 2
-    assert "go together" in alone.stderr
+    assert "used together" in alone.stderr
     both = run("evaluate", model, "--source", files[0], "--reference", files[1], "--split", "test")
     assert both.exit_code == 2
     for file in files:

@@ -25,7 +25,7 @@ def caption(
     out: Annotated[Path | None, typer.Option(help="Write the maps of every word: maps.html, maps.svg or .png.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what is in a picture, and show where the model looked for every word."""
+    """Describe pictures, and show which regions the model attends to for every word."""
     require_ending(out, stem="maps")
     files = picture_files(images)
     captioner = load_for("caption", model)

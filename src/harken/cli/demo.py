@@ -65,11 +65,11 @@ def trained(out: Path) -> Translator:
         return load(out)
     resume = (out / "recipe.toml").is_file()
     require_free(out, resume)
-    tell(f"{'Going on with' if resume else 'Training'} {RECIPE} into {out} ...")
+    tell(f"{'Resuming' if resume else 'Training'} {RECIPE} into {out} ...")
     try:
         return train(RECIPE, out, resume=resume)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt("run the demo again to go on from here") from None
+        raise KeyboardInterrupt("run the demo again to resume") from None
 
 
 def suggestions(out: Path) -> str:

@@ -34,7 +34,7 @@ def evaluate(
     A translator is given --source and --reference; every other job its files as they are.
     """
     if (source is None) != (reference is None):
-        raise UserError("--source and --reference go together; give both, or neither and a --split")
+        raise UserError("--source and --reference are only used together; give both, or neither and a --split")
     for given, name in ((source, "--source"), (files, "files")):
         if given and split is not None:
             raise UserError(f"--split and {name} were both given; keep one of them")

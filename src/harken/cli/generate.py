@@ -31,7 +31,7 @@ def generate(
     ] = 1.0,
     top_k: Annotated[int | None, typer.Option(help="Draw from so many likeliest tokens alone.")] = None,
     top_p: Annotated[
-        float | None, typer.Option(help="Draw from the fewest likeliest tokens that have this chance together.")
+        float | None, typer.Option(help="Draw from the fewest likeliest tokens that have this probability together.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same text.")] = 0,
     count: Annotated[int, typer.Option(min=1, help="Texts for each prompt.")] = 1,

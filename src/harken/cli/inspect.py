@@ -82,7 +82,9 @@ def _check(
     if gates is not None and not gates.strip():
         raise UserError("what comes after --gates is empty; give some words in quotes, or a file")
     if (source is None) != (target is None):
-        raise UserError("--source and --target go together; give both, or neither for the corpus of the model")
+        raise UserError(
+            "--source and --target are only used together; give both, or neither for the corpus of the model"
+        )
     if source is not None and split is not None:
         raise UserError("--split and --source were both given; keep one of them")
     if (source or split or compare) and not gradients:

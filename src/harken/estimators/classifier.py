@@ -87,8 +87,7 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """(N,), the likeliest label of each."""
-        chances = self.predict_proba(X)
-        found: np.ndarray = self.classes_[chances.argmax(1)]
+        found: np.ndarray = self.classes_[self.predict_proba(X).argmax(1)]
         return found
 
     def __sklearn_tags__(self) -> Any:

@@ -190,7 +190,7 @@ class Job(ABC):
         """Examples of a split of the model's own corpus, for `harken inspect --gradients`.
 
         Raises:
-            UserError: no such split, or a job that cannot be looked into so.
+            UserError: no such split, or a job without this analysis.
         """
         raise UserError(f"harken inspect --gradients is not available for the task {model.recipe.task!r}")
 

@@ -40,12 +40,12 @@ class AnswerJob(Job):
             answers = Answers.learn((one.answer for one in asked.train), recipe.model.output)
             tokenizer.save(folder, JOINT)
             answers.save(folder)
-        model, begun = (
+        model, pretrained = (
             Network(recipe.model, tokenizer.size, len(answers.texts)),
             PretrainedEmbeddings(recipe, folder, resuming),
         )
         texts = texts_of(asked.train)
-        begun.fill(model.hops.tables, words_of(tokenizer), texts, "model.width", spread=SPREAD)
+        pretrained.fill(model.hops.tables, words_of(tokenizer), texts, "model.width", spread=SPREAD)
         parameters = sum(parameter.numel() for parameter in model.parameters())
         count = f"{len(asked.train):,} training questions, {len(asked.valid):,} for validation"
         known = f"{tokenizer.size:,} words, {len(answers.texts):,} answers"
@@ -53,8 +53,12 @@ class AnswerJob(Job):
         return Prepared(
             AnswerTask(recipe, asked.train, asked.valid, model, tokenizer, answers),
             title=f"{asked.name}, {recipe.model.title}",
-            facts={"data": f"{asked.name}: {count}", "vocabulary": known, **begun.facts},
-            lines=[f"{asked.name}: {count}", f"{recipe.model.title}: {parameters:,} parameters, {known}", *begun.said],
+            facts={"data": f"{asked.name}: {count}", "vocabulary": known, **pretrained.facts},
+            lines=[
+                f"{asked.name}: {count}",
+                f"{recipe.model.title}: {parameters:,} parameters, {known}",
+                *pretrained.said,
+            ],
             flops_per_token=size.flops_per_target_token,
         )
 

@@ -31,8 +31,8 @@ class MaskedJob(Job):
         folder.mkdir(parents=True, exist_ok=True)
         tokenizer = load_tokenizer(folder, JOINT) if resuming else learn_tokenizer(recipe, text.train)
         tokenizer.save(folder, JOINT)
-        model, begun = build_masked_model(recipe, tokenizer.size), PretrainedEmbeddings(recipe, folder, resuming)
-        begun.fill(model.table, words_of(tokenizer), text.train, width_key(recipe.model))
+        model, pretrained = build_masked_model(recipe, tokenizer.size), PretrainedEmbeddings(recipe, folder, resuming)
+        pretrained.fill(model.table, words_of(tokenizer), text.train, width_key(recipe.model))
         limit = recipe.data.max_tokens
         train, valid = (as_rows(lines, tokenizer, limit) for lines in (text.train, text.valid))
         task = MaskedTask(recipe.train, model, tokenizer.size, recipe.masking.rate, train, valid)
@@ -46,12 +46,12 @@ class MaskedJob(Job):
             facts={
                 "data": f"{text.name}: {tokens}",
                 "vocabulary": f"{recipe.tokenizer.kind}, {tokenizer.size:,} pieces",
-                **begun.facts,
+                **pretrained.facts,
             },
             lines=[
                 f"{text.name}: {tokens}",
                 f"{recipe.model.title}: {parameters:,} parameters, {tokenizer.size:,} {recipe.tokenizer.kind} pieces",
-                *begun.said,
+                *pretrained.said,
             ],
             flops_per_token=6.0 * (inside + output),
         )

@@ -35,11 +35,11 @@ class TagJob(Job):
     def _prepare(self, recipe: TagRecipe, corpus: TagCorpus, folder: Path, resuming: bool) -> Prepared:
         folder.mkdir(parents=True, exist_ok=True)
         known = Vocabulary.load(folder) if resuming else None
-        context, begun = (
+        context, pretrained = (
             context_of(recipe.embeddings.elmo, folder, resuming),
             PretrainedEmbeddings(recipe, folder, resuming),
         )
-        task, vocabulary = build_task(recipe, corpus.train, corpus.valid, known, context, begun)
+        task, vocabulary = build_task(recipe, corpus.train, corpus.valid, known, context, pretrained)
         vocabulary.save(folder)
         unit = "signals" if vocabulary.channels else "sentences"
         count = f"{len(corpus.train):,} training {unit}, {len(corpus.valid):,} for validation"
@@ -58,12 +58,12 @@ class TagJob(Job):
             facts={
                 "data": f"{corpus.name}: {count}",
                 "vocabulary": f"{known_words}, {len(vocabulary.tags)} tags",
-                **begun.facts,
+                **pretrained.facts,
             },
             lines=[
                 f"{corpus.name}: {count}",
                 f"{recipe.model.title}: {parameters:,} parameters, {known_words}, {len(vocabulary.tags)} tags",
-                *begun.said,
+                *pretrained.said,
             ],
             flops_per_token=6.0 * matrices,
         )
