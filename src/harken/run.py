@@ -14,9 +14,9 @@ from harken.recipe import Recipe, load_recipe
 from harken.tasks.job import Job, Prepared
 from harken.tasks.pretrained_embeddings import FILE as FIRST_VECTORS
 from harken.tasks.registry import job_of
-from harken.training.checkpoints import CHECKPOINT
+from harken.training.checkpoints import CHECKPOINT, MODEL
 from harken.training.display import choose_display
-from harken.training.loop import MODEL, Trainer
+from harken.training.loop import Trainer
 from harken.training.machine import choose_device, choose_precision, choose_workers
 
 RECIPE = "recipe.toml"

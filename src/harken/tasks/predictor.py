@@ -24,8 +24,7 @@ import torch
 from torch import nn
 
 from harken.tasks.sequence_task import length_batches
-from harken.training.checkpoints import load_weights
-from harken.training.loop import MODEL
+from harken.training.checkpoints import MODEL, load_weights
 from harken.training.machine import choose_device
 
 BATCH_TOKENS = 16384  # that are read at once outside training

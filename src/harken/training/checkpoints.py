@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from harken.errors import UserError
 
-CHECKPOINT = "checkpoint.safetensors"
+CHECKPOINT, MODEL = "checkpoint.safetensors", "model.safetensors"
 
 
 @dataclass

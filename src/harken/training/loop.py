@@ -24,7 +24,7 @@ from torch import Tensor
 
 from harken.errors import UserError
 from harken.training.average import Average
-from harken.training.checkpoints import Progress, load_checkpoint, save_checkpoint, save_tensors
+from harken.training.checkpoints import MODEL, Progress, load_checkpoint, save_checkpoint, save_tensors
 from harken.training.config import TrainConfig
 from harken.training.display import Display, Silence
 from harken.training.log import MetricsLog
@@ -33,7 +33,6 @@ from harken.training.schedules import factor
 from harken.training.task import Indices, Task, carried_by, move_carried
 from harken.training.workers import Workers
 
-MODEL = "model.safetensors"
 PATIENCE_FOR_NAN = 20  # updates in a row whose gradient may be no number before the run gives up
 
 

@@ -1,6 +1,7 @@
 """Translation as a task: what the trainer is handed, checked against the definition."""
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -168,3 +169,11 @@ def test_outputs_end_where_learned_positions_do() -> None:
     found = greedy_search(task.model, task.model.start(source, lengths), 2, max_lengths=torch.tensor([15, 15]))
     longest = max(len(hypothesis.tokens) for hypothesis in found)
     assert task.model(source[:1], None, torch.full((1, longest + 1), 4)).shape[1] <= 16
+
+
+def test_the_compiled_loss_is_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
+    plain, compiled = make_task(), make_task("train.compile=true")
+    assert compiled.loss_of is not plain.loss_of
+    for examples in (np.array([0, 1, 2]), np.array([3])):
+        assert batch_loss(compiled, examples).item() == pytest.approx(batch_loss(plain, examples).item(), rel=1e-5)

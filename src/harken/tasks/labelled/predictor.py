@@ -24,7 +24,7 @@ from harken.tasks.labelled.looking import picture_of, read_example, steps_of, to
 from harken.tasks.labelled.reading import Rows, as_rows, by_word, in_context, require_kind, stored_channels
 from harken.tasks.labelled.recipe import LabelledRecipe
 from harken.tasks.predictor import Predictor
-from harken.training.loop import MODEL
+from harken.training.checkpoints import MODEL
 
 TOKENIZER = TokenizerArtifact()
 R = TypeVar("R", bound=LabelledRecipe)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,18 +35,18 @@ class RegressionTask(LabelledTask[RegressorModel]):
         super().__init__(model, recipe.train, (train[0], standard(train[1])), (valid[0], standard(valid[1])))
         self.errors_of = self.compiled(self._errors)
 
-    def _errors(self, model: RegressorModel, batch: LabelledBatch) -> Tensor:
+    def _errors(self, model: RegressorModel, values: Any, lengths: Tensor | None, targets: Tensor) -> Tensor:
         """(B, 1)"""
-        return model.standard(batch.values, batch.lengths).float() - batch.targets
+        return model.standard(values, lengths).float() - targets
 
     def loss(self, model: RegressorModel, batch: LabelledBatch) -> tuple[Tensor, int]:
-        return self._sum(self.errors_of(model, batch)), len(batch.targets)
+        return self._sum(self.errors_of(model, *batch)), len(batch.targets)
 
     def _sum(self, errors: Tensor) -> Tensor:
         return errors.abs().sum() if self.absolute else errors.square().sum()
 
     def evaluate(self, model: RegressorModel, batch: LabelledBatch) -> Sums:
-        errors = self._errors(model, batch)
+        errors = self._errors(model, *batch)
         return {"loss": float(self._sum(errors)), "squares": float(errors.square().sum()), "count": len(errors)}
 
     def metrics(self, sums: Sums) -> dict[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -63,7 +63,8 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch]):
 
     def loss(self, model: TranslationModel, batch: TranslationBatch) -> tuple[Tensor, int]:
         """Summed over the target's real tokens."""
-        return self.loss_of(model, batch, self.settings.label_smoothing), self.size(batch.indices)
+        loss = self.loss_of(model, *_arguments(batch), self.settings.label_smoothing, batch.distances)
+        return loss, self.size(batch.indices)
 
     def evaluate(self, model: TranslationModel, batch: TranslationBatch) -> Sums:
         """Loss without smoothing; translations of the pairs that are to be scored by BLEU, each with its index."""
@@ -77,7 +78,7 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch]):
             found = greedy_search(model, state, len(rows), max_lengths=max_lengths(self.recipe, lengths))
             outputs = [self.target.decode(hypothesis.tokens) for hypothesis in found]
         return {
-            "loss": float(_loss(model, batch, 0.0)),
+            "loss": float(model.loss(*_arguments(batch), 0.0, batch.distances)),
             "tokens": int(pairs.target_lengths.sum()),
             "translations": list(zip(batch.indices[batch.indices < scored].tolist(), outputs, strict=True)),
         }
@@ -95,7 +96,11 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch]):
         }
 
 
-def _loss(model: TranslationModel, batch: TranslationBatch, smoothing: float) -> Tensor:
+def _loss(model: TranslationModel, *arguments: Any) -> Tensor:
+    """What is compiled: tensors alone come in."""
+    return model.loss(*arguments)
+
+
+def _arguments(batch: TranslationBatch) -> tuple[Tensor, Tensor | None, Tensor, Tensor]:
     pairs = batch.pairs
-    lengths = pairs.source_lengths if batch.padded else None
-    return model.loss(pairs.source, lengths, pairs.target_input, pairs.target_output, smoothing, batch.distances)
+    return pairs.source, pairs.source_lengths if batch.padded else None, pairs.target_input, pairs.target_output
