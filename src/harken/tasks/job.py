@@ -71,7 +71,8 @@ class Summary:
     about: str = ""  # of the data, after the counts
     reads: str = ""  # what goes into the network
     languages: str = ""  # beside the name of the corpus, in the title
-    skipped: Mapping[str, int] = field(default_factory=dict)  # reason -> how many
+    skipped: Mapping[str, int] = field(default_factory=dict)  # reason -> how many ...
+    skipped_unit: str = ""  # ... lines, for one; by default the unit
     facts: Mapping[str, str] = field(default_factory=dict)  # more rows of the card
     notes: Sequence[str] = ()  # more lines: pretrained embeddings ...
 
@@ -97,7 +98,9 @@ class Summary:
         first, second = (", ".join(filter(None, parts)) for parts in (
             (self.count, self.about), (f"{self.model}: {parameters:,} parameters", self.reads),
         ))  # fmt: skip
-        skipped = (f"skipped {count:,} {self.unit}: {reason}" for reason, count in self.skipped.items())
+        skipped = (
+            f"skipped {count:,} {self.skipped_unit or self.unit}: {reason}" for reason, count in self.skipped.items()
+        )
         return [first, second, *self.notes, *skipped]
 
     def prepared(self, task: Task, flops_per_token: float) -> Prepared:

@@ -163,6 +163,7 @@ def summarise(
         reads=f"{pieces} {kind} pieces",
         languages=f"{corpus.source_language}-{corpus.target_language}",
         skipped=skipped,
+        skipped_unit="lines",
         facts=facts,
         notes=pretrained.said,
     )

@@ -85,9 +85,9 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch]):
 
     def metrics(self, sums: Sums) -> dict[str, float]:
         """Mean loss per token, perplexity, BLEU, and the percentage of outputs that are right as a whole."""
-        loss, translations = sums["loss"] / sums["tokens"], sorted(sums["translations"])
-        outputs = [text for _, text in translations]
-        references = [self.references[index] for index, _ in translations]
+        loss, translations = sums["loss"] / sums["tokens"], dict(sums["translations"])
+        indices = sorted(translations)
+        outputs, references = [translations[i] for i in indices], [self.references[i] for i in indices]
         return {
             "loss": loss,
             "perplexity": math.exp(min(loss, 50.0)),
