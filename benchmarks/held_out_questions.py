@@ -25,7 +25,7 @@ from harken.tasks.classify.job import JOB
 def put_away(data: Path, out: Path) -> Path:
     """A folder whose TREC.train lacks the questions that the recipe tests by."""
     recipe = load_recipe("trec-classify", [f"data.dir={data}", "data.lowercase=false"])
-    asked = {text.casefold() for text in JOB._examples(recipe, "test", []).values}
+    asked = {text.casefold() for text in JOB.read(recipe, "test").values}
     folder = out / "rest"
     folder.mkdir(parents=True, exist_ok=True)
     lines = (data / "TREC.train").read_text(encoding="latin-1").splitlines()
@@ -52,7 +52,7 @@ def main() -> None:
         model = harken.train("trec-classify", folder, overrides=changes, resume=True, progress=False)
         chances, right = {}, {}
         for split in ("valid", "test"):
-            examples = JOB._examples(model.recipe, split, [])
+            examples = JOB.read(model.recipe, split)
             chances[split] = model.predict_proba(examples.values)
             right[split] = np.array([model.classes.index(label) for label in examples.labels])
         shares = {split: float((chances[split].argmax(1) == right[split]).mean()) for split in chances}

@@ -51,8 +51,8 @@ harken train my.toml --out runs/mine --set train.max_minutes=30
 ```
 
 A recipe is a TOML file that describes one training run. Three things are required: the data (`[data]`), the network
-(`model.architecture`) and a budget (`train.max_steps`, `train.max_epochs` or `train.max_minutes`; the first reached ends
-the run). All other keys have defaults. The keys of jobs other than translation are on
+(`model.architecture`) and a budget (`train.max_steps`, `train.max_epochs` or `train.max_minutes`; the first reached
+ends the run). All other keys have defaults. The keys of jobs other than translation are on
 [a separate page](recipes-jobs.md).
 
 - `--set section.key=value` overrides one key. The value is parsed as TOML, or taken as plain text.
@@ -75,8 +75,8 @@ architecture = "recurrent"
 cell = "gru"
 ```"""
 
-DEEP = """A deep stack as in GNMT (Wu et al., 2016): `layers = 8`, `bidirectional = "first"`, `connections = "residual"`,
-`connections_from = 3`, `attend = "before"`, `look_from = "bottom"`, `context_to = "all"`."""
+DEEP = """A deep stack as in GNMT (Wu et al., 2016): `layers = 8`, `bidirectional = "first"`, `connections =
+"residual"`, `connections_from = 3`, `attend = "before"`, `look_from = "bottom"`, `context_to = "all"`."""
 
 SECTIONS: list[tuple[str, type[BaseModel], str]] = [
     ("[data]", DataConfig, "`source` needs `target`, unless one TSV or JSONL file holds both sides."),
@@ -100,8 +100,8 @@ harken recipes opinions-classify --out my.toml
 harken check my.toml
 ```
 
-General rules, `[train]` and the keys of translation are in [the recipe reference](recipes.md). This page lists the other
-sections by job. A section that several jobs share is listed with the first of them.
+General rules, `[train]` and the keys of translation are in [the recipe reference](recipes.md). This page lists the
+other sections by job. A section that several jobs share is listed with the first of them.
 """
 
 

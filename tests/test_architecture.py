@@ -14,16 +14,28 @@ HOUSE = Path(harken.__file__).parent
 BASE = {"errors", "files"}  # what every package may import
 ROOMS_INWARD = {"nn", "kernels", "models", "data", "training", "search", "metrics", "inspection"}
 ALLOWED = {
-    "nn": {"kernels"},
+    "nn": {"kernels", "registry"},
     "kernels": set[str](),
-    "models": {"nn", "kernels", "errors"},
+    "models": {"nn", "kernels", "registry", "errors"},
     "data": {"errors"},
     "search": {"data", "errors"},
     "metrics": {"data", "errors"},
     "inspection": {"nn", "errors"},
     "embeddings": {"data", "metrics", "kernels", "errors"},
-    "tasks": {"data", "models", "nn", "search", "metrics", "inspection", "embeddings", "training", "recipe", "errors"},
-    "estimators": {"tasks", "training", "data", "metrics", "recipe", "run", "card", "api", "errors"},
+    "tasks": {
+        "data",
+        "models",
+        "nn",
+        "search",
+        "metrics",
+        "inspection",
+        "embeddings",
+        "training",
+        "recipe",
+        "registry",
+        "errors",
+    },
+    "estimators": {"tasks", "training", "data", "metrics", "recipe", "registry", "run", "card", "api", "errors"},
     "lab": ROOMS_INWARD | {"embeddings", "tasks", "api", "card", "recipe", "errors"},
 }
 

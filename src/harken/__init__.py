@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from harken.estimators.forecaster import SequenceForecaster
     from harken.estimators.regressor import SequenceRegressor
     from harken.estimators.tagger import SequenceTagger
+    from harken.registry import register_cell, register_score, register_task
     from harken.tasks.answer.answer import Answer
     from harken.tasks.answer.answerer import Answerer
     from harken.tasks.caption.caption import Caption
@@ -70,6 +71,9 @@ __all__ = [
     "check",
     "load",
     "nn",
+    "register_cell",
+    "register_score",
+    "register_task",
     "train",
 ]
 
@@ -99,6 +103,9 @@ _HOME = {  # name -> the module that defines it
     "UserError": "harken.errors",
     "check": "harken.checking",
     "load": "harken.api",
+    "register_cell": "harken.registry",
+    "register_score": "harken.registry",
+    "register_task": "harken.registry",
     "train": "harken.api",
 }
 

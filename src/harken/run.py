@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,11 @@ from harken.recipe import Recipe, load_recipe
 from harken.tasks.job import Job, Prepared
 from harken.tasks.pretrained_embeddings import FILE as PRETRAINED
 from harken.tasks.registry import job_of
-from harken.training.checkpoints import CHECKPOINT, PREVIOUS, has_checkpoint
+from harken.training.checkpoints import CHECKPOINT, MODEL, PREVIOUS, has_checkpoint
 from harken.training.display import choose_display
 from harken.training.folder import LOCK, RunLock
 from harken.training.log import METRICS
-from harken.training.loop import MODEL, Trainer
+from harken.training.loop import Trainer
 from harken.training.machine import choose_device, choose_precision, choose_workers
 
 RECIPE = "recipe.toml"
@@ -148,15 +149,17 @@ def is_empty_dir(folder: Path) -> bool:
 def is_partial_run(folder: Path, job: Job) -> bool:
     """Whether a run was killed here before its recipe was written: then there is only what its job prepared."""
     names = {path.name for path in folder.iterdir() if not TEMPORARY.fullmatch(path.name)}
-    return all(name in (RECIPE, LOCK, PRETRAINED) or job.owns_artifact(name) for name in names)
+    return names <= {RECIPE, LOCK, PRETRAINED, *job.artifact_names()}
 
 
 def remove_run(folder: Path, job: Job) -> None:
     """Delete what a run wrote, and nothing else."""
-    own = (RECIPE, MODEL, CHECKPOINT, PREVIOUS, METRICS, CARD, PRETRAINED)
+    own = {RECIPE, MODEL, CHECKPOINT, PREVIOUS, METRICS, CARD, PRETRAINED, *job.artifact_names()}
     for path in folder.iterdir():
-        if path.is_file() and (path.name in own or job.owns_artifact(path.name)):
+        if path.name in own and path.is_file():
             path.unlink()
+        elif path.name in own and path.is_dir():
+            shutil.rmtree(path)
 
 
 def describe(recipe: Recipe, prepared: Prepared) -> list[str]:

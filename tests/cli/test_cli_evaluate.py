@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from harken.data.text import parallel
 from harken.data.text.pairs import Alignment, Corpus, Pair
 
 LINES = ("a b c d e", "f g h i j", "k l m n o")
@@ -28,7 +27,7 @@ def corpus(monkeypatch: pytest.MonkeyPatch) -> Corpus:
         return [Pair(line, line.upper(), GOLD) for line in LINES[:count]]
 
     made = Corpus("phrasebook", "en", "fr", pairs(1), pairs(3), {"test": pairs(2), "test-long": pairs(1)})
-    monkeypatch.setattr(parallel, "read_corpus", lambda config: made)
+    monkeypatch.setattr("harken.tasks.translate.job.read_corpus", lambda config: made)
     return made
 
 
@@ -89,7 +88,7 @@ def test_files_that_do_not_fit(api: Any, run: Callable[..., Any], model: Path, f
     assert "has 3 lines and" in unequal.stderr
     alone = run("evaluate", model, "--source", files[0])
     assert alone.exit_code == 2
-    assert "go together" in alone.stderr
+    assert "used together" in alone.stderr
     both = run("evaluate", model, "--source", files[0], "--reference", files[1], "--split", "test")
     assert both.exit_code == 2
     for file in files:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harken.cli.loading import USES
+from harken.cli.common import use_of
 from harken.recipe import load_recipe
 from harken.tasks.registry import JOBS
 
@@ -16,6 +16,7 @@ ARGUMENTS = {
     "classify": ["-"],
     "forecast": [],
     "generate": ["-"],
+    "regress": ["-"],
     "tag": ["-"],
     "transcribe": ["a.wav"],
     "write": ["a text"],
@@ -41,5 +42,10 @@ def test_a_classifier_does_not_translate(
     assert done.stderr.endswith(f"use harken classify {model} examples\n")
 
 
-def test_the_hints_name_jobs_there_are() -> None:
-    assert set(USES) <= set(JOBS)
+@pytest.mark.parametrize("task", JOBS)
+def test_the_use_of_every_job_is_a_verb_that_exists(run: Callable[..., Any], task: str) -> None:
+    words = use_of(task, Path("runs/a model")).split("'runs/a model'")
+    assert len(words) == 2
+    program, verb = words[0].split()
+    assert program == "harken"
+    assert run(verb, "--help").exit_code == 0

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harken.cli.printing import bytes_in_words, seconds_in_words
+from harken.cli.common import bytes_in_words, seconds_in_words
 from harken.recipe import load_recipe, recipe_names, recipe_text
 
 

@@ -46,7 +46,7 @@ def test_ctrl_c_says_how_to_go_on(api: Any, run: Callable[..., Any], tmp_path: P
 @pytest.fixture
 def small_test_set(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = [Pair("a b c d", "A B C D", LINKS), Pair("e f g h", "E F G H", LINKS)]
-    monkeypatch.setattr(demo, "split_of", lambda recipe, split: pairs)
+    monkeypatch.setattr("harken.tasks.translate.job.TranslateJob.examples", lambda job, model, split: pairs)
 
 
 @pytest.mark.usefixtures("small_test_set")

@@ -53,7 +53,7 @@ def test_files(tmp_path: Path) -> None:
 
 
 def test_mistakes(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "has the ending '.gif'; name it like line.svg" in run("m", "a", "--out", "a.gif", code=2).stderr
+    assert "has the ending '.gif'; name it like line.html" in run("m", "a", "--out", "a.gif", code=2).stderr
 
     class Translator:
         recipe = load_recipe("phrasebook-rnn")

@@ -15,9 +15,9 @@ from harken.models.context_input import ContextInput, InContext
 from harken.models.reader import TokenInput
 from harken.recipe import load_recipe
 from harken.tasks.classify.check import size_of as classifier_size
-from harken.tasks.classify.reading import as_rows, in_context
 from harken.tasks.context import open_context
 from harken.tasks.elmo.elmo import Elmo
+from harken.tasks.labelled.reading import as_rows, in_context
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings
 from harken.tasks.tag.building import build_task
 from harken.tasks.tag.check import size_of as tagger_size
@@ -108,8 +108,8 @@ def test_a_tagger_begins_with_vectors(tmp_path: Path) -> None:
     vectors.save(tmp_path / "words")
     recipe = load_recipe("phrasebook-tag", [*TAG, f"embeddings.words={tmp_path / 'words'}", "embeddings.tuned=false"])
     corpus = read_corpus(recipe.data)
-    begun = PretrainedEmbeddings(recipe)
-    task, vocabulary = build_task(recipe, corpus.train, corpus.valid, begun=begun)
+    pretrained = PretrainedEmbeddings(recipe)
+    task, vocabulary = build_task(recipe, corpus.train, corpus.valid, pretrained=pretrained)
     assert "zebra" in vocabulary.words  # known by its vector alone
     table = task.model.reader.inputs.words.table.weight  # type: ignore[union-attr]
     assert not table.requires_grad
@@ -117,7 +117,7 @@ def test_a_tagger_begins_with_vectors(tmp_path: Path) -> None:
     wanted = np.arange(48).reshape(3, 16) - 24.0
     assert np.allclose(one, wanted[0] * (16**-0.5 / wanted.std()), rtol=1e-5)
     assert np.allclose(other, wanted[2] * (16**-0.5 / wanted.std()), rtol=1e-5)
-    assert begun.said[0].startswith("1 of ") and ", and stay so; 2 more are known" in begun.said[0]
+    assert pretrained.said[0].startswith("1 of ") and ", frozen; 2 more are known" in pretrained.said[0]
     with pytest.raises(UserError, match=r"vectors of 16 numbers, but model\.embedding is 8"):
         build_task(load_recipe("phrasebook-tag", [*TAG, f"embeddings.words={tmp_path / 'words'}", "model.embedding=8"]),
                    corpus.train, corpus.valid)  # fmt: skip

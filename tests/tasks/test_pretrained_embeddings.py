@@ -86,22 +86,24 @@ def same_direction(table: torch.Tensor, vectors: np.ndarray) -> list[int]:
 @pytest.mark.parametrize("name", TABLES)
 def test_every_job_begins_with_the_vectors_of_the_file(name: str, words: Path, tmp_path: Path) -> None:
     plain, drawn = tables(name, words, [], tmp_path / "plain")
-    prepared, begun = tables(name, words, [f"embeddings={words}"], tmp_path / "begun")
-    said = prepared.facts["begins with"]
-    assert f"begin as vectors of {words}" in said and said.split(";")[0] in "".join(prepared.lines)
-    assert "begins with" not in plain.facts and not (tmp_path / "plain" / "embeddings.json").exists()
-    for before, after in zip(drawn, begun, strict=True):
+    prepared, pretrained = tables(name, words, [f"embeddings={words}"], tmp_path / "pretrained")
+    said = prepared.facts["pretrained embeddings"]
+    assert f"initialised from {words}" in said and said.split(";")[0] in "".join(prepared.lines)
+    assert "pretrained embeddings" not in plain.facts and not (tmp_path / "plain" / "embeddings.json").exists()
+    for before, after in zip(drawn, pretrained, strict=True):
         assert after.requires_grad and same_direction(after, VALUES)
         spread, usual = (float(table.detach()[4:].std()) for table in (after, before))
         assert abs(spread / usual - 1) < 0.3  # vectors are scaled to what the others are drawn with
-    if begun[0].shape == drawn[0].shape:  # no word was taken in, so the others are drawn alike
-        assert torch.equal(begun[0][:4], drawn[0][:4])
+    if pretrained[0].shape == drawn[0].shape:  # no word was taken in, so the others are drawn alike
+        assert torch.equal(pretrained[0][:4], drawn[0][:4])
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_frozen_ones_stay_and_tuned_ones_move(name: str, words: Path, tmp_path: Path) -> None:
-    _, begun = tables(name, words, [f"embeddings.words={words}", "embeddings.tuned=false"], tmp_path / "begun")
-    assert not any(table.requires_grad for table in begun)
+    _, pretrained = tables(
+        name, words, [f"embeddings.words={words}", "embeddings.tuned=false"], tmp_path / "pretrained"
+    )
+    assert not any(table.requires_grad for table in pretrained)
     for tuned in (False, True):
         overrides = [*small(name, words), f"embeddings.words={words}", f"embeddings.tuned={str(tuned).lower()}"]
         folder = tmp_path / str(tuned)
@@ -109,7 +111,7 @@ def test_frozen_ones_stay_and_tuned_ones_move(name: str, words: Path, tmp_path: 
             name, folder, overrides=[*overrides, f"train.average={0 if tuned else 0.9}"], progress=False
         )
         found = dict(made.model.named_parameters(remove_duplicate=False))
-        for place, first in zip(TABLES[name][1], begun, strict=True):
+        for place, first in zip(TABLES[name][1], pretrained, strict=True):
             assert torch.equal(found[place], first) != tuned
 
 
@@ -127,7 +129,7 @@ def test_resumed_is_uninterrupted_and_needs_no_vectors(name: str, words: Path, t
     one, other = (load_file(folder / "checkpoint.safetensors") for folder in (whole, parts))
     assert set(one) == set(other) and all(torch.equal(one[key], other[key]) for key in one)
     cards = [(folder / "card.md").read_text(encoding="utf-8") for folder in (whole, parts)]
-    assert all("begin as vectors of" in card and ", and stay so" in card for card in cards)
+    assert all("initialised from" in card and ", frozen" in card for card in cards)
     harken.load(parts)
 
 
@@ -185,7 +187,7 @@ def test_pieces_of_words_have_few(words: Path, tmp_path: Path) -> None:
     overrides = [f"embeddings={words}", "tokenizer.kind=bpe", "tokenizer.size=300"]
     prepared, (table,) = tables("opinions-classify", words, overrides, tmp_path / "bpe")
     assert same_direction(table, VALUES)
-    assert "pieces from inside of words have none" in prepared.facts["begins with"]
+    assert "pieces from inside of words have none" in prepared.facts["pretrained embeddings"]
     names = words_of(load_tokenizer(tmp_path / "bpe", JOINT))
     assert names[:4] == [None] * 4 and "the" in names and len(names) == table.shape[0]
 
@@ -216,4 +218,4 @@ def test_keys_of_earlier_folders_are_understood() -> None:
 
 
 def test_coverage_is_said_in_words() -> None:
-    assert coverage(2, 4, "w", more=3).endswith("(50%) begin as vectors of w; 3 more are known by their vectors")
+    assert coverage(2, 4, "w", more=3).endswith("(50%) initialised from w; 3 more are known by their vectors")

@@ -9,23 +9,17 @@ An empty line begins a new story. With --question the whole text is one story, a
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.loading import load_for
-from harken.cli.options import AsJson, ModelFolder
-from harken.cli.translate import open_lines
+from harken.cli.common import AsJson, ModelFolder, in_batches, load_for, open_lines
 from harken.errors import UserError
 
 if TYPE_CHECKING:
     from harken.data.text.questions import Question
-
-BATCH = 256  # questions read before they are answered
 
 
 def answer(
@@ -36,17 +30,15 @@ def answer(
     question: Annotated[str | None, typer.Option(help="Ask this about all lines.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Answer questions about facts, and say where the model looked (--json; harken attention draws it)."""
+    """Answer questions about facts, and say which facts they rest on (--json; harken attention draws it)."""
     lines = open_lines(file)
     answerer = load_for("answer", model)
     asked = one_question(lines, question) if question is not None else questions_of(lines)
-    size = 1 if file is None and sys.stdin.isatty() else BATCH
     some = False
-    while chunk := list(islice(asked, size)):
+    for chunk in in_batches(asked, file):
         some = True
         for found in answerer.answer_all(chunk):
             print(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else found.text)
-        sys.stdout.flush()
     if not some:
         raise UserError("there is no question: end a line with ?, or give one as --question")
 

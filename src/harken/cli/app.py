@@ -22,6 +22,7 @@ from harken.cli.inspect import inspect
 from harken.cli.lab import lab
 from harken.cli.ladder import ladder
 from harken.cli.recipes import recipes
+from harken.cli.regress import regress
 from harken.cli.tag import tag
 from harken.cli.train import train
 from harken.cli.transcribe import transcribe
@@ -52,6 +53,8 @@ EXAMPLES: dict[Callable[..., None], str] = {
     "ls *.wav | harken transcribe runs/digits - --beam 8 --json",
     classify: "echo 'the film was not good' | harken classify runs/opinions --scores\n\n"
     "harken classify runs/gestures signals.npz --top 3",
+    regress: "echo 'three rooms and a garden' | harken regress runs/prices\n\n"
+    "harken regress runs/prices homes.txt --json\n\nharken regress runs/load signals.npz",
     evaluate: "harken evaluate runs/demo --source test.en --reference test.fr\n\n"
     "harken evaluate runs/demo --split test-long --compare runs/attention",
     answer: "printf 'Anna went to the hall.\\nWhere is Anna?\\n' | harken answer runs/answer\n\n"
@@ -98,5 +101,13 @@ def harken_command(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and leave.", callback=_print_version, is_eager=True)
     ] = False,
+    plugins: Annotated[
+        list[str] | None,
+        typer.Option("--plugin", metavar="MODULE", help="Import this module or .py file first; may be given often."),
+    ] = None,
 ) -> None:
     """Train sequence models, look inside them, and put them to work."""
+    from harken.registry import import_plugin
+
+    for plugin in plugins or []:
+        guarded(import_plugin)(plugin)

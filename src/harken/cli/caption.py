@@ -14,12 +14,8 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.loading import load_for
-from harken.cli.options import AsJson, Beam, ModelFolder
-from harken.cli.printing import counting, tell
+from harken.cli.common import AsJson, Beam, ModelFolder, counting, load_for, require_ending, tell
 from harken.errors import UserError
-
-ENDINGS = (".html", ".svg", ".png")
 
 
 def caption(
@@ -29,9 +25,8 @@ def caption(
     out: Annotated[Path | None, typer.Option(help="Write the maps of every word: maps.html, maps.svg or .png.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what is in a picture, and show where the model looked for every word."""
-    if out is not None and out.suffix.lower() not in ENDINGS:
-        raise UserError(f"--out {out} has the ending {out.suffix!r}; name it like maps.html, maps.svg or maps.png")
+    """Describe pictures, and show which regions the model attends to for every word."""
+    require_ending(out, stem="maps")
     files = picture_files(images)
     captioner = load_for("caption", model)
     with counting("pictures", len(files) > 1, len(files)) as tick:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from harken.cli.options import AsJson, Overrides, RecipeName
-from harken.cli.printing import bytes_in_words, print_table, seconds_in_words
+from harken.cli.common import AsJson, Overrides, RecipeName, bytes_in_words, print_table, seconds_in_words
 
 
 def check(

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.evaluate import split_of
-from harken.cli.printing import counting, print_table, tell
+from harken.cli.common import counting, print_table, tell
 from harken.cli.train import require_free
 from harken.errors import Interrupted, UserError
 
@@ -38,7 +37,9 @@ def demo(
     translator = trained(out)
     if translator.recipe.data.corpus != "phrasebook":
         raise UserError(f"--out {out} holds a model of another corpus; choose a new folder for the demo")
-    pairs = split_of(translator.recipe, "test")
+    from harken.tasks.registry import job_of
+
+    pairs = job_of("translate").examples(translator, "test")
     tell(f"\nTranslating the {len(pairs):,} sentences of the test set ...")
     with counting("sentences", total=len(pairs)) as tick:
         result = translator.evaluate(pairs, progress=tick)

@@ -13,12 +13,8 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.loading import load_for
-from harken.cli.options import AsJson, ModelFolder
-from harken.cli.printing import tell
+from harken.cli.common import AsJson, ModelFolder, load_for, require_ending, tell
 from harken.errors import UserError
-
-ENDINGS = (".html", ".svg", ".png")
 
 
 def forecast(
@@ -36,8 +32,7 @@ def forecast(
     as_json: AsJson = False,
 ) -> None:
     """Forecast a series with its quantiles. Rows of FILE that have no target yet may hold covariates known ahead."""
-    if out is not None and out.suffix.lower() not in ENDINGS:
-        raise UserError(f"--out {out} has the ending {out.suffix!r}; name it .html, .svg or .png")
+    require_ending(out)
     if file is not None and end:
         raise UserError("--end is for the model's own series, but a file was given; keep one of them")
     forecaster = load_for("forecast", model)

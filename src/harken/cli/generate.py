@@ -16,13 +16,8 @@ from typing import Annotated, Any
 
 import typer
 
-from harken.cli.loading import load_for
-from harken.cli.options import AsJson, ModelFolder
-from harken.cli.printing import tell
-from harken.cli.translate import open_lines
+from harken.cli.common import AsJson, ModelFolder, load_for, open_lines, require_ending, save_figure
 from harken.errors import UserError
-
-ENDINGS = (".html", ".svg", ".png")
 
 
 def generate(
@@ -36,7 +31,7 @@ def generate(
     ] = 1.0,
     top_k: Annotated[int | None, typer.Option(help="Draw from so many likeliest tokens alone.")] = None,
     top_p: Annotated[
-        float | None, typer.Option(help="Draw from the fewest likeliest tokens that have this chance together.")
+        float | None, typer.Option(help="Draw from the fewest likeliest tokens that have this probability together.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same text.")] = 0,
     count: Annotated[int, typer.Option(min=1, help="Texts for each prompt.")] = 1,
@@ -52,8 +47,7 @@ def generate(
     """Let a language model write on from a prompt, each token drawn and fed back."""
     if out is not None and not surprisal:
         raise UserError("--out writes the picture of --surprisal; add it, or send the text to a file with >")
-    if out is not None and out.suffix.lower() not in ENDINGS:
-        raise UserError(f"--out {out} has the ending {out.suffix!r}; name it .html, .svg or .png")
+    require_ending(out)
     texts = [_stdin() if prompt == "-" else prompt for prompt in prompts or ["" if sys.stdin.isatty() else "-"]]
     loaded = load_for("language", model)
     options = {"length": length, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "line": line}
@@ -92,6 +86,4 @@ def _show_surprisal(model: Any, text: str, out: Path | None, as_json: bool) -> N
         print(json.dumps(rows, ensure_ascii=False))
     else:
         print(picture.to_terminal())
-    if out is not None:
-        picture.save(out)
-        tell(f"Wrote {out}")
+    save_figure(picture, out)

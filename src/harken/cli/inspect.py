@@ -1,4 +1,4 @@
-"""`harken inspect`: a model's parts, what its gates do with an input, and how far its gradients reach."""
+"""`harken inspect`: a model's parts, its gates over an input, and its gradients through time."""
 
 from __future__ import annotations
 
@@ -8,22 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harken.cli.evaluate import read_pairs, split_of
-from harken.cli.options import AsJson, ModelFolder
-from harken.cli.printing import print_table, tell
+from harken.cli.common import (
+    AsJson,
+    ModelFolder,
+    accepted_options,
+    load_with_job,
+    print_table,
+    require_ending,
+    save_figure,
+    tell,
+)
 from harken.errors import UserError
 
 if TYPE_CHECKING:
     from harken.inspection.picture import Picture
-
-ENDINGS = (".html", ".svg", ".png")
-INPUTS = {  # what the jobs read that do not read a sentence
-    "answer": "Anna went to the hall. Where is Anna?",
-    "caption": "picture.png",
-    "forecast": "series.csv",
-    "masked": "the black [MASK] sleeps",
-    "transcribe": "recording.wav",
-}
+    from harken.tasks.job import Job
 
 
 def inspect(
@@ -50,27 +49,22 @@ def inspect(
 ) -> None:
     """Look inside a model: its parts, or with --gates or --gradients what its recurrent layers do."""
     _check(gates, gradients, layer, (source, target, split), compare, out)
-    from harken.api import load
-
-    translator = load(model)
+    loaded, job = load_with_job(model)
     if gates is not None:
-        _refuse_without_recurrence(model, translator, "gates", gates)
-        _show_gates(translator, gates, layer, out, as_json)
+        _require_recurrence(model, loaded, job, "gates", gates)
+        _show_gates(loaded, gates, layer, out, as_json)
     elif gradients:
-        _refuse_without_recurrence(model, translator, "gradients through time")
-        if source is not None and target is not None:
-            if translator.recipe.task != "translate":
-                raise UserError(f"--source and --target are for translators, and {model} is none; use --split")
-            pairs = read_pairs(source, target)
-        else:
-            pairs = _examples(translator, split or "valid")
-        others = {}
+        _require_recurrence(model, loaded, job, "gradients through time")
+        pair = list(accepted_options(job, model, {"source": source, "target": target}).values())
+        read: Any = job.examples
+        examples = read(loaded, split or "valid", **({"files": pair} if pair else {}))
+        models = {str(model): loaded}
         for folder in compare or []:
-            others[str(folder)] = load(folder)
-            _refuse_without_recurrence(folder, others[str(folder)], "gradients through time")
-        _show_gradients(_short_names({str(model): translator, **others}), pairs[:sentences], out, as_json)
+            models[str(folder)], other = load_with_job(folder)
+            _require_recurrence(folder, models[str(folder)], other, "gradients through time")
+        _show_gradients(_short_names(models), examples[:sentences], out, as_json)
     else:
-        _show_summary(model, translator, as_json)
+        _show_summary(model, loaded, job, as_json)
 
 
 def _check(
@@ -81,14 +75,16 @@ def _check(
     compare: list[Path] | None,
     out: Path | None,
 ) -> None:
-    """Say before anything is loaded which options do not go together."""
+    """Refuse incompatible options before anything is loaded."""
     source, target, split = texts
     if gates is not None and gradients:
         raise UserError("--gates and --gradients are two pictures; ask for one at a time")
     if gates is not None and not gates.strip():
         raise UserError("what comes after --gates is empty; give some words in quotes, or a file")
     if (source is None) != (target is None):
-        raise UserError("--source and --target go together; give both, or neither for the corpus of the model")
+        raise UserError(
+            "--source and --target are only used together; give both, or neither for the corpus of the model"
+        )
     if source is not None and split is not None:
         raise UserError("--split and --source were both given; keep one of them")
     if (source or split or compare) and not gradients:
@@ -97,30 +93,29 @@ def _check(
         raise UserError("--layer is for --gates; add an input, as in --gates 'the black cat sleeps'")
     if out is not None and gates is None and not gradients:
         raise UserError("--out writes a picture; say which with --gates INPUT or --gradients")
-    if out is not None and out.suffix.lower() not in ENDINGS:
-        raise UserError(f"--out {out} has the ending {out.suffix!r}; name it .html, .svg or .png")
+    require_ending(out)
 
 
-def _refuse_without_recurrence(folder: Path, model: Any, what: str, example: str | None = None) -> None:
+def _require_recurrence(folder: Path, model: Any, job: Job, what: str, example: str | None = None) -> None:
     from harken.inspection.tracing import is_traceable
 
     if not any(is_traceable(module) for module in model.model.modules()):
         raise UserError(
             f"{folder} has no recurrent layers, so it has no {what}; to look inside it, use: "
-            f"{_attention_command(folder, model, example)}"
+            f"{_attention_command(folder, job, example)}"
         )
 
 
-def _attention_command(folder: Path, model: Any, example: str | None = None) -> str:
+def _attention_command(folder: Path, job: Job, example: str | None = None) -> str:
     """What shows something of a model without recurrent layers."""
-    layers = " --layers" if model.recipe.task == "translate" else ""
-    return f"harken attention {folder} {example or INPUTS.get(model.recipe.task, 'a sentence')!r}{layers}"
+    layers = " --layers" if "layers" in job.options else ""
+    return f"harken attention {folder} {example or job.example_input!r}{layers}"
 
 
-def _show_gates(translator: Any, sentence: str, layer: int | None, out: Path | None, as_json: bool) -> None:
+def _show_gates(model: Any, sentence: str, layer: int | None, out: Path | None, as_json: bool) -> None:
     from harken.inspection import gates
 
-    trace = gates(translator, sentence)
+    trace = gates(model, sentence)
     if layer is not None and layer > len(trace):
         names = ", ".join(f"{number} {one.name}" for number, one in enumerate(trace, 1))
         raise UserError(f"--layer {layer} is not there; choose one of: {names}")
@@ -129,27 +124,21 @@ def _show_gates(translator: Any, sentence: str, layer: int | None, out: Path | N
     _show(trace.picture(chosen), shown, out, as_json)
 
 
-def _show_gradients(translators: dict[str, Any], pairs: Any, out: Path | None, as_json: bool) -> None:
+def _show_gradients(models: dict[str, Any], examples: Any, out: Path | None, as_json: bool) -> None:
     from harken.inspection import gradient_flow
     from harken.inspection.flow_picture import FlowPicture
 
-    tell(f"Reading {len(pairs):,} examples ...")
-    flows = {name: gradient_flow(translator, list(pairs)) for name, translator in translators.items()}
-    shown: dict[str, Any] = {"sentences": len(pairs), "models": {name: flow.to_dict() for name, flow in flows.items()}}
+    tell(f"Reading {len(examples):,} examples ...")
+    flows = {name: gradient_flow(model, list(examples)) for name, model in models.items()}
+    shown: dict[str, Any] = {
+        "sentences": len(examples),
+        "models": {name: flow.to_dict() for name, flow in flows.items()},
+    }
     _show(FlowPicture(flows), shown, out, as_json)
     if not as_json:
         print()
         for name, flow in flows.items():
             print(f"{name}: {flow.verdict}")
-
-
-def _examples(model: Any, split: str) -> Any:
-    """Pairs of a translator's corpus, or what another job reads."""
-    if model.recipe.task == "translate":
-        return split_of(model.recipe, split)
-    from harken.tasks.registry import job_of
-
-    return job_of(model.recipe.task).examples(model, split)
 
 
 def _short_names(folders: dict[str, Any]) -> dict[str, Any]:
@@ -160,12 +149,10 @@ def _short_names(folders: dict[str, Any]) -> dict[str, Any]:
 
 def _show(picture: Picture, shown: dict[str, Any], out: Path | None, as_json: bool) -> None:
     print(json.dumps(shown, ensure_ascii=False) if as_json else picture.to_terminal())
-    if out is not None:
-        picture.save(out)
-        tell(f"Wrote {out}")
+    save_figure(picture, out)
 
 
-def _show_summary(folder: Path, model: Any, as_json: bool) -> None:
+def _show_summary(folder: Path, model: Any, job: Job, as_json: bool) -> None:
     from harken.inspection.summary import summarise
 
     found = summarise(model.model)
@@ -175,7 +162,7 @@ def _show_summary(folder: Path, model: Any, as_json: bool) -> None:
     rows = [(name, f"{count:,}", f"{100 * count / found.total:.1f} %") for name, count in found.parts.items()]
     print_table(("part", "parameters", "share"), [*rows, ("all", f"{found.total:,}", "")])
     if not found.cells:
-        tell(f"No recurrent layers. To look inside: {_attention_command(folder, model)}")
+        tell(f"No recurrent layers. To look inside: {_attention_command(folder, job)}")
         return
     headings = ("recurrent layer", "cell", "input", "units", "largest singular value of U", "gate by gate")
     print_table(
@@ -192,5 +179,4 @@ def _show_summary(folder: Path, model: Any, as_json: bool) -> None:
             for cell in found.cells
         ],
     )
-    wanted = INPUTS.get(model.recipe.task, "a sentence")
-    tell(f"Next: harken inspect {folder} --gradients, or harken inspect {folder} --gates {wanted!r}")
+    tell(f"Next: harken inspect {folder} --gradients, or harken inspect {folder} --gates {job.example_input!r}")

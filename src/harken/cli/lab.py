@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.options import AsJson
-from harken.cli.printing import measuring, print_table, tell
+from harken.cli.common import AsJson, measuring, print_table, tell
 from harken.errors import UserError
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.options import AsJson, Overrides, RecipeName
-from harken.cli.printing import print_table, tell
+from harken.cli.common import AsJson, Overrides, RecipeName, print_table, tell
 
 if TYPE_CHECKING:
     from harken.lab.ladder import Result

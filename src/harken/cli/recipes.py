@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.printing import print_table, tell
+from harken.cli.common import print_table, tell
 from harken.errors import UserError
 
 

@@ -11,22 +11,16 @@ from __future__ import annotations
 
 import json
 import sys
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.loading import load_for
-from harken.cli.options import AsJson, ModelFolder
-from harken.cli.printing import counting
-from harken.cli.translate import open_lines
+from harken.cli.common import AsJson, ModelFolder, counting, in_batches, load_for, open_lines
 from harken.errors import UserError
 
 if TYPE_CHECKING:
     from harken.tasks.tag.tagger import Tagging
-
-BATCH = 256  # lines read before they are tagged
 
 
 def tag(
@@ -43,12 +37,10 @@ def tag(
     lines = open_lines(file)
     tagger = load_for("tag", model)
     write = write_json if as_json else write_conll if conll else write_plain
-    size = 1 if file is None and sys.stdin.isatty() else BATCH
     with counting("lines", file is not None and not sys.stdout.isatty()) as tick:
-        while chunk := list(islice(lines, size)):
+        for chunk in in_batches(lines, file):
             for found in tagger.tag_all(chunk):
                 write(found)
-            sys.stdout.flush()
             tick(len(chunk))
 
 
@@ -66,5 +58,5 @@ def write_conll(found: Tagging) -> None:
 
 def write_json(found: Tagging) -> None:
     """With the probability of each chosen tag."""
-    chances = [round(chance, 4) for chance in found.probabilities]
-    print(json.dumps({"words": found.words, "tags": found.tags, "probabilities": chances}, ensure_ascii=False))
+    probabilities = [round(probability, 4) for probability in found.probabilities]
+    print(json.dumps({"words": found.words, "tags": found.tags, "probabilities": probabilities}, ensure_ascii=False))

@@ -9,9 +9,7 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.loading import use_of
-from harken.cli.options import Overrides, RecipeName
-from harken.cli.printing import tell
+from harken.cli.common import Overrides, RecipeName, tell, use_of
 from harken.errors import Interrupted, UserError
 
 

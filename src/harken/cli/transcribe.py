@@ -15,8 +15,7 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.loading import load_for
-from harken.cli.options import AsJson, Beam, ModelFolder
+from harken.cli.common import AsJson, Beam, ModelFolder, load_for
 from harken.errors import UserError
 
 

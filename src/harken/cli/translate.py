@@ -12,24 +12,19 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from harken.cli.loading import load_for
-from harken.cli.options import AsJson, Beam, ModelFolder
-from harken.cli.printing import counting
+from harken.cli.common import AsJson, Beam, ModelFolder, counting, in_batches, load_for, open_lines
 from harken.errors import UserError
 
 if TYPE_CHECKING:
     from harken.tasks.translate.translation import Translation
     from harken.tasks.translate.translator import Translator
-
-BATCH = 256  # lines read before they are translated; the search sorts them by length
 
 
 def translate(
@@ -51,30 +46,19 @@ def translate(
     translator = load_for("translate", model)
     attention = alignments is not None or as_json
     write = writer(as_json, scores, nbest)
-    size = batch or (1 if file is None and sys.stdin.isatty() else BATCH)
     with ExitStack() as stack:
         links = stack.enter_context(_open_out(alignments)) if alignments else None
         watched = file is not None and not sys.stdout.isatty()  # else the lines themselves show how far it is
         tick = stack.enter_context(counting("lines", watched))
         index = 0
-        while chunk := list(islice(lines, size)):
+        for chunk in in_batches(lines, file, batch):
             results = translate_lines(translator, chunk, nbest, beam, attention)
             for source, found in zip(chunk, results, strict=True):
                 write(index, source, found)
                 if links is not None:
                     links.writelines(f"{line}\n" for line in [pharaoh(best, model) for best in found] or [""])
                 index += 1
-            sys.stdout.flush()
             tick(len(chunk))
-
-
-def open_lines(file: Path | None) -> Iterator[str]:
-    """The lines of a file, or of stdin for None and `-`, refused where they are not UTF-8."""
-    from harken.data.io.files import decode_lines, read_lines, require_file
-
-    if file is None or str(file) == "-":
-        return decode_lines(sys.stdin.buffer, "stdin")
-    return read_lines(require_file(file))
 
 
 def translate_lines(

@@ -8,12 +8,7 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.loading import load_for
-from harken.cli.options import AsJson, ModelFolder
-from harken.cli.printing import counting, tell
-from harken.errors import UserError
-
-ENDINGS = (".svg", ".png", ".html")
+from harken.cli.common import AsJson, ModelFolder, counting, load_for, require_ending, save_figure, tell
 
 
 def write(
@@ -30,8 +25,7 @@ def write(
     as_json: AsJson = False,
 ) -> None:
     """Write by hand: strokes drawn from a model, point by point."""
-    if out is not None and out.suffix.lower() not in ENDINGS:
-        raise UserError(f"--out {out} has the ending {out.suffix!r}; name it like line.svg, line.png or line.html")
+    require_ending(out, stem="line")
     penman = load_for("handwriting", model)
     with counting("drawings", total=count) as tick:
         drawings = penman.write([text] * count, bias=bias, seed=seed, progress=tick)
@@ -43,9 +37,7 @@ def write(
             print(json.dumps(one.to_json(), ensure_ascii=False))
     else:
         print(picture.to_terminal())
-    if out is not None:
-        picture.save(out)
-        tell(f"Wrote {out}")
+    save_figure(picture, out)
     unfinished = sum(not one.finished for one in drawings)
     if unfinished:
         tell(f"{unfinished} of {count} had no end after {penman.recipe.sampling.max_points} points and were cut off")

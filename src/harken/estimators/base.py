@@ -12,6 +12,7 @@ import torch
 from harken.errors import UserError
 from harken.estimators import running
 from harken.recipe import Recipe
+from harken.registry import CELLS
 from harken.tasks.job import Prepared
 from harken.tasks.registry import recipe_class
 
@@ -23,7 +24,6 @@ except ImportError:
     raise UserError("estimators need scikit-learn, which is not installed: pip install 'harken[estimators]'") from None
 
 SEEDS = 2**31 - 1
-RECURRENT = ("lstm", "gru", "rnn")
 BATCH_TOKENS = 16384
 
 
@@ -86,12 +86,12 @@ class SequenceEstimator(BaseEstimator):
             "seed": int(seed),
         }
         model: dict[str, Any] = {"width": known.width, "dropout": known.dropout, "layers": known.layers}
-        if known.cell in RECURRENT:
+        if known.cell in CELLS:
             model |= {"architecture": "recurrent", "cell": known.cell, "embedding": known.width}
         else:
             model |= {"architecture": known.cell}
             model |= {"feedforward": 4 * known.width} if known.cell == "transformer" else {"embedding": known.width}
-        if hasattr(known, "bidirectional") and known.cell in RECURRENT:
+        if hasattr(known, "bidirectional") and known.cell in CELLS:
             model["bidirectional"] = known.bidirectional
         values: dict[str, Any] = {"task": task, **sections, "train": train}
         values["model"] = {**model, **sections.get("model", {})}
@@ -100,11 +100,11 @@ class SequenceEstimator(BaseEstimator):
 
 def outputs(network: torch.nn.Module, rows: Any, device: torch.device, call: Callable[..., torch.Tensor]) -> np.ndarray:
     """What a network says of every row (N, K), in double precision."""
-    from harken.tasks.by_length import rows_of_part
+    from harken.tasks.sequence_task import length_batches
 
     found: list[np.ndarray | None] = [None] * len(rows)
     network.eval()
-    for chosen in rows_of_part(rows.lengths, 0, 1, BATCH_TOKENS):
+    for chosen in length_batches(rows.lengths, BATCH_TOKENS):
         values, lengths = rows.gather(chosen)
         values = values.double() if values.is_floating_point() else values
         with torch.no_grad():

@@ -19,7 +19,7 @@ from harken.data.text.examples import Labelled, LabelledSplits
 from harken.estimators.base import SequenceEstimator, outputs
 from harken.estimators.inputs import read, rows_alike
 from harken.tasks.classify.job import JOB
-from harken.tasks.classify.reading import as_rows
+from harken.tasks.labelled.reading import as_rows
 
 
 class SequenceClassifier(ClassifierMixin, SequenceEstimator):
@@ -87,8 +87,7 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """(N,), the likeliest label of each."""
-        chances = self.predict_proba(X)
-        found: np.ndarray = self.classes_[chances.argmax(1)]
+        found: np.ndarray = self.classes_[self.predict_proba(X).argmax(1)]
         return found
 
     def __sklearn_tags__(self) -> Any:

@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
+from harken.registry import CELLS, SCORES, Registry
+
+
+def registered(registry: Registry) -> AfterValidator:
+    """Accept a name that another package registered; refuse others as a wrong choice among the known names."""
+
+    def check(name: str) -> str:
+        if name not in registry:
+            *first, last = (f"'{known}'" for known in registry.names())
+            raise PydanticCustomError(
+                "literal_error", "Input should be {expected}", {"expected": f"{', '.join(first)} or {last}"}
+            )
+        return name
+
+    return AfterValidator(check)
+
+
+CellName = Literal["rnn", "lstm", "gru"] | Annotated[str, registered(CELLS)]
+ScoreName = Literal["dot", "scaled", "multiplicative", "additive", "cosine"] | Annotated[str, registered(SCORES)]
 Tied = Literal["all", "output", "none"]
 TIED = "weight tying: all (source, target and output; needs a joint vocabulary), output (target and output), or none"
 DECODER = (

@@ -22,11 +22,29 @@ from harken.embeddings.contextual import word_states
 from harken.errors import UserError
 from harken.models.context_input import ContextInput, InContext
 from harken.recipe import load_recipe
+from harken.tasks.artifacts import Artifact
 from harken.tasks.context_shape import KINDS, shape_of
 from harken.tasks.registry import job_of
 
 COPY = "elmo"  # its name in the folder of the job
 LEFT_OUT = ("checkpoint.safetensors", "metrics.jsonl", "card.md")
+
+
+class ContextArtifact(Artifact["Context"]):
+    """The copy of a frozen model in the job's own folder, so that the folder stays whole without it."""
+
+    names = frozenset((COPY,))
+
+    def save(self, value: Context, folder: Path) -> None:
+        copy_context(value.place, folder)
+
+    def load(self, folder: Path) -> Context:
+        found = open_context(folder / COPY)
+        assert found is not None
+        return found
+
+
+CONTEXT = ContextArtifact()
 
 
 class Context:
@@ -57,7 +75,7 @@ class Context:
         return ContextRows(rows, made)
 
     def beside(self, inputs: nn.Module, width: int) -> ContextInput:
-        """The input of an encoder, with room for the layers."""
+        """The input of an encoder, joined with the layers."""
         return ContextInput(inputs, width, layers=self.layers, context=self.width)
 
 
@@ -115,9 +133,10 @@ def context_of(place: str | None, folder: Path, resuming: bool) -> Context | Non
     if place is None:
         return None
     if not resuming:
-        open_context(place)
-        copy_context(place, folder)
-    return open_context(folder / COPY)
+        found = open_context(place)
+        assert found is not None
+        CONTEXT.save(found, folder)
+    return CONTEXT.load(folder)
 
 
 def copy_context(place: str | Path, folder: Path) -> None:

@@ -1,19 +1,43 @@
-"""A job: what one kind of task needs around the one trainer (`harken.tasks.registry` knows where)."""
+"""A job: what one kind of task needs around the one trainer (`harken.tasks.registry` knows where).
+
+A job says how a run is prepared and what becomes of its folder; the bases do the rest:
+
+    artifacts        what is learnt and kept beside the weights       `harken.tasks.artifacts`
+    SequenceTask     batches, loss and sums for the trainer           `harken.tasks.sequence_task`
+    Predictor        the folder as an object to use                   `harken.tasks.predictor`
+    find_split       a split by its name                              `harken.tasks.splits`
+    Summary          the card and the first lines of a run, from facts
+
+`docs/extending.md` has a whole job in one file.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from harken.errors import UserError
 from harken.tasks.scores import Scores
 from harken.training.task import Task
 
 if TYPE_CHECKING:
-    from harken.inspection.picture import Picture
+    from harken.recipe import Recipe
+    from harken.tasks.artifacts import Artifact
+    from harken.tasks.predictor import Predictor
+    from harken.tasks.registry import Estimate
+
+
+class Drawable(Protocol):
+    """What `harken attention` shows: a `harken.inspection` picture, or anything with these two methods."""
+
+    def to_terminal(self) -> str:
+        """Lines of text."""
+
+    def save(self, path: str | Path) -> Path:
+        """Write .html, .svg or .png."""
 
 
 @dataclass
@@ -27,28 +51,102 @@ class Prepared:
     flops_per_token: float  # of training on one term of the loss
 
 
+@dataclass
+class Summary:
+    """A run as facts; the card's title and table and the lines in the terminal are made from them.
+
+    >>> summary = Summary("opinions", "recurrent", 6000, 600, "examples", about="2 classes", reads="911 word pieces")
+    >>> print(*summary.lines(parameters=123456), sep="\\n")
+    opinions: 6,000 training examples, 600 for validation, 2 classes
+    recurrent: 123,456 parameters, 911 word pieces
+    >>> summary.card()
+    {'data': 'opinions: 6,000 training examples, 600 for validation', 'input': '911 word pieces'}
+    """
+
+    data: str  # name of the corpus
+    model: str  # the network in a few words
+    train: int
+    valid: int
+    unit: str = "examples"
+    about: str = ""  # of the data, after the counts
+    reads: str = ""  # what goes into the network
+    languages: str = ""  # beside the name of the corpus, in the title
+    skipped: Mapping[str, int] = field(default_factory=dict)  # reason -> how many ...
+    skipped_unit: str = ""  # ... lines, for one; by default the unit
+    facts: Mapping[str, str] = field(default_factory=dict)  # more rows of the card
+    notes: Sequence[str] = ()  # more lines: pretrained embeddings ...
+
+    @property
+    def title(self) -> str:
+        """Of the card."""
+        return f"{self.data}{' ' * bool(self.languages)}{self.languages}, {self.model}"
+
+    @property
+    def count(self) -> str:
+        """How much there is to train on."""
+        return f"{self.data}: {self.train:,} training {self.unit}, {self.valid:,} for validation"
+
+    def card(self) -> dict[str, str]:
+        """Rows of the card."""
+        rows = {"data": self.count, **self.facts}
+        if self.reads and not {"input", "vocabulary"} & set(rows):
+            rows["input"] = self.reads
+        return rows
+
+    def lines(self, parameters: int) -> list[str]:
+        """For the user, as a run starts: data, model, notes, and what was left out."""
+        first, second = (", ".join(filter(None, parts)) for parts in (
+            (self.count, self.about), (f"{self.model}: {parameters:,} parameters", self.reads),
+        ))  # fmt: skip
+        skipped = (
+            f"skipped {count:,} {self.skipped_unit or self.unit}: {reason}" for reason, count in self.skipped.items()
+        )
+        return [first, second, *self.notes, *skipped]
+
+    def prepared(self, task: Task, flops_per_token: float) -> Prepared:
+        """A run of this task with this summary."""
+        parameters = sum(parameter.numel() for parameter in task.model.parameters())
+        return Prepared(task, self.title, self.card(), self.lines(parameters), flops_per_token)
+
+
+def skipped_in_words(skipped: Mapping[str, int]) -> str:
+    """For the card.
+
+    >>> skipped_in_words({"empty side": 1200}), skipped_in_words({})
+    ('1,200 empty side', 'none')
+    """
+    return ", ".join(f"{count:,} {reason}" for reason, count in skipped.items()) or "none"
+
+
 class Job(ABC):
     """One kind of task."""
 
+    recipe: ClassVar[type[Recipe]]  # the class of its recipes; of a job that ships, recipe.py has it
+    predictor: ClassVar[type[Predictor[Any, Any]]]  # what `load` gives
+    artifacts: ClassVar[tuple[Artifact[Any], ...]] = ()  # what `prepare` may write beside the weights
+    usage: ClassVar[str] = "harken inspect {}"  # a command that puts a model to work; {} is its folder
+    example_input: ClassVar[str] = "a sentence"  # for hints on `harken inspect` and `harken attention`
+    options: ClassVar[frozenset[str]] = frozenset()  # of the command line that this job takes and others do not
+
     # For `prepare_table`: the key of `[data]` that a table in memory takes the place of, and those that go with it.
-    table_key = "train"
-    table_instead_of: tuple[str, ...] = ("corpus", "dir", "valid", "test")
+    table_key: ClassVar[str] = "train"
+    table_instead_of: ClassVar[tuple[str, ...]] = ("corpus", "dir", "valid", "test")
 
     @abstractmethod
     def prepare(self, recipe: Any, folder: Path, resuming: bool) -> Prepared:
-        """Read the data, make or (going on) load what belongs in the folder beside the weights, and build the model.
+        """Read the data, learn or (resuming) load the artifacts, and build the model.
 
         Raises:
             UserError: bad data.
         """
 
-    @abstractmethod
     def load(self, folder: Path, recipe: Any, device: str) -> Any:
         """The model of a finished folder, as an object to use.
 
         Raises:
             UserError: the folder does not hold together.
         """
+        return self.predictor.load(folder, recipe, device)
 
     def prepare_table(self, recipe: Any, table: dict[str, list[Any]], folder: Path, resuming: bool) -> Prepared:
         """As `prepare`, of a table in memory whose columns the recipe's `[data]` names.
@@ -58,33 +156,46 @@ class Job(ABC):
         """
         raise UserError(f"a run with the task {recipe.task!r} takes no table in memory; name files in [data] instead")
 
-    def owns_artifact(self, name: str) -> bool:
-        """Whether `prepare` may have written this file before a run was killed."""
-        return False
+    def artifact_names(self) -> frozenset[str]:
+        """What `prepare` may have written before a run was killed."""
+        return frozenset[str]().union(*(artifact.names for artifact in self.artifacts))
+
+    def estimate(self, recipe: Any) -> Estimate:
+        """For `harken check`; of a job that ships, check.py has it.
+
+        Raises:
+            UserError: files that are not there.
+        """
+        raise UserError(
+            f"harken check knows the keys of a recipe with the task {recipe.task!r}, and they are right; "
+            "its job has no estimate of size and time"
+        )
 
     def evaluate(self, model: Any, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
         """Score a loaded model on `files`, or on a split of its own corpus ("test" where None), for `harken evaluate`.
 
+        A job with `options` takes them as keyword arguments here, in `look` and in `examples`.
+
         Raises:
             UserError: no such split, or files that do not fit.
         """
-        raise UserError(f"harken evaluate does not know the task {model.recipe.task!r} in this form")
+        raise UserError(f"harken evaluate is not available for the task {model.recipe.task!r}")
 
-    def look(self, model: Any, example: str) -> Picture:
-        """What the model pays attention to in one example (a text, or the path of a file), for `harken attention`.
+    def look(self, model: Any, example: str) -> Drawable:
+        """What the model attends to in one example (a text, or the path of a file), for `harken attention`.
 
         Raises:
-            UserError: the model pays attention to nothing.
+            UserError: the model has no attention.
         """
         raise UserError(f"a model with the task {model.recipe.task!r} has no attention to show")
 
-    def examples(self, model: Any, split: str) -> list[Any]:
+    def examples(self, model: Any, split: str) -> Sequence[Any]:
         """Examples of a split of the model's own corpus, for `harken inspect --gradients`.
 
         Raises:
-            UserError: no such split, or a job that cannot be looked into so.
+            UserError: no such split, or a job without this analysis.
         """
-        raise UserError(f"harken inspect --gradients does not know the task {model.recipe.task!r}")
+        raise UserError(f"harken inspect --gradients is not available for the task {model.recipe.task!r}")
 
     def validation(self, best: dict[str, Any]) -> str:
         """The best validation, for the card; `best` is its line of metrics.jsonl."""

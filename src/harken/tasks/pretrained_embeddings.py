@@ -1,13 +1,13 @@
-"""`[embeddings]` of a recipe: word vectors that the embeddings of any model begin as, and may stay.
+"""`[embeddings]` of a recipe: pretrained word vectors for the embeddings of any model, frozen or fine-tuned.
 
-    begun = PretrainedEmbeddings(recipe, folder, resuming)
-    begun.fill(model.embedding.weight, words_of(tokenizer), texts, "model.embedding")      for every table of words
-    Prepared(..., facts={..., **begun.facts}, lines=[..., *begun.said])
+    pretrained = PretrainedEmbeddings(recipe, folder, resuming)
+    pretrained.fill(model.embedding.weight, words_of(tokenizer), texts, "model.embedding")      for every table of words
+    Prepared(..., facts={..., **pretrained.facts}, lines=[..., *pretrained.said])
 
 The row of a word that has a vector becomes that vector (less the mean of all, if asked for), all of them scaled to the
 spread that the table is drawn with; vectors of n-grams serve words that have none of their own. With `tuned = false`
-the whole table stays as it begins. A run that goes on reads no vectors, because its checkpoint has them, and says again
-what was said at first. Kim (2014).
+the whole table is frozen. A run that is resumed reads no vectors, because its checkpoint has them, and repeats what
+was said of them at first. Kim (2014).
 
 >>> bare("￭,"), bare("film")
 (',', 'film')
@@ -51,10 +51,10 @@ class PretrainedEmbeddings:
     @property
     def facts(self) -> dict[str, str]:
         """For the card."""
-        return {"begins with": "; ".join(self.said)} if self.said else {}
+        return {"pretrained embeddings": "; ".join(self.said)} if self.said else {}
 
     def vectors(self, width: int, texts: Iterable[str], key: str, side: str = "words") -> WordVectors | None:
-        """Those of a side; None where the recipe names none, or a run goes on.
+        """Those of a side; None where the recipe names none, or a run is resumed.
 
         Args:
             width: of the embeddings, which is `key` of the recipe.
@@ -112,7 +112,7 @@ class PretrainedEmbeddings:
         self.say(told if side == "words" else f"{side}: {told}")
 
     def say(self, sentence: str) -> None:
-        """Keep a sentence for the card and the user; one that goes on has said it already."""
+        """Keep a sentence for the card and the user; a resumed run has it already."""
         if self.resuming and self.said:
             return
         self.said.append(sentence)
@@ -179,12 +179,12 @@ def coverage(found: int, total: int, place: str, tuned: bool = True, more: int =
     """For the card and the user.
 
     >>> coverage(2, 4, "runs/words", tuned=False)
-    '2 of 4 words (50%) begin as vectors of runs/words, and stay so'
+    '2 of 4 words (50%) initialised from runs/words, frozen'
     >>> coverage(2, 4, "runs/words", more=1)
-    '2 of 4 words (50%) begin as vectors of runs/words; 1 more is known by its vector'
+    '2 of 4 words (50%) initialised from runs/words; 1 more is known by its vector'
     """
-    told = f"{found:,} of {total:,} words ({found / max(total, 1):.0%}) begin as vectors of {place}"
-    told += "" if tuned else ", and stay so"
+    told = f"{found:,} of {total:,} words ({found / max(total, 1):.0%}) initialised from {place}"
+    told += "" if tuned else ", frozen"
     if more:
         told += f"; {more:,} more {'is known by its vector' if more == 1 else 'are known by their vectors'}"
     if pieces:

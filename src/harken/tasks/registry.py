@@ -1,43 +1,30 @@
-"""Which jobs there are, and where each keeps its parts.
+"""From the `task` of a recipe to the parts of its job.
 
-Every job is a folder of `harken.tasks` with files of the same names, imported when they are needed:
+A job that ships is a folder of `harken.tasks` with files of the same names, imported when they are needed:
 
     recipe.py   RECIPE, the class that checks its recipes     no torch
     check.py    estimate(recipe) for `harken check`           no torch
     job.py      JOB: from a recipe to a run, from a folder to an object to use (`harken.tasks.job`)
     task.py     batches, loss and metrics for the trainer (`harken.training.task`)
+
+A job of another package is one class, registered by `@harken.register_task("name")` or an entry point: a `Job` whose
+attribute `recipe` is the class of its recipes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from harken.errors import UserError
 from harken.models.size import Size
+from harken.registry import JOBS, TASKS
 
 if TYPE_CHECKING:
     from harken.recipe import Recipe
     from harken.tasks.job import Job
 
-JOBS: tuple[str, ...] = (
-    "answer",
-    "translate",
-    "language",
-    "classify",
-    "forecast",
-    "transcribe",
-    "caption",
-    "handwriting",
-    "tag",
-    "masked",
-    "regress",
-    "elmo",
-    # one job a line
-)
+__all__ = ["JOBS", "Estimate", "estimate", "job_of", "recipe_class"]
 
 
 @dataclass(frozen=True)
@@ -56,25 +43,24 @@ def recipe_class(task: Any) -> type[Recipe]:
     Raises:
         UserError: there is no such job.
     """
-    kind: type[Recipe] = _part(task, "recipe").RECIPE
-    return kind
+    found: type[Recipe] = import_module(f"harken.tasks.{task}.recipe").RECIPE if task in JOBS else job_of(task).recipe
+    return found
 
 
 def estimate(recipe: Recipe) -> Estimate:
     """Look at the first lines of the data and at the shape of the model."""
-    found: Estimate = _part(recipe.task, "check").estimate(recipe)
+    if recipe.task not in JOBS:
+        return job_of(recipe.task).estimate(recipe)
+    found: Estimate = import_module(f"harken.tasks.{recipe.task}.check").estimate(recipe)
     return found
 
 
-def job_of(task: str) -> Job:
-    """The job that a recipe's `task` names."""
-    job: Job = _part(task, "job").JOB
+def job_of(task: Any) -> Job:
+    """The job that a recipe's `task` names.
+
+    Raises:
+        UserError: there is no such job.
+    """
+    found = TASKS.find(task)
+    job: Job = found() if isinstance(found, type) else found
     return job
-
-
-def _part(task: Any, name: str) -> ModuleType:
-    if task not in JOBS:
-        near = get_close_matches(str(task), JOBS, 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(JOBS)}"
-        raise UserError(f"task is {task!r}, which is no job of harken; {hint}")
-    return import_module(f"harken.tasks.{task}.{name}")

@@ -20,6 +20,8 @@ class Metric:
     high: float | None = None
     note: str = ""  # what it is, and which way is better where that is not plain
     digits: int = 3
+    key: str | None = ""  # its name for programs; None: it is for people alone
+    signed: bool = False  # whether it is shown with its sign
 
     @classmethod
     def of(cls, name: str, interval: Interval, note: str = "", digits: int = 3) -> Metric:
@@ -29,7 +31,7 @@ class Metric:
     def row(self) -> tuple[str, str, str, str]:
         """For a table: name, value, interval, note."""
         between = "" if self.low is None else f"{self.low:.{self.digits}f} to {self.high:.{self.digits}f}"
-        return self.name, f"{self.value:.{self.digits}f}", between, self.note
+        return self.name, f"{self.value:{'+' * self.signed}.{self.digits}f}", between, self.note
 
 
 @dataclass
@@ -41,6 +43,7 @@ class Scores:
     metrics: list[Metric]
     pictures: dict[str, Picture] = field(default_factory=dict)  # name of a file without ending -> picture
     details: dict[str, Any] = field(default_factory=dict)  # more, for --json
+    seconds: float | None = None  # that the model took, where it was measured
 
     def __getitem__(self, name: str) -> float:
         return next(metric.value for metric in self.metrics if metric.name == name)
@@ -49,7 +52,9 @@ class Scores:
         """For JSON."""
         found: dict[str, Any] = {self.unit: self.count}
         for metric in self.metrics:
-            found[metric.name] = metric.value
-            if metric.low is not None:
-                found[f"{metric.name}_interval"] = [metric.low, metric.high]
-        return {**found, **self.details}
+            name = metric.name if metric.key == "" else metric.key
+            if name is not None:
+                found[name] = metric.value
+                if metric.low is not None:
+                    found[f"{name}_interval"] = [metric.low, metric.high]
+        return {**found, **self.details} | ({} if self.seconds is None else {"seconds": self.seconds})

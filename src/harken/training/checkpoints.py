@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from harken.errors import UserError
 from harken.files import atomic_path
 
-CHECKPOINT = "checkpoint.safetensors"
+CHECKPOINT, MODEL = "checkpoint.safetensors", "model.safetensors"
 PREVIOUS = "checkpoint.previous.safetensors"
 DIGEST = "sha256"  # key of the metadata
 

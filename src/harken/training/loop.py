@@ -24,7 +24,7 @@ from torch import Tensor
 
 from harken.errors import Interrupted, MachineError, UserError
 from harken.training.average import Average
-from harken.training.checkpoints import Progress, load_checkpoint, save_checkpoint, save_tensors, state_of
+from harken.training.checkpoints import MODEL, Progress, load_checkpoint, save_checkpoint, save_tensors, state_of
 from harken.training.config import TrainConfig
 from harken.training.display import Display, Silence
 from harken.training.log import MetricsLog
@@ -33,7 +33,6 @@ from harken.training.schedules import factor
 from harken.training.task import Indices, Task, carried_by, move_carried
 from harken.training.workers import Workers
 
-MODEL = "model.safetensors"
 NAN_PATIENCE = 20  # updates in a row with a NaN or infinite gradient before the run is given up
 
 

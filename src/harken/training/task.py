@@ -1,6 +1,8 @@
 """What a task hands to the trainer: batches, a loss, and metrics.
 
 A translator, a tagger or a forecaster is one class with these methods; the loop knows nothing else about it.
+`harken.tasks.sequence_task` is the base of those whose examples have a length; it also defines `collate(indices)`,
+which gives a batch of CPU tensors that depends on the indices alone.
 
 A task may also carry something from batch to batch, as a language model does its states: tensors in a dict `carried`
 that `loss` reads and writes in place. The loop moves them to the device, lets worker processes share them and keeps
@@ -38,14 +40,37 @@ class Task(Protocol):
     def share(self, examples: Indices, parts: int) -> list[Indices]:
         """Split a batch into parts of about equal work."""
 
-    def loss(self, examples: Indices) -> Tensor:
-        """The summed loss, to be divided by the size of the whole batch."""
+    def loss(self, *arguments: Any, **more: Any) -> Any:
+        """`loss(model, batch) -> (sum, count)` of what `collate(indices)` gave, moved to the model's device.
+
+        A task without `collate` has `loss(indices) -> sum`.
+        """
 
     def validate(self, part: int, parts: int) -> Any:
         """Work through one part of the validation data; anything JSON can hold."""
 
     def score(self, results: list[Any]) -> dict[str, float]:
         """Put the parts together into metrics; one of them is `monitor`."""
+
+
+def batch_loss(task: Any, indices: Indices) -> Tensor:
+    """The summed loss of some examples: collate on the CPU, move to the device, compute."""
+    if not hasattr(task, "collate"):  # a task from before `collate`: its loss takes the indices
+        summed: Tensor = task.loss(indices)
+        return summed
+    device = next(task.model.parameters()).device
+    summed, _ = task.loss(task.model, to_device(task.collate(indices), device))
+    return summed
+
+
+def to_device(batch: Any, device: torch.device) -> Any:
+    """A batch on another device: a tensor, an object with `to`, or a named tuple or tuple of them; None stays."""
+    if hasattr(batch, "to"):
+        return batch.to(device)
+    if isinstance(batch, tuple):
+        moved = [to_device(part, device) for part in batch]
+        return type(batch)(*moved) if hasattr(batch, "_fields") else tuple(moved)
+    return batch
 
 
 def carried_by(task: Task) -> dict[str, Tensor]:

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from harken.errors import MachineError
 from harken.training.checkpoints import state_of
-from harken.training.task import Indices, Task, carried_by
+from harken.training.task import Indices, Task, batch_loss, carried_by
 
 DIED = (
     "a training worker was killed, usually because the machine ran out of memory; lower train.batch_tokens or "
@@ -165,7 +165,7 @@ class Workers:
         for examples in shares:
             if len(examples):
                 with self.autocast():
-                    loss = self.task.loss(examples)
+                    loss = batch_loss(self.task, examples)
                 (loss / num_tokens).backward()
                 total += float(loss.detach())
         return total

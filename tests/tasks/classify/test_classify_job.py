@@ -19,12 +19,12 @@ from harken.data.text.examples import Labelled, LabelledSplits
 from harken.embeddings.vectors import WordVectors
 from harken.errors import UserError
 from harken.recipe import load_recipe
-from harken.tasks.classify.build import build_classifier
 from harken.tasks.classify.check import size_of
+from harken.tasks.classify.classifier import build_classifier
 from harken.tasks.classify.job import JOB
 from harken.tasks.classify.labels import in_order, merge_fine, numbers_of
-from harken.tasks.classify.reading import cut
 from harken.tasks.classify.task import class_weights
+from harken.tasks.labelled.reading import cut
 from harken.training.display import choose_display
 from harken.training.loop import Trainer
 
@@ -229,7 +229,7 @@ def test_vectors_of_its_own_are_the_same_twice_and_bring_words_together(tmp_path
         model = harken.train("opinions-classify", tmp_path / name, overrides=changes, progress=False)
         tables.append(model.model.reader.inputs.table.weight.detach())
     assert torch.equal(*tables)
-    assert "begin as vectors of own" in (tmp_path / "one" / "card.md").read_text()
+    assert "initialised from own" in (tmp_path / "one" / "card.md").read_text()
     drawn = harken.train("opinions-classify", tmp_path / "drawn", overrides=[*changes[:-4], "train.max_steps=2"])
     assert not torch.equal(tables[0][4:20], drawn.model.reader.inputs.table.weight.detach()[4:20])
 
@@ -240,9 +240,9 @@ def test_a_classifier_begins_with_a_masked_model(tmp_path: Path) -> None:
     masked = harken.train(
         "phrasebook-masked", tmp_path / "masked", overrides=[encoder + "}", *short, "data.size=300"], progress=False
     )
-    begun = [encoder + f', start="{tmp_path / "masked"}"}}', "train.max_epochs=none", "classifier={}", *short]
+    pretrained = [encoder + f', start="{tmp_path / "masked"}"}}', "train.max_epochs=none", "classifier={}", *short]
     still = ["train.learning_rate=1e-30", "train.average=0"]
-    model = harken.train("opinions-classify", tmp_path / "m", overrides=[*begun, *still], progress=False)
+    model = harken.train("opinions-classify", tmp_path / "m", overrides=[*pretrained, *still], progress=False)
     theirs = dict(masked.model.reader.encoder.named_parameters())
     for name, parameter in model.model.reader.encoder.named_parameters():
         assert torch.allclose(parameter, theirs[name], atol=1e-6), name
@@ -253,10 +253,12 @@ def test_a_classifier_begins_with_a_masked_model(tmp_path: Path) -> None:
     loaded = harken.load(tmp_path / "m")
     assert np.allclose(loaded.predict_proba(["a good film"]), model.predict_proba(["a good film"]))
     with pytest.raises(UserError, match="another than this recipe's"):
-        other = begun[0].replace("feedforward=32", "feedforward=64")
-        harken.train("opinions-classify", tmp_path / "n", overrides=[other, *begun[1:]], progress=False)
+        other = pretrained[0].replace("feedforward=32", "feedforward=64")
+        harken.train("opinions-classify", tmp_path / "n", overrides=[other, *pretrained[1:]], progress=False)
     with pytest.raises(UserError, match="keep one of them"):
-        harken.train("opinions-classify", tmp_path / "n", overrides=[*begun, "embeddings.words=own"], progress=False)
+        harken.train(
+            "opinions-classify", tmp_path / "n", overrides=[*pretrained, "embeddings.words=own"], progress=False
+        )
 
 
 def test_finer_labels_are_learnt_and_added_up(tmp_path: Path) -> None:
@@ -275,9 +277,9 @@ def test_finer_labels_are_learnt_and_added_up(tmp_path: Path) -> None:
     assert np.array_equal(again.predict_proba(["what 1"]), model.predict_proba(["what 1"]))
     assert JOB.evaluate(again, None, [], lambda done: None)["accuracy"] == 1.0
     gone_on = JOB.prepare(again.recipe, tmp_path / "m", True).task
-    assert gone_on.train_labels.max() == 3 and gone_on.valid_labels.max() == 1
+    assert gone_on.train[1].max() == 3 and gone_on.valid[1].max() == 1
     (tmp_path / "m" / "fine-labels.json").write_text('{"HUM:team": 0}')
-    with pytest.raises(UserError, match=r"fine-labels\.json is missing or damaged"):
+    with pytest.raises(UserError, match=r"fine-labels\.json does not fit labels\.json"):
         harken.load(tmp_path / "m")
     with pytest.raises(UserError, match=r"neither is given; set one, or leave classifier\.fine out"):
         harken.train("opinions-classify", tmp_path / "n", overrides=[*TEXT, "classifier.fine=true"])

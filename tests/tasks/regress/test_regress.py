@@ -59,7 +59,7 @@ def test_numbers_are_learnt_and_scored(home: Path) -> None:
     assert scores.count == 8 and scores["R2"] > 0.5
     files = JOB.evaluate(model, None, [home / "stars.csv"], lambda done: None)
     assert files.count == 120
-    with pytest.raises(harken.UserError, match="there is no split 'tset'; choose --split train or valid or test"):
+    with pytest.raises(harken.UserError, match="stars has no split 'tset'; choose --split train or valid or test"):
         JOB.evaluate(model, "tset", [], lambda done: None)
 
 

@@ -1,6 +1,8 @@
 """Translation as a task: what the trainer is handed, checked against the definition."""
 
+import json
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,9 @@ from harken.metrics import corpus_bleu
 from harken.models.build import build_model
 from harken.recipe import load_recipe
 from harken.search import greedy_search
-from harken.tasks.translate.task import TranslationTask, max_lengths
+from harken.tasks.translate.sources import max_lengths
+from harken.tasks.translate.task import TranslationTask
+from harken.training.task import batch_loss
 
 WORDS = ["the", "cat", "dog", "sees", "old", "black", "house", "and", "a", "bird"]
 
@@ -83,19 +87,20 @@ def test_the_loss_is_the_smoothed_cross_entropy_of_real_tokens(smoothing: float)
         logits.flatten(0, 1), batch.target_output.flatten(),
         ignore_index=PAD, reduction="sum", label_smoothing=smoothing,
     )  # fmt: skip
-    assert task.loss(examples).item() == pytest.approx(expected.item(), rel=1e-5)
+    assert batch_loss(task, examples).item() == pytest.approx(expected.item(), rel=1e-5)
 
 
 def test_the_loss_of_a_batch_is_the_sum_of_its_rows(task: TranslationTask) -> None:
     examples = np.array([0, 1, 2, 3, 4, 5])  # of different lengths: padding must not count
-    alone = sum(task.loss(np.array([example])).item() for example in examples)
-    assert task.loss(examples).item() == pytest.approx(alone, rel=1e-5)
+    alone = sum(batch_loss(task, np.array([example])).item() for example in examples)
+    assert batch_loss(task, examples).item() == pytest.approx(alone, rel=1e-5)
 
 
 def results(task: TranslationTask, parts: int) -> list[Any]:
     task.model.eval()
     with torch.no_grad():
-        return [task.validate(part, parts) for part in range(parts)]
+        first, *others = [task.validate(part, parts) for part in range(parts)]
+    return [first, *(json.loads(json.dumps(result)) for result in others)]  # as they come from worker processes
 
 
 @pytest.mark.parametrize("parts", [2, 3, 25])
@@ -166,3 +171,11 @@ def test_outputs_end_where_learned_positions_do() -> None:
     found = greedy_search(task.model, task.model.start(source, lengths), 2, max_lengths=torch.tensor([15, 15]))
     longest = max(len(hypothesis.tokens) for hypothesis in found)
     assert task.model(source[:1], None, torch.full((1, longest + 1), 4)).shape[1] <= 16
+
+
+def test_the_compiled_loss_is_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
+    plain, compiled = make_task(), make_task("train.compile=true")
+    assert compiled.loss_of is not plain.loss_of
+    for examples in (np.array([0, 1, 2]), np.array([3])):
+        assert batch_loss(compiled, examples).item() == pytest.approx(batch_loss(plain, examples).item(), rel=1e-5)

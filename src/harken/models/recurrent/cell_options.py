@@ -9,8 +9,9 @@ cell, or leave peephole out
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-CELLS = ("rnn", "lstm", "gru")
+from harken.registry import CELLS
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class CellOptions:
 
     def __post_init__(self) -> None:
         if self.cell not in CELLS:
-            raise ValueError(f'cell is "{self.cell}", but it can be "rnn", "lstm" or "gru"')
+            raise ValueError(f'cell is "{self.cell}", but it can be {", ".join(CELLS.names())}')
         only = [
             ("rnn", "nonlinearity", "tanh", "says what bends the new state"),
             ("lstm", "peephole", "none", "lets gates see a cell state"),
@@ -49,9 +50,20 @@ class CellOptions:
     @property
     def parts(self) -> int:
         """How many vectors the state has: h, and an LSTM's C."""
-        return 2 if self.cell == "lstm" else 1
+        return len(self._registered().state_sizes) if self.is_registered else 2 if self.cell == "lstm" else 1
 
     @property
     def gates(self) -> int:
         """How many vectors of pre-activations a step needs."""
+        if self.is_registered:
+            return int(self._registered().gates)
         return {"rnn": 1, "gru": 3, "lstm": 3 if self.coupled else 4}[self.cell]
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether the cell comes from another package (`harken.registry`)."""
+        return self.cell not in CELLS.shipped
+
+    def _registered(self) -> Any:
+        """The smallest cell of its kind, to ask for its state and gates."""
+        return CELLS.find(self.cell)(1, 1)

@@ -10,23 +10,23 @@ from typing import Any
 
 from harken.models.recurrent.cell_options import CellOptions
 from harken.nn.recurrent.cell import Cell
-from harken.nn.recurrent.gru import GRUCell
 from harken.nn.recurrent.layer import RecurrentLayer
 from harken.nn.recurrent.layers import GRU, LSTM, RNN, initialize
-from harken.nn.recurrent.lstm import LSTMCell
-from harken.nn.recurrent.rnn import RNNCell
+from harken.nn.recurrent.options import StackOptions
+from harken.registry import CELLS
 
 
 def make_cell(options: CellOptions, input_size: int, hidden_size: int) -> Cell:
     """One step, with first weights drawn; zoneout and recurrent dropout are for whoever runs it."""
-    cells = {"rnn": RNNCell, "lstm": LSTMCell, "gru": GRUCell}
-    cell: Cell = cells[options.cell](input_size, hidden_size, layer_norm=options.layer_norm, **_words(options))
+    cell: Cell = CELLS.find(options.cell)(input_size, hidden_size, layer_norm=options.layer_norm, **_words(options))
     initialize(cell, options.forget_bias)
     return cell
 
 
 def make_layer(options: CellOptions, input_size: int, hidden_size: int, bidirectional: bool) -> RecurrentLayer:
     """A whole sequence."""
+    if options.is_registered:
+        return _registered_layer(options, input_size, hidden_size, bidirectional)
     words = _words(options)
     if options.cell == "lstm":
         words["forget_bias"] = options.forget_bias
@@ -42,8 +42,25 @@ def make_layer(options: CellOptions, input_size: int, hidden_size: int, bidirect
     )
 
 
+def _registered_layer(options: CellOptions, input_size: int, hidden_size: int, bidirectional: bool) -> RecurrentLayer:
+    """A layer of a cell from another package: there is no fused loop for it, so it is unrolled."""
+    shape = StackOptions(
+        input_size,
+        hidden_size,
+        bidirectional=bidirectional,
+        layer_norm=options.layer_norm,
+        zoneout=options.zoneout,
+        recurrent_dropout=options.recurrent_dropout,
+    )
+    layer = RecurrentLayer(shape, hidden_size, lambda size: make_cell(options, size, hidden_size), fused=None)
+    layer.lacking = [f"cell={options.cell!r}"]
+    return layer
+
+
 def _words(options: CellOptions) -> dict[str, Any]:
     """What only this cell takes."""
+    if options.is_registered:
+        return {}
     if options.cell == "rnn":
         return {"nonlinearity": options.nonlinearity}
     if options.cell == "gru":

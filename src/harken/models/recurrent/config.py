@@ -7,14 +7,14 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from harken.models.config_table import ModelTable
+from harken.models.config_table import CellName, ModelTable, ScoreName
 from harken.models.recurrent.cell_options import CellOptions
 
 
 class RecurrentCellsConfig(ModelTable):
     """Recurrent cells and their connections: the keys of an encoder."""
 
-    cell: Literal["rnn", "lstm", "gru"] = Field("lstm", description="recurrent cell")
+    cell: CellName = Field("lstm", description="recurrent cell, or the name of a registered one")
     nonlinearity: Literal["tanh", "relu", "sigmoid"] = Field("tanh", description="rnn: activation function")
     peephole: Literal["none", "diagonal", "full"] = Field(
         "none", description="lstm: peephole connections, one weight per unit (diagonal) or a matrix (full)"
@@ -66,11 +66,9 @@ class RecurrentCellsConfig(ModelTable):
 class RecurrentStackConfig(RecurrentCellsConfig):
     """Recurrent cells, their connections, and the decoder's attention."""
 
-    attention: Literal["none", "dot", "scaled", "multiplicative", "additive", "cosine"] = Field(
+    attention: Literal["none"] | ScoreName = Field(
         "additive",
-        description=(
-            "score function of the decoder's attention; none: the decoder starts from the last encoder state only"
-        ),
+        description="score function of the decoder's attention; none: the decoder sees the last encoder state only",
     )
     attend: Literal["after", "before"] = Field(
         "after",

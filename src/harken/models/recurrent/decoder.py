@@ -37,13 +37,14 @@ from harken.models.recurrent.replay import replayed
 from harken.models.recurrent.state import RecurrentState
 from harken.models.recurrent.step import LayerPass, Pass, product_with, trace_of
 from harken.nn.attention.functional import Attention
-from harken.nn.attention.scores import SCORES, AdditiveScore
+from harken.nn.attention.scores import AdditiveScore
 from harken.nn.causality import refuse_bidirectional
 from harken.nn.dropout import Dropout, VariationalDropout
 from harken.nn.recurrent.cell import Cell, Step
 from harken.nn.recurrent.connections import Connections
 from harken.nn.recurrent.regularization import draw_noise
 from harken.nn.recurrent.trace import Trace
+from harken.registry import SCORES
 
 
 class RecurrentDecoder(Decoder):
@@ -90,7 +91,7 @@ class RecurrentDecoder(Decoder):
         self.layers = nn.ModuleList(make_cell(cell, size + fed * width, width) for size, fed in sizes)
         self.bridge = nn.ModuleList(nn.Linear(width, width) for _ in range(layers * cell.parts))
         if self.attends:
-            score = AdditiveScore(width, width, coverage=True) if coverage else SCORES[attention](width, width)
+            score = AdditiveScore(width, width, coverage=True) if coverage else SCORES.find(attention)(width, width)
             self.attend = Attention(score, hard_attention)
             self.combine = nn.Linear(2 * width, width, bias=False)
 

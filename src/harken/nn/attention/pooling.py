@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from harken.nn.attention.functional import Attention
-from harken.nn.attention.scores import SCORES
 from harken.nn.masks import length_mask
+from harken.registry import SCORES
 
 
 class AttentionPooling(nn.Module):
@@ -25,9 +25,9 @@ class AttentionPooling(nn.Module):
     def __init__(self, width: int, score: str = "additive", hard: bool = False) -> None:
         super().__init__()
         if score not in SCORES:
-            raise ValueError(f"there is no score called {score!r}; choose one of {', '.join(SCORES)}")
+            raise ValueError(f"there is no score called {score!r}; choose one of {', '.join(SCORES.names())}")
         self.query = nn.Parameter(torch.randn(width) * width**-0.5)
-        self.attention = Attention(SCORES[score](width, width), hard)
+        self.attention = Attention(SCORES.find(score)(width, width), hard)
 
     def forward(self, values: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Members from `lengths` on are not looked at."""

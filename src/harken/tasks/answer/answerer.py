@@ -24,8 +24,7 @@ from harken.tasks.answer.recipe import AnswerRecipe
 from harken.tasks.answer.task import texts_of_scores, wanted_of
 from harken.tasks.by_length import rows_of_part
 from harken.tasks.label_batch import LabelBatch
-from harken.training.checkpoints import load_weights
-from harken.training.loop import MODEL
+from harken.training.checkpoints import MODEL, load_weights
 from harken.training.machine import choose_device
 
 BATCH = 8192  # words read at once

@@ -28,6 +28,9 @@ from harken.tasks.scores import Scores
 class AnswerJob(Job):
     """See `harken.tasks.job`."""
 
+    usage = "harken answer {} story.txt"
+    example_input = "Anna went to the hall. Where is Anna?"
+
     def prepare(self, recipe: AnswerRecipe, folder: Path, resuming: bool) -> Prepared:
         asked = read_questions(recipe.data)
         folder.mkdir(parents=True, exist_ok=True)
@@ -38,12 +41,12 @@ class AnswerJob(Job):
             answers = Answers.learn((one.answer for one in asked.train), recipe.model.output)
             tokenizer.save(folder, JOINT)
             answers.save(folder)
-        model, begun = (
+        model, pretrained = (
             Network(recipe.model, tokenizer.size, len(answers.texts)),
             PretrainedEmbeddings(recipe, folder, resuming),
         )
         texts = texts_of(asked.train)
-        begun.fill(model.hops.tables, words_of(tokenizer), texts, "model.width", spread=SPREAD)
+        pretrained.fill(model.hops.tables, words_of(tokenizer), texts, "model.width", spread=SPREAD)
         parameters = sum(parameter.numel() for parameter in model.parameters())
         count = f"{len(asked.train):,} training questions, {len(asked.valid):,} for validation"
         known = f"{tokenizer.size:,} words, {len(answers.texts):,} answers"
@@ -51,11 +54,11 @@ class AnswerJob(Job):
         return Prepared(
             AnswerTask(recipe, asked.train, asked.valid, model, tokenizer, answers),
             title=f"{asked.name}, {recipe.model.title}",
-            facts={"data": f"{asked.name}: {count}", "vocabulary": known, **begun.facts},
+            facts={"data": f"{asked.name}: {count}", "vocabulary": known, **pretrained.facts},
             lines=[
                 f"{asked.name}: {count}",
                 f"{recipe.model.title}: {parameters:,} parameters, {known}",
-                *begun.said,
+                *pretrained.said,
                 *skipped_lines(asked.skipped),
             ],
             flops_per_token=size.flops_per_target_token,
@@ -64,8 +67,8 @@ class AnswerJob(Job):
     def load(self, folder: Path, recipe: AnswerRecipe, device: str) -> Answerer:
         return Answerer.load(folder, recipe, device)
 
-    def owns_artifact(self, name: str) -> bool:
-        return name in (FILE, f"{JOINT}.json")
+    def artifact_names(self) -> frozenset[str]:
+        return frozenset((FILE, f"{JOINT}.json"))
 
     def evaluate(
         self, model: Answerer, split: str | None, files: list[Path], progress: Callable[[int], None]

@@ -28,8 +28,7 @@ from harken.models.captioning.model import CaptionModel, to_images
 from harken.search import Hypothesis, beam_search, greedy_search
 from harken.tasks.caption.caption import Caption
 from harken.tasks.caption.recipe import CaptionRecipe
-from harken.training.checkpoints import load_weights
-from harken.training.loop import MODEL
+from harken.training.checkpoints import MODEL, load_weights
 from harken.training.machine import choose_device
 
 Image = str | Path | np.ndarray

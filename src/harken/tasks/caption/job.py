@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 class CaptionJob(Job):
     """See `harken.tasks.job`."""
 
+    usage = "harken caption {} picture.png"
+    example_input = "picture.png"
+
     def prepare(self, recipe: CaptionRecipe, folder: Path, resuming: bool) -> Prepared:
         corpus = read_caption_corpus(recipe.data)
         folder.mkdir(parents=True, exist_ok=True)
@@ -36,12 +39,12 @@ class CaptionJob(Job):
             tokenizer = train_tokenizer(words.kind, texts, words.size, recipe.train.seed, min_count=words.min_count)
             tokenizer.save(folder, TARGET)
         size = recipe.data.image_size
-        model, begun = (
+        model, pretrained = (
             build_caption_model(recipe.model, size, tokenizer.size),
             PretrainedEmbeddings(recipe, folder, resuming),
         )
         key = width_key(recipe.model.decoder, "model.decoder")
-        begun.fill(model.target_embedding.weight, words_of(tokenizer), texts, key)
+        pretrained.fill(model.target_embedding.weight, words_of(tokenizer), texts, key)
         parameters = sum(parameter.numel() for parameter in model.parameters())
         pictures = f"{len(corpus.train):,} training pictures with {len(texts):,} captions"
         count = f"{pictures}, {len(corpus.valid):,} for validation"
@@ -53,13 +56,13 @@ class CaptionJob(Job):
                 "data": f"{corpus.name}: {count}",
                 "pictures": f"{size} x {size} pixels in {rows} x {columns} regions",
                 "vocabulary": f"{recipe.tokenizer.kind}, {tokenizer.size:,} pieces",
-                **begun.facts,
+                **pretrained.facts,
             },
             lines=[
                 f"{corpus.name}: {count}",
                 f"{recipe.model.title}: {parameters:,} parameters, {rows} x {columns} regions, {tokenizer.size:,} "
                 f"{recipe.tokenizer.kind} pieces",
-                *begun.said,
+                *pretrained.said,
                 *corpus.notes,
             ],
             flops_per_token=size_of_captioner(recipe.model, size, tokenizer.size).flops_per_target_token,
@@ -70,8 +73,8 @@ class CaptionJob(Job):
 
         return Captioner.load(folder, recipe, device)
 
-    def owns_artifact(self, name: str) -> bool:
-        return name in (f"{TARGET}.model", f"{TARGET}.json")
+    def artifact_names(self) -> frozenset[str]:
+        return frozenset((f"{TARGET}.model", f"{TARGET}.json"))
 
     def evaluate(self, model: Any, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
         from harken.tasks.caption.evaluation import evaluate, examples_of

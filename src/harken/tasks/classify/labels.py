@@ -6,61 +6,80 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
+from harken.data.text.examples import Labelled
 from harken.errors import UserError
+from harken.tasks.artifacts import Artifact, JsonArtifact
 
-LABELS, FINE = "labels.json", "fine-labels.json"
+
+@dataclass(frozen=True)
+class Labels:
+    """What a classifier tells apart: its classes, or finer labels, each with the place of the class it belongs to."""
+
+    classes: list[str]
+    fine: dict[str, int] | None = None
+
+    @classmethod
+    def learn(cls, train: Labelled, fine: bool) -> Labels:
+        """The labels of the training examples.
+
+        Raises:
+            UserError: fine labels are asked for, and the data has none.
+        """
+        classes = in_order(train.labels)
+        if not fine:
+            return cls(classes)
+        if train.fine is None:
+            raise UserError(
+                "classifier.fine is for labels that data.label_until or data.names merge, but neither is given; set "
+                "one, or leave classifier.fine out"
+            )
+        return cls(classes, dict(zip(*merge_fine(train.fine, train.labels, classes), strict=True)))
+
+    @property
+    def names(self) -> list[str]:
+        """What the network has an output for."""
+        return self.classes if self.fine is None else list(self.fine)
+
+    @property
+    def merged(self) -> list[int] | None:
+        """For each fine label the place of its class; None where the classes themselves are learnt."""
+        return None if self.fine is None else list(self.fine.values())
+
+
+class LabelsArtifact(Artifact[Labels]):
+    """labels.json, and fine-labels.json where finer labels are learnt."""
+
+    classes = JsonArtifact[list[str]]("labels.json", list[str])
+    fine = JsonArtifact[dict[str, int]]("fine-labels.json", dict[str, int])
+    names = classes.names | fine.names
+
+    def save(self, value: Labels, folder: Path) -> None:
+        self.classes.save(value.classes, folder)
+        if value.fine is not None:
+            self.fine.save(value.fine, folder)
+
+    def load(self, folder: Path, fine: bool | None = None) -> Labels:
+        """`fine` says whether there have to be finer labels; None takes those that are there."""
+        classes = self.classes.load(folder)
+        if not ((folder / self.fine.file).exists() if fine is None else fine):
+            return Labels(classes)
+        merged = self.fine.load(folder)
+        if set(merged.values()) != set(range(len(classes))):
+            raise UserError(f"{folder / self.fine.file} does not fit labels.json beside it; copy the folder again")
+        return Labels(classes, merged)
+
+
+LABELS = LabelsArtifact()
 
 
 def in_order(labels: Iterable[str]) -> list[str]:
     """Each once: numbers by value, then words by letter."""
     return sorted(set(labels), key=lambda label: (0, int(label), "") if label.isdecimal() else (1, 0, label))
-
-
-def save_labels(folder: Path, labels: Sequence[str]) -> None:
-    """Write the list."""
-    (folder / LABELS).write_text(json.dumps(list(labels), ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def load_labels(folder: Path) -> list[str]:
-    """Read it back.
-
-    Raises:
-        UserError: it is missing, or no list of texts.
-    """
-    try:
-        labels = json.loads((folder / LABELS).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        labels = None
-    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-        raise UserError(f"{folder / LABELS} is missing or damaged, so the model cannot name its labels; copy it anew")
-    return labels
-
-
-def save_fine(folder: Path, names: Sequence[str], merged: Sequence[int]) -> None:
-    """Write the fine labels of a network that learns them, each with the place of the label it belongs to."""
-    text = json.dumps(dict(zip(names, merged, strict=True)), ensure_ascii=False, indent=0)
-    (folder / FINE).write_text(text + "\n", encoding="utf-8")
-
-
-def load_fine(folder: Path, count: int) -> tuple[list[str], list[int]]:
-    """What `save_fine` wrote: names, and places among `count` labels.
-
-    Raises:
-        UserError: it is missing or damaged.
-    """
-    try:
-        found = json.loads((folder / FINE).read_text(encoding="utf-8"))
-        names, merged = list(found), [int(place) for place in found.values()]
-    except (OSError, ValueError, AttributeError, TypeError):
-        merged = []
-    if set(merged) != set(range(count)):
-        raise UserError(f"{folder / FINE} is missing or damaged, so the model cannot merge its labels; copy it anew")
-    return names, merged
 
 
 def merge_fine(fine: Sequence[str], labels: Sequence[str], known: Sequence[str]) -> tuple[list[str], list[int]]:

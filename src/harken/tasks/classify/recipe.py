@@ -7,14 +7,10 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from harken.data.text.config import TokenizerConfig
-from harken.data.text.examples_config import ExamplesConfig
 from harken.errors import UserError
-from harken.models.config_embeddings import SECTION, EmbeddingsInContext, EmbeddingsInContextConfig, in_one_table
-from harken.models.config_encoder import EncoderConfig
+from harken.models.config_embeddings import in_one_table
 from harken.models.heads.pooling_config import PoolingConfig
-from harken.recipe import Recipe
-from harken.training.config import TrainConfig
+from harken.tasks.labelled.recipe import LabelledRecipe
 
 
 class ClassifierConfig(PoolingConfig):
@@ -49,22 +45,17 @@ class ClassifierConfig(PoolingConfig):
     )
 
 
-class ClassifyRecipe(Recipe):
-    """Recipe for classification."""
+class ClassifyRecipe(LabelledRecipe):
+    """All the sections of a recipe for classification."""
 
-    task: Literal["classify"] = Field("classify", description="the job")
-    data: ExamplesConfig = Field(description="where the labelled examples come from")
-    tokenizer: TokenizerConfig = Field(
-        TokenizerConfig.model_validate({"kind": "word", "size": 20000}), description="text: how it is tokenized"
-    )
-    embeddings: EmbeddingsInContext = Field(EmbeddingsInContextConfig.model_validate({}), description=SECTION)
-    model: EncoderConfig = Field(description="the encoder; requires architecture")
+    task: Literal["classify"] = Field("classify", description="the job the model learns")
     classifier: ClassifierConfig = Field(
         ClassifierConfig.model_validate({}), description="from the encoder states to a label"
     )
-    train: TrainConfig = Field(
-        description="training settings; one of max_steps, max_epochs and max_minutes is required"
-    )
+
+    @property
+    def head(self) -> ClassifierConfig:
+        return self.classifier
 
     @model_validator(mode="before")
     @classmethod
@@ -72,23 +63,9 @@ class ClassifyRecipe(Recipe):
         return in_one_table(values, "classifier")
 
     @model_validator(mode="after")
-    def _one_beginning(self) -> ClassifyRecipe:
-        words, elmo = self.embeddings.words, self.embeddings.elmo
-        if self.model.start is not None and words is not None:
-            raise ValueError("model.start and embeddings.words both say how the embeddings begin; keep one of them")
-        if self.model.start is not None and self.data.kind != "text":
-            raise ValueError("model.start is for texts: a masked model reads no signals; leave it out")
-        if elmo is not None and (self.data.kind != "text" or self.tokenizer.kind != "word"):
-            raise ValueError('embeddings.elmo is of words: set data.kind = "text" and tokenizer.kind = "word"')
-        if words is not None and self.data.kind != "text":
-            raise ValueError("embeddings.words are vectors of words, and signals have none; leave them out")
+    def _one_encoder_to_start(self) -> ClassifyRecipe:
         if self.classifier.members > 1 and self.model.start is not None:
             raise ValueError("model.start is for one encoder, but classifier.members asks for more; keep one of them")
-        if elmo is not None and self.model.start is not None:
-            raise ValueError(
-                "model.start and embeddings.elmo are both given, but the encoder of a masked model reads "
-                "words alone; keep one of them"
-            )
         return self
 
     def require_data(self, origin: str) -> None:

@@ -24,8 +24,7 @@ from harken.tasks.elmo.rows import ElmoRows, cut, words_of
 from harken.tasks.elmo.task import score_rows
 from harken.tasks.scores import Metric, Scores
 from harken.tasks.tag.vocabulary import Vocabulary
-from harken.training.checkpoints import load_weights
-from harken.training.loop import MODEL
+from harken.training.checkpoints import MODEL, load_weights
 from harken.training.machine import choose_device
 
 BATCH_WORDS = 2048

@@ -41,9 +41,9 @@ class ElmoJob(Job):
                 "text"
             )
         vocabulary.save(folder)
-        model, begun = build_elmo(recipe, vocabulary), PretrainedEmbeddings(recipe, folder, resuming)
+        model, pretrained = build_elmo(recipe, vocabulary), PretrainedEmbeddings(recipe, folder, resuming)
         names = [*([None] * len(SPECIALS)), *vocabulary.words]
-        begun.fill(model.output.weight, names, text.train, "model.width")
+        pretrained.fill(model.output.weight, names, text.train, "model.width")
         task = ElmoTask(recipe.train, model, *(ElmoRows(split, vocabulary) for split in splits))
         words = f"{sum(map(len, train)):,} training words in {len(train):,} rows, {sum(map(len, valid)):,} to validate"
         known = f"{len(vocabulary.words):,} words to predict, {len(vocabulary.characters):,} characters"
@@ -51,11 +51,11 @@ class ElmoJob(Job):
         return Prepared(
             task,
             title=f"{text.name}, {recipe.model.title}",
-            facts={"data": f"{text.name}: {words}", "vocabulary": known, **begun.facts},
+            facts={"data": f"{text.name}: {words}", "vocabulary": known, **pretrained.facts},
             lines=[
                 f"{text.name}: {words}",
                 f"{recipe.model.title}: {parameters:,} parameters, {known}",
-                *begun.said,
+                *pretrained.said,
                 *skipped_lines(text.skipped),
             ],
             flops_per_token=size_of(recipe, vocabulary.word_count, vocabulary.character_count).flops_per_target_token,
@@ -64,8 +64,8 @@ class ElmoJob(Job):
     def load(self, folder: Path, recipe: ElmoRecipe, device: str) -> Elmo:
         return Elmo.load(folder, recipe, device)
 
-    def owns_artifact(self, name: str) -> bool:
-        return name == FILE
+    def artifact_names(self) -> frozenset[str]:
+        return frozenset((FILE,))
 
     def evaluate(self, model: Elmo, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
         lines = read_files(model.recipe.data, files) if files else self.examples(model, split or "test")

@@ -25,6 +25,9 @@ WINDOWS = 8  # of a part of a series whose gradients are looked at
 class ForecastJob(Job):
     """See `harken.tasks.job`."""
 
+    usage = "harken forecast {}"
+    example_input = "series.csv"
+
     def prepare(self, recipe: ForecastRecipe, folder: Path, resuming: bool) -> Prepared:
         return prepare_series(recipe, load_series(recipe.data), folder)
 
@@ -40,8 +43,8 @@ class ForecastJob(Job):
     def load(self, folder: Path, recipe: ForecastRecipe, device: str) -> Forecaster:
         return Forecaster.load(folder, recipe, device)
 
-    def owns_artifact(self, name: str) -> bool:
-        return name == ENDS
+    def artifact_names(self) -> frozenset[str]:
+        return frozenset((ENDS,))
 
     def evaluate(
         self, model: Forecaster, split: str | None, files: list[Path], progress: Callable[[int], None]

@@ -29,6 +29,8 @@ LARGEST_ALPHABET = 4000
 class HandwritingJob(Job):
     """See `harken.tasks.job`."""
 
+    usage = "harken write {} --out sample.svg"
+
     def prepare(self, recipe: HandwritingRecipe, folder: Path, resuming: bool) -> Prepared:
         corpus = read_strokes_corpus(recipe.data)
         folder.mkdir(parents=True, exist_ok=True)
@@ -54,8 +56,8 @@ class HandwritingJob(Job):
     def load(self, folder: Path, recipe: HandwritingRecipe, device: str) -> Penman:
         return Penman.load(folder, recipe, device)
 
-    def owns_artifact(self, name: str) -> bool:
-        return name == f"{JOINT}.json"
+    def artifact_names(self) -> frozenset[str]:
+        return frozenset((f"{JOINT}.json",))
 
     def evaluate(self, model: Penman, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
         from harken.tasks.handwriting.evaluation import evaluate

@@ -26,8 +26,7 @@ from harken.nn.mixture import PenMixture
 from harken.tasks.handwriting.recipe import HandwritingRecipe
 from harken.tasks.handwriting.strokes import Strokes
 from harken.tasks.handwriting.task import DrawnBatch, nats_of_rows
-from harken.training.checkpoints import load_weights
-from harken.training.loop import MODEL
+from harken.training.checkpoints import MODEL, load_weights
 from harken.training.machine import choose_device
 
 BATCH = 128  # drawings that are drawn or scored together

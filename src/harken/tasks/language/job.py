@@ -30,12 +30,14 @@ LEAST_TOKENS = 3
 class LanguageJob(Job):
     """See `harken.tasks.job`."""
 
+    usage = "harken generate {}"
+
     def prepare(self, recipe: LanguageRecipe, folder: Path, resuming: bool) -> Prepared:
         corpus = read_texts(recipe.data)
         folder.mkdir(parents=True, exist_ok=True)
         tokenizer = tokenizer_of(recipe, corpus, folder, resuming)
-        model, begun = build_language(recipe.model, tokenizer.size), PretrainedEmbeddings(recipe, folder, resuming)
-        begun.fill(model.embedding.weight, words_of(tokenizer), corpus.train, width_key(recipe.model))
+        model, pretrained = build_language(recipe.model, tokenizer.size), PretrainedEmbeddings(recipe, folder, resuming)
+        pretrained.fill(model.embedding.weight, words_of(tokenizer), corpus.train, width_key(recipe.model))
         train, valid = (corpus_ids(tokenizer, lines, recipe.data.lines) for lines in (corpus.train, corpus.valid))
         if min(len(train), len(valid)) < LEAST_TOKENS:
             raise UserError(f"{corpus.name} has fewer than {LEAST_TOKENS - 1} tokens to train or validate on; add text")
@@ -50,12 +52,12 @@ class LanguageJob(Job):
                 "data": f"{corpus.name}: {count}",
                 "vocabulary": f"{tokenizer.size:,} {recipe.tokenizer.kind} pieces",
                 "batches": f"{task.streams} streams of {recipe.data.chunk} tokens, {how}",
-                **begun.facts,
+                **pretrained.facts,
             },
             lines=[
                 f"{corpus.name}: {count}",
                 f"{recipe.model.title}: {parameters:,} parameters, {tokenizer.size:,} {recipe.tokenizer.kind} pieces",
-                *begun.said,
+                *pretrained.said,
             ],
             flops_per_token=language_size(recipe.model, tokenizer.size).flops_per_target_token,
         )
@@ -63,8 +65,8 @@ class LanguageJob(Job):
     def load(self, folder: Path, recipe: LanguageRecipe, device: str) -> LanguageModel:
         return LanguageModel.load(folder, recipe, device)
 
-    def owns_artifact(self, name: str) -> bool:
-        return name in (f"{JOINT}.model", f"{JOINT}.json")
+    def artifact_names(self) -> frozenset[str]:
+        return frozenset((f"{JOINT}.model", f"{JOINT}.json"))
 
     def evaluate(
         self, model: LanguageModel, split: str | None, files: list[Path], progress: Callable[[int], None]

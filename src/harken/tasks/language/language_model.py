@@ -29,8 +29,7 @@ from harken.tasks.language.recipe import LanguageRecipe
 from harken.tasks.language.scoring import log_probabilities
 from harken.tasks.language.text_ids import text_ids, text_of
 from harken.tasks.language.window import Windowed
-from harken.training.checkpoints import load_weights
-from harken.training.loop import MODEL
+from harken.training.checkpoints import MODEL, load_weights
 from harken.training.machine import choose_device
 
 if TYPE_CHECKING:

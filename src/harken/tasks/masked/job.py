@@ -24,13 +24,16 @@ if TYPE_CHECKING:
 class MaskedJob(Job):
     """See `harken.tasks.job`."""
 
+    usage = "harken attention {} 'a [MASK] sentence'"
+    example_input = "the black [MASK] sleeps"
+
     def prepare(self, recipe: MaskedRecipe, folder: Path, resuming: bool) -> Prepared:
         text = read_text(recipe.data)
         folder.mkdir(parents=True, exist_ok=True)
         tokenizer = load_tokenizer(folder, JOINT) if resuming else learn_tokenizer(recipe, text.train)
         tokenizer.save(folder, JOINT)
-        model, begun = build_masked_model(recipe, tokenizer.size), PretrainedEmbeddings(recipe, folder, resuming)
-        begun.fill(model.table, words_of(tokenizer), text.train, width_key(recipe.model))
+        model, pretrained = build_masked_model(recipe, tokenizer.size), PretrainedEmbeddings(recipe, folder, resuming)
+        pretrained.fill(model.table, words_of(tokenizer), text.train, width_key(recipe.model))
         limit = recipe.data.max_tokens
         train, valid = (as_rows(lines, tokenizer, limit) for lines in (text.train, text.valid))
         task = MaskedTask(recipe.train, model, tokenizer.size, recipe.masking.rate, train, valid)
@@ -44,12 +47,12 @@ class MaskedJob(Job):
             facts={
                 "data": f"{text.name}: {tokens}",
                 "vocabulary": f"{recipe.tokenizer.kind}, {tokenizer.size:,} pieces",
-                **begun.facts,
+                **pretrained.facts,
             },
             lines=[
                 f"{text.name}: {tokens}",
                 f"{recipe.model.title}: {parameters:,} parameters, {tokenizer.size:,} {recipe.tokenizer.kind} pieces",
-                *begun.said,
+                *pretrained.said,
                 *skipped_lines(text.skipped),
             ],
             flops_per_token=6.0 * (inside + output),
@@ -58,8 +61,8 @@ class MaskedJob(Job):
     def load(self, folder: Path, recipe: MaskedRecipe, device: str) -> MaskedReader:
         return MaskedReader.load(folder, recipe, device)
 
-    def owns_artifact(self, name: str) -> bool:
-        return name in (f"{JOINT}.model", f"{JOINT}.json")
+    def artifact_names(self) -> frozenset[str]:
+        return frozenset((f"{JOINT}.model", f"{JOINT}.json"))
 
     def evaluate(
         self, model: MaskedReader, split: str | None, files: list[Path], progress: Callable[[int], None]

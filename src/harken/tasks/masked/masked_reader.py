@@ -29,8 +29,7 @@ from harken.tasks.masked.recipe import MaskedRecipe
 from harken.tasks.masked.task import hide_all, score_rows
 from harken.tasks.masked.text import as_rows
 from harken.tasks.scores import Metric, Scores
-from harken.training.checkpoints import load_weights
-from harken.training.loop import MODEL
+from harken.training.checkpoints import MODEL, load_weights
 from harken.training.machine import choose_device
 
 if TYPE_CHECKING:

@@ -1,7 +1,8 @@
-"""Regression as a task: examples of like length in batches, squared or absolute error in units of the deviation."""
+"""Regression as a task: squared or absolute error in units of the training values' deviation."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,65 +10,46 @@ import torch
 from torch import Tensor
 
 from harken.models.heads.regressor import RegressorModel
-from harken.tasks.by_length import ByLength, rows_of_part
-from harken.tasks.classify.reading import Rows
+from harken.tasks.labelled.reading import Rows
+from harken.tasks.labelled.task import LabelledBatch, LabelledTask
 from harken.tasks.regress.recipe import RegressRecipe
-from harken.training.task import Indices
+from harken.tasks.sequence_task import Sums
 
 
-class RegressionTask(ByLength):
-    """See `harken.training.task.Task`."""
-
-    monitor = "loss"
-    mode = "min"
+class RegressionTask(LabelledTask[RegressorModel]):
+    """See `harken.tasks.sequence_task`; the model's mean and deviation are set from the training values."""
 
     def __init__(
         self,
         recipe: RegressRecipe,
         model: RegressorModel,
-        train: Rows,
-        train_values: np.ndarray,
-        valid: Rows,
-        valid_values: np.ndarray,
+        train: tuple[Rows, np.ndarray],
+        valid: tuple[Rows, np.ndarray],
     ) -> None:
-        self.recipe, self.settings, self.model = recipe, recipe.train, model
-        self.train, self.valid, self.lengths = train, valid, train.lengths
-        model.fit_values(torch.from_numpy(train_values)[:, None])
-        center, spread = float(model.mean), float(model.deviation)
-        self.train_values = torch.from_numpy((train_values - center) / spread).float()[:, None]
-        self.valid_values = torch.from_numpy((valid_values - center) / spread).float()[:, None]
+        model.fit_values(torch.from_numpy(train[1])[:, None])
+        self.absolute = recipe.regressor.loss == "absolute"
 
-    def size(self, examples: Indices) -> int:
-        """Values."""
-        return len(examples)
+        def standard(values: np.ndarray) -> Tensor:
+            return torch.from_numpy((values - float(model.mean)) / float(model.deviation)).float()[:, None]  # (N, 1)
 
-    def loss(self, examples: Indices) -> Tensor:
-        """Summed over the examples."""
-        values, lengths = self.train.gather(examples)
-        padded = int(lengths.min()) < values.shape[1]
-        device = next(self.model.parameters()).device
-        found = self.model.standard(values.to(device), lengths.to(device) if padded else None)
-        return self._error(found, self.train_values[torch.from_numpy(examples)].to(device))
+        super().__init__(model, recipe.train, (train[0], standard(train[1])), (valid[0], standard(valid[1])))
+        self.errors_of = self.compiled(self._errors)
 
-    def _error(self, found: Tensor, wanted: Tensor) -> Tensor:
-        miss = found.float() - wanted
-        return miss.abs().sum() if self.recipe.regressor.loss == "absolute" else miss.square().sum()
+    def _errors(self, model: RegressorModel, values: Any, lengths: Tensor | None, targets: Tensor) -> Tensor:
+        """(B, 1)"""
+        return model.standard(values, lengths).float() - targets
 
-    def validate(self, part: int, parts: int) -> Any:
-        """Errors of the examples of the part."""
-        loss = squares = count = 0.0
-        device = next(self.model.parameters()).device
-        for examples in rows_of_part(self.valid.lengths, part, parts, self.settings.batch_tokens):
-            values, lengths = self.valid.gather(examples)
-            found = self.model.standard(values.to(device), lengths.to(device))
-            wanted = self.valid_values[torch.from_numpy(examples)].to(device)
-            loss += float(self._error(found, wanted))
-            squares += float((found.float() - wanted).square().sum())
-            count += len(examples)
-        return {"loss": loss, "squares": squares, "count": count}
+    def loss(self, model: RegressorModel, batch: LabelledBatch) -> tuple[Tensor, int]:
+        return self._sum(self.errors_of(model, *batch)), len(batch.targets)
 
-    def score(self, results: list[Any]) -> dict[str, float]:
+    def _sum(self, errors: Tensor) -> Tensor:
+        return errors.abs().sum() if self.absolute else errors.square().sum()
+
+    def evaluate(self, model: RegressorModel, batch: LabelledBatch) -> Sums:
+        errors = self._errors(model, *batch)
+        return {"loss": float(self._sum(errors)), "squares": float(errors.square().sum()), "count": len(errors)}
+
+    def metrics(self, sums: Sums) -> dict[str, float]:
         """Mean loss, and the root of the mean square in units of the values."""
-        count = max(sum(result["count"] for result in results), 1)
-        loss, squares = (sum(result[name] for result in results) / count for name in ("loss", "squares"))
-        return {"loss": loss, "rmse": float(np.sqrt(squares)) * float(self.model.deviation)}
+        root = math.sqrt(sums["squares"] / sums["count"])
+        return {"loss": sums["loss"] / sums["count"], "rmse": root * float(self.model.deviation)}

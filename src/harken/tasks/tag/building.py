@@ -38,19 +38,19 @@ def build_task(
     valid: Sequence[Example],
     vocabulary: Vocabulary | None = None,
     context: Context | None = None,
-    begun: PretrainedEmbeddings | None = None,
+    pretrained: PretrainedEmbeddings | None = None,
 ) -> tuple[TaggingTask, Vocabulary]:
     """A task with a new model; the vocabulary is learnt from the training sentences where none is given.
 
-    Where one is given a run goes on, so that its words have their vectors already.
+    Where one is given a run is resumed, and its words have their vectors already.
 
     Raises:
         UserError: sentences that the recipe's model cannot read.
     """
-    begun = begun or PretrainedEmbeddings(recipe)
+    pretrained = pretrained or PretrainedEmbeddings(recipe)
     texts, key = [" ".join(example.words) for example in train if isinstance(example, Tagged)], width_key(recipe.model)
     width = ENCODERS[recipe.model.architecture](recipe.model).embedding
-    vectors = begun.vectors(width, texts, key) if vocabulary is None else None
+    vectors = pretrained.vectors(width, texts, key) if vocabulary is None else None
     vocabulary = vocabulary or learn_vocabulary(recipe, train, valid, vectors)
     if vocabulary.channels and (recipe.embeddings.elmo or recipe.embeddings.words):
         raise UserError("embeddings are vectors of words, but the files hold frames; leave them out")
@@ -60,9 +60,9 @@ def build_task(
     if isinstance(words, WordInput):
         names = [*([None] * len(SPECIALS)), *vocabulary.words]
         ids = np.array([number for text in texts for number in vocabulary.word_ids(text.split(" "))])
-        begun.fill(words.words.table.weight, names, texts, key, ids=ids)
+        pretrained.fill(words.words.table.weight, names, texts, key, ids=ids)
     if context is not None:
-        begun.say(f"beside {context.layers} frozen layers of {recipe.embeddings.elmo}")
+        pretrained.say(f"beside {context.layers} frozen layers of {recipe.embeddings.elmo}")
     if recipe.model.start is not None:
         take_over(model.reader, recipe.model.start, rows_in(vocabulary.words, starting_words(recipe.model.start)))
     if isinstance(model.reader.inputs, FrameInput):

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 class TagJob(Job):
     """See `harken.tasks.job`."""
 
+    usage = "harken tag {}"
+
     def prepare(self, recipe: TagRecipe, folder: Path, resuming: bool) -> Prepared:
         return self._prepare(recipe, read_corpus(recipe.data), folder, resuming)
 
@@ -34,11 +36,11 @@ class TagJob(Job):
     def _prepare(self, recipe: TagRecipe, corpus: TagCorpus, folder: Path, resuming: bool) -> Prepared:
         folder.mkdir(parents=True, exist_ok=True)
         known = Vocabulary.load(folder) if resuming else None
-        context, begun = (
+        context, pretrained = (
             context_of(recipe.embeddings.elmo, folder, resuming),
             PretrainedEmbeddings(recipe, folder, resuming),
         )
-        task, vocabulary = build_task(recipe, corpus.train, corpus.valid, known, context, begun)
+        task, vocabulary = build_task(recipe, corpus.train, corpus.valid, known, context, pretrained)
         vocabulary.save(folder)
         unit = "signals" if vocabulary.channels else "sentences"
         count = f"{len(corpus.train):,} training {unit}, {len(corpus.valid):,} for validation"
@@ -57,12 +59,12 @@ class TagJob(Job):
             facts={
                 "data": f"{corpus.name}: {count}",
                 "vocabulary": f"{known_words}, {len(vocabulary.tags)} tags",
-                **begun.facts,
+                **pretrained.facts,
             },
             lines=[
                 f"{corpus.name}: {count}",
                 f"{recipe.model.title}: {parameters:,} parameters, {known_words}, {len(vocabulary.tags)} tags",
-                *begun.said,
+                *pretrained.said,
                 *skipped_lines(corpus.skipped),
             ],
             flops_per_token=6.0 * matrices,
@@ -71,8 +73,8 @@ class TagJob(Job):
     def load(self, folder: Path, recipe: TagRecipe, device: str) -> Tagger:
         return Tagger.load(folder, recipe, device)
 
-    def owns_artifact(self, name: str) -> bool:
-        return name in (FILE, COPY)
+    def artifact_names(self) -> frozenset[str]:
+        return frozenset((FILE, COPY))
 
     def evaluate(self, model: Tagger, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
         chosen = read_files(model.recipe.data, files) if files else self.examples(model, split or "test")

@@ -25,8 +25,7 @@ from harken.tasks.tag.building import as_rows, build_tagging_model
 from harken.tasks.tag.corpus import Example
 from harken.tasks.tag.recipe import TagRecipe
 from harken.tasks.tag.vocabulary import Vocabulary
-from harken.training.checkpoints import load_weights
-from harken.training.loop import MODEL
+from harken.training.checkpoints import MODEL, load_weights
 from harken.training.machine import choose_device
 
 BATCH_WORDS = 4096  # tagged at once, padding counted

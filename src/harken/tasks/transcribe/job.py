@@ -29,6 +29,9 @@ HEARD = 256  # recordings of a split that are held at once to look at gradients
 class TranscribeJob(Job):
     """See `harken.tasks.job`."""
 
+    usage = "harken transcribe {} recording.wav"
+    example_input = "recording.wav"
+
     def prepare(self, recipe: TranscribeRecipe, folder: Path, resuming: bool) -> Prepared:
         splits = read_splits(recipe)
         train, valid = splits["train"], splits["valid"]
@@ -63,8 +66,8 @@ class TranscribeJob(Job):
     def load(self, folder: Path, recipe: TranscribeRecipe, device: str) -> Transcriber:
         return Transcriber.load(folder, recipe, device)
 
-    def owns_artifact(self, name: str) -> bool:
-        return name in (FILE, LANGUAGE)
+    def artifact_names(self) -> frozenset[str]:
+        return frozenset((FILE, LANGUAGE))
 
     def evaluate(
         self, model: Transcriber, split: str | None, files: list[Path], progress: Callable[[int], None]

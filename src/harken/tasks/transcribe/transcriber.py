@@ -26,8 +26,7 @@ from harken.tasks.transcribe.frames import HeardBatch, steps_of
 from harken.tasks.transcribe.network import build_network
 from harken.tasks.transcribe.recipe import TranscribeRecipe
 from harken.tasks.transcribe.transcription import Posteriors, SpokenSymbol, Transcription
-from harken.training.checkpoints import load_weights
-from harken.training.loop import MODEL
+from harken.training.checkpoints import MODEL, load_weights
 from harken.training.machine import choose_device
 
 LANGUAGE = "language.json"  # the n-gram of the training texts

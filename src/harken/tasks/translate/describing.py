@@ -1,4 +1,4 @@
-"""What a search found, as translations: their words, and which source words each of them looked at.
+"""What a search found, as translations: their words, and which source words each of them attends to.
 
 Attention is not kept while searching. The finished translation is read once more under teacher forcing, and the weights
 of pieces are merged into those of words.
@@ -72,7 +72,7 @@ def forced(translator: Translator, sources: Sources, wanted: list[list[int]]) ->
     target, _ = pad([[BOS, *row] for row in wanted], eos=False)
     output, _ = (tensor.to(translator.device) for tensor in pad(wanted, eos=True))
     hidden = translator.model(source, lengths, target.to(translator.device), distances)
-    chances = torch.log_softmax(translator.model.logits(hidden).float(), -1)  # (B, T, V)
-    chosen = chances.gather(-1, output[:, :, None])[:, :, 0]  # (B, T)
+    log_probabilities = torch.log_softmax(translator.model.logits(hidden).float(), -1)  # (B, T, V)
+    chosen = log_probabilities.gather(-1, output[:, :, None])[:, :, 0]  # (B, T)
     scores = (chosen * (output != PAD)).sum(1).tolist()
     return [Hypothesis(row, score, score / (len(row) + 1), True) for row, score in zip(wanted, scores, strict=True)]

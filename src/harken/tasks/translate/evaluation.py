@@ -10,7 +10,9 @@ from harken.data.text.dependency_heads import write_heads
 from harken.data.text.pairs import Pair
 from harken.errors import UserError
 from harken.metrics import Score, alignment_error_rate, corpus_bleu, corpus_chrf, exact_match
+from harken.metrics.bootstrap import Comparison
 from harken.metrics.interval import Interval
+from harken.tasks.scores import Metric, Scores
 from harken.tasks.translate.translation import Translation
 
 if TYPE_CHECKING:
@@ -41,6 +43,34 @@ class Evaluation:
             "alignment_error": self.alignment_error,
             "seconds": self.seconds,
         }
+
+
+def scores_of(result: Evaluation, comparison: Comparison | None = None) -> Scores:
+    """An evaluation as `harken evaluate` shows it, with the comparison to another system."""
+    exact = result.exact
+    between = f"{exact.low:.2f} to {exact.high:.2f}, 95% interval"
+    metrics = [
+        Metric("BLEU", result.bleu.value, note=result.bleu.signature, digits=2, key="bleu"),
+        Metric("chrF", result.chrf.value, note=result.chrf.signature, digits=2, key="chrf"),
+        Metric("exact match", exact.value, note=f"percent right as a whole; {between}", digits=2, key="exact_match"),
+    ]
+    if result.alignment_error is not None:
+        note = "alignment error rate, 0 is perfect"
+        metrics.append(Metric("AER", result.alignment_error, note=note, key="alignment_error"))
+    details = {name: value for name, value in result.to_dict().items() if name not in ("sentences", "seconds")}
+    if comparison is not None:
+        verdict = "significant" if comparison.significant else "not significant"
+        note = f"{comparison}; {verdict}"
+        metrics.append(Metric("compared", comparison.difference, note=note, digits=2, key=None, signed=True))
+        details["comparison"] = {
+            "bleu": comparison.b.value,
+            "difference": comparison.difference,
+            "interval": [comparison.low, comparison.high],
+            "p_value": comparison.p_value,
+            "samples": comparison.samples,
+            "test": comparison.test,
+        }
+    return Scores(len(result.hypotheses), "sentences", metrics, details=details, seconds=result.seconds)
 
 
 def evaluate(

@@ -1,73 +1,97 @@
-"""From a recipe for translation to a run, and from a folder to a `Translator`."""
+"""From a recipe for translation to a run, and from a folder to a `Translator`; its scores, and its attention."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
-from harken.data.text.pairs import Corpus
+from harken.data.io.files import read_lines
+from harken.data.text.pairs import Corpus, Pair
 from harken.data.text.parallel import read_corpus
-from harken.data.tokenizers.base import (
-    JOINT,
-    SOURCE,
-    TARGET,
-    Tokenizer,
-    load_tokenizers,
-    save_tokenizers,
-    train_tokenizers,
-)
-from harken.metrics import corpus_bleu
+from harken.data.tokenizers.base import Tokenizer, train_tokenizers
+from harken.errors import UserError
+from harken.metrics import compare_systems, corpus_bleu
 from harken.models.build import build_model
 from harken.models.size import size_of
 from harken.models.translation_model import TranslationModel
-from harken.tasks.job import Job, Prepared
+from harken.tasks.artifacts import Artifact
+from harken.tasks.job import Job, Prepared, Summary, skipped_in_words
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
+from harken.tasks.scores import Scores
+from harken.tasks.splits import find_split
+from harken.tasks.translate.evaluation import scores_of
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.tasks.translate.task import TranslationTask
-from harken.tasks.translate.translator import Translator
+from harken.tasks.translate.translation import TranslationFigure
+from harken.tasks.translate.translator import TOKENIZERS, Translator
 
 
 class TranslateJob(Job):
-    """See `harken.tasks.job`."""
+    """See `harken.tasks.job`; files come in pairs, sources first."""
+
+    predictor = Translator
+    artifacts: ClassVar[tuple[Artifact[Any], ...]] = (TOKENIZERS,)
+    usage = "harken translate {}"
+    options = frozenset(("source", "reference", "target", "beam", "compare", "layers"))
 
     def prepare(self, recipe: TranslateRecipe, folder: Path, resuming: bool) -> Prepared:
         corpus = read_corpus(recipe.data)
         folder.mkdir(parents=True, exist_ok=True)
-        source, target = tokenizers_of(recipe, corpus, folder, resuming)
-        model, begun = (
-            build_model(recipe.model, source.size, target.size),
-            PretrainedEmbeddings(recipe, folder, resuming),
+        texts = [pair.source for pair in corpus.train], [pair.target for pair in corpus.train]
+        source, target = TOKENIZERS.learn_or_load(
+            folder, resuming, lambda: train_tokenizers(recipe.tokenizer, *texts, recipe.train.seed)
         )
-        begin_both(begun, recipe, corpus, model, source, target)
-        skipped = {reason: count for reason, count in sorted(corpus.skipped.items()) if count}
-        pieces = f"{source.size:,}" if source is target else f"{source.size:,} and {target.size:,}"
-        parameters = sum(parameter.numel() for parameter in model.parameters())
-        count = f"{len(corpus.train):,} training pairs, {len(corpus.valid):,} for validation"
-        return Prepared(
-            TranslationTask(recipe, corpus, model, source, target),
-            title=f"{corpus.name} {corpus.source_language}-{corpus.target_language}, {recipe.model.title}",
-            facts={
-                "data": f"{corpus.name}: {count}",
-                "lines skipped": ", ".join(f"{count:,} {reason}" for reason, count in skipped.items()) or "none",
-                "vocabulary": f"{recipe.tokenizer.kind}, {source.size:,} source and {target.size:,} target pieces"
-                + (", joint" if recipe.tokenizer.joint else ""),
-                **begun.facts,
-            },
-            lines=[
-                f"{corpus.name}: {count}, {corpus.source_language} -> {corpus.target_language}",
-                f"{recipe.model.title}: {parameters:,} parameters, {pieces} {recipe.tokenizer.kind} pieces",
-                *begun.said,
-                *(f"skipped {count:,} lines: {reason}" for reason, count in skipped.items()),
-            ],
-            flops_per_token=size_of(recipe.model, source.size, target.size).flops_per_target_token,
-        )
+        model = build_model(recipe.model, source.size, target.size)
+        pretrained = PretrainedEmbeddings(recipe, folder, resuming)
+        fill_embeddings(pretrained, recipe, texts, model, source, target)
+        task = TranslationTask(recipe, corpus, model, source, target)
+        summary = summarise(recipe, corpus, source, target, pretrained)
+        return summary.prepared(task, size_of(recipe.model, source.size, target.size).flops_per_target_token)
 
-    def load(self, folder: Path, recipe: TranslateRecipe, device: str) -> Translator:
-        return Translator.load(folder, recipe, device)
+    def evaluate(
+        self,
+        model: Translator,
+        split: str | None,
+        files: list[Path],
+        progress: Callable[[int], None],
+        beam: int | None = None,
+        compare: Translator | Sequence[str] | None = None,
+        test: Literal["bootstrap", "randomisation"] = "bootstrap",
+    ) -> Scores:
+        """BLEU, chrF, exact match and alignment error; `compare` is another translator, or its translations."""
+        pairs = self.examples(model, split, files)
+        result = model.evaluate(pairs, beam=beam, progress=progress)
+        if compare is None:
+            return scores_of(result)
+        if not isinstance(compare, list | tuple):
+            found = compare.translate([pair.source for pair in pairs], beam=beam, attention=False)  # type: ignore[union-attr]
+            compare = [translation.text for translation in found]
+        if len(compare) != len(pairs):
+            raise UserError(f"--compare has {len(compare):,} lines, but {len(pairs):,} sentences are scored")
+        return scores_of(result, compare_systems(result.hypotheses, compare, [pair.target for pair in pairs], test))
 
-    def owns_artifact(self, name: str) -> bool:
-        return name in {f"{side}{ending}" for side in (SOURCE, TARGET, JOINT) for ending in (".model", ".json")}
+    def look(
+        self, model: Translator, example: str, target: str | None = None, layers: bool = False, beam: int | None = None
+    ) -> TranslationFigure:
+        """The alignment map of a translation: the model's own, or `target` under teacher forcing."""
+        if target is None:
+            best = model.translate(example, beam=beam, attention=True, layers=layers)
+        else:
+            best = model.align(example, target, layers=layers)
+        if best.attention is None:
+            raise UserError(
+                f"{model.folder} has no attention to draw; train one that has, such as phrasebook-attention"
+            )
+        return TranslationFigure(best, layers)
+
+    def examples(self, model: Translator, split: str | None, files: Sequence[Path] = ()) -> Sequence[Pair]:
+        if files:
+            return read_pairs(files)
+        corpus = read_corpus(model.recipe.data)
+        known = {"valid": corpus.valid, **corpus.tests}
+        return find_split(corpus.name, known, split, remedy="--source and --reference")
 
     def validation(self, best: dict[str, Any]) -> str:
         signature = corpus_bleu(["one"], ["one"]).signature.replace("|", r"\|")  # a bar would end the table's cell
@@ -81,34 +105,66 @@ class TranslateJob(Job):
 JOB = TranslateJob()
 
 
-def begin_both(
-    begun: PretrainedEmbeddings,
+def read_pairs(files: Sequence[Path]) -> list[Pair]:
+    """Two aligned files as pairs.
+
+    Raises:
+        UserError: a file is missing or not UTF-8, they differ in length, or they are empty.
+    """
+    if len(files) != 2:
+        raise UserError(f"{files[0]} alone cannot be scored; give --source FILE and --reference FILE")
+    (source, reference), (sources, references) = files, [list(read_lines(file)) for file in files]
+    if len(sources) != len(references):
+        raise UserError(
+            f"{source} has {len(sources):,} lines and {reference} has {len(references):,}; "
+            "they must be translations of each other, line by line"
+        )
+    if not sources:
+        raise UserError(f"{source} is empty; give at least one sentence")
+    return [Pair(one, other) for one, other in zip(sources, references, strict=True)]
+
+
+def fill_embeddings(
+    pretrained: PretrainedEmbeddings,
     recipe: TranslateRecipe,
-    corpus: Corpus,
+    texts: tuple[list[str], list[str]],
     model: TranslationModel,
     source: Tokenizer,
     target: Tokenizer,
 ) -> None:
-    """Word vectors for either side; one table for both is filled once."""
+    """Pretrained embeddings for either side; one table for both is filled once."""
     decoder = getattr(recipe.model, "decoder", None)
     keys = width_key(recipe.model), width_key(decoder, "model.decoder") if decoder else width_key(recipe.model)
-    sources, targets = [pair.source for pair in corpus.train], [pair.target for pair in corpus.train]
     if model.source_embedding is model.target_embedding:
-        begun.fill(model.source_embedding.weight, words_of(source), [*sources, *targets], keys[0])
+        pretrained.fill(model.source_embedding.weight, words_of(source), [*texts[0], *texts[1]], keys[0])
         return
-    begun.fill(model.source_embedding.weight, words_of(source), sources, keys[0], side="source")
-    begun.fill(model.target_embedding.weight, words_of(target), targets, keys[1], side="target")
+    pretrained.fill(model.source_embedding.weight, words_of(source), texts[0], keys[0], side="source")
+    pretrained.fill(model.target_embedding.weight, words_of(target), texts[1], keys[1], side="target")
 
 
-def tokenizers_of(recipe: TranslateRecipe, corpus: Corpus, folder: Path, resuming: bool) -> tuple[Tokenizer, Tokenizer]:
-    """Those of the folder where a run goes on, else trained on the training text."""
-    if resuming:
-        return load_tokenizers(folder)
-    source, target = train_tokenizers(
-        recipe.tokenizer,
-        [pair.source for pair in corpus.train],
-        [pair.target for pair in corpus.train],
-        recipe.train.seed,
+def summarise(
+    recipe: TranslateRecipe, corpus: Corpus, source: Tokenizer, target: Tokenizer, pretrained: PretrainedEmbeddings
+) -> Summary:
+    """The run in facts."""
+    kind, joint = recipe.tokenizer.kind, ", joint" if recipe.tokenizer.joint else ""
+    skipped = {reason: count for reason, count in sorted(corpus.skipped.items()) if count}
+    pieces = f"{source.size:,}" if source is target else f"{source.size:,} and {target.size:,}"
+    facts = {
+        "lines skipped": skipped_in_words(skipped),
+        "vocabulary": f"{kind}, {source.size:,} source and {target.size:,} target pieces{joint}",
+        **pretrained.facts,
+    }
+    return Summary(
+        corpus.name,
+        recipe.model.title,
+        len(corpus.train),
+        len(corpus.valid),
+        unit="pairs",
+        about=f"{corpus.source_language} -> {corpus.target_language}",
+        reads=f"{pieces} {kind} pieces",
+        languages=f"{corpus.source_language}-{corpus.target_language}",
+        skipped=skipped,
+        skipped_unit="lines",
+        facts=facts,
+        notes=pretrained.said,
     )
-    save_tokenizers(folder, source, target)
-    return source, target

@@ -1,7 +1,7 @@
 """Sentences on their way into a model: their words, their ids, and their trees where the model reads those.
 
-`translator.py` and `task.py` make batches through it, so that one place knows what a model is given
-beside ids and lengths.
+`translator.py` and `task.py` make batches through it, so that one place knows what a model is given beside ids and
+lengths, and how long sentences may be.
 """
 
 from __future__ import annotations
@@ -14,10 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.data.io.token_rows import TokenRows
+from harken.data.io.token_rows import ParallelIds, TokenRows
 from harken.data.text.dependency_heads import Trees, read_heads
+from harken.data.text.pairs import Pair
 from harken.data.tokenizers.base import Tokenizer
+from harken.errors import UserError
+from harken.models.config import longest_of
 from harken.nn.positions.dependency import piece_distances
+from harken.tasks.translate.recipe import TranslateRecipe
 
 
 class SourceBatch(NamedTuple):
@@ -59,6 +63,21 @@ class Sources:
         return SourceBatch(ids.to(device), lengths.to(device), distances)
 
 
+def encode_pairs(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer) -> ParallelIds:
+    """Both sides as ids, each row ended by EOS."""
+    return ParallelIds.encode([pair.source for pair in pairs], [pair.target for pair in pairs], source, target)
+
+
+def trees_of_pairs(
+    pairs: Sequence[Pair], ids: ParallelIds, tokenizer: Tokenizer, recipe: TranslateRecipe
+) -> Trees | None:
+    """The trees of the sources, where the model reads them."""
+    if not recipe.reads_trees:
+        return None
+    rows = [ids.source[row][:-1].tolist() for row in range(len(ids))]  # without EOS
+    return trees_of([pair.source for pair in pairs], rows, [pair.heads or () for pair in pairs], tokenizer)
+
+
 def trees_of(
     texts: Sequence[str], ids: Sequence[Sequence[int]], heads: Sequence[Sequence[int]], tokenizer: Tokenizer
 ) -> Trees:
@@ -70,3 +89,26 @@ def distances_of(trees: Trees, numbers: Sequence[int] | np.ndarray) -> Tensor:
     """Distances (B, S, S) between the pieces of the chosen sentences."""
     heads, words = trees.gather(numbers)
     return piece_distances(torch.from_numpy(heads), torch.from_numpy(words))
+
+
+def refuse_too_long(recipe: TranslateRecipe, *parts: ParallelIds) -> None:
+    """Say before training, not in the midst of it, that sentences are longer than positions are learned.
+
+    Raises:
+        UserError: how many, how long, and what may be done.
+    """
+    limit = longest_of(recipe.model)
+    lengths = np.concatenate([side.lengths for part in parts for side in (part.source, part.target)])
+    if limit is not None and len(lengths) and lengths.max() > limit:
+        raise UserError(
+            f"{int((lengths > limit).sum()):,} sentences have more pieces than model.max_length {limit} (the longest "
+            f"has {int(lengths.max())}, its end counted): raise model.max_length, shorten the data, as by "
+            "data.max_words, or take positions that are not learned"
+        )
+
+
+def max_lengths(recipe: TranslateRecipe, source_lengths: Tensor) -> Tensor:
+    """The most tokens each output may have, from the recipe's `[search]`, and no more than have positions."""
+    search, limit = recipe.search, longest_of(recipe.model)
+    lengths = (source_lengths * search.max_length_factor).long() + search.max_length_extra
+    return lengths if limit is None else lengths.clamp(max=limit - 1)  # one is for BOS

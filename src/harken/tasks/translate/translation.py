@@ -1,8 +1,9 @@
-"""What `translate` gives back: a text, how sure the model is, and where it looked."""
+"""What `translate` gives back: a text, its score, and the attention behind it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,7 +35,7 @@ class Translation:
         return self.text.split()
 
     def alignment(self) -> list[tuple[int, int]]:
-        """Links (source word, target word): each target word with the source word it looks at most."""
+        """Links (source word, target word): each target word with the source word of its largest weight."""
         from harken.metrics import links_from_attention
 
         return [] if self.attention is None else links_from_attention(self.attention)
@@ -66,3 +67,26 @@ class Translation:
         if self.attention is None or not self.attention.size:
             return f"<p>{html.escape(self.text)}</p>"
         return self.map()._repr_html_()
+
+
+@dataclass(frozen=True)
+class TranslationFigure:
+    """A translation with its attention: the alignment map, or with `layers` a map for every layer and head."""
+
+    translation: Translation
+    layers: bool = False
+
+    def to_terminal(self) -> str:
+        """The translation, its score, and the map."""
+        best = self.translation
+        first = f"{best.text}   (score {best.score:.3f})\n"
+        if not self.layers:
+            return f"{first}\n{best.map().to_terminal()}"
+        grid = best.grid()
+        depth, heads = grid.layers.shape[:2]
+        maps = (grid.map(layer, head).to_terminal() for layer in range(depth) for head in range(heads))
+        return "\n".join([first, *(f"{one}\n" for one in maps)])
+
+    def save(self, path: str | Path) -> Path:
+        """Write .html, .svg or .png."""
+        return (self.translation.grid() if self.layers else self.translation.map()).save(path)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harken.cli.printing import counting, measuring, seconds_in_words, tell
+from harken.cli.common import counting, measuring, seconds_in_words, tell
 
 if TYPE_CHECKING:
     from harken.embeddings.training import Progress

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, nn
 
 from harken.data.io.frame_rows import FrameRows
 from harken.data.io.token_rows import TokenRows
@@ -21,15 +21,17 @@ from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.tokens import EOS
 from harken.data.tokenizers.word import WordTokenizer
 from harken.errors import UserError
-from harken.tasks.classify.recipe import ClassifyRecipe
+from harken.models.build import build_encoder
+from harken.models.reader import FrameInput, Reader, TokenInput
 from harken.tasks.context import Context, ContextRows
+from harken.tasks.labelled.recipe import LabelledRecipe
 from harken.tasks.pretrained_embeddings import bare
 
 Rows = TokenRows | FrameRows | ContextRows
 
 
 def as_rows(
-    values: Sequence[Any], recipe: ClassifyRecipe, tokenizer: Tokenizer | None, channels: int | None = None
+    values: Sequence[Any], recipe: LabelledRecipe, tokenizer: Tokenizer | None, channels: int | None = None
 ) -> TokenRows | FrameRows:
     """Texts as rows of ids, or arrays (T, C) as rows of frames.
 
@@ -47,7 +49,19 @@ def as_rows(
     return rows
 
 
-def in_context(rows: Rows, texts: Sequence[Any], recipe: ClassifyRecipe, context: Context | None) -> Rows:
+def build_reader(recipe: LabelledRecipe, inputs: int, context: Context | None) -> Reader:
+    """A new encoder over `inputs` ids or channels, with weights drawn from torch's current random state.
+
+    Raises:
+        UserError: incompatible options.
+    """
+    encoder = build_encoder(recipe.model, may_start=True)
+    kind = TokenInput if recipe.data.kind == "text" else FrameInput
+    reads: nn.Module = kind(inputs, encoder.embedding)
+    return Reader(reads if context is None else context.beside(reads, encoder.embedding), encoder)
+
+
+def in_context(rows: Rows, texts: Sequence[Any], recipe: LabelledRecipe, context: Context | None) -> Rows:
     """The rows with the layers of their words, cut as they are; the end of a text has none. As they are without any."""
     if context is None:
         return rows
@@ -60,7 +74,7 @@ def in_context(rows: Rows, texts: Sequence[Any], recipe: ClassifyRecipe, context
     return context.rows(rows, sentences, places)
 
 
-def require_kind(values: Sequence[Any], recipe: ClassifyRecipe) -> None:
+def require_kind(values: Sequence[Any], recipe: LabelledRecipe) -> None:
     """Texts where the model reads texts, and arrays where it reads signals.
 
     Raises:
@@ -98,12 +112,12 @@ def cut(row: list[int], limit: int, keep: str) -> list[int]:
     if len(row) <= limit:
         return row
     body = row[:-1]
-    room = limit - 1
-    after = {"start": 0, "end": room, "both": room // 2}[keep]
-    return [*body[: room - after], *(body[len(body) - after :] if after else []), EOS]
+    left = limit - 1
+    after = {"start": 0, "end": left, "both": left // 2}[keep]
+    return [*body[: left - after], *(body[len(body) - after :] if after else []), EOS]
 
 
-def refuse_too_long(lengths: np.ndarray, recipe: ClassifyRecipe) -> None:
+def refuse_too_long(lengths: np.ndarray, recipe: LabelledRecipe) -> None:
     """Say before training, not in the midst of it, that examples are longer than positions are learned.
 
     Raises:

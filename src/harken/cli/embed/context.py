@@ -9,8 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harken.cli.options import AsJson
-from harken.cli.printing import counting, print_table
+from harken.cli.common import AsJson, counting, print_table
 
 MOST_LINES = 2000  # that are looked through for neighbours
 

@@ -1,7 +1,7 @@
-"""What a classifier goes by in one example, as a picture: weights over its words, or over time.
+"""What an answer depends on in one example, as a picture: weights over its words, or over time.
 
-attention   the pooling's weights: which states were looked at. A state has read its neighbours, so a word may be
-            looked at for what stands beside it.
+attention   the pooling's weights: which states were attended to. A state has read its neighbours, so a word may be
+            attended to for what stands beside it.
 gradient    |d logit / d e_t|: which words or frames the label would change with. Every pooling has it.
 """
 
@@ -22,17 +22,6 @@ from harken.inspection.gates import ENDS, axis_pieces
 from harken.inspection.picture import Picture
 from harken.inspection.signal_weights import SignalWeights
 from harken.inspection.word_weights import WordWeights
-from harken.tasks.classify.classifier import Classifier
-
-
-def look_at(model: Classifier, example: str) -> Picture:
-    """The picture of a text, or of the first signal in a file.
-
-    Raises:
-        UserError: a text without words, or a file that cannot be read.
-    """
-    found = read_example(example, model.recipe.data)
-    return picture_of(found, weights_of(model, found), _said(model, found), model.recipe.data)
 
 
 def steps_of(example: str | np.ndarray, values: Tensor, tokenizer: Tokenizer | None) -> list[str]:
@@ -65,20 +54,6 @@ def read_example(example: str, data: ExamplesConfig) -> str | np.ndarray:
     if not cleaned(example, data).split():
         raise UserError("the text has no words; give some in quotes")
     return example
-
-
-def weights_of(model: Classifier, example: str | np.ndarray) -> dict[str, np.ndarray]:
-    """Each way to ask, as shares of its largest, so that a long example can be seen too."""
-    gradient = model.saliency(example)
-    pooling = model.recipe.classifier.pooling
-    if pooling != "attention":
-        return {f"gradient ({pooling} pooling)": to_one(gradient)}
-    return {"attention": to_one(model.attention(example)), "gradient": to_one(gradient)}
-
-
-def _said(model: Classifier, example: str | np.ndarray) -> str:
-    chances = model.predict_proba([example])[0]
-    return f"{model.classes[int(chances.argmax())]} {chances.max():.2f}"
 
 
 def to_one(weights: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
-"""As many CPU threads as are quickest for a model, which for small ones is a single one.
+"""As many CPU threads as are fastest for a model, which for small ones is a single one.
 
-That is tried out once, when there is enough to do for the trial to pay.
+That is measured once, when there is enough to do for the measurement to be worth its time.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from harken.models.translation_model import TranslationModel
 from harken.training.machine import cores
 
 
-class QuickestThreads:
-    """Remembers what was quickest for one model."""
+class ThreadTuner:
+    """Keeps the number of threads that was fastest for one model."""
 
     def __init__(self, model: TranslationModel) -> None:
         self.model = model
-        self.count: int | None = None  # not known before a trial
+        self.count: int | None = None  # not known before it is measured
 
     @contextmanager
-    def used(self, trial: bool) -> Iterator[None]:
-        """Search with them; `trial` says whether it is worth while to find out how many there should be."""
+    def used(self, measure: bool) -> Iterator[None]:
+        """Search with them; `measure` says whether to find out how many there should be, if that is not known."""
         if next(self.model.parameters()).device.type != "cpu":
             yield
             return
         before = torch.get_num_threads()
-        if self.count is None and trial:
+        if self.count is None and measure:
             self.count = min(sorted({1, cores()}), key=self._seconds)
         torch.set_num_threads(self.count or 1)
         try:

@@ -1,0 +1,224 @@
+"""What verbs share: arguments, models loaded for the right verb, lines and examples read, tables and progress printed.
+
+Results go to stdout, as tables for people at a terminal and as plain tab-separated lines for everything else; what is
+said beside them goes to stderr.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from harken.errors import UserError
+
+if TYPE_CHECKING:
+    from harken.lab.experiment import Progress
+    from harken.tasks.job import Drawable, Job
+
+T = TypeVar("T")
+BATCH = 256  # lines read before they are worked on
+EVERY = 15.0  # seconds between lines of progress where stderr is no terminal
+ENDINGS = (".html", ".svg", ".png")
+
+RecipeName = Annotated[str, typer.Argument(help="A recipe that ships (`harken recipes` lists them) or a TOML file.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="A.B=C", help="Change one value of the recipe; may be given many times."),
+]
+ModelFolder = Annotated[Path, typer.Argument(help="Model folder, as `harken train` made it.")]
+Beam = Annotated[int | None, typer.Option(min=1, help="Live hypotheses; 1 is greedy search. Default: the recipe's.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+def use_of(task: str, folder: Path) -> str:
+    """A command that puts a model to work.
+
+    >>> use_of("tag", Path("runs/my tags"))
+    "harken tag 'runs/my tags'"
+    """
+    from harken.tasks.registry import job_of
+
+    return job_of(task).usage.format(shlex.quote(str(folder)))
+
+
+def load_with_job(folder: Path) -> tuple[Any, Job]:
+    """The object in a model folder, and its job.
+
+    Raises:
+        UserError: it is no model folder.
+    """
+    from harken.api import load
+    from harken.tasks.registry import job_of
+
+    model = load(folder)
+    return model, job_of(model.recipe.task)
+
+
+def load_for(task: str, folder: Path) -> Any:
+    """The object in a model folder.
+
+    Raises:
+        UserError: it is no model folder, or was trained for another job.
+    """
+    model, _ = load_with_job(folder)
+    if model.recipe.task != task:
+        raise UserError(
+            f"{folder} was trained for the task {model.recipe.task!r}, and this needs a model of the task {task!r}; "
+            f"use {use_of(model.recipe.task, folder)}"
+        )
+    return model
+
+
+def accepted_options(job: Job, folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Those options of the command line that were given, which not every job takes.
+
+    Raises:
+        UserError: the job does not take one of them.
+    """
+    chosen = {name: value for name, value in given.items() if value is not None and value is not False}
+    for name in chosen:
+        if name not in job.options:
+            raise UserError(f"--{name} is not an option for a model of this task, which {folder} is; leave it out")
+    return chosen
+
+
+def require_ending(out: Path | None, endings: Sequence[str] = ENDINGS, stem: str = "") -> None:
+    """Refuse a file that no figure can be written as, before anything is computed.
+
+    Raises:
+        UserError: another ending.
+    """
+    if out is not None and out.suffix.lower() not in endings:
+        names = [f"{stem}{ending}" for ending in endings]
+        allowed = f"{', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else names[0]
+        raise UserError(f"--out {out} has the ending {out.suffix!r}; name it {'like ' * bool(stem)}{allowed}")
+
+
+def save_figure(figure: Drawable, out: Path | None) -> None:
+    """Write a figure where it is asked for, and say so."""
+    if out is not None:
+        figure.save(out)
+        tell(f"Wrote {out}")
+
+
+def open_lines(file: Path | None) -> Iterator[str]:
+    """The lines of a file, or of stdin for None and `-`, refused where they are not UTF-8."""
+    from harken.data.io.files import decode_lines, read_lines, require_file
+
+    if file is None or str(file) == "-":
+        return decode_lines(sys.stdin.buffer, "stdin")
+    return read_lines(require_file(file))
+
+
+def open_examples(model: Any, file: Path | None) -> Iterator[Any]:
+    """What a classifier or regressor reads: lines of text, or the signals of a file.
+
+    Raises:
+        UserError: signals without a file, or one that cannot be read.
+    """
+    if model.tokenizer is not None:
+        return open_lines(file)
+    if file is None:
+        raise UserError("signals do not come through stdin; name a file, as .npy, .npz or in the format of training")
+    from harken.data.series.signals import BY_ENDING, read_signals
+
+    data = model.recipe.data
+    if BY_ENDING.get(file.suffix) == "arrays":
+        data = data.model_copy(update={"format": "arrays"})
+    return iter(read_signals(file, data).values)
+
+
+def in_batches(items: Iterator[T], file: Path | None, size: int | None = None) -> Iterator[list[T]]:
+    """As many at a time as are worked on together: one where they are typed, else `size`, by default 256."""
+    size = size or (1 if file is None and sys.stdin.isatty() else BATCH)
+    while batch := list(islice(items, size)):
+        yield batch
+        sys.stdout.flush()
+
+
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Rows under headings; without headings and boxes where stdout is no terminal."""
+    rows = list(rows)
+    if not sys.stdout.isatty():
+        for row in rows:
+            print("\t".join(row))
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*headings, box=box.SIMPLE_HEAD, show_header=any(headings))
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    Console().print(table)
+
+
+def tell(message: str) -> None:
+    """A word to the user, on stderr: results alone go to stdout."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def bytes_in_words(count: float) -> str:
+    """1234567 -> 1.2 MB."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            return f"{count:,.0f} {unit}" if unit == "bytes" else f"{count:,.1f} {unit}"
+        count /= 1000
+    return ""
+
+
+def seconds_in_words(seconds: float) -> str:
+    """5400 -> 1.5 hours."""
+    for unit, length, until in (("seconds", 1, 90), ("minutes", 60, 5400), ("hours", 3600, 172800)):
+        if seconds < until:
+            return f"{seconds / length:.3g} {unit}"
+    return f"{seconds / 86400:.3g} days"
+
+
+@contextmanager
+def measuring(what: str) -> Iterator[Progress]:
+    """A bar on stderr where a person looks, a line now and then where not; call it with the share done and a word."""
+    if not sys.stderr.isatty():
+        last = time.monotonic()
+
+        def line(done: float, say: str) -> None:
+            nonlocal last
+            if time.monotonic() - last >= EVERY:
+                last = time.monotonic()
+                tell(f"{what}  {done:4.0%}  {say}")
+
+        yield line
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    parts = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (*parts, TextColumn("{task.fields[say]}", markup=False))
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=1.0, say="")
+        yield lambda done, say: bar.update(task, completed=done, say=say)
+
+
+@contextmanager
+def counting(what: str, wanted: bool = True, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """A live count on stderr at a terminal; call what it gives with the number done since the last call."""
+    if not wanted or not sys.stderr.isatty():
+        yield lambda done: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+
+    columns = (what, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda done: progress.advance(task, done)

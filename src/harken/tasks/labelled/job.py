@@ -1,0 +1,169 @@
+"""From labelled examples to a run: what the jobs of classification and regression share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import nn
+
+from harken.data.text.examples import Labelled, LabelledSplits
+from harken.data.text.labelled_splits import read_examples, read_splits, split_table
+from harken.data.tokenizers.base import Tokenizer, train_tokenizers
+from harken.data.tokenizers.word import WordTokenizer
+from harken.inspection.picture import Picture
+from harken.models.context_input import words_alone
+from harken.models.heads.classifier import ClassifierModel
+from harken.models.reader import FrameInput, TokenInput
+from harken.models.size import ENCODERS
+from harken.tasks.artifacts import Artifact
+from harken.tasks.context import CONTEXT, Context, context_of
+from harken.tasks.job import Job, Prepared, Summary, skipped_in_words
+from harken.tasks.labelled.predictor import TOKENIZER
+from harken.tasks.labelled.reading import Rows, as_frames, as_rows, in_context, require_kind
+from harken.tasks.labelled.recipe import LabelledRecipe
+from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, with_words, words_of
+from harken.tasks.scores import Scores
+from harken.tasks.splits import find_split
+from harken.tasks.starting import start_from, starting_tokenizer
+from harken.training.task import Task
+
+
+class LabelledJob(Job):
+    """See `harken.tasks.job`; a subclass has the targets, the network, the task and the scores."""
+
+    artifacts: ClassVar[tuple[Artifact[Any], ...]] = (TOKENIZER, CONTEXT)
+
+    @abstractmethod
+    def learn(self, recipe: Any, train: Labelled, folder: Path, resuming: bool) -> Any:
+        """What is to be known of the targets before a network is built: the labels of a classifier."""
+
+    @abstractmethod
+    def build(self, recipe: Any, inputs: int, targets: Any, context: Context | None) -> nn.Module:
+        """A network for `inputs` ids or channels."""
+
+    @abstractmethod
+    def network(self, model: Any) -> ClassifierModel:
+        """The part of it that reads and pools."""
+
+    @abstractmethod
+    def task(self, recipe: Any, model: Any, targets: Any, rows: tuple[Rows, Rows], splits: LabelledSplits) -> Task:
+        """The task of training it on rows, for training and validation."""
+
+    @abstractmethod
+    def flops(self, recipe: Any, inputs: int, targets: Any) -> float:
+        """Floating-point operations of training on one step."""
+
+    @abstractmethod
+    def describe(self, recipe: Any, targets: Any) -> tuple[str, str, dict[str, str]]:
+        """The network in words, what else to say of the data, and rows for the card."""
+
+    @abstractmethod
+    def score(self, model: Any, examples: Labelled, progress: Callable[[int], None]) -> Scores:
+        """Score a loaded model."""
+
+    def prepare(self, recipe: Any, folder: Path, resuming: bool) -> Prepared:
+        return self.prepare_examples(recipe, read_splits(recipe.data), folder, resuming)
+
+    def prepare_table(self, recipe: Any, table: dict[str, list[Any]], folder: Path, resuming: bool) -> Prepared:
+        return self.prepare_examples(recipe, split_table(recipe.data, table), folder, resuming)
+
+    def prepare_examples(self, recipe: Any, splits: LabelledSplits, folder: Path, resuming: bool = False) -> Prepared:
+        """A run on examples in memory: texts, or arrays (T, C); `recipe.data` says only how they are to be read.
+
+        Raises:
+            UserError: examples that do not fit the recipe.
+        """
+        texts, valid_texts = splits.train.values, splits.valid.values
+        require_kind(texts, recipe)
+        folder.mkdir(parents=True, exist_ok=True)
+        targets = self.learn(recipe, splits.train, folder, resuming)
+        pretrained = PretrainedEmbeddings(recipe, folder, resuming)
+        context = context_of(recipe.embeddings.elmo, folder, resuming)
+        tokenizer = self._tokenizer(recipe, texts, pretrained, folder, resuming) if recipe.data.kind == "text" else None
+        rows = as_rows(texts, recipe, tokenizer)
+        inputs = tokenizer.size if tokenizer else as_frames(texts[0]).shape[1]
+        valid_rows = as_rows(valid_texts, recipe, tokenizer, None if tokenizer else inputs)
+        model = self.build(recipe, inputs, targets, context)
+        self._initialise(recipe, self.network(model), tokenizer, rows, texts, pretrained)
+        if context is not None:
+            pretrained.say(f"beside {context.layers} frozen layers of {recipe.embeddings.elmo}")
+        both = in_context(rows, texts, recipe, context), in_context(valid_rows, valid_texts, recipe, context)
+        task = self.task(recipe, model, targets, both, splits)
+        steps = float(np.mean(rows.lengths))
+        name, about, facts = self.describe(recipe, targets)
+        reads = f"{tokenizer.size:,} {recipe.tokenizer.kind} pieces" if tokenizer else f"{inputs} channels"
+        facts |= {
+            "examples skipped": skipped_in_words(splits.skipped),
+            "input": f"{reads}, {steps:.1f} steps an example",
+            **pretrained.facts,
+        }
+        counts = splits.name, name, len(splits.train), len(splits.valid)
+        summary = Summary(*counts, about=about, reads=reads, skipped=splits.skipped, facts=facts, notes=pretrained.said)
+        return summary.prepared(task, self.flops(recipe, inputs, targets) * steps)
+
+    def evaluate(self, model: Any, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
+        return self.score(model, self.read(model.recipe, split, files), progress)
+
+    def look(self, model: Any, example: str) -> Picture:
+        found: Picture = model.look(example)
+        return found
+
+    def read(self, recipe: Any, split: str | None, files: list[Path] | None = None) -> Labelled:
+        """The examples of files, or of a split of the recipe's own data.
+
+        Raises:
+            UserError: there is no such split, or a file cannot be read.
+        """
+        if files:
+            paths = [str(file) for file in files]
+            named = {"corpus": None, "dir": None, "train": paths, "valid": None, "test": None}
+            return read_examples(recipe.data.model_copy(update=named)).wholes()
+        splits = read_splits(recipe.data)
+        known = {"train": splits.train.wholes(), "valid": splits.valid, **splits.tests}
+        return find_split(splits.name, known, split, default=("test", "valid"))
+
+    def _tokenizer(
+        self,
+        recipe: LabelledRecipe,
+        texts: list[str],
+        pretrained: PretrainedEmbeddings,
+        folder: Path,
+        resuming: bool,
+    ) -> Tokenizer:
+        """Pieces of the training texts, and words that pretrained vectors or a masked model know beside them."""
+
+        def learn() -> Tokenizer:
+            joint = recipe.tokenizer.model_copy(update={"joint": True})
+            tokenizer, _ = train_tokenizers(joint, texts, [], recipe.train.seed)
+            width = ENCODERS[recipe.model.architecture](recipe.model).embedding
+            vectors = pretrained.vectors(width, texts, width_key(recipe.model))
+            if vectors is not None and isinstance(tokenizer, WordTokenizer):
+                tokenizer = with_words(tokenizer, vectors.words, recipe.tokenizer.size)
+            return tokenizer if recipe.model.start is None else starting_tokenizer(recipe.model.start, tokenizer)
+
+        return TOKENIZER.learn_or_load(folder, resuming, learn)
+
+    def _initialise(
+        self,
+        recipe: LabelledRecipe,
+        network: ClassifierModel,
+        tokenizer: Tokenizer | None,
+        rows: Any,
+        texts: list[str],
+        pretrained: PretrainedEmbeddings,
+    ) -> None:
+        """The scale of signals, the weights of a masked model, or pretrained embeddings."""
+        inputs = network.reader.inputs
+        if isinstance(inputs, FrameInput):
+            inputs.fit(torch.from_numpy(rows.flat))
+        if recipe.model.start is not None and tokenizer is not None:
+            found = start_from(network.reader, recipe.model.start, tokenizer)
+            pretrained.say(f"encoder and {found:,} pieces initialised from {recipe.model.start}")
+        words = words_alone(inputs)
+        if tokenizer and isinstance(words, TokenInput):
+            pretrained.fill(words.table.weight, words_of(tokenizer), texts, width_key(recipe.model), ids=rows.flat)

@@ -1,0 +1,152 @@
+"""A trained model that reads labelled examples: what `Classifier` and `Regressor` share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from harken.data.text.labelled import cleaned
+from harken.data.tokenizers.base import Tokenizer
+from harken.errors import UserError
+from harken.inspection.picture import Picture
+from harken.models.context_input import values_alone
+from harken.models.heads.classifier import ClassifierModel
+from harken.models.reader import FrameInput
+from harken.tasks.artifacts import TokenizerArtifact
+from harken.tasks.context import COPY, Context, open_context
+from harken.tasks.labelled.looking import picture_of, read_example, steps_of, to_one
+from harken.tasks.labelled.reading import Rows, as_rows, by_word, in_context, require_kind, stored_channels
+from harken.tasks.labelled.recipe import LabelledRecipe
+from harken.tasks.predictor import Predictor
+from harken.training.checkpoints import MODEL
+
+TOKENIZER = TokenizerArtifact()
+R = TypeVar("R", bound=LabelledRecipe)
+M = TypeVar("M", bound=nn.Module)
+
+
+class LabelledPredictor(Predictor[R, M]):
+    """Reads texts, or arrays (T, C), and gives one answer for each."""
+
+    def __init__(
+        self,
+        recipe: R,
+        model: M,
+        tokenizer: Tokenizer | None = None,
+        folder: Path | None = None,
+        context: Context | None = None,
+    ) -> None:
+        super().__init__(recipe, model, folder)
+        self.tokenizer, self.context = tokenizer, context
+
+    @property
+    @abstractmethod
+    def network(self) -> ClassifierModel:
+        """What reads and pools: the model, or the part of it that does."""
+
+    @abstractmethod
+    def answer_of(self, example: Any) -> str:
+        """The answer to one example in words."""
+
+    def title_of(self, example: Any) -> str:
+        """The title of a figure about one example."""
+        return self.answer_of(example)
+
+    @abstractmethod
+    def batch(self, examples: Sequence[Any]) -> Any:
+        """Examples as `harken.inspection` runs a network on them: alone, or as (example, target).
+
+        Raises:
+            UserError: examples of another kind than the model was trained on, or none.
+        """
+
+    @property
+    def channels(self) -> int | None:
+        """Of the signals it reads; None where it reads texts."""
+        inputs = self.network.reader.inputs
+        return len(inputs.mean) if isinstance(inputs, FrameInput) else None
+
+    def rows(self, examples: Sequence[Any]) -> Rows:
+        """Texts or arrays (T, C) as the network reads them.
+
+        Raises:
+            UserError: examples of another kind than the model was trained on.
+        """
+        if isinstance(examples, str):
+            raise UserError("a single text was given where a list is expected; write [text]")
+        require_kind(examples, self.recipe)
+        known = examples if self.tokenizer is None else [cleaned(text, self.recipe.data) for text in examples]
+        rows = as_rows(known, self.recipe, self.tokenizer, self.channels)
+        return in_context(rows, known, self.recipe, self.context)
+
+    def padded(self, examples: Sequence[Any]) -> tuple[Any, Tensor]:
+        """All examples as one batch on the model's device, and their lengths (B,).
+
+        Raises:
+            UserError: as `rows`; or there are none.
+        """
+        if not len(examples):
+            raise UserError("there is no example to read; give at least one")
+        values, lengths = self.rows(examples).gather(np.arange(len(examples)))
+        return values.to(self.device), lengths.to(self.device)
+
+    def attention(self, example: Any) -> np.ndarray:
+        """The pooling's weight of every word of a text, or of every frame of a signal; they sum to 1, but for the end.
+
+        Raises:
+            UserError: the model pools in another way; `saliency` is there for all.
+        """
+        with torch.no_grad():
+            weights = self.network(*self.padded([example]))[1]
+        if weights is None:
+            section = "classifier" if hasattr(self.recipe, "classifier") else "regressor"
+            raise UserError(
+                f'{section}.pooling is "{self.recipe.head.pooling}", which has no weights; use saliency, or '
+                f'train with {section}.pooling = "attention"'
+            )
+        return by_word(example, weights[0], self.recipe.data, self.tokenizer)
+
+    def saliency(self, example: Any) -> np.ndarray:
+        """|d answer / d e_t| of every word, summed over its pieces, or of every frame (Simonyan et al., 2014)."""
+        weights = self.network.saliency(*self.padded([example]))[0]
+        return by_word(example, weights, self.recipe.data, self.tokenizer)
+
+    def words(self, text: str) -> list[str]:
+        """What the weights of a text belong to: its words, as the model reads them."""
+        return cleaned(text, self.recipe.data).split()
+
+    def look(self, example: str) -> Picture:
+        """What the answer depends on, over the words of a text or the steps of the first signal in a file.
+
+        Raises:
+            UserError: a text without words, or a file that cannot be read.
+        """
+        found, pooling = read_example(example, self.recipe.data), self.recipe.head.pooling
+        weights = {"attention": to_one(self.attention(found))} if pooling == "attention" else {}
+        name = "gradient" if weights else f"gradient ({pooling} pooling)"
+        weights[name] = to_one(self.saliency(found))
+        return picture_of(found, weights, self.title_of(found), self.recipe.data)
+
+    def reading(self, example: str) -> tuple[Any, dict[str, list[str]], str]:
+        """For `harken inspect --gates`: a text, or the first signal of a file, as a batch, its steps, and a title."""
+        found = read_example(example, self.recipe.data)
+        steps = steps_of(found, values_alone(self.padded([found])[0]), self.tokenizer)
+        name = "reader.encoder" if self.network is self.model else "network.reader.encoder"
+        return self.batch([found]), {name: steps}, f"{example} → {self.answer_of(found)}"
+
+
+def open_reader(folder: Path, recipe: LabelledRecipe, device: str, weights: str) -> tuple[int, Tokenizer | None, Any]:
+    """What a folder holds beside labels: the number of ids or channels, the tokenizer, and the frozen context.
+
+    Args:
+        weights: the tensor of the stored model that has an entry for each channel of a signal.
+    """
+    tokenizer = TOKENIZER.load(folder) if recipe.data.kind == "text" else None
+    inputs = tokenizer.size if tokenizer else stored_channels(folder / MODEL, weights)
+    return inputs, tokenizer, open_context(folder / COPY, device) if recipe.embeddings.elmo else None

@@ -1,0 +1,46 @@
+"""The sections that recipes for labelled examples share."""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from harken.data.text.config import TokenizerConfig
+from harken.data.text.examples_config import ExamplesConfig
+from harken.models.config_embeddings import SECTION, EmbeddingsInContext, EmbeddingsInContextConfig
+from harken.models.config_encoder import EncoderConfig
+from harken.models.heads.pooling_config import PoolingConfig
+from harken.recipe import Recipe
+
+
+class LabelledRecipe(Recipe):
+    """Labelled texts or signals, an encoder, and a section of its own (`head`) for what comes after."""
+
+    data: ExamplesConfig = Field(description="where the labelled examples come from")
+    tokenizer: TokenizerConfig = Field(
+        TokenizerConfig.model_validate({"kind": "word", "size": 20000}), description="text: how it is tokenized"
+    )
+    embeddings: EmbeddingsInContext = Field(EmbeddingsInContextConfig.model_validate({}), description=SECTION)
+    model: EncoderConfig = Field(description="the encoder; requires architecture")
+
+    @property
+    def head(self) -> PoolingConfig:
+        """The section on how what was read becomes an answer."""
+        raise NotImplementedError
+
+    @model_validator(mode="after")
+    def _compatible_initial_weights(self) -> LabelledRecipe:
+        words, elmo, start = self.embeddings.words, self.embeddings.elmo, self.model.start
+        if start is not None and words is not None:
+            raise ValueError("model.start and embeddings.words both say how the embeddings begin; keep one of them")
+        if start is not None and self.data.kind != "text":
+            raise ValueError("model.start is for texts: a masked model reads no signals; leave it out")
+        if elmo is not None and (self.data.kind != "text" or self.tokenizer.kind != "word"):
+            raise ValueError('embeddings.elmo is of words: set data.kind = "text" and tokenizer.kind = "word"')
+        if words is not None and self.data.kind != "text":
+            raise ValueError("embeddings.words are vectors of words, and signals have none; leave them out")
+        if elmo is not None and start is not None:
+            raise ValueError(
+                "model.start and embeddings.elmo are both given, but the encoder of a masked model reads "
+                "words alone; keep one of them"
+            )
+        return self

@@ -1,0 +1,42 @@
+"""Batches of labelled examples: what the tasks of classification and regression share."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from harken.tasks.labelled.reading import Rows
+from harken.tasks.sequence_task import SequenceTask
+from harken.training.config import TrainConfig
+from harken.training.task import Indices
+
+M = TypeVar("M", bound=nn.Module)
+Split = tuple[Rows, Tensor]  # examples, and a target for each: labels (N,), or values (N, K)
+
+
+class LabelledBatch(NamedTuple):
+    """Padded examples with their targets."""
+
+    values: Any  # (B, T) ids, with the layers of a context or without, or (B, T, C) frames
+    lengths: Tensor | None  # (B,); None where no row is padded
+    targets: Tensor  # (B,) or (B, K)
+
+
+class LabelledTask(SequenceTask[M, LabelledBatch]):
+    """One answer for each example, so an example is one term of the loss."""
+
+    def __init__(self, model: M, settings: TrainConfig, train: Split, valid: Split) -> None:
+        super().__init__(model, settings, train[0].lengths, valid[0].lengths)
+        self.train, self.valid = train, valid
+
+    def collate(self, indices: Indices, valid: bool = False) -> LabelledBatch:
+        rows, targets = self.valid if valid else self.train
+        values, lengths = rows.gather(indices)
+        padded = int(lengths.min()) < values.shape[1]
+        return LabelledBatch(values, lengths if padded else None, targets[torch.from_numpy(indices)])
+
+    def size(self, indices: Indices) -> int:
+        """Examples."""
+        return len(indices)

@@ -1,0 +1,124 @@
+"""A trained model as an object to use: what `harken.load` gives back for every job.
+
+A subclass says how it is opened from its folder, and adds the calls of its job:
+
+    class Classifier(Predictor[ClassifyRecipe, ClassifierModel]):
+        @classmethod
+        def open(cls, folder, recipe, device):              # artifacts, and the network without its weights
+            classes = LABELS.load(folder)
+            return cls(recipe, build_classifier(recipe, len(classes)), classes, folder)
+
+        def predict_proba(self, texts):
+            return np.stack(self.map_rows(self.rows(texts), lambda ids, lengths: softmax(self.model(ids, lengths))))
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+import numpy as np
+import torch
+from torch import nn
+
+from harken.tasks.sequence_task import length_batches
+from harken.training.checkpoints import MODEL, load_weights
+from harken.training.machine import choose_device
+
+BATCH_TOKENS = 16384  # that are read at once outside training
+R = TypeVar("R", bound=Any)  # the job's recipe
+M = TypeVar("M", bound=nn.Module)  # its network
+T = TypeVar("T")
+Progress = Callable[[int], None]  # called with the number done since the last call
+
+
+class Rows(Protocol):
+    """Sequences that can be gathered into a padded batch: `harken.data.io.token_rows.TokenRows` and the like."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """(N,) steps of every row."""
+
+    def gather(self, rows: Any) -> tuple[Any, torch.Tensor]:
+        """Padded values, and lengths (B,)."""
+
+
+class Predictor(ABC, Generic[R, M]):
+    """Recipe, network and artifacts of one folder."""
+
+    def __init__(self, recipe: R, model: M, folder: Path | None = None) -> None:
+        self.recipe, self.folder = recipe, folder
+        self.model: M = model.eval()
+
+    @classmethod
+    @abstractmethod
+    def open(cls, folder: Path, recipe: R, device: str) -> Self:
+        """The artifacts of a folder and a network of the right shape; `load` fills in the weights.
+
+        Raises:
+            UserError: an artifact is missing or damaged.
+        """
+
+    @classmethod
+    def load(cls, folder: Path, recipe: R, device: str = "auto") -> Self:
+        """The model of a folder whose recipe was read.
+
+        Raises:
+            UserError: the folder does not hold together.
+        """
+        device = choose_device(device)
+        found = cls.open(folder, recipe, device)
+        load_weights(found.model, folder / MODEL)
+        found.model.to(device).eval()
+        return found
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next(self.model.parameters()).device
+
+    def map(
+        self,
+        batches: Iterable[Sequence[int] | np.ndarray],
+        call: Callable[[Any], Iterable[T]],
+        progress: Progress | None = None,
+    ) -> list[T]:
+        """`call(indices)` for every batch, without gradients; results by rising index, however they were batched.
+
+        Args:
+            batches: the indices of each batch.
+            call: gives one result for each of its indices.
+            progress: called with the size of each batch that is done.
+        """
+        found: dict[int, T] = {}
+        for indices in batches:
+            with torch.no_grad():
+                results = call(indices)
+            found.update(zip((int(index) for index in indices), results, strict=True))
+            if progress:
+                progress(len(indices))
+        return [found[index] for index in sorted(found)]
+
+    def map_rows(
+        self,
+        rows: Rows,
+        call: Callable[[Any, torch.Tensor], torch.Tensor],
+        progress: Progress | None = None,
+        budget: int = BATCH_TOKENS,
+    ) -> list[np.ndarray]:
+        """`call(values, lengths) -> (B, ...)` over rows in batches of like length; an array for each row, in order."""
+
+        def run(indices: np.ndarray) -> np.ndarray:
+            values, lengths = rows.gather(indices)
+            return call(values.to(self.device), lengths.to(self.device)).cpu().numpy()
+
+        return self.map(length_batches(rows.lengths, budget), run, progress)
+
+    def __repr__(self) -> str:
+        parameters = sum(parameter.numel() for parameter in self.model.parameters())
+        place = f", {str(self.folder)!r}" if self.folder else ""
+        return f"{type(self).__name__}({self.recipe.model.title!r}, {parameters:,} parameters, {self.device}{place})"

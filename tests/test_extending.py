@@ -1,0 +1,193 @@
+"""docs/extending.md is run from end to end: a job, a cell and a score from outside the package."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import harken
+from harken.cli.app import app
+from harken.models.recurrent.cell_options import CellOptions
+from harken.models.recurrent.cells import make_layer
+from harken.registry import CELLS, SCORES, TASKS, Registry, import_plugin
+from harken.training.loop import Trainer
+
+PAGE = Path(__file__).parent.parent / "docs" / "extending.md"
+WORDS = ("the", "black", "cat", "sleeps", "old", "dog", "sees", "house", "and", "bird")
+TINY = ["train.workers=1", "train.threads=1", "train.device=cpu", "train.precision=float32"]
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with the files of the page and some text; what they register is forgotten again."""
+    folder = tmp_path_factory.mktemp("extending")
+    job, parts = blocks("python")
+    (folder / "spaces.py").write_text(job)
+    (folder / "parts.py").write_text(parts)
+    (folder / "spaces.toml").write_text(next(text for text in blocks("toml") if text.startswith("task")))
+    generator = torch.Generator().manual_seed(1)
+    for name, count in (("train", 300), ("valid", 20), ("test", 20)):
+        rows = torch.randint(len(WORDS), (count, 6), generator=generator).tolist()
+        (folder / f"{name}.txt").write_text("".join(" ".join(WORDS[word] for word in row) + "\n" for row in rows))
+    kept = [dict(registry._registered) for registry in (TASKS, CELLS, SCORES)]
+    yield folder
+    for registry, before in zip((TASKS, CELLS, SCORES), kept, strict=True):
+        registry._registered = before
+
+
+@pytest.fixture
+def run(place: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    monkeypatch.chdir(place)
+
+    def invoke(*arguments: str, code: int = 0) -> Any:
+        done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        assert done.exit_code == code, done.output
+        return done
+
+    return invoke
+
+
+def changes(*overrides: str) -> list[str]:
+    return [part for override in (*TINY, *overrides) for part in ("--set", override)]
+
+
+def test_the_job_of_the_page_is_about_150_lines() -> None:
+    assert len(blocks("python")[0].splitlines()) < 180
+
+
+def test_the_job_trains_evaluates_and_predicts(run: Callable[..., Any], place: Path) -> None:
+    plugin = ("--plugin", "spaces.py")
+    done = run(*plugin, "train", "spaces.toml", "--out", "runs/spaces", *changes())
+    assert "train.txt: 300 training sentences, 20 for validation" in done.stdout
+    assert {"characters.json", "model.safetensors", "card.md"} <= {
+        path.name for path in (place / "runs/spaces").iterdir()
+    }
+    report = json.loads(run(*plugin, "evaluate", "runs/spaces", "--json").stdout)
+    assert report["sentences"] == 20 and report["exact match"] > 0.9
+    assert (
+        "has no split 'dev'; choose --split valid or test"
+        in run(*plugin, "evaluate", "runs/spaces", "--split", "dev", code=2).stderr
+    )
+    model = harken.load(place / "runs/spaces", device="cpu")
+    assert model.restore(["theblackcatsleeps", "olddog"]) == ["the black cat sleeps", "old dog"]
+    assert repr(model).startswith("Spacer('recurrent', ") and "runs/spaces" in repr(model)
+
+
+def test_results_do_not_depend_on_the_batch(run: Callable[..., Any], place: Path) -> None:
+    model = harken.load(place / "runs/spaces", device="cpu")
+    texts = ["theblackcatsleeps", "old", "thebirdandtheolddogseesthehouse"]
+    assert model.restore(texts) == [model.restore([text])[0] for text in texts]
+
+
+def test_two_workers_train_what_one_trains(run: Callable[..., Any], place: Path) -> None:
+    import_plugin(str(place / "spaces.py"))
+    losses = []
+    for workers in (1, 2):
+        changed = [
+            *TINY,
+            "train.max_steps=3",
+            "train.validate_every=3",
+            "model.dropout=0.0",
+            f"train.workers={workers}",
+        ]
+        out = place / f"runs/workers{workers}"
+        harken.train(place / "spaces.toml", out, overrides=changed, progress=False)
+        lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+        losses.append(next(line["loss"] for line in lines if line["kind"] == "valid"))
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+def test_a_killed_run_of_the_job_resumes_to_the_same_weights(
+    run: Callable[..., Any], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import_plugin(str(place / "spaces.py"))
+    changed = [*TINY, "train.max_steps=8", "train.validate_every=4", "train.checkpoint_every=2"]
+    whole = harken.train(place / "spaces.toml", place / "runs/whole", overrides=changed, progress=False)
+    update = Trainer._update
+
+    def cut_off(self: Trainer, batches: Any) -> None:
+        if self.progress.step == 5:
+            raise RuntimeError("power cut")
+        update(self, batches)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_update", cut_off)
+        with pytest.raises(RuntimeError, match="power cut"):
+            harken.train(place / "spaces.toml", place / "runs/cut", overrides=changed, progress=False)
+    resumed = harken.train(place / "spaces.toml", place / "runs/cut", overrides=changed, resume=True, progress=False)
+    for one, other in zip(whole.model.parameters(), resumed.model.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_check_says_what_it_knows_of_the_job(run: Callable[..., Any]) -> None:
+    wrong = run("--plugin", "spaces.py", "check", "spaces.toml", "--set", "data.trian=x", code=2)
+    assert "did you mean data.train?" in wrong.stderr
+    assert "has no estimate of size and time" in run("--plugin", "spaces.py", "check", "spaces.toml", code=2).stderr
+
+
+def test_the_cell_and_the_score_translate(run: Callable[..., Any], place: Path) -> None:
+    small = ["data.size=100", "model.width=8", "model.embedding=8", "train.max_steps=2", "train.validate_sentences=4"]
+    chosen = ["model.cell=forget-only", "model.attention=distance"]
+    plugin = ("--plugin", "parts.py")
+    run(*plugin, "train", "phrasebook-attention", "--out", "runs/mine", "--quiet", *changes(*small, *chosen))
+    model = harken.load(place / "runs/mine", device="cpu")
+    assert {"ForgetOnlyCell", "DistanceScore"} <= {type(module).__name__ for module in model.model.modules()}
+    best = model.translate("the black cat sleeps")
+    assert best.attention.shape == (len(best.target_words), 4)
+    assert run(*plugin, "check", "phrasebook-attention", *changes(*chosen)).exit_code == 0
+
+
+def test_the_cell_pools_and_classifies(run: Callable[..., Any], place: Path) -> None:
+    import_plugin(str(place / "parts.py"))
+    small = ["data.size=60", "model.width=8", "model.embedding=8", "train.max_steps=2", "train.max_epochs=none"]
+    chosen = ["model.cell=forget-only", "classifier.score=distance"]
+    out = place / "runs/opinions"
+    model = harken.train("opinions-classify", out, overrides=[*TINY, *small, *chosen], progress=False)
+    assert model.predict_proba(["the film was good", "bad"]).sum(1) == pytest.approx([1, 1])
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_a_layer_of_the_cell_is_its_steps_and_padding_changes_nothing(place: Path, bidirectional: bool) -> None:
+    import_plugin(str(place / "parts.py"))
+    torch.manual_seed(2)
+    layer = make_layer(CellOptions("forget-only"), 3, 5, bidirectional)
+    values = torch.randn(2, 6, 3)
+    output, _ = layer(values, lengths=torch.tensor([6, 4]))
+    alone, _ = layer(values[1:, :4])
+    assert torch.allclose(output[1, :4], alone[0], atol=1e-6)
+    if not bidirectional:
+        state = (torch.zeros(2, 5),)
+        for step in range(6):
+            state = layer.cells[0].advance(values[:, step], state)
+        assert torch.allclose(output[0, -1], state[0][0], atol=1e-6)
+
+
+def test_names_that_are_not_known_are_refused(run: Callable[..., Any]) -> None:
+    wrong = run("check", "phrasebook-attention", "--set", "model.cell=lsmt", code=2)
+    assert 'model.cell is "lsmt"' in wrong.stderr and 'did you mean "lstm"?' in wrong.stderr
+    assert "the plugin nothing.py does not exist" in run("--plugin", "nothing.py", "recipes", code=2).stderr
+    assert "the plugin no_such_module is not installed" in run("--plugin", "no_such_module", "recipes", code=2).stderr
+
+
+def test_what_ships_cannot_be_replaced() -> None:
+    with pytest.raises(ValueError, match="cell 'lstm' ships with harken"):
+        harken.register_cell("lstm")
+
+
+def test_entry_points_are_found_without_an_import(monkeypatch: pytest.MonkeyPatch) -> None:
+    from importlib.metadata import EntryPoint
+
+    entry = EntryPoint("ordered", "collections:OrderedDict", "harken.example")
+    monkeypatch.setattr("harken.registry.entry_points", lambda group: [entry] if group == "harken.example" else [])
+    registry = Registry("thing", "harken.example", {})
+    assert "ordered" in registry and registry.names() == ["ordered"]
+    assert registry.find("ordered").__name__ == "OrderedDict"
