@@ -53,6 +53,10 @@ class TransformerConfig(EncoderDecoderTable, TransformerStackConfig):
     decoder_layers: int | None = Field(None, ge=1, description="blocks in the decoder, where it differs from `layers`")
 
     @property
+    def encoder_depth(self) -> int:
+        return self.encoder_layers or self.layers
+
+    @property
     def decoder_depth(self) -> int:
         return self.decoder_layers or self.layers
 
@@ -82,6 +86,10 @@ class ConvolutionalConfig(EncoderDecoderTable, ConvolutionalStackConfig):
     decoder_layers: int | None = Field(None, ge=1, description="blocks in the decoder, where it differs from `layers`")
 
     @property
+    def encoder_depth(self) -> int:
+        return self.encoder_layers or self.layers
+
+    @property
     def decoder_depth(self) -> int:
         return self.decoder_layers or self.layers
 
@@ -97,17 +105,12 @@ class ConvolutionalConfig(EncoderDecoderTable, ConvolutionalStackConfig):
 class DecoderOnlyConfig(TiedTable, TransformerStackConfig):
     """One stack over source and target, in which the source is a prefix that is seen in both directions."""
 
+    no_dependency_trees = 'model.positions is "dependency", which needs an encoder: take architecture "transformer"'
     architecture: Literal["decoder-only"] = "decoder-only"
     layers: int = Field(6, ge=1, description="blocks in the stack")
     max_length: int = Field(
         512, ge=32, description="with learned positions: pieces of source and target together, ends counted"
     )
-
-    @model_validator(mode="after")
-    def _no_trees_here(self) -> DecoderOnlyConfig:
-        if self.positions == "dependency":
-            raise ValueError('model.positions is "dependency", which needs an encoder: take architecture "transformer"')
-        return self
 
     @property
     def longest(self) -> int | None:

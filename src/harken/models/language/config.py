@@ -53,14 +53,9 @@ class RecurrentLanguageConfig(RecurrentCellsConfig):
 class TransformerLanguageConfig(TransformerBlocksConfig):
     """Blocks that see what came before, no more than data.chunk tokens of it."""
 
+    no_dependency_trees = 'model.positions is "dependency", which only translation has trees for; choose another'
     architecture: Literal["transformer"] = "transformer"
     tied: bool = Field(True, description=TIED)
-
-    @model_validator(mode="after")
-    def _no_trees_here(self) -> TransformerLanguageConfig:
-        if self.positions == "dependency":
-            raise ValueError('model.positions is "dependency", which only translation has trees for; choose another')
-        return self
 
 
 AnyLanguageConfig = RecurrentLanguageConfig | TransformerLanguageConfig
