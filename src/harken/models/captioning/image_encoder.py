@@ -141,14 +141,8 @@ class PatchEncoder(ImageEncoder):
         self.grid, self.width, self.embedding, self.patch = (side, side), width, 3, patch
         self.project = nn.Linear(3 * patch * patch, width)
         self.places = Places(side, side, width)
-        blocks: dict[str, Any] = {
-            "layers": layers,
-            "width": width,
-            "heads": heads,
-            "feedforward": feedforward,
-            "dropout": dropout,
-        }
-        self.blocks = TransformerEncoder(TransformerEncoderConfig(positions="none", **blocks))
+        sizes: dict[str, Any] = {"layers": layers, "width": width, "heads": heads, "feedforward": feedforward}
+        self.blocks = TransformerEncoder(TransformerEncoderConfig(positions="none", dropout=dropout, **sizes))
         self.scale = width**-0.5  # the blocks multiply what they read by sqrt(D), as they do with embeddings
 
     def forward(self, embedded: Tensor, lengths: Tensor | None = None, distances: Tensor | None = None) -> Memory:

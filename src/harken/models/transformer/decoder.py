@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 class TransformerState:
     """Keys and values of the source and of the tokens so far, for each layer."""
 
-    cross_kv: KVCache  # per layer: (B, N, S, K) twice
+    memory: KVCache  # of the cross-attention, per layer: (B, N, S, K) twice
     mask: Tensor | None  # (B, S)
     owner: Tensor  # (B,) the source each row belongs to: rows of one source share their memory
     kv_cache: KVCache
@@ -55,9 +55,9 @@ class TransformerState:
         kv_cache = [(key[rows], value[rows]) for key, value in self.kv_cache]
         if torch.equal(owner, self.owner):
             return replace(self, kv_cache=kv_cache)
-        cross_kv = [(key[rows], value[rows]) for key, value in self.cross_kv]
+        memory = [(key[rows], value[rows]) for key, value in self.memory]
         mask = None if self.mask is None else self.mask[rows]
-        return replace(self, cross_kv=cross_kv, mask=mask, owner=owner, kv_cache=kv_cache)
+        return replace(self, memory=memory, mask=mask, owner=owner, kv_cache=kv_cache)
 
 
 class TransformerDecoder(Decoder):
@@ -85,7 +85,7 @@ class TransformerDecoder(Decoder):
         """One token a row, with the cache: the prefix is not read again."""
         weights_layer = self.alignment_layer if state.weights else None
         values = self._scaled(embedded[:, None], state.position)
-        values, kv_cache, weights = self.stack.step(values, state.kv_cache, state.cross_kv, state.mask, weights_layer)
+        values, kv_cache, weights = self.stack.step(values, state.kv_cache, state.memory, state.mask, weights_layer)
         attention = None if weights is None else self._mean_of_heads(weights)[:, 0]  # (B, S)
         return values[:, 0], replace(state, kv_cache=kv_cache), attention
 
