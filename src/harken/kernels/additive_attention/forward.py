@@ -20,7 +20,7 @@ from typing import Any
 try:
     import triton
     import triton.language as tl
-except ImportError:  # on a machine without a GPU; nobody calls these there
+except ImportError:  # not installed; nothing calls these then
     triton = None
 
 # Sizes that change from batch to batch: a kernel is not compiled again where one of them is 1 or a multiple of 16.
@@ -29,7 +29,7 @@ FREE += ["mask_outer", "mask_inner", "mask_row"]
 
 
 def jit(function: Any) -> Any:
-    """Triton's; the function as it stands where there is no Triton."""
+    """`triton.jit`; the function unchanged where Triton is not installed."""
     return function if triton is None else triton.jit(function, do_not_specialize=FREE)
 
 

@@ -22,7 +22,7 @@ TILE = 64  # keys in a tile; queries too where there are that many
 DEPTH = 32  # features in a tile of the backward pass
 SCORES = 32  # queries at most in a tile of scores
 WIDTH = 128  # of the values in a tile
-BLOCK = 16  # keys or queries between two looks at whether there is anything to do
+BLOCK = 16  # keys or queries between two checks for gradients that are not 0
 
 
 def whole(size: int, tile: int) -> int:

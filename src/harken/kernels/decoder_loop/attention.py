@@ -1,4 +1,4 @@
-"""Attention of a decoder that looks into one memory at every step; the reference is
+"""Attention of a decoder to one memory at every step; the reference is
 `harken.nn.attention.functional.Attention`.
 
 A step computes its context and, in the backward pass, the gradients of its scores and its query. The gradients of the
