@@ -64,12 +64,8 @@ class CRF(nn.Module):
     def marginals(self, emissions: Tensor, lengths: Tensor | None = None) -> Tensor:
         """p(y_t = k | x), (B, T, K); zero in the padding."""
         emissions, real = self._checked(emissions, lengths)
-        before = torch.stack(
-            self._forward(emissions, real), 1
-        )  # (B, T, K) log sum over labellings up to t that end in k
-        after = torch.stack(
-            self._backward(emissions, real), 1
-        )  # (B, T, K) log sum over labellings after t that follow k
+        before = torch.stack(self._forward(emissions, real), 1)  # (B, T, K)
+        after = torch.stack(self._backward(emissions, real), 1)  # (B, T, K)
         return torch.where(real[:, :, None], torch.softmax(before + after, -1), 0.0)
 
     @torch.no_grad()
