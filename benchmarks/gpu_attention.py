@@ -2,11 +2,9 @@
 
     python -m benchmarks.gpu_attention [--only additive|scores|loop] [--out record.json]
 
-additive  `harken.nn.attention.additive.additive_attend` beside its eager definition, forward and forward + backward;
-and what the
-          chip allows: one hyperbolic tangent for every query, key and feature, in each of three passes, at the measured
-          rate of the unit that makes them
-scores    cosine and multiplicative scores through torch's fused attention beside their definitions
+additive  `harken.nn.additive_attend` beside its eager reference, forward and forward + backward, and the bound of the
+          chip: one tanh for every query, key and feature in each of three passes, at the measured rate of its unit
+scores    cosine and multiplicative scores through torch's fused attention beside their references
 loop      an attentional recurrent decoder under teacher forcing, its loop replayed beside the loop Python runs
 
 Times are medians by CUDA events after warm-up; memory is the peak above inputs and results. Both sides of a row run in
@@ -32,8 +30,7 @@ import torch
 from torch import Tensor
 
 from harken.kernels.additive_attention.operator import additive_attention
-from harken.nn.attention.additive import additive_attend, additive_attend_with_weights
-from harken.nn.attention.functional import attend, attend_with_weights
+from harken.nn.attention.functional import additive_attend, additive_attend_with_weights, attend, attend_with_weights
 from harken.nn.masks import length_mask
 
 Row = dict[str, Any]
@@ -105,7 +102,7 @@ def both_ways(function: Callable[..., Tensor], parts: list[Tensor], *rest: Any) 
     """Forward without gradients, forward + backward, in ms; peak of each in MB above inputs and results."""
     parts = [part.detach().requires_grad_() for part in parts]
     with torch.no_grad():
-        pull = torch.randn_like(function(*parts, *rest))
+        grad_output = torch.randn_like(function(*parts, *rest))
 
     def forward() -> tuple[Tensor, ...]:
         with torch.no_grad():
@@ -113,7 +110,7 @@ def both_ways(function: Callable[..., Tensor], parts: list[Tensor], *rest: Any) 
 
     def whole() -> tuple[Tensor, ...]:
         context = function(*parts, *rest)
-        return (context, *torch.autograd.grad(context, parts, pull))
+        return (context, *torch.autograd.grad(context, parts, grad_output))
 
     return milliseconds(forward), milliseconds(whole), megabytes(forward), megabytes(whole)
 
@@ -127,7 +124,7 @@ def worst_error(function: Callable[..., Tensor], parts: list[Tensor], exact: lis
 
 
 def additive_rows(say: Callable[[Row], None]) -> None:
-    """Additive attention against its definition."""
+    """Additive attention against its reference."""
     rate = tangent_rate()
     say({"case": "tanh.approx.f32, measured ceiling", "tanh_per_second": float(f"{rate:.3g}")})
     cases = [  # leading sizes, T, S, D, V, dtype, lengths
@@ -137,7 +134,7 @@ def additive_rows(say: Callable[[Row], None]) -> None:
         ((16, 8), 256, 256, 64, 64, BFLOAT16, False),
         ((4,), 2048, 4096, 256, 256, BFLOAT16, False),
         ((1,), 16384, 16384, 256, 256, BFLOAT16, False),
-        ((64,), 64, 64, 512, 512, BFLOAT16, False),  # below SMALLEST: the definition on both sides
+        ((64,), 64, 64, 512, 512, BFLOAT16, False),  # below SMALLEST: the reference on both sides
     ]
     for leading, targets, sources, depth, width, dtype, lengths in cases:
         torch.manual_seed(0)
@@ -181,8 +178,8 @@ def additive_rows(say: Callable[[Row], None]) -> None:
         wide = [part.double().requires_grad_() for part in parts]
         context = additive_attend_with_weights(*wide)[0]
         exact = [context, *torch.autograd.grad(context, wide, torch.ones_like(context))]
-        errors = {  # the kernels themselves, as so little work would go to the definition
-            "harken": worst_error(lambda *given: additive_attention(*given)[0], parts, exact),
+        errors = {  # the kernels themselves, as so little work would go to the reference
+            "harken": worst_error(additive_attention, parts, exact),
             "eager": worst_error(lambda *given: additive_attend_with_weights(*given)[0], parts, exact),
         }
         say({"case": "additive, largest relative error", "dtype": str(dtype)[6:]} | errors)
@@ -206,13 +203,13 @@ def score_rows(say: Callable[[Row], None]) -> None:
         row: Row = {"case": name, "B": 8, "N": 8, "T": 1024, "S": 1024, "K": 64, "dtype": "bfloat16"}
         slow = score(lambda *given: attend_with_weights(*given)[0])
         fast = score(attend)
-        for kind, function in (("fused", fast), ("definition", slow)):
+        for kind, function in (("fused", fast), ("reference", slow)):
             times = both_ways(function, parts)
             names = ("forward_ms", "both_ms", "forward_MB", "both_MB")
             row |= {f"{kind}_{key}": float(f"{value:.3g}") for key, value in zip(names, times, strict=True)}
         exact = [part.float() for part in parts]
         row["difference_in_float32"] = (fast(*exact) - slow(*exact)).abs().max().item()
-        row["ratio"] = round(row["definition_both_ms"] / row["fused_both_ms"], 1)
+        row["ratio"] = round(row["reference_both_ms"] / row["fused_both_ms"], 1)
         say(row)
 
 
@@ -246,12 +243,12 @@ def loop_rows(say: Callable[[Row], None]) -> None:
         state = torch.randn(batch, 512, device="cuda").bfloat16()
         memory = Memory(values, mask, [(state, state)[: 2 if cell == "lstm" else 1]] * layers)
         wanted = [embedded, values, *decoder.parameters()]
-        pull = torch.randn(batch, targets, 512, device="cuda", dtype=BFLOAT16)
+        grad_output = torch.randn(batch, targets, 512, device="cuda", dtype=BFLOAT16)
 
         def whole() -> tuple[Tensor, ...]:
             with torch.autocast("cuda", BFLOAT16):
                 hidden = decoder(embedded, memory)  # noqa: B023 - called within the turn
-            return torch.autograd.grad(hidden, wanted, pull.to(hidden.dtype))  # noqa: B023
+            return torch.autograd.grad(hidden, wanted, grad_output.to(hidden.dtype))  # noqa: B023
 
         row: Row = {"case": "decoder loop", "cell": cell, "attention": attention, "attend": order, "layers": layers}
         row |= {"B": batch, "T": targets, "S": sources, "H": 512, "E": 256, "dtype": "bfloat16 autocast"}

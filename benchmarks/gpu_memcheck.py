@@ -2,7 +2,7 @@
 
     PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool memcheck python -m benchmarks.gpu_memcheck
 
-Additive attention (masked, causal, with its weights and gradients, once with dropout), the looks of a decoder's loop,
+Additive attention (masked, causal, with its gradients, once with dropout), the looks of a decoder's loop,
 and recurrent layers in both directions with rows of unequal length, one of them empty. A checker makes them a hundred
 times slower, so there are few and they are small; without torch's cache every tensor has bounds of its own. The last
 line says that all of them ran and gave numbers.
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from harken.kernels.additive_attention.operator import additive_attention
-from harken.kernels.decoder_loop.attention import DeferredLooks
+from harken.kernels.decoder_loop.attention import DeferredAttention
 from harken.kernels.recurrent import dispatch as gpu_recurrent_choice
 from harken.nn import GRU, LSTM
 from harken.nn.recurrent.packing import Layout
@@ -39,24 +39,23 @@ def finite(parts: dict[str, Tensor]) -> bool:
 
 
 def attention(shape: tuple[int, int, int, int, int], dtype: torch.dtype, drop: float) -> bool:
-    """Groups, targets, sources, depth, width: forward with weights, and backward."""
+    """Groups, targets, sources, depth, width: forward and backward."""
     groups, targets, sources, depth, width = shape
     sizes = ((groups, targets, depth), (groups, sources, depth), (depth,), (groups, sources, width))
     parts = [torch.randn(size, device="cuda").to(dtype).requires_grad_() for size in sizes]
     mask = torch.rand(groups, targets, sources, device="cuda") < 0.5
     mask[..., 0] = True
-    context, weights = additive_attention(*parts, mask=mask, causal=drop == 0, weights=True, dropout=drop)
-    assert weights is not None
+    context = additive_attention(*parts, mask=mask, causal=drop == 0, dropout=drop)
     gradients = torch.autograd.grad(context.float().square().sum(), parts)
-    names = (f"attention {shape} {name}" for name in ("context", "weights", "queries", "keys", "vector", "values"))
-    return finite(dict(zip(names, [context, weights, *gradients], strict=True)))
+    names = (f"attention {shape} {name}" for name in ("context", "queries", "keys", "vector", "values"))
+    return finite(dict(zip(names, [context, *gradients], strict=True)))
 
 
 def looks() -> bool:
     """Two looks of a decoder at the same memory."""
     keys, memory = (torch.randn(3, 19, 37, device="cuda", requires_grad=True) for _ in range(2))
     query, vector = (torch.randn(size, device="cuda", requires_grad=True) for size in ((3, 37), (37,)))
-    looking = DeferredLooks(keys, memory, torch.rand(3, 19, device="cuda") < 0.7, vector)
+    looking = DeferredAttention(keys, memory, torch.rand(3, 19, device="cuda") < 0.7, vector)
     seen = looking(query) + looking(query * 2)
     gradients = torch.autograd.grad(seen.sum(), [keys, memory, query, vector])
     names = (f"looks {name}" for name in ("seen", "keys", "memory", "query", "vector"))

@@ -1,4 +1,4 @@
-"""Additive attention on a CUDA device: the kernels against the float64 definition, and what they promise beside."""
+"""Additive attention on a CUDA device: the kernels against the reference in float64; dtypes, memory, compilation."""
 
 import math
 from typing import Any
@@ -9,8 +9,7 @@ from torch import Tensor
 
 from harken.kernels.additive_attention import operator as kernels
 from harken.nn import length_mask
-from harken.nn.attention.additive import additive_attend, additive_attend_with_weights
-from harken.nn.attention.functional import attend
+from harken.nn.attention.functional import additive_attend, additive_attend_with_weights, attend
 from harken.nn.attention.head_scores import CosineHeads
 from harken.nn.attention.scores import CosineScore, MultiplicativeScore
 
@@ -67,11 +66,11 @@ def mask_for(case: Case, kind: str) -> Tensor | None:
     return mask
 
 
-def answers(function: Any, parts: list[Tensor], mask: Tensor | None, causal: bool, pull: Tensor) -> list[Tensor]:
+def answers(function: Any, parts: list[Tensor], mask: Tensor | None, causal: bool, grad_output: Tensor) -> list[Tensor]:
     parts = [part.detach().requires_grad_() for part in parts]
     context = function(*parts, mask, causal)
     context = context[0] if isinstance(context, tuple) else context
-    return [context, *torch.autograd.grad(context, parts, pull.to(context.dtype))]
+    return [context, *torch.autograd.grad(context, parts, grad_output.to(context.dtype))]
 
 
 def error(found: Tensor, right: Tensor) -> float:
@@ -83,13 +82,13 @@ def error(found: Tensor, right: Tensor) -> float:
 @pytest.mark.parametrize(
     ("kind", "causal"), [("none", False), ("lengths", False), ("random", False), ("lengths", True)]
 )
-def test_float32_equals_the_definition(case: Case, kind: str, causal: bool) -> None:
+def test_float32_equals_the_reference(case: Case, kind: str, causal: bool) -> None:
     scale = 15.0 if kind == "random" else 1.0  # beyond 17 other code runs
     parts, mask = inputs(case, torch.float32, scale), mask_for(case, kind)
-    assert kernels.serves(parts[0], parts[1], parts[3])
-    pull = torch.randn(*case[0], case[1], case[4], device="cuda")
-    exact = answers(additive_attend_with_weights, [part.double() for part in parts], mask, causal, pull)
-    for found, right in zip(answers(additive_attend, parts, mask, causal, pull), exact, strict=True):
+    assert kernels.is_supported(parts[0], parts[1], parts[3])
+    grad_output = torch.randn(*case[0], case[1], case[4], device="cuda")
+    exact = answers(additive_attend_with_weights, [part.double() for part in parts], mask, causal, grad_output)
+    for found, right in zip(answers(additive_attend, parts, mask, causal, grad_output), exact, strict=True):
         assert error(found, right) < (2e-5 if scale == 1 else 1e-3) or right.norm() < 1e-6
 
 
@@ -97,26 +96,28 @@ def test_float32_equals_the_definition(case: Case, kind: str, causal: bool) -> N
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_errors_are_no_larger_than_eager(case: Case, dtype: torch.dtype) -> None:
     parts, mask = inputs(case, dtype), mask_for(case, "lengths")
-    pull = torch.randn(*case[0], case[1], case[4], device="cuda").to(dtype)
-    exact = answers(additive_attend_with_weights, [part.double() for part in parts], mask, False, pull)
-    eager = answers(additive_attend_with_weights, parts, mask, False, pull)
+    grad_output = torch.randn(*case[0], case[1], case[4], device="cuda").to(dtype)
+    exact = answers(additive_attend_with_weights, [part.double() for part in parts], mask, False, grad_output)
+    eager = answers(additive_attend_with_weights, parts, mask, False, grad_output)
     rounding = torch.finfo(dtype).eps  # of the result itself
-    for found, plain, right in zip(answers(additive_attend, parts, mask, False, pull), eager, exact, strict=True):
+    for found, plain, right in zip(
+        answers(additive_attend, parts, mask, False, grad_output), eager, exact, strict=True
+    ):
         if right.norm() > 1e-6:
             assert error(found, right) <= max(error(plain, right), rounding)
 
 
-def test_weights_are_those_of_the_definition_and_the_same_bits_come_twice() -> None:
+def test_hidden_rows_are_zero_and_results_are_deterministic() -> None:
     case = CASES[5]
     parts, mask = inputs(case, torch.bfloat16), mask_for(case, "random")
-    context, weights = additive_attend(*parts, mask, weights=True)
-    right, exact = additive_attend_with_weights(*(part.double() for part in parts), mask)
-    assert error(weights, exact) < 1e-5 and error(context, right) < 1e-2
-    assert (weights[..., 0, :] == 0).all() and (context[..., 0, :] == 0).all()
-    pull = torch.randn_like(context)
-    first = answers(additive_attend, parts, mask, False, pull)
+    context = additive_attend(*parts, mask)
+    right = additive_attend_with_weights(*(part.double() for part in parts), mask)[0]
+    assert error(context, right) < 1e-2
+    assert (context[..., 0, :] == 0).all()
+    grad_output = torch.randn_like(context)
+    first = answers(additive_attend, parts, mask, False, grad_output)
     for _ in range(3):
-        again = answers(additive_attend, parts, mask, False, pull)
+        again = answers(additive_attend, parts, mask, False, grad_output)
         assert all(torch.equal(one, other) for one, other in zip(first, again, strict=True))
 
 
@@ -125,11 +126,11 @@ def test_pieces_equal_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
 
     case = CASES[5]
     parts, mask = inputs(case, torch.float32), mask_for(case, "lengths")
-    pull = torch.randn(*case[0], case[1], case[4], device="cuda")
-    whole = answers(additive_attend, parts, mask, True, pull)
-    for room in (64 * 384 * 4, 256 * 384 * 4):
-        monkeypatch.setattr(launch, "WORKSPACE", room)
-        for found, right in zip(answers(additive_attend, parts, mask, True, pull), whole, strict=True):
+    grad_output = torch.randn(*case[0], case[1], case[4], device="cuda")
+    whole = answers(additive_attend, parts, mask, True, grad_output)
+    for workspace in (64 * 384 * 4, 256 * 384 * 4):
+        monkeypatch.setattr(launch, "WORKSPACE", workspace)
+        for found, right in zip(answers(additive_attend, parts, mask, True, grad_output), whole, strict=True):
             assert error(found, right.double()) < 1e-5
 
 
@@ -143,10 +144,10 @@ def test_switch_autocast_and_strides(monkeypatch: pytest.MonkeyPatch) -> None:
     turned = [part if part.dim() == 1 else part.transpose(0, 1).contiguous().transpose(0, 1) for part in parts]
     assert error(additive_attend(*turned), right) < 2e-5
     monkeypatch.setattr(kernels, "SMALLEST", 10**9)
-    assert not kernels.serves(parts[0], parts[1], parts[3])
+    assert not kernels.is_supported(parts[0], parts[1], parts[3])
     monkeypatch.setattr(kernels, "SMALLEST", 0)
     monkeypatch.setenv("HARKEN_KERNELS", "off")
-    assert not kernels.serves(parts[0], parts[1], parts[3])
+    assert not kernels.is_supported(parts[0], parts[1], parts[3])
     assert torch.equal(additive_attend(*parts), additive_attend_with_weights(*parts)[0])
 
 
@@ -157,38 +158,47 @@ def test_operators_are_registered_as_torch_wants_them() -> None:
     torch.library.opcheck(kernels.attention_operator, (*parts, mask, False, True, 0.0, None))
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_casts_to_its_dtype(dtype: torch.dtype) -> None:
+    parts = [part.requires_grad_() for part in inputs(CASES[3], torch.float32)]
+    with torch.autocast("cuda", dtype):
+        context = additive_attend(*parts)
+    assert context.dtype == dtype
+    assert [gradient.dtype for gradient in torch.autograd.grad(context.sum(), parts)] == [torch.float32] * 4
+
+
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_compiles_without_a_break(backend: str) -> None:
     parts, mask = inputs(CASES[1], torch.float32), mask_for(CASES[1], "lengths")
-    pull = torch.randn(*CASES[1][0], CASES[1][1], CASES[1][4], device="cuda")
+    grad_output = torch.randn(*CASES[1][0], CASES[1][1], CASES[1][4], device="cuda")
 
     def doubled(*given: Any) -> Tensor:
         return additive_attend(*given) * 2
 
-    right = answers(doubled, parts, mask, False, pull)
+    right = answers(doubled, parts, mask, False, grad_output)
     compiled = torch.compile(doubled, backend=backend, fullgraph=True, dynamic=True)
-    for found, one in zip(answers(compiled, parts, mask, False, pull), right, strict=True):
+    for found, one in zip(answers(compiled, parts, mask, False, grad_output), right, strict=True):
         assert error(found, one.double()) < 1e-5
 
 
 def test_memory_stays_small() -> None:
     parts = [part.requires_grad_() for part in inputs(((8,), 1024, 1024, 512, 512), torch.bfloat16)]
-    pull = torch.randn(8, 1024, 512, device="cuda", dtype=torch.bfloat16)
+    grad_output = torch.randn(8, 1024, 512, device="cuda", dtype=torch.bfloat16)
     context = additive_attend(*parts)
-    torch.autograd.grad(context, parts, pull)
+    torch.autograd.grad(context, parts, grad_output)
     del context
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
     context = additive_attend(*parts)
-    gradients = torch.autograd.grad(context, parts, pull)
+    gradients = torch.autograd.grad(context, parts, grad_output)
     results = sum(part.numel() * part.element_size() for part in (context, *gradients))
     assert torch.cuda.max_memory_allocated() - before - results < 200e6
 
 
 @pytest.mark.parametrize("name", ["cosine", "multiplicative"])
 def test_other_scores_through_flash_attention(name: str) -> None:
-    """A query and keys made ready, then torch's fused attention, is the definition of the score."""
+    """Prepared queries and keys through torch's fused attention give the reference of the score."""
     torch.manual_seed(6)
     score = (CosineScore if name == "cosine" else MultiplicativeScore)(32, 32).cuda()
     states, memory = torch.randn(2, 20, 32, device="cuda"), torch.randn(2, 33, 32, device="cuda")
@@ -205,7 +215,7 @@ def test_other_scores_through_flash_attention(name: str) -> None:
     assert torch.allclose(found, right, atol=1e-5)
 
 
-def test_dropout_is_of_the_weights_and_follows_the_generator() -> None:
+def test_dropout_zeroes_weights_and_follows_the_generator() -> None:
     torch.manual_seed(8)
     parts = [
         torch.randn(2, 100, 16, device="cuda"),
@@ -213,7 +223,7 @@ def test_dropout_is_of_the_weights_and_follows_the_generator() -> None:
         torch.randn(16, device="cuda"),
     ]
     values = torch.eye(90, device="cuda").repeat(2, 1, 1).requires_grad_()
-    _, weights = additive_attend(*parts, values, weights=True)
+    _, weights = additive_attend_with_weights(*parts, values)
     torch.manual_seed(9)
     shown = additive_attend(*parts, values, dropout=0.25)
     again = additive_attend(*parts, values, dropout=0.25)

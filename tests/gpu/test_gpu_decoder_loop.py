@@ -64,14 +64,14 @@ def near(found: dict[str, Tensor], right: dict[str, Tensor], tolerance: float) -
         assert (found[name] - gradient).norm() <= tolerance * (gradient.norm() + 0.01 * scale), name
 
 
-def recorded(model: Seq2Seq) -> int:
-    return sum(decoder_loop.recordings_of(part) for part in model.modules())
+def captured(model: Seq2Seq) -> int:
+    return sum(decoder_loop.captured_graphs(part) for part in model.modules())
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=NAMES)
 def test_replays_are_the_loop(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     model = build(options)
-    for seed in range(5):  # the first runs step by step, the second records, the others replay
+    for seed in range(5):  # the first runs step by step, the second captures, the others replay
         given = batch(seed, rows=5 + seed % 2, longest=9 + seed)  # one bucket for all
         with monkeypatch.context() as off:
             off.setenv("HARKEN_KERNELS", "off")
@@ -82,7 +82,7 @@ def test_replays_are_the_loop(options: dict[str, Any], monkeypatch: pytest.Monke
         with torch.no_grad():
             for part in model.parameters():  # as an optimizer would
                 part.add_(torch.randn_like(part), alpha=0.01)
-    assert recorded(model) == 1
+    assert captured(model) == 1
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=NAMES)
@@ -94,7 +94,7 @@ def test_bfloat16_replays_are_near(options: dict[str, Any], monkeypatch: pytest.
     for _ in range(3):
         with torch.autocast("cuda", torch.bfloat16):
             found, made = losses(model, *given)
-    assert recorded(model) == 1
+    assert captured(model) == 1
     assert found.item() == pytest.approx(right.item(), rel=0.01)
     near(made, gradients, 0.1)
 
@@ -114,14 +114,14 @@ def test_dropout_draws_what_the_plain_loop_draws(variational: bool, monkeypatch:
         assert found.item() == pytest.approx(right.item(), rel=1e-5)
         near(made, gradients, 2e-4)
         seen.append(found.item())
-    assert recorded(model) == 1 and len(set(seen)) == 5
+    assert captured(model) == 1 and len(set(seen)) == 5
 
 
 def test_gradients_add_up_and_two_passes_at_once_do_not_mix(monkeypatch: pytest.MonkeyPatch) -> None:
     model = build(OPTIONS[0])
     for seed in (1, 2):
         losses(model, *batch(seed))
-    assert recorded(model) == 1
+    assert captured(model) == 1
     first, second = batch(3), batch(4)
     apart = [losses(model, *given)[1] for given in (first, second)]
     together = {name: apart[0][name] + apart[1][name] for name in apart[0]}
@@ -153,7 +153,7 @@ def test_outputs_stay_as_they_are_and_steps_follow() -> None:
         other = batch(2)
         model(*other[:3])
         assert torch.equal(again, before)
-        assert recorded(model) == 1
+        assert captured(model) == 1
 
 
 def test_memory_is_bounded_and_moved_parameters_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +162,7 @@ def test_memory_is_bounded_and_moved_parameters_are_seen(monkeypatch: pytest.Mon
     for longest in (8, 16, 24, 32):
         for seed in (1, 2):
             losses(model, *batch(seed, longest=longest))
-    assert recorded(model) == 2
+    assert captured(model) == 2
     given = batch(3, longest=32)
     right = losses(model, *given)[0]
     with torch.no_grad():
@@ -172,15 +172,35 @@ def test_memory_is_bounded_and_moved_parameters_are_seen(monkeypatch: pytest.Mon
     assert moved[0] == pytest.approx(moved[2], rel=1e-5) and abs(moved[0] - right.item()) > 1e-3
 
 
-def test_what_cannot_be_recorded_runs_step_by_step() -> None:
+def test_what_cannot_be_captured_runs_step_by_step() -> None:
     layer = torch.nn.Linear(3, 3).cuda()
 
     def waits(values: Tensor) -> Tensor:
-        scale = values.abs().max().item()  # no recording can wait for the device
+        scale = values.abs().max().item()  # no graph can wait for the device
         return torch.nn.functional.dropout(layer(values) / scale, 0.5)
 
-    with pytest.warns(UserWarning, match="could not be recorded"):
+    with pytest.warns(UserWarning, match="could not be captured"):
         for _ in range(3):
             decoder_loop.replay(layer, waits, (torch.randn(2, 3, device="cuda"),))
-    assert decoder_loop.recordings_of(layer) == 0
+    assert decoder_loop.captured_graphs(layer) == 0
     assert torch.rand(3, device="cuda").isfinite().all()
+
+
+@pytest.mark.parametrize("kind", ["buffer", "frozen parameter"])
+def test_a_moved_buffer_or_frozen_parameter_is_captured_again(kind: str) -> None:
+    layer = torch.nn.Linear(3, 3).cuda()
+    layer.register_buffer("scale", torch.ones(3, device="cuda"))
+    layer.bias.requires_grad_(False)
+    values = torch.randn(2, 3, device="cuda")
+
+    def function(values: Tensor) -> Tensor:
+        return layer(values) * layer.scale
+
+    for _ in range(3):
+        assert torch.allclose(decoder_loop.replay(layer, function, (values,)), function(values))
+    if kind == "buffer":
+        layer.scale = torch.full((3,), 2.0, device="cuda")
+    else:
+        layer.bias.data = layer.bias.data + 1.0
+    for _ in range(3):
+        assert torch.allclose(decoder_loop.replay(layer, function, (values,)), function(values))

@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from harken.models.build import build_model
+from harken.models.config import TransformerConfig
 from harken.models.encoder_decoder import EncoderDecoder
 from harken.models.recurrent.seq2seq import Seq2Seq
-from harken.models.transformer.transformer import Transformer
 from harken.nn import Dropout, attend, attend_with_weights, length_mask
 
 pytestmark = [
@@ -40,7 +41,7 @@ def build(options: dict[str, Any]) -> EncoderDecoder:
     torch.manual_seed(1)
     if "cell" in options:
         return Seq2Seq(40, 40, embedding=16, width=32, dropout=0.0, **options)
-    return Transformer(40, 40, width=32, heads=4, feedforward=64, dropout=0.0, **options)
+    return build_model(TransformerConfig(width=32, heads=4, feedforward=64, dropout=0.0, **options), 40, 40)
 
 
 def batch(longest: int) -> tuple[Tensor, ...]:

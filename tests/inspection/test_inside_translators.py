@@ -10,11 +10,12 @@ from harken.errors import UserError
 from harken.inspection import gradient_flow
 from harken.inspection.jacobian import jacobians
 from harken.inspection.tracing import still, tracing
+from harken.models.build import build_model
+from harken.models.config import TransformerConfig
 from harken.models.encoder_decoder import EncoderDecoder
 from harken.models.recurrent.decoder import RecurrentDecoder
 from harken.models.recurrent.seq2seq import Seq2Seq
 from harken.models.transformer.encoder import TransformerEncoder
-from harken.models.transformer.transformer import Transformer
 
 PAIRS = [([5, 6, 7, 8, 9], [4, 5, 6]), ([7, 5], [9, 8, 7, 6, 5, 4]), ([4, 4, 4], [6])]
 
@@ -75,7 +76,7 @@ def test_a_decoders_jacobian_is_its_cells() -> None:
 
 
 def test_a_recurrent_decoder_on_a_transformers_encoder() -> None:
-    encoder = TransformerEncoder(width=8, heads=2, feedforward=16, layers=1)
+    encoder = TransformerEncoder(TransformerConfig(width=8, heads=2, feedforward=16, layers=1))
     model = EncoderDecoder(12, 12, encoder, RecurrentDecoder(embedding=8, width=6))
     assert [layer.name for layer in gradient_flow(model, batch_of(PAIRS))] == ["decoder"]
 
@@ -91,4 +92,6 @@ def test_an_encoder_that_is_attended_to_is_reached_directly(attention: str, kind
 
 def test_a_transformer_has_none() -> None:
     with pytest.raises(UserError, match="harken attention"):
-        gradient_flow(Transformer(12, 12, layers=1, width=8, heads=2, feedforward=8), batch_of(PAIRS))
+        gradient_flow(
+            build_model(TransformerConfig(layers=1, width=8, heads=2, feedforward=8), 12, 12), batch_of(PAIRS)
+        )

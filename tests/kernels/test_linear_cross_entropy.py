@@ -49,7 +49,7 @@ def test_equals_definition(
     seed: int,
 ) -> None:
     torch.manual_seed(seed)
-    monkeypatch.setitem(cross_entropy._BLOCK_VALUES, "cpu", block)
+    monkeypatch.setattr(cross_entropy, "BLOCK_VALUES", block)
     leaves, targets = problem(rows, width, vocabulary, with_bias, dtype[0])
     hidden, weight, bias = (*leaves, None)[:3]
     fast = linear_cross_entropy(hidden, weight, bias, targets, smoothing)
@@ -108,7 +108,7 @@ class _Products(TorchDispatchMode):
 
 
 def test_without_gradients_there_is_one_product_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(cross_entropy._BLOCK_VALUES, "cpu", 2 * 5)
+    monkeypatch.setattr(cross_entropy, "BLOCK_VALUES", 2 * 5)
     leaves, targets = problem(6, 3, 5, True, torch.float64)
     with torch.no_grad(), _Products() as products:
         loss = linear_cross_entropy(*leaves, targets, 0.1)
@@ -122,7 +122,7 @@ def test_without_gradients_there_is_one_product_a_block(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("block", [2**21, 24])
 def test_bfloat16_autocast_is_near(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(3)
-    monkeypatch.setitem(cross_entropy._BLOCK_VALUES, "cpu", block)
+    monkeypatch.setattr(cross_entropy, "BLOCK_VALUES", block)
     leaves, targets = problem(40, 16, 12, True, torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
         fast = linear_cross_entropy(*leaves, targets, 0.1)

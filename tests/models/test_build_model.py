@@ -6,7 +6,7 @@ from harken.errors import UserError
 from harken.models.build import build_model
 from harken.models.config import ConvolutionalConfig, RecurrentConfig, TransformerConfig
 from harken.models.recurrent.seq2seq import Seq2Seq
-from harken.models.transformer.transformer import Transformer
+from harken.models.transformer.encoder import TransformerEncoder
 
 TRANSFORMER = {"width": 8, "heads": 2, "feedforward": 8, "layers": 1}
 RECURRENT = {"width": 8, "embedding": 4}
@@ -21,7 +21,7 @@ def test_tied_embeddings_need_one_vocabulary(config: TransformerConfig | Recurre
 def test_every_option_arrives() -> None:
     config = TransformerConfig(**TRANSFORMER, decoder_layers=3, norm="post", dropout=0.25, tied="none")
     model = build_model(config, 10, 12)
-    assert isinstance(model, Transformer)
+    assert isinstance(model.encoder, TransformerEncoder)
     blocks = model.decoder.stack.blocks
     assert (len(model.encoder.stack.blocks), len(blocks), blocks[2].dropout.p) == (1, 3, 0.25)
     assert not blocks[0].pre

@@ -33,7 +33,7 @@ def test_likelihood_best_path_and_marginals_are_those_of_counting_out(steps: int
     crf, emissions = field(), torch.randn(2, steps, 3, dtype=torch.double)
     labels = torch.randint(3, (2, steps))
     likelihood = crf.log_likelihood(emissions, labels)
-    best, scores = crf.best(emissions)
+    best, scores = crf.viterbi_decode(emissions)
     marginals = crf.marginals(emissions)
     for row in range(2):
         paths = all_scores(crf, emissions[row])
@@ -52,11 +52,11 @@ def test_padding_changes_nothing_and_gets_no_gradient() -> None:
     emissions = torch.randn(3, 4, 3, dtype=torch.double, requires_grad=True)
     labels = torch.randint(3, (3, 4))
     together = crf.log_likelihood(emissions, labels, lengths)
-    best, marginals = crf.best(emissions, lengths)[0], crf.marginals(emissions, lengths)
+    best, marginals = crf.viterbi_decode(emissions, lengths)[0], crf.marginals(emissions, lengths)
     for row, length in enumerate(lengths.tolist()):
         alone = emissions[row : row + 1, :length]
         torch.testing.assert_close(together[row : row + 1], crf.log_likelihood(alone, labels[row : row + 1, :length]))
-        assert best[row, :length].tolist() == crf.best(alone)[0][0].tolist()
+        assert best[row, :length].tolist() == crf.viterbi_decode(alone)[0][0].tolist()
         assert best[row, length:].tolist() == [0] * (4 - length)
         torch.testing.assert_close(marginals[row, :length], crf.marginals(alone)[0])
         assert (marginals[row, length:] == 0).all()
@@ -96,7 +96,7 @@ def test_half_precision_is_summed_in_full() -> None:
 
 def test_a_field_of_another_size_is_refused() -> None:
     with pytest.raises(ValueError, match="emissions have 4 labels, but the field has 3"):
-        field().best(torch.zeros(1, 2, 4))
+        field().viterbi_decode(torch.zeros(1, 2, 4))
 
 
 def test_forbidden_moves_are_never_chosen_and_leave_the_likelihood() -> None:
@@ -104,7 +104,7 @@ def test_forbidden_moves_are_never_chosen_and_leave_the_likelihood() -> None:
     moves = torch.tensor([[False, False, False], [False, False, True], [True, False, False]])
     bound = CRF(3, moves, torch.tensor([False, True, False])).double()
     bound.load_state_dict(free.state_dict())
-    best = bound.best(emissions)[0]
+    best = bound.viterbi_decode(emissions)[0]
     for row in range(20):
         paths = all_scores(free, emissions[row])
         allowed = {
@@ -112,6 +112,6 @@ def test_forbidden_moves_are_never_chosen_and_leave_the_likelihood() -> None:
             if path[0] != 1 and not any(moves[a, b] for a, b in pairwise(path))
         }  # fmt: skip
         assert tuple(best[row].tolist()) == max(allowed, key=lambda path: allowed[path].item())
-    assert not torch.equal(best, free.best(emissions)[0])
+    assert not torch.equal(best, free.viterbi_decode(emissions)[0])
     labels = torch.randint(3, (20, 4))
     assert torch.equal(bound.log_likelihood(emissions, labels), free.log_likelihood(emissions, labels))

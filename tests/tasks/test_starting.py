@@ -9,6 +9,7 @@ from safetensors.torch import save_file
 from harken.data.tokenizers.base import JOINT, train_tokenizer
 from harken.data.tokenizers.word import WordTokenizer
 from harken.errors import UserError
+from harken.models.config import TransformerConfig
 from harken.models.heads.masked import MaskedModel
 from harken.models.reader import Reader, TokenInput
 from harken.models.transformer.encoder import TransformerEncoder
@@ -16,7 +17,9 @@ from harken.tasks.starting import start_from, starting_tokenizer, starting_words
 
 
 def reader(tokens: int) -> Reader:
-    return Reader(TokenInput(tokens, 8), TransformerEncoder(layers=1, width=8, heads=2, feedforward=16))
+    return Reader(
+        TokenInput(tokens, 8), TransformerEncoder(TransformerConfig(layers=1, width=8, heads=2, feedforward=16))
+    )
 
 
 def masked_folder(folder: Path, kind: str, texts: list[str]) -> Reader:

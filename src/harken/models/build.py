@@ -6,10 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from harken.errors import UserError
-from harken.models.convolutional.convolutional import Convolutional
 from harken.models.convolutional.decoder import ConvolutionalDecoder
-from harken.models.convolutional.encoder import ConvolutionalEncoder
-from harken.models.convolutional.filters_encoder import FiltersEncoder
+from harken.models.convolutional.encoder import ConvolutionalEncoder, FiltersEncoder
 from harken.models.decoder import Decoder
 from harken.models.encoder import Encoder
 from harken.models.encoder_decoder import EncoderDecoder
@@ -19,19 +17,11 @@ from harken.models.recurrent.seq2seq import Seq2Seq
 from harken.models.transformer.decoder import TransformerDecoder
 from harken.models.transformer.decoder_only import DecoderOnly
 from harken.models.transformer.encoder import TransformerEncoder
-from harken.models.transformer.transformer import Transformer
 from harken.models.translation_model import TranslationModel
 
 if TYPE_CHECKING:
     from harken.models.config import Architecture
     from harken.models.config_encoder import AnyEncoderConfig
-
-ARCHITECTURES: dict[str, type[TranslationModel]] = {
-    "transformer": Transformer,
-    "recurrent": Seq2Seq,
-    "convolutional": Convolutional,
-    "decoder-only": DecoderOnly,
-}
 
 
 def build_model(config: Architecture, source_size: int, target_size: int) -> TranslationModel:
@@ -41,10 +31,12 @@ def build_model(config: Architecture, source_size: int, target_size: int) -> Tra
         UserError: words that do not go together.
     """
     try:
-        table = getattr(config, "decoder", None)
-        if table is None:
+        if config.architecture == "decoder-only":
+            return DecoderOnly(config, source_size, target_size)
+        if config.architecture == "recurrent" and config.decoder is None:
             options = config.model_dump(exclude={"architecture", "decoder"})
-            return ARCHITECTURES[config.architecture](source_size, target_size, **options)
+            return Seq2Seq(source_size, target_size, **options)
+        table = config.decoder or config
         encoder, decoder = ENCODERS[config.architecture](config), DECODERS[table.architecture](table)
         return EncoderDecoder(source_size, target_size, encoder, decoder, config.tied)
     except ValueError as problem:
@@ -78,49 +70,20 @@ def _recurrent_decoder(config: Any) -> Decoder:
     return RecurrentDecoder(**_picked(config, "input_feeding", *looking, *RECURRENT), cell=config.cell_options)
 
 
-def _transformer_encoder(config: Any) -> Encoder:
-    layers = getattr(config, "encoder_layers", None) or config.layers
-    return TransformerEncoder(**_picked(config, *TRANSFORMER), layers=layers, score=config.attention)
-
-
-def _transformer_decoder(config: Any) -> Decoder:
-    aligning = ("alignment_layer", "alignment_heads", "alignment_shift")
-    return TransformerDecoder(**_picked(config, "layers", *aligning, *TRANSFORMER), score=config.attention)
-
-
-def _convolutional_encoder(config: Any) -> Encoder:
-    layers = getattr(config, "encoder_layers", None) or config.layers
-    return ConvolutionalEncoder(**_picked(config, *CONVOLUTIONAL), layers=layers)
-
-
-def _filters_encoder(config: Any) -> Encoder:
-    return FiltersEncoder(**_picked(config, "embedding", "width", "kernels", "dropout"))
-
-
-def _convolutional_decoder(config: Any) -> Decoder:
-    aligning = ("alignment_layer", "alignment_shift")
-    return ConvolutionalDecoder(**_picked(config, "layers", "attention", *aligning, *CONVOLUTIONAL))
-
-
 def _picked(config: Any, *keys: str) -> dict[str, Any]:
     return {key: getattr(config, key) for key in keys}
 
 
 RECURRENT = ("embedding", "width", "layers", "connections", "connections_from", "dropout", "variational")
-TRANSFORMER = (
-    *("width", "heads", "feedforward", "dropout", "attention_dropout", "feedforward_dropout", "norm", "activation"),
-    *("positions", "max_length", "max_distance", "experts", "experts_active", "balance"),
-)
-CONVOLUTIONAL = ("style", "width", "embedding", "kernel", "dropout", "positions", "max_length")
 
 ENCODERS: dict[str, Callable[[Any], Encoder]] = {
     "recurrent": _recurrent_encoder,
-    "transformer": _transformer_encoder,
-    "convolutional": _convolutional_encoder,
-    "filters": _filters_encoder,
+    "transformer": TransformerEncoder,
+    "convolutional": ConvolutionalEncoder,
+    "filters": FiltersEncoder,
 }
 DECODERS: dict[str, Callable[[Any], Decoder]] = {
     "recurrent": _recurrent_decoder,
-    "transformer": _transformer_decoder,
-    "convolutional": _convolutional_decoder,
+    "transformer": TransformerDecoder,
+    "convolutional": ConvolutionalDecoder,
 }

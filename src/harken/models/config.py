@@ -53,6 +53,10 @@ class TransformerConfig(EncoderDecoderTable, TransformerStackConfig):
     decoder_layers: int | None = Field(None, ge=1, description="blocks in the decoder; default: `layers`")
 
     @property
+    def encoder_depth(self) -> int:
+        return self.encoder_layers or self.layers
+
+    @property
     def decoder_depth(self) -> int:
         return self.decoder_layers or self.layers
 
@@ -82,6 +86,10 @@ class ConvolutionalConfig(EncoderDecoderTable, ConvolutionalStackConfig):
     decoder_layers: int | None = Field(None, ge=1, description="blocks in the decoder; default: `layers`")
 
     @property
+    def encoder_depth(self) -> int:
+        return self.encoder_layers or self.layers
+
+    @property
     def decoder_depth(self) -> int:
         return self.decoder_layers or self.layers
 
@@ -97,6 +105,7 @@ class ConvolutionalConfig(EncoderDecoderTable, ConvolutionalStackConfig):
 class DecoderOnlyConfig(TiedTable, TransformerStackConfig):
     """One stack over source and target; the source is a prefix with bidirectional attention."""
 
+    no_dependency_trees = 'model.positions is "dependency", which needs an encoder: take architecture "transformer"'
     architecture: Literal["decoder-only"] = "decoder-only"
     layers: int = Field(6, ge=1, description="blocks in the stack")
     max_length: int = Field(
@@ -104,12 +113,6 @@ class DecoderOnlyConfig(TiedTable, TransformerStackConfig):
         ge=32,
         description="learned positions: largest number of pieces of source and target together, including end tokens",
     )
-
-    @model_validator(mode="after")
-    def _no_trees_here(self) -> DecoderOnlyConfig:
-        if self.positions == "dependency":
-            raise ValueError('model.positions is "dependency", which needs an encoder: take architecture "transformer"')
-        return self
 
     @property
     def longest(self) -> int | None:

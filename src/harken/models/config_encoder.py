@@ -35,14 +35,9 @@ class RecurrentEncoderConfig(RecurrentCellsConfig):
 class TransformerEncoderConfig(TransformerBlocksConfig):
     """Transformer encoder."""
 
+    no_dependency_trees = 'model.positions is "dependency", which only translation has trees for; choose another'
     architecture: Literal["transformer"] = "transformer"
     start: str | None = Field(None, description=START)
-
-    @model_validator(mode="after")
-    def _no_trees_here(self) -> TransformerEncoderConfig:
-        if self.positions == "dependency":
-            raise ValueError('model.positions is "dependency", which only translation has trees for; choose another')
-        return self
 
 
 class ConvolutionalEncoderConfig(ConvolutionalBlocksConfig):

@@ -3,9 +3,10 @@
 source ids -> embeddings -> encoder -> memory -> (a linear map where widths differ) -> decoder -> output layer
 
 >>> import torch
+>>> from harken.models.config import TransformerConfig
 >>> from harken.models.recurrent.decoder import RecurrentDecoder
 >>> from harken.models.transformer.encoder import TransformerEncoder
->>> encoder = TransformerEncoder(width=8, heads=2, feedforward=16, layers=1)
+>>> encoder = TransformerEncoder(TransformerConfig(width=8, heads=2, feedforward=16, layers=1))
 >>> model = EncoderDecoder(20, 20, encoder, RecurrentDecoder(embedding=8, width=6))
 >>> source, target = torch.randint(4, 20, (2, 5)), torch.randint(4, 20, (2, 3))
 >>> model.logits(model(source, None, target)).shape

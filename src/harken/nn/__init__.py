@@ -1,7 +1,13 @@
 """The boxes a lecture draws: cells, attention, positions and blocks, each a plain `torch.nn.Module`."""
 
-from harken.nn.attention.additive import additive_attend, additive_attend_with_weights
-from harken.nn.attention.functional import Attention, attend, attend_with_weights, lookup
+from harken.nn.attention.functional import (
+    Attention,
+    additive_attend,
+    additive_attend_with_weights,
+    attend,
+    attend_with_weights,
+    masked_softmax,
+)
 from harken.nn.attention.multihead import CrossAttention, SelfAttention
 from harken.nn.attention.pooling import AttentionPooling
 from harken.nn.attention.scores import AdditiveScore, CosineScore, DotScore, MultiplicativeScore, ScaledDotScore
@@ -79,7 +85,7 @@ __all__ = [
     "dilations",
     "export_onnx",
     "length_mask",
-    "lookup",
+    "masked_softmax",
     "refuse_bidirectional",
     "smoothed_cross_entropy",
     "unfold",

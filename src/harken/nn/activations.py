@@ -1,4 +1,4 @@
-"""What stands between the two linear maps of a feed-forward layer.
+"""Activations between the two linear maps of a feed-forward layer.
 
 relu    max(0, x)
 gelu    x P(X <= x) for a standard normal X; Hendrycks and Gimpel (2016)
@@ -27,5 +27,5 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "gelu"
 
 
 def inner_width(activation: str, inner: int) -> int:
-    """How wide the first map must be for the second to see `inner` values."""
+    """The width of the first map for a second map with `inner` inputs."""
     return 2 * inner if activation == "swiglu" else inner

@@ -1,7 +1,7 @@
-"""A layer that reads both ways has no place in a model that predicts from left to right.
+"""A check that a model which predicts from left to right has no bidirectional layer.
 
-Its second direction comes from the end of the sequence, so at every step it would have seen the words it is to
-predict: in training the loss would fall to nothing, and in use, where those words do not exist yet, nothing is known.
+The backward direction of such a layer would see the words to predict: the training loss would fall to 0, and in
+generation, where those words do not exist yet, the model would fail.
 
 >>> refuse_bidirectional(nn.LSTM(3, 5, bidirectional=True), "a language model")
 Traceback (most recent call last):
@@ -14,7 +14,7 @@ from torch import nn
 
 
 def refuse_bidirectional(layer: nn.Module | bool, where: str) -> None:
-    """Refuse a layer, or a model with a layer in it, that reads both ways; `where` names the left-to-right model.
+    """Refuse a bidirectional layer, or a model that contains one; `where` names the left-to-right model.
 
     Raises:
         ValueError: with the reason.

@@ -1,17 +1,17 @@
-"""A conditional random field over the labels of a sequence: neighbours decide together.
+"""A linear-chain conditional random field over the labels of a sequence.
 
     score(y) = a_{y_1} + sum_t e_t[y_t] + sum_{t>1} A[y_{t-1}, y_t] + z_{y_T}
     log p(y) = score(y) - log sum_{y'} exp score(y')
 
-The sum over all K^T labellings is made step by step (forward algorithm), the best of them likewise (Viterbi), and the
-chance of each label at each step by going both ways. Lafferty, McCallum and Pereira (2001).
+The sum over all K^T labellings is computed by the forward algorithm, the best labelling by the Viterbi algorithm, the
+probability of each label at each step by the forward-backward algorithm. Lafferty, McCallum and Pereira (2001).
 
-Moves may be forbidden, as from O to I-person: the best labelling then has none of them. The likelihood is as without,
-so that training bears data that break the rule.
+Transitions may be forbidden, as from O to I-person: the best labelling then has none of them. The likelihood does not
+change, so that training accepts data that break the rule.
 
 >>> crf = CRF(2)
 >>> emissions = torch.zeros(1, 3, 2)
->>> crf.log_likelihood(emissions, torch.tensor([[0, 1, 1]])).exp()  # all 8 labellings are alike
+>>> crf.log_likelihood(emissions, torch.tensor([[0, 1, 1]])).exp()  # all 8 labellings are equally likely
 tensor([0.1250], grad_fn=<ExpBackward0>)
 """
 
@@ -22,28 +22,28 @@ from torch import Tensor, nn
 
 from harken.nn.masks import length_mask
 
-NEVER = -1e6  # finite, so that no difference of two is undefined
+FORBIDDEN = -1e6  # added to a score; finite, so that no difference of two is undefined
 
 
 class CRF(nn.Module):
-    """Scores of neighbouring labels, learnt; emissions (B, T, K) come from below. Padding changes nothing."""
+    """Learned transition scores on given emissions (B, T, K). Padding changes nothing."""
 
-    forbidden: Tensor  # (K, K) what is added to the score of a move from row to column: 0, or much below it
-    forbidden_first: Tensor  # (K,) the same of a beginning
+    forbidden: Tensor  # (K, K) added to the score of a transition from row to column: 0 or FORBIDDEN
+    forbidden_first: Tensor  # (K,) the same for the first label
 
     def __init__(self, labels: int, forbidden: Tensor | None = None, forbidden_first: Tensor | None = None) -> None:
         super().__init__()
         nothing = torch.zeros(labels + 1, labels, dtype=torch.bool)
-        moves = nothing[1:] if forbidden is None else forbidden
+        transitions = nothing[1:] if forbidden is None else forbidden
         firsts = nothing[0] if forbidden_first is None else forbidden_first
-        self.register_buffer("forbidden", moves * NEVER, persistent=False)
-        self.register_buffer("forbidden_first", firsts * NEVER, persistent=False)
+        self.register_buffer("forbidden", transitions * FORBIDDEN, persistent=False)
+        self.register_buffer("forbidden_first", firsts * FORBIDDEN, persistent=False)
         self.first = nn.Parameter(torch.zeros(labels))  # a
         self.transitions = nn.Parameter(torch.zeros(labels, labels))  # A, from row to column
         self.last = nn.Parameter(torch.zeros(labels))  # z
 
     def log_likelihood(self, emissions: Tensor, labels: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Log-probability (B,) of labels (B, T); what stands in the padding is of no account."""
+        """Log-probability (B,) of labels (B, T); labels in the padding are ignored."""
         emissions, real = self._checked(emissions, lengths)
         return self.score(emissions, labels, lengths) - self.log_partition(emissions, real)
 
@@ -64,21 +64,21 @@ class CRF(nn.Module):
     def marginals(self, emissions: Tensor, lengths: Tensor | None = None) -> Tensor:
         """p(y_t = k | x), (B, T, K); zero in the padding."""
         emissions, real = self._checked(emissions, lengths)
-        before = torch.stack(self._forward(emissions, real), 1)  # (B, T, K) all that ends in k at t
-        after = torch.stack(self._backward(emissions, real), 1)  # (B, T, K) all that follows k at t
+        before = torch.stack(self._forward(emissions, real), 1)  # (B, T, K)
+        after = torch.stack(self._backward(emissions, real), 1)  # (B, T, K)
         return torch.where(real[:, :, None], torch.softmax(before + after, -1), 0.0)
 
     @torch.no_grad()
-    def best(self, emissions: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """The likeliest labels (B, T), 0 in the padding, and their scores (B,), by Viterbi's algorithm."""
+    def viterbi_decode(self, emissions: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The most likely labels (B, T), 0 in the padding, and their scores (B,)."""
         emissions, real = self._checked(emissions, lengths)
         rows, steps, count = emissions.shape
         reached = self.first + self.forbidden_first + emissions[:, 0]  # (B, K)
-        moves = self.transitions + self.forbidden
+        transitions = self.transitions + self.forbidden
         stay = torch.arange(count, device=emissions.device).expand(rows, count)
         came_from = []
         for step in range(1, steps):
-            highest, previous = (reached[:, :, None] + moves).max(1)  # (B, K)
+            highest, previous = (reached[:, :, None] + transitions).max(1)  # (B, K)
             here = real[:, step, None]
             reached = torch.where(here, highest + emissions[:, step], reached)
             came_from.append(torch.where(here, previous, stay))
@@ -90,7 +90,7 @@ class CRF(nn.Module):
         return torch.stack(path[::-1], 1).masked_fill(~real, 0), scores
 
     def _forward(self, emissions: Tensor, real: Tensor) -> list[Tensor]:
-        """For every step (B, K): log of the sum over all beginnings that end in k there."""
+        """For every step (B, K): log of the sum over all labellings up to it that end in k."""
         found = [self.first + emissions[:, 0]]
         for step in range(1, emissions.shape[1]):
             onward = torch.logsumexp(found[-1][:, :, None] + self.transitions, 1) + emissions[:, step]
@@ -98,7 +98,7 @@ class CRF(nn.Module):
         return found
 
     def _backward(self, emissions: Tensor, real: Tensor) -> list[Tensor]:
-        """For every step (B, K): log of the sum over all endings that follow k there."""
+        """For every step (B, K): log of the sum over all labellings after it that follow k."""
         found = [self.last.expand(emissions.shape[0], -1)]
         for step in range(emissions.shape[1] - 1, 0, -1):
             onward = torch.logsumexp(self.transitions + (emissions[:, step] + found[-1])[:, None, :], 2)

@@ -1,17 +1,17 @@
-"""Connectionist temporal classification: the loss of a text whose moments nobody marked.
+"""Connectionist temporal classification: the loss of a text that is not aligned to its frames.
 
-A path says one of V symbols or nothing (blank, 0) at every frame; a text is what is left when repeats are merged and
-blanks dropped. Its probability is the sum over all paths that leave it, p(y|x) = sum_{paths} prod_t p_t(path_t), found
-by going once over the frames with the text written as l' = blank y_1 blank y_2 ... blank:
+A path has one of V symbols or blank (0) at every frame; merging repeats and dropping blanks gives its text. The
+probability of a text is the sum over all its paths, p(y|x) = sum_{paths} prod_t p_t(path_t), computed by the forward
+algorithm over l' = blank y_1 blank y_2 ... blank:
 
     alpha_t(s) = [alpha_{t-1}(s) + alpha_{t-1}(s-1) + alpha_{t-1}(s-2)] p_t(l'_s)
     loss = -log(alpha_T(last) + alpha_T(last - 1))
 
-The third term is there only where l'_s is a symbol other than l'_{s-2}: between two equal symbols a blank must stand.
-Everything is in logarithms here. This is the definition; training calls torch's, which the tests compare with it.
-Reference: Graves, Fernandez, Gomez and Schmidhuber (2006).
+The third term applies only where l'_s is a symbol other than l'_{s-2}: two equal symbols need a blank between them.
+Computed in log space. This is the reference for the tests; training calls torch's `F.ctc_loss`.
+Graves, Fernandez, Gomez and Schmidhuber (2006).
 
->>> even = torch.full((1, 2, 3), 1 / 3).log()  # two frames, blank and two symbols, all alike
+>>> even = torch.full((1, 2, 3), 1 / 3).log()  # two frames; blank and two symbols, equally likely
 >>> ctc_loss(even, torch.tensor([2]), torch.tensor([[1]]), torch.tensor([1])).neg().exp()  # 11, -1 and 1-
 tensor([0.3333])
 """
@@ -33,8 +33,8 @@ def ctc_loss(log_probs: Tensor, lengths: Tensor, targets: Tensor, target_lengths
     Args:
         log_probs: (B, T, V + 1), normalised; blank first.
         lengths: (B,) frames of each row.
-        targets: (B, S) symbols from 1; what lies behind a row's end is not looked at.
-        target_lengths: (B,) symbols of each row; 0 is a text of nothing.
+        targets: (B, S) symbols from 1; padding is ignored.
+        target_lengths: (B,) symbols of each row; 0 is the empty text.
     """
     batch, time, _ = log_probs.shape
     width = 2 * targets.shape[1] + 1  # of l'
@@ -58,7 +58,7 @@ def ctc_loss(log_probs: Tensor, lengths: Tensor, targets: Tensor, target_lengths
 
 
 def log_add(*values: Tensor) -> Tensor:
-    """log sum exp, also of nothing at all: there its gradient is 0 and not NaN."""
+    """log sum exp whose gradient is 0, not NaN, where every term is -inf."""
     stacked = torch.stack(values)
     highest = stacked.max(0).values.detach()
     possible = highest > -torch.inf
@@ -67,7 +67,7 @@ def log_add(*values: Tensor) -> Tensor:
 
 
 def frames_needed(target: Sequence[int]) -> int:
-    """The fewest frames that can say a text: one a symbol, and a blank between equal ones; an empty text needs one.
+    """The fewest frames a text needs: one for each symbol, and a blank between equal ones; an empty text needs one.
 
     >>> frames_needed([1, 2, 3]), frames_needed([7, 7]), frames_needed([])
     (3, 3, 1)

@@ -1,8 +1,8 @@
-"""One vector out of the vectors of all layers, by learned weights.
+"""A learned weighted sum of the outputs of all layers.
 
-    s = softmax(w),   v_t = gamma sum_j s_j h_{j,t}          w and gamma learned by the job that reads v
+    s = softmax(w),   v_t = gamma sum_j s_j h_{j,t}          w and gamma learned
 
-At first all layers count alike and gamma is 1. Peters et al. (2018), "Deep contextualized word representations".
+Initially the weights are uniform and gamma is 1. Peters et al. (2018), "Deep contextualized word representations".
 
 >>> mix = LayerMix(2)
 >>> mix(torch.tensor([[[2.0, 0.0]], [[4.0, 2.0]]])).tolist()
@@ -25,7 +25,7 @@ class LayerMix(nn.Module):
 
     @property
     def weights(self) -> Tensor:
-        """(L,): the share of each layer; they sum to 1."""
+        """(L,): the weight of each layer; they sum to 1."""
         return torch.softmax(self.scores, 0)
 
     def forward(self, layers: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 from harken.errors import UserError
 from harken.models.build import build_model
 from harken.models.config import ConvolutionalConfig, RecurrentConfig, TransformerConfig
-from harken.models.convolutional.convolutional import Convolutional
+from harken.models.encoder_decoder import EncoderDecoder
 from harken.nn.convolution.attention import keys_values
 
 SOURCE = torch.tensor([[4, 5, 3, 0], [6, 7, 8, 3]])  # (B, S)
@@ -22,9 +22,9 @@ TARGET = torch.tensor([[2, 5, 6, 7, 4], [2, 8, 4, 5, 5]])  # (B, T), longer than
 HALF = math.sqrt(0.5)
 
 
-def build(**options: Any) -> Convolutional:
+def build(**options: Any) -> EncoderDecoder:
     torch.manual_seed(1)
-    model = Convolutional(9, 9, layers=2, embedding=6, width=8, max_length=16, **options)
+    model = build_model(ConvolutionalConfig(layers=2, embedding=6, width=8, max_length=16, **options), 9, 9)
     for parameter in model.parameters():
         parameter.data.add_(torch.randn_like(parameter), alpha=0.3)
     return model.double().eval()
@@ -101,7 +101,7 @@ def test_the_cache_does_not_grow() -> None:
     state = model.start(SOURCE, LENGTHS)
     for place in range(5):
         _, state, _ = model.step(TARGET[:, place], state)
-        assert [part.shape[1] for part in state.past] == [4 * 1, 4 * 2, 4 * 4]
+        assert [part.shape[1] for part in state.cache] == [4 * 1, 4 * 2, 4 * 4]
 
 
 def test_too_long_for_learned_positions() -> None:
@@ -122,7 +122,8 @@ def test_too_long_for_learned_positions() -> None:
 @pytest.mark.parametrize("style", ["convs2s", "bytenet"])
 def test_words_and_positions_start_about_equally_large(positions: str, style: str) -> None:
     torch.manual_seed(1)
-    model = Convolutional(500, 500, style=style, embedding=64, width=8, positions=positions, dropout=0.0)
+    config = ConvolutionalConfig(style=style, embedding=64, width=8, positions=positions, dropout=0.0)
+    model = build_model(config, 500, 500)
     words = model.source_embedding.weight[1:17][None]
     alone = words * model.encoder.input.scale
     places = model.encoder.input(words) - alone

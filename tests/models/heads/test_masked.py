@@ -9,6 +9,7 @@ from safetensors.torch import save_file
 
 from harken.errors import UserError
 from harken.models.build import build_encoder
+from harken.models.config import TransformerConfig
 from harken.models.config_encoder import RecurrentEncoderConfig
 from harken.models.heads.character_features import WordInput
 from harken.models.heads.masked import MASK, Masked, MaskedModel, mask_tokens
@@ -20,7 +21,9 @@ from harken.models.transformer.encoder import TransformerEncoder
 
 def reader(tokens: int = 20, width: int = 8, seed: int = 1) -> Reader:
     torch.manual_seed(seed)
-    return Reader(TokenInput(tokens, width), TransformerEncoder(layers=2, width=width, heads=2, feedforward=16))
+    return Reader(
+        TokenInput(tokens, width), TransformerEncoder(TransformerConfig(layers=2, width=width, heads=2, feedforward=16))
+    )
 
 
 def test_words_are_hidden_in_the_shares_of_the_paper() -> None:
@@ -86,7 +89,7 @@ def test_of_another_vocabulary_what_both_know_is_taken(folder: Path) -> None:
     torch.manual_seed(2)
     theirs = reader(seed=5)
     words = WordInput(7, 9, 8, character_embedding=4, character_width=4)
-    ours = Reader(words, TransformerEncoder(layers=2, width=8, heads=2, feedforward=16))
+    ours = Reader(words, TransformerEncoder(TransformerConfig(layers=2, width=8, heads=2, feedforward=16)))
     before = words.words.table.weight.detach().clone()
     assert take_over(ours, folder, rows_in(["owl", "new", "cat"], {"cat": 9, "owl": 4})) == 6
     table, known = words.words.table.weight, theirs.inputs.table.weight

@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from harken.models.config import ConvolutionalConfig, TransformerConfig
 from harken.models.convolutional.encoder import ConvolutionalEncoder
 from harken.models.encoder import Encoder
 from harken.models.heads.tagger import TaggingModel
@@ -17,8 +18,8 @@ def encoder(kind: str) -> Encoder:
     if kind == "recurrent":
         return RecurrentEncoder(embedding=8, width=8, layers=2, dropout=0.0)
     if kind == "transformer":
-        return TransformerEncoder(layers=1, width=8, heads=2, feedforward=16)
-    return ConvolutionalEncoder(layers=2, width=8, embedding=8, kernel=3, dropout=0.0)
+        return TransformerEncoder(TransformerConfig(layers=1, width=8, heads=2, feedforward=16))
+    return ConvolutionalEncoder(ConvolutionalConfig(layers=2, width=8, embedding=8, kernel=3, dropout=0.0))
 
 
 @pytest.mark.parametrize("crf", [False, True])

@@ -5,7 +5,7 @@ import torch
 from pydantic import TypeAdapter
 
 from harken.models.config_encoder import EncoderConfig
-from harken.models.convolutional.subsampling_config import FrontConfig
+from harken.models.convolutional.config import FrontConfig
 from harken.models.heads.size_transcriber import transcriber_size
 from harken.nn.ctc import ctc_loss
 from harken.tasks.transcribe.network import build_network

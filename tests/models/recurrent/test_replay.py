@@ -33,7 +33,7 @@ def test_a_recording_has_leaves_of_its_own() -> None:
     decoder, embedded, memory = example(True)
     right = decoder(embedded, memory)
     before = list(decoder.parameters())
-    with decoder_loop.standing_in(decoder) as aliases:
+    with decoder_loop.aliased_parameters(decoder) as aliases:
         found = decoder(embedded, memory)
         gradients = torch.autograd.grad(found.sum(), aliases, allow_unused=True)
     assert torch.equal(found, right)
@@ -59,4 +59,4 @@ def test_settings_and_hooks_are_seen() -> None:
     handle = decoder.attend.score.register_forward_hook(lambda *_: None)
     assert decoder_loop.has_hooks(decoder)
     handle.remove()
-    assert not decoder_loop.serves(torch.device("cpu")) and decoder_loop.recordings_of(decoder) == 0
+    assert not decoder_loop.is_supported(torch.device("cpu")) and decoder_loop.captured_graphs(decoder) == 0

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from harken.errors import UserError
+from harken.models.config import DecoderOnlyConfig
 from harken.models.transformer.decoder_only import DecoderOnly
 
 SOURCE = torch.tensor([[4, 5, 3, 0, 0], [6, 7, 8, 5, 3]])
@@ -15,19 +16,20 @@ LENGTHS = torch.tensor([3, 5])
 TARGET = torch.tensor([[2, 5, 6], [2, 8, 4]])
 
 
-def build(**words: Any) -> DecoderOnly:
+def build(max_length: int = 512, **options: Any) -> DecoderOnly:
     torch.manual_seed(1)
-    model = DecoderOnly(9, 9, layers=2, width=8, heads=2, feedforward=12, **words)
+    config = DecoderOnlyConfig(layers=2, width=8, heads=2, feedforward=12, **options)
+    model = DecoderOnly(config.model_copy(update={"max_length": max_length}), 9, 9)  # shorter than a recipe may say
     for parameter in model.parameters():
         parameter.data.add_(torch.randn_like(parameter), alpha=0.3)
     return model.double().eval()
 
 
 def in_one_sequence(model: DecoderOnly, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """One row without padding, by the definition: a mask over source and target, all of it read at once."""
+    """The reference: one row without padding, a mask over source and target, all of it read at once."""
     size, time = len(source), len(target)
     embedded = torch.cat((model.source_embedding(source), model.target_embedding(target))) * math.sqrt(8)
-    values = model.stack.place(embedded[None])
+    values = model.stack.add_positions(embedded[None])
     mask = torch.ones(size + time, size + time, dtype=torch.bool).tril()
     mask[:size, :size] = True
     found = []

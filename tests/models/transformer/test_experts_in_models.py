@@ -3,11 +3,12 @@
 import pytest
 import torch
 
+from harken.models.build import build_model
+from harken.models.config import DecoderOnlyConfig, TransformerConfig
 from harken.models.encoder_decoder import EncoderDecoder
 from harken.models.recurrent.encoder import RecurrentEncoder
+from harken.models.transformer.config import TransformerDecoderConfig
 from harken.models.transformer.decoder import TransformerDecoder
-from harken.models.transformer.decoder_only import DecoderOnly
-from harken.models.transformer.transformer import Transformer
 from harken.models.translation_model import TranslationModel
 from harken.nn import Balance
 
@@ -22,9 +23,10 @@ def build(kind: str, balance: float) -> TranslationModel:
     torch.manual_seed(1)
     if kind == "mixed":
         encoder = RecurrentEncoder(embedding=8, width=6, dropout=0.0)
-        return EncoderDecoder(9, 9, encoder, TransformerDecoder(**WORDS, balance=balance)).double()
-    model = {"transformer": Transformer, "decoder-only": DecoderOnly}[kind]
-    return model(9, 9, **WORDS, balance=balance).double()
+        decoder = TransformerDecoder(TransformerDecoderConfig(**WORDS, balance=balance))
+        return EncoderDecoder(9, 9, encoder, decoder).double()
+    config = {"transformer": TransformerConfig, "decoder-only": DecoderOnlyConfig}[kind]
+    return build_model(config(**WORDS, balance=balance), 9, 9).double()
 
 
 @pytest.mark.parametrize(("kind", "layers"), [("transformer", 4), ("decoder-only", 4), ("mixed", 2)])

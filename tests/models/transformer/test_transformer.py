@@ -8,7 +8,9 @@ import torch
 from torch import nn
 
 from harken.errors import UserError
-from harken.models.transformer.transformer import Transformer
+from harken.models.build import build_model
+from harken.models.config import TransformerConfig
+from harken.models.encoder_decoder import EncoderDecoder
 from harken.nn.positions.absolute import sinusoids
 
 SOURCE = torch.tensor([[4, 5, 3, 0], [6, 7, 5, 3]])
@@ -16,15 +18,16 @@ LENGTHS = torch.tensor([3, 4])
 TARGET = torch.tensor([[2, 5, 6], [2, 8, 4]])
 
 
-def build(**options: Any) -> Transformer:
+def build(max_length: int = 512, **options: Any) -> EncoderDecoder:
     torch.manual_seed(1)
-    model = Transformer(9, 9, width=8, heads=2, feedforward=12, **options)
+    config = TransformerConfig(width=8, heads=2, feedforward=12, **options)
+    model = build_model(config.model_copy(update={"max_length": max_length}), 9, 9)  # shorter than a recipe may say
     for parameter in model.parameters():
         parameter.data.add_(torch.randn_like(parameter), alpha=0.3)
     return model.double().eval()
 
 
-def peer_of(model: Transformer, norm: str) -> nn.Transformer:
+def peer_of(model: EncoderDecoder, norm: str) -> nn.Transformer:
     """torch's own Transformer with our weights."""
     layers, blocks = len(model.encoder.stack.blocks), [*model.encoder.stack.blocks, *model.decoder.stack.blocks]
     peer = nn.Transformer(8, 2, layers, layers, 12, 0.0, batch_first=True, norm_first=norm == "pre").double().eval()
@@ -63,10 +66,10 @@ def test_equals_torchs_transformer(norm: str) -> None:
     right = peer(source, target, tgt_mask=future, tgt_is_causal=True, **hidden)
     found = model(SOURCE, LENGTHS, TARGET)
     assert torch.allclose(found, right, rtol=0, atol=1e-9)
-    pull = torch.randn_like(found)
+    grad_output = torch.randn_like(found)
     weight = model.source_embedding.weight
-    (one,) = torch.autograd.grad(found, weight, pull)
-    (other,) = torch.autograd.grad(right, weight, pull)
+    (one,) = torch.autograd.grad(found, weight, grad_output)
+    (other,) = torch.autograd.grad(right, weight, grad_output)
     assert torch.allclose(one[1:], other[1:], rtol=0, atol=1e-9)
     assert (one[0] == 0).all()  # the padding id learns nothing from being read
 
@@ -125,14 +128,14 @@ def test_the_cache_grows_by_one_position_a_step() -> None:
     state = model.start(SOURCE, LENGTHS)
     for place in range(3):
         _, after, _ = model.step(TARGET[:, place], state)
-        assert [key.shape[2] for key, _ in after.past] == [place + 1] * 2
-        assert len(state.past) == (0 if place == 0 else 2)  # the state before is left as it was
+        assert [key.shape[2] for key, _ in after.kv_cache] == [place + 1] * 2
+        assert len(state.kv_cache) == (0 if place == 0 else 2)  # the state before is left as it was
         assert (state.position, after.position) == (place, place + 1)
         state = after
 
 
 def test_first_weights() -> None:
-    model = Transformer(9, 9, layers=1, width=8, heads=2, feedforward=12)
+    model = build_model(TransformerConfig(layers=1, width=8, heads=2, feedforward=12), 9, 9)
     assert (model.source_embedding.weight[0] == 0).all()
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):

@@ -1,4 +1,4 @@
-"""Every kind of positions, every score of heads: fast = definition, cached = whole, no leak from the future, no NaN."""
+"""Every kind of positions with every score: fast = reference, cached = uncached, no leak from the future, no NaN."""
 
 import math
 from collections.abc import Callable
@@ -19,7 +19,8 @@ from harken.nn import (
     SelfAttention,
     length_mask,
 )
-from harken.nn.attention.multihead import HEAD_SCORES
+from harken.nn.attention.functional import attend_with_weights
+from harken.nn.attention.head_scores import HEAD_SCORES
 from harken.nn.positions.alibi import slopes
 
 WIDTH, HEADS, CLIP = 12, 3, 2
@@ -54,7 +55,7 @@ def close(found: Tensor, right: Tensor, within: float = 1e-9) -> bool:
 @EVERY
 @settings(deadline=None, max_examples=8)
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=3), st.booleans(), st.booleans())
-def test_fast_equals_definition(kind: str, score: str, lengths: list[int], masked: bool, causal: bool) -> None:
+def test_fast_equals_reference(kind: str, score: str, lengths: list[int], masked: bool, causal: bool) -> None:
     """In values and gradients, whatever the shapes; rows that may see nothing give numbers, and no gradient is NaN."""
     layer, values = build(kind, score), draw(len(lengths), 6, WIDTH)
     mask = length_mask(torch.tensor(lengths), 6)[:, None, None] if masked else None
@@ -66,9 +67,9 @@ def test_fast_equals_definition(kind: str, score: str, lengths: list[int], maske
         torch.ones_like(sums) if mask is None else (torch.tensor(lengths) > 0)[:, None, None].expand_as(sums).double()
     )
     assert close(sums, seen, 1e-6)
-    into, pull = [values, *layer.parameters()], torch.randn_like(fast)
-    found = torch.autograd.grad(fast, into, pull, retain_graph=True)
-    for one, other in zip(found, torch.autograd.grad(slow, into, pull), strict=True):
+    into, grad_output = [values, *layer.parameters()], torch.randn_like(fast)
+    found = torch.autograd.grad(fast, into, grad_output, retain_graph=True)
+    for one, other in zip(found, torch.autograd.grad(slow, into, grad_output), strict=True):
         assert close(one, other)
 
 
@@ -77,7 +78,7 @@ def test_steps_with_a_cache_equal_the_whole(kind: str, score: str) -> None:
     layer, values, past = build(kind, score), draw(2, 7, WIDTH), None
     whole = layer(values, causal=True)
     for place in range(7):
-        now, past = layer.step(values[:, place : place + 1], past)
+        now, past, _ = layer.step(values[:, place : place + 1], past)
         assert close(now, whole[:, place : place + 1])
 
 
@@ -104,7 +105,8 @@ def test_a_shift_changes_no_weights(kind: str) -> None:
     """Only distances count: the same words later in a sequence look at each other in the same way."""
     layer, values, start = build(kind), draw(1, 4, WIDTH), 37
     turned = [layer.project(values, first) for first in (0, start)]
-    here, there = (layer.positions.attend_with_weights(*parts, None, False)[1] for parts in turned)
+    functions = layer.positions.functions(layer.score, 4, 4)._asdict()
+    here, there = (attend_with_weights(*parts, **functions)[1] for parts in turned)
     assert close(here, there, 1e-6)  # tables of angles are float32
     if kind == "rotary":
         assert not torch.allclose(turned[0][0], turned[1][0])

@@ -1,4 +1,4 @@
-"""The fast `attend` equals its definition in values and gradients; nothing flows from the future."""
+"""`attend` equals `attend_with_weights` in values and gradients; no gradient reaches the future."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from harken.nn import attend, attend_with_weights, causal_mask
+from harken.nn import attend, attend_with_weights, causal_mask, masked_softmax
 
 
 def inputs(shape: tuple[int, ...], target: int, source: int, width: int, dtype: torch.dtype) -> list[Tensor]:
@@ -32,7 +32,7 @@ def visible(batch: int, source: int) -> Tensor:
     st.sampled_from([(torch.float64, 1e-9), (torch.float32, 1e-5)]),
     st.integers(0, 1000),
 )
-def test_fast_equals_definition(
+def test_fused_equals_reference(
     shape: tuple[int, int],
     target: int,
     source: int,
@@ -49,19 +49,20 @@ def test_fast_equals_definition(
     slow, weights = attend_with_weights(*values, mask, causal)
     assert fast.dtype == slow.dtype == weights.dtype == dtype[0]
     assert torch.allclose(fast, slow, rtol=0, atol=dtype[1])
-    assert torch.allclose(weights.sum(-1), torch.ones((), dtype=dtype[0]), rtol=0, atol=1e-6)
+    if not causal:
+        assert torch.allclose(weights.sum(-1), torch.ones((), dtype=dtype[0]), rtol=0, atol=1e-6)
     if mask is not None:
         assert (weights[(~mask).expand_as(weights)] == 0).all()
     if causal:
-        assert (weights.triu(1) == 0).all()
-    pull = torch.randn_like(fast)
+        assert (weights.triu(1 + source - target) == 0).all()
+    grad_output = torch.randn_like(fast)
     for found, right in zip(
-        torch.autograd.grad(fast, values, pull), torch.autograd.grad(slow, values, pull), strict=True
+        torch.autograd.grad(fast, values, grad_output), torch.autograd.grad(slow, values, grad_output), strict=True
     ):
         assert torch.allclose(found, right, rtol=0, atol=10 * dtype[1])
 
 
-@pytest.mark.parametrize("path", [attend, lambda *given: attend_with_weights(*given)[0]], ids=["fast", "definition"])
+@pytest.mark.parametrize("path", [attend, lambda *given: attend_with_weights(*given)[0]], ids=["fused", "reference"])
 def test_no_gradient_reaches_the_future(path: object) -> None:
     values = inputs((1, 2), 5, 5, 3, torch.float64)
     for row in range(5):
@@ -77,7 +78,58 @@ def test_causal_is_the_causal_mask() -> None:
     assert torch.allclose(attend(*values, causal=True), attend(*values, causal_mask(4)), rtol=0, atol=1e-12)
 
 
-def test_worked_example_e10() -> None:
+@pytest.mark.parametrize("masked", [False, True])
+def test_queries_stand_at_the_end_of_the_keys(masked: bool) -> None:
+    """With T = 1 and S = 5 the query sees all five; T queries of a longer sequence see what they see in the whole."""
+    torch.manual_seed(6)
+    query, key, value = (torch.randn(2, 2, 5, 3, dtype=torch.float64) for _ in range(3))
+    mask = visible(2, 5) if masked else None
+    last = attend(query[..., -1:, :], key, value, mask, causal=True)
+    assert torch.allclose(last, attend(query[..., -1:, :], key, value, mask), rtol=0, atol=1e-12)
+    whole, whole_weights = attend_with_weights(query, key, value, mask, causal=True)
+    for targets in range(1, 6):
+        late = query[..., 5 - targets :, :]
+        context, weights = attend_with_weights(late, key, value, mask, causal=True)
+        assert torch.allclose(attend(late, key, value, mask, causal=True), whole[..., 5 - targets :, :], atol=1e-12)
+        assert torch.allclose(context, whole[..., 5 - targets :, :], rtol=0, atol=1e-12)
+        assert torch.allclose(weights, whole_weights[..., 5 - targets :, :], rtol=0, atol=1e-12)
+
+
+def test_a_bias_function_is_added_to_the_scores() -> None:
+    """Also by fused attention, in values and gradients, and together with a mask and the future hidden."""
+    torch.manual_seed(7)
+    values = inputs((2, 2), 4, 4, 3, torch.float64)
+    table = torch.randn(4, 4, dtype=torch.float64, requires_grad=True)
+    mask = visible(2, 4)
+
+    def bias(query: Tensor, key: Tensor) -> Tensor:
+        return table * query.sum(-1, keepdim=True)
+
+    fast = attend(*values, mask, True, bias=bias)
+    slow, weights = attend_with_weights(*values, mask, True, bias=bias)
+    query, key, value = values
+    scores = query @ key.transpose(-1, -2) / 3**0.5 + bias(query, key)
+    seen = mask & causal_mask(4)
+    right = torch.where(seen, scores, -torch.inf).softmax(-1)
+    assert torch.allclose(weights, right, rtol=0, atol=1e-12)
+    for found in (fast, slow):
+        assert torch.allclose(found, right @ value, rtol=0, atol=1e-9)
+    grad_output = torch.randn_like(fast)
+    expected = torch.autograd.grad(right @ value, [*values, table], grad_output)
+    for found, exact in zip(torch.autograd.grad(fast, [*values, table], grad_output), expected, strict=True):
+        assert torch.allclose(found, exact, rtol=0, atol=1e-9)
+
+
+def test_hard_attention_is_the_arg_max_and_soft_attention_tends_to_it() -> None:
+    scores = torch.tensor([[1.0, 3.0, 2.0], [4.0, 4.0, 0.0], [5.0, 9.0, 1.0]])
+    mask = torch.tensor([[True, True, True], [True, True, True], [True, False, True]])
+    hard = masked_softmax(scores, mask, hard=True)
+    assert hard.tolist() == [[0.0, 1.0, 0.0], [0.5, 0.5, 0.0], [1.0, 0.0, 0.0]]
+    assert torch.allclose(masked_softmax(scores / 0.01, mask), hard, atol=1e-6)
+    assert masked_softmax(scores, torch.zeros(3, 3, dtype=torch.bool)).tolist() == [[0.0] * 3] * 3
+
+
+def test_worked_example_of_the_scaled_dot_product() -> None:
     """q . k = 112 and 96, d_k = 64: divided by 8 they are 14 and 12, so the weights are e^2 : 1."""
     query, keys = torch.zeros(1, 64), torch.zeros(2, 64)
     query[0, :2] = torch.tensor([8.0, 4.0])

@@ -1,4 +1,4 @@
-"""Every score of E9 as heads of a Transformer: its formula, in chunks and at once, and what it cannot go with."""
+"""Every score as heads of a Transformer: its formula, in chunks and at once, and what it is incompatible with."""
 
 import math
 
@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from harken.nn import AlibiPositions, CrossAttention, RelativePositions, RotaryPositions, SelfAttention
-from harken.nn.attention import additive_heads
-from harken.nn.attention.additive_heads import AdditiveHeads
-from harken.nn.attention.multihead import HEAD_SCORES
+from harken.nn.attention import head_scores
+from harken.nn.attention.head_scores import HEAD_SCORES, AdditiveHeads
 from harken.nn.masks import length_mask
 
 WIDTH, HEADS = 12, 3
@@ -28,7 +27,7 @@ def ready(layer: torch.nn.Module, dtype: torch.dtype = torch.float64) -> torch.n
 
 
 def by_hand(layer: CrossAttention, score: str, head: int, query: Tensor, key: Tensor) -> Tensor:
-    """E9 for one pair of vectors (K,)."""
+    """The score of one pair of vectors (K,)."""
     if score == "cosine":
         return query @ key / (query.norm() * key.norm() * layer.score.log_temperature[head, 0, 0].exp())
     if score == "multiplicative":
@@ -46,7 +45,7 @@ def by_hand(layer: CrossAttention, score: str, head: int, query: Tensor, key: Te
     st.sampled_from([torch.float64, torch.float32]),
 )
 @torch.no_grad()
-def test_heads_score_by_e9(score: str, targets: int, lengths: list[int], dtype: torch.dtype) -> None:
+def test_heads_score_by_their_equation(score: str, targets: int, lengths: list[int], dtype: torch.dtype) -> None:
     layer = ready(CrossAttention(WIDTH, HEADS, score=score), dtype)
     queries, memory = (
         torch.randn(len(lengths), targets, WIDTH, dtype=dtype),
@@ -83,18 +82,18 @@ def test_chunks_equal_the_whole(batch: int, targets: int, sources: int, chunk: i
     shape = {"none": None, "order": (targets, sources), "given": (batch, 1, targets, sources)}[distances]
     rows = None if shape is None else torch.randint(0, 4, shape)
     shifted = key[:, :, None] if rows is None else key[:, :, None] + table[rows]
-    right = heads.pairs(query[:, :, :, None], shifted)
-    before, additive_heads.CHUNK = additive_heads.CHUNK, chunk
+    right = (torch.tanh(query[:, :, :, None] + shifted) * heads.energy[:, None, None]).sum(-1)  # pair by pair
+    before, head_scores.CHUNK = head_scores.CHUNK, chunk
     try:
-        found = heads.scores(query, key, None if rows is None else table, rows)
+        found = heads(query, key, None if rows is None else table, rows)
         with torch.no_grad():
-            assert torch.allclose(heads.scores(query, key, None if rows is None else table, rows), right, atol=1e-12)
-        into, pull = [query, key, heads.energy, *([] if rows is None else [table])], torch.randn_like(right)
-        gradients = torch.autograd.grad(found, into, pull)
+            assert torch.allclose(heads(query, key, None if rows is None else table, rows), right, atol=1e-12)
+        into, grad_output = [query, key, heads.energy, *([] if rows is None else [table])], torch.randn_like(right)
+        gradients = torch.autograd.grad(found, into, grad_output)
     finally:
-        additive_heads.CHUNK = before
+        head_scores.CHUNK = before
     assert torch.allclose(found, right, rtol=0, atol=1e-12)
-    for one, other in zip(gradients, torch.autograd.grad(right, into, pull), strict=True):
+    for one, other in zip(gradients, torch.autograd.grad(right, into, grad_output), strict=True):
         assert torch.allclose(one, other, rtol=0, atol=1e-10)
 
 
@@ -112,17 +111,17 @@ class _Largest(torch.overrides.TorchFunctionMode):
 
 @pytest.mark.parametrize("grad", [False, True])
 def test_never_more_than_a_chunk_at_once(grad: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(additive_heads, "CHUNK", 3000)
+    monkeypatch.setattr(head_scores, "CHUNK", 3000)
     heads = AdditiveHeads(2, 8).requires_grad_(grad)
     query, key = torch.randn(2, 2, 20, 8, requires_grad=grad), torch.randn(2, 2, 30, 8)
     with _Largest() as watched, torch.set_grad_enabled(grad):
-        scores = heads.scores(query, key)
+        scores = heads(query, key)
     assert scores.numel() == 2 * 2 * 20 * 30  # smaller than a chunk, and all that is written down for all pairs
     assert 0 < watched.numbers <= 3000
     if grad:
         kept: list[int] = []
         with torch.autograd.graph.saved_tensors_hooks(lambda part: (kept.append(part.numel()), part)[1], lambda p: p):
-            heads.scores(query, key)
+            heads(query, key)
         assert sum(kept) < 2 * 2 * 20 * 30 * 8  # nothing of T S K is kept for the backward pass
 
 
@@ -182,5 +181,5 @@ def test_what_cannot_be() -> None:
         ValueError, match="no score called 'sum'; choose one of scaled, dot, cosine, multiplicative, additive"
     ):
         SelfAttention(WIDTH, HEADS, score="sum")
-    with pytest.raises(ValueError, match=r"rotary positions turn .* the additive score adds them; choose relative"):
+    with pytest.raises(ValueError, match=r"rotary positions rotate .* the additive score adds them; choose relative"):
         SelfAttention(WIDTH, HEADS, positions=RotaryPositions(EACH), score="additive")

@@ -14,9 +14,9 @@ MASK = length_mask(LENGTHS, 5)[:, None, None]
 def agree(fast: Tensor, slow: Tensor, into: list[Tensor]) -> None:
     """Equal in values and in the gradients of everything in `into`."""
     assert torch.allclose(fast, slow, rtol=0, atol=1e-9)
-    pull = torch.randn_like(fast)
-    found = torch.autograd.grad(fast, into, pull, retain_graph=True)
-    for one, other in zip(found, torch.autograd.grad(slow, into, pull, retain_graph=True), strict=True):
+    grad_output = torch.randn_like(fast)
+    found = torch.autograd.grad(fast, into, grad_output, retain_graph=True)
+    for one, other in zip(found, torch.autograd.grad(slow, into, grad_output, retain_graph=True), strict=True):
         assert torch.allclose(one, other, rtol=0, atol=1e-9)
 
 
@@ -60,11 +60,28 @@ def test_self_attention_is_torchs(values: Tensor) -> None:
 
 def test_steps_with_a_cache_equal_the_whole(values: Tensor) -> None:
     layer = SelfAttention(WIDTH, HEADS).double()
-    whole, past = layer(values, causal=True), None
-    for place in range(5):
-        now, past = layer.step(values[:, place : place + 1], past)
-        assert torch.allclose(now, whole[:, place : place + 1], rtol=0, atol=1e-9)
-        assert past[0].shape == past[1].shape == (2, HEADS, place + 1, WIDTH // HEADS)
+    whole, kv_cache = layer(values, causal=True), None
+    for position in range(5):
+        now, kv_cache, weights = layer.step(values[:, position : position + 1], kv_cache)
+        assert torch.allclose(now, whole[:, position : position + 1], rtol=0, atol=1e-9)
+        assert kv_cache[0].shape == kv_cache[1].shape == (2, HEADS, position + 1, WIDTH // HEADS)
+        assert weights is None
+
+
+@pytest.mark.parametrize("pieces", [[2, 3], [1, 4], [4, 1], [5]])
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_steps_of_several_positions_do_not_see_the_future(
+    values: Tensor, pieces: list[int], need_weights: bool
+) -> None:
+    layer = SelfAttention(WIDTH, HEADS).double()
+    whole, right = layer.with_weights(values, None, causal=True)
+    kv_cache, end = None, 0
+    for piece in values.split(pieces, 1):
+        start, end = end, end + piece.shape[1]
+        now, kv_cache, weights = layer.step(piece, kv_cache, need_weights=need_weights)
+        assert torch.allclose(now, whole[:, start:end], rtol=0, atol=1e-9)
+        if need_weights:
+            assert torch.allclose(weights, right[:, :, start:end, :end], rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", [SelfAttention, CrossAttention])

@@ -13,7 +13,7 @@ from harken.nn import (
     MultiplicativeScore,
     ScaledDotScore,
     length_mask,
-    lookup,
+    masked_softmax,
 )
 
 sizes = st.integers(1, 5)
@@ -116,7 +116,7 @@ def test_attention_without_a_mask_sees_all() -> None:
 def test_hard_lookup_is_the_limit_of_soft(values: list[float], data: st.DataObject) -> None:
     scores = torch.tensor([round(value, 1) for value in values], dtype=torch.float64)
     mask = torch.tensor(data.draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values))))
-    hard, cold = lookup(scores, mask, hard=True), lookup(scores / 1e-3, mask)
+    hard, cold = masked_softmax(scores, mask, hard=True), masked_softmax(scores / 1e-3, mask)
     assert torch.allclose(hard, cold, rtol=0, atol=1e-9)
     assert (hard[~mask] == 0).all()
     assert hard.sum().item() == pytest.approx(1.0 if mask.any() else 0.0)

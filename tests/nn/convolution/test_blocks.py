@@ -137,7 +137,7 @@ def test_three_ways_through_a_decoder_block(kind: str, dtype: torch.dtype) -> No
         here = slice(place, place + 1)
         inputs = (case.values[:, here], past, case.embedded[:, here], case.pairs, case.mask)
         assert near(block.step(*inputs)[0], whole[:, here], dtype)
-        now, past, shares = block.step(*inputs, weights=True)
+        now, past, shares = block.step(*inputs, need_weights=True)
         assert near(now, whole[:, here], dtype)
         if weights is not None:
             assert near(shares, weights[:, here], dtype)

@@ -105,7 +105,7 @@ def test_gradcheck(causal: bool) -> None:
 def test_first_weights_keep_the_variance(gated: bool) -> None:
     torch.manual_seed(1)
     layer = Convolution(64, 128, 5)
-    layer.draw(gated=gated)
+    layer.initialize(gated=gated)
     found = layer(torch.randn(64, 20, 64))[:, 2:-2]
     found = F.glu(found) if gated else found
     assert 0.9 < found.var().item() < (1.5 if gated else 1.1)  # gates that differ from 1/2 let more through

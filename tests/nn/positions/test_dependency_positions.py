@@ -16,7 +16,7 @@ from harken.nn import (
     dependency_distances,
     length_mask,
 )
-from harken.nn.attention.multihead import HEAD_SCORES
+from harken.nn.attention.head_scores import HEAD_SCORES
 
 WIDTH, HEADS = 8, 2
 HEADS_OF = [[1, -1, 1, 4, 2], [-1, 0, 1, -1, -1]]  # five words, and three with two places of padding
@@ -43,7 +43,7 @@ def draw(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
     st.booleans(),
     st.sampled_from([torch.float64, torch.float32]),
 )
-def test_fast_equals_definition(score: str, lengths: list[int], causal: bool, dtype: torch.dtype) -> None:
+def test_fast_equals_reference(score: str, lengths: list[int], causal: bool, dtype: torch.dtype) -> None:
     layer, values = build(score, dtype), draw(2, 5, WIDTH, dtype=dtype)
     mask = length_mask(torch.tensor(lengths), 5)[:, None, None]
     fast = layer(values, mask, causal, APART)
@@ -52,9 +52,9 @@ def test_fast_equals_definition(score: str, lengths: list[int], causal: bool, dt
     assert torch.allclose(fast, slow, rtol=0, atol=within)
     seen = (torch.tensor(lengths) > 0).to(dtype)[:, None, None].expand(2, HEADS, 5)
     assert torch.allclose(weights.sum(-1), seen, atol=1e-5)
-    into, pull = [values, *layer.parameters()], torch.randn_like(fast)
-    found = torch.autograd.grad(fast, into, pull)
-    for one, other in zip(found, torch.autograd.grad(slow, into, pull), strict=True):
+    into, grad_output = [values, *layer.parameters()], torch.randn_like(fast)
+    found = torch.autograd.grad(fast, into, grad_output)
+    for one, other in zip(found, torch.autograd.grad(slow, into, grad_output), strict=True):
         assert torch.allclose(one, other, rtol=0, atol=100 * within)
 
 
@@ -73,8 +73,8 @@ def test_steps_with_a_cache_equal_the_whole(score: str) -> None:
     for place in range(5):
         row = APART[:, place : place + 1, : place + 1]
         here = values[:, place : place + 1]
-        now, past = layer.step(here, past, distances=row)
-        again, other, weights = layer.step_with_weights(here, other, distances=row)
+        now, past, _ = layer.step(here, past, distances=row)
+        again, other, weights = layer.step(here, other, distances=row, need_weights=True)
         for found in (now, again):
             assert torch.allclose(found, whole[:, place : place + 1], rtol=0, atol=1e-9)
         assert weights.shape == (2, HEADS, 1, place + 1)

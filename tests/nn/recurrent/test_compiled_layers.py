@@ -28,7 +28,7 @@ from harken.nn import (
     VariationalDropout,
     dependency_distances,
 )
-from harken.nn.attention.multihead import HEAD_SCORES
+from harken.nn.attention.head_scores import HEAD_SCORES
 from harken.nn.attention.scores import SCORES
 from harken.nn.positions.kinds import POSITIONS
 

@@ -26,9 +26,9 @@ def copy_attention(peer: nn.MultiheadAttention, ours: nn.Module) -> None:
 
 def same(found: Tensor, right: Tensor, into: list[Tensor]) -> None:
     assert torch.allclose(found, right, rtol=0, atol=1e-9)
-    pull = torch.randn_like(found)
-    gradients = torch.autograd.grad(found, into, pull, retain_graph=True)
-    for one, other in zip(gradients, torch.autograd.grad(right, into, pull), strict=True):
+    grad_output = torch.randn_like(found)
+    gradients = torch.autograd.grad(found, into, grad_output, retain_graph=True)
+    for one, other in zip(gradients, torch.autograd.grad(right, into, grad_output), strict=True):
         assert torch.allclose(one, other, rtol=0, atol=1e-9)
 
 
@@ -77,7 +77,7 @@ def test_decoder_block(norm: str) -> None:
     same(found, right, [values, memory])
 
 
-def test_feed_forward_is_e13() -> None:
+def test_feed_forward_is_its_equation() -> None:
     layer = spread(FeedForward(3, 5))
     values = torch.randn(3, dtype=torch.float64)
     inner = (layer.expand.weight @ values + layer.expand.bias).clamp(min=0)

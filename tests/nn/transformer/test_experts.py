@@ -5,9 +5,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
 
 from harken.nn import Experts
 from harken.nn.activations import ACTIVATIONS
+from harken.nn.transformer import experts as experts_module
 
 WIDTH = 3
 
@@ -28,7 +30,7 @@ def build(experts: int = 4, active: int = 2, dtype: torch.dtype = torch.float64,
     st.sampled_from([torch.float64, torch.float32]),
     st.booleans(),
 )
-def test_sorted_equals_definition(
+def test_sorted_equals_reference(
     lengths: list[int], sizes: tuple[int, int], activation: str, dtype: torch.dtype, masked: bool
 ) -> None:
     """In values and gradients, with experts that nobody chose and batches without a token."""
@@ -36,7 +38,7 @@ def test_sorted_equals_definition(
     within = 1e-9 if dtype == torch.float64 else 1e-3
     values = torch.randn(len(lengths), 4, WIDTH, dtype=dtype, requires_grad=True)
     mask = torch.arange(4) < torch.tensor(lengths)[:, None] if masked else None
-    (fast, balance), (slow, right) = layer(values, mask), layer.definition(values, mask)
+    (fast, balance), (slow, right) = layer(values, mask), layer.reference(values, mask)
     assert torch.allclose(fast, slow, rtol=within, atol=within)
     assert torch.equal(balance, right)
     into, pull = [values, *layer.parameters()], torch.randn_like(fast)
@@ -73,14 +75,52 @@ def test_gradcheck(active: int) -> None:
     assert torch.autograd.gradcheck(lambda *_: layer(values), (values, *layer.parameters()))
 
 
-def test_no_expert_sees_a_token_it_was_not_chosen_for() -> None:
+def test_no_expert_sees_a_token_it_was_not_chosen_for(monkeypatch: pytest.MonkeyPatch) -> None:
     layer, values = build(), torch.randn(3, 4, WIDTH, dtype=torch.float64)
-    seen: list[int] = []
-    plain = layer.expert
-    layer.expert = lambda number, tokens: (seen.append(len(tokens)), plain(number, tokens))[1]  # type: ignore
-    layer(values, torch.tensor([[True, True, False, False]] * 3))
-    assert sum(seen) == 6 * layer.active
-    assert len(seen) <= layer.experts
+    seen: list[tuple[int, list[int]]] = []
+    plain = experts_module.grouped_linear
+
+    def counted(tokens: Tensor, weight: Tensor, bias: Tensor, expert: Tensor, counts: Tensor) -> Tensor:
+        seen.append((len(tokens), counts.tolist()))
+        return plain(tokens, weight, bias, expert, counts)
+
+    monkeypatch.setattr(experts_module, "grouped_linear", counted)
+    mask = torch.tensor([[True, True, False, False]] * 3)
+    layer(values, mask)
+    chosen = layer.choose(values[mask])[0]
+    right = [int((chosen == number).sum()) for number in range(layer.experts)]
+    assert seen == [(6 * layer.active, right)] * 2  # both maps of the feed-forward layers
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("tokens", [0, 1, 37])
+def test_grouped_mm_equals_the_loop(dtype: torch.dtype, tokens: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In values and gradients; the first expert has no tokens."""
+    torch.manual_seed(2)
+    values, weight, bias = torch.randn(tokens, 8), torch.randn(3, 16, 8), torch.randn(3, 16)
+    expert = torch.randint(1, 3, (tokens,)).sort().values
+    counts = torch.stack([(expert == number).sum() for number in range(3)])
+    inputs = [part.to(dtype).requires_grad_() for part in (values, weight, bias)]
+    grad_output = torch.randn(tokens, 16).to(dtype)
+    assert experts_module._has_grouped_mm(inputs[0], inputs[1])
+    fast = experts_module.grouped_linear(*inputs, expert, counts)
+    fast_gradients = torch.autograd.grad(fast, inputs, grad_output)
+    monkeypatch.setattr(experts_module, "_has_grouped_mm", lambda *_: False)
+    slow = experts_module.grouped_linear(*inputs, expert, counts)
+    within = 1e-5 if dtype == torch.float32 else 0.1
+    assert torch.allclose(fast, slow, rtol=within, atol=within)
+    for one, other in zip(fast_gradients, torch.autograd.grad(slow, inputs, grad_output), strict=True):
+        assert torch.allclose(one, other, rtol=within, atol=within)
+
+
+@pytest.mark.parametrize("active", [1, 2])
+def test_operations_are_counted_on_the_meta_device(active: int) -> None:
+    """2 M A (D I + I D) of the experts and 2 M D E of the gate, with no value known."""
+    with torch.device("meta"):
+        layer, values = Experts(8, 16, 4, active), torch.empty(2, 5, 8)
+    with FlopCounterMode(display=False) as counter:
+        layer(values)
+    assert counter.get_total_flops() == 2 * 10 * active * 2 * 8 * 16 + 2 * 10 * 8 * 4
 
 
 def test_padding_counts_nowhere() -> None:
@@ -128,15 +168,10 @@ def test_the_balance_evens_out_the_work() -> None:
     assert layer(values)[1].item() < 1.1
 
 
-def test_noise_and_dropout_in_training_alone() -> None:
-    values = torch.randn(20, WIDTH, dtype=torch.float64)
-    for options in ({"noise": True}, {"dropout": 0.5}):
-        layer = build(**options)
-        assert not torch.allclose(layer(values)[0], layer(values)[0])
-        assert torch.equal(layer.eval()(values)[0], layer(values)[0])
-    noisy = build(noise=True)
-    noisy(values)[0].sum().backward()
-    assert noisy.noise.weight.grad.abs().max() > 0
+def test_dropout_in_training_alone() -> None:
+    values, layer = torch.randn(20, WIDTH, dtype=torch.float64), build(dropout=0.5)
+    assert not torch.allclose(layer(values)[0], layer(values)[0])
+    assert torch.equal(layer.eval()(values)[0], layer(values)[0])
 
 
 def test_options_that_cannot_be() -> None:
@@ -150,6 +185,6 @@ def test_bfloat16_autocast_is_near_float32() -> None:
     layer, values = build(dtype=torch.float32), torch.randn(8, WIDTH)
     right = layer(values)[0]
     with torch.autocast("cpu", torch.bfloat16):
-        half, slow = layer(values)[0], layer.definition(values)[0]
+        half, slow = layer(values)[0], layer.reference(values)[0]
     assert torch.equal(half, slow)
     assert torch.allclose(half.float(), right, rtol=0.05, atol=0.1)

@@ -99,7 +99,7 @@ def test_weights_come_with_the_same_values(causal: bool) -> None:
     assert not causal or (weights.triu(1) == 0).all()
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
+@pytest.mark.parametrize("positions", POSITIONS)
 @torch.no_grad()
 def test_decoder_steps_equal_the_whole(positions: str) -> None:
     torch.manual_seed(4)
@@ -107,11 +107,13 @@ def test_decoder_steps_equal_the_whole(positions: str) -> None:
     mask = torch.arange(4) < torch.tensor([[2], [4]])
     whole, weights = stack.with_weights(values(), memory, mask)
     assert close(stack(values(), memory, mask), whole)
-    past, kept = None, stack.remember(memory)
-    for place in range(5):
-        now, past, seen = stack.step(values()[:, place : place + 1], past, kept, mask, read=1)
-        assert close(now[:, 0], whole[:, place])
-        assert close(seen[:, :, 0], weights[:, 1, :, place])
+    for pieces in ([1, 1, 1, 1, 1], [3, 2], [1, 4], [5]):  # several new tokens do not see the future
+        kv_cache, cross_kv, end = None, stack.precompute_cross_kv(memory), 0
+        for piece in values().split(pieces, 1):
+            start, end = end, end + piece.shape[1]
+            now, kv_cache, seen = stack.step(piece, kv_cache, cross_kv, mask, weights_layer=1)
+            assert close(now, whole[:, start:end])
+            assert close(seen, weights[:, 1, :, start:end])
 
 
 def test_experts_say_how_evenly_they_were_used_to_whoever_asks() -> None:

@@ -226,6 +226,6 @@ def test_bio_tags_begin_before_they_go_on() -> None:
     with torch.no_grad():
         model.emit.bias.copy_(torch.tensor([0.0, 0.5, 9.0, 0.0]))  # B-person, B-place, I-place, O
         model.emit.weight.zero_()
-    assert model.crf.best(model.emit.bias.expand(1, 3, 4))[0].tolist() == [[1, 2, 2]]
+    assert model.crf.viterbi_decode(model.emit.bias.expand(1, 3, 4))[0].tolist() == [[1, 2, 2]]
     with pytest.raises(UserError, match=r"set tags.crf = true too"):
         load_recipe("phrasebook-tag", ["tags.bio=true"])

@@ -1,6 +1,6 @@
-"""The Triton kernels of the backward pass of additive attention; see `additive_attention_triton.py` for the names.
+"""The Triton kernels of the backward pass of additive attention; see `forward.py` for the names.
 
-a = softmax(e),  da = dc V^T,  de = a (da - sum_s a da)           `pull_kernel`
+a = softmax(e),  da = dc V^T,  de = a (da - sum_s a da)           `score_gradient_kernel`
 dV = a^T dc                                                       `value_kernel`
 dq_t = sum_s de_ts v (1 - tanh^2),  dk_s the same over t          `fold_kernel`, once for each
 dv = sum_ts de_ts tanh                                            inside the first of those two
@@ -20,7 +20,7 @@ with suppress(ImportError):  # on a machine without a GPU
 
 @jit
 def inner_kernel(
-    pull: tl.tensor,
+    grad_output: tl.tensor,
     context: tl.tensor,
     inner: tl.tensor,
     count: tl.tensor,
@@ -35,17 +35,17 @@ def inner_kernel(
         place = start + tl.arange(0, WIDTH)
         at = row[:, None] * width + place[None, :]
         inside = (row < count)[:, None] & (place < width)[None, :]
-        left = tl.load(pull + at, inside, other=0.0).to(tl.float32)
+        left = tl.load(grad_output + at, inside, other=0.0).to(tl.float32)
         total += tl.sum(left * tl.load(context + at, inside, other=0.0).to(tl.float32), 1)
     tl.store(inner + row, total, row < count)
 
 
 @jit
-def pull_kernel(
+def score_gradient_kernel(
     scores: tl.tensor,
-    spread: tl.tensor,
+    log_sum: tl.tensor,
     inner: tl.tensor,
-    pull: tl.tensor,
+    grad_output: tl.tensor,
     values: tl.tensor,
     out: tl.tensor,
     seed: tl.tensor,
@@ -75,7 +75,9 @@ def pull_kernel(
     for start in range(0, width, WIDTH):
         place = start + tl.arange(0, WIDTH)
         left = tl.load(
-            pull + at[:, None] * width + place[None, :], (row < targets)[:, None] & (place < width)[None, :], other=0.0
+            grad_output + at[:, None] * width + place[None, :],
+            (row < targets)[:, None] & (place < width)[None, :],
+            other=0.0,
         )
         right = tl.load(
             values + group * sources * width + column[None, :].to(tl.int64) * width + place[:, None],
@@ -84,7 +86,7 @@ def pull_kernel(
         )
         from_weights = tl.dot(left, right, from_weights, input_precision=PRECISION)
     here = group * rows * columns + row[:, None] * columns + column[None, :]
-    level = tl.load(spread + at, row < targets, other=float("inf"))
+    level = tl.load(log_sum + at, row < targets, other=float("inf"))
     share = tl.exp(tl.load(scores + here) - level[:, None])
     if DROPS:
         from_weights = from_weights * kept(seed, drop, group, first + row, column, columns)
@@ -95,8 +97,8 @@ def pull_kernel(
 @jit
 def value_kernel(
     scores: tl.tensor,
-    spread: tl.tensor,
-    pull: tl.tensor,
+    log_sum: tl.tensor,
+    grad_output: tl.tensor,
     out: tl.tensor,
     seed: tl.tensor,
     drop: tl.tensor,
@@ -124,13 +126,15 @@ def value_kernel(
     for start in range(0, rows, ROWS):
         row = start + tl.arange(0, ROWS)
         at = group * all_targets + first + row
-        level = tl.load(spread + at, row < targets, other=float("inf"))
+        level = tl.load(log_sum + at, row < targets, other=float("inf"))
         here = group * rows * columns + row[:, None] * columns + column[None, :]
         share = tl.exp(tl.load(scores + here) - level[:, None])
         if DROPS:
             share = share * kept(seed, drop, group, first + row, column, columns)
         right = tl.load(
-            pull + at[:, None] * width + place[None, :], (row < targets)[:, None] & (place < width)[None, :], other=0.0
+            grad_output + at[:, None] * width + place[None, :],
+            (row < targets)[:, None] & (place < width)[None, :],
+            other=0.0,
         )
         total = tl.dot(tl.trans(share).to(right.dtype), right, total, input_precision=PRECISION)
     inside = (column < sources)[:, None] & (place < width)[None, :]
@@ -142,7 +146,7 @@ def value_kernel(
 def fold_kernel(
     own: tl.tensor,
     other: tl.tensor,
-    pull: tl.tensor,
+    grad_scores: tl.tensor,
     vector: tl.tensor,
     out: tl.tensor,
     vector_out: tl.tensor,
@@ -167,7 +171,7 @@ def fold_kernel(
     """out_xd = v_d sum_y de_xy (1 - tanh^2(own_xd + other_yd)): one tile (ROWS, DEPTH), all y in turn.
 
     `own` (G, Xp, Dp) and `other` (G, Yp, Dp) come exponentiated. With VECTOR, dv of this tile goes to `vector_out`
-    (G, Xp / ROWS, Dp). With SPARSE, blocks of y without any pull are passed over: padding costs nothing.
+    (G, Xp / ROWS, Dp). With SPARSE, blocks of y whose gradients are all 0 are skipped: padding costs nothing.
     """
     across = depth // DEPTH
     tiles = rows // ROWS * across
@@ -179,37 +183,37 @@ def fold_kernel(
     wide = is_wide(largest, LIMIT)
     total = tl.zeros((ROWS, DEPTH), tl.float32)
     plain = tl.zeros((ROWS, DEPTH), tl.float32)  # sum_y de r: what the vector's gradient needs
-    pulled = pull + group * rows * others + row * stride_own
+    gradients = grad_scores + group * rows * others + row * stride_own
     theirs = other + group * others * depth + place
     for start in range(0, others, BLOCK):
         needed = True
         if SPARSE:
             span = start + tl.arange(0, BLOCK)
-            block = tl.load(pulled[:, None] + span[None, :] * stride_other)
+            block = tl.load(gradients[:, None] + span[None, :] * stride_other)
             needed = tl.max(tl.max(tl.abs(block), 1), 0) > 0.0
         if needed:
             if wide:
                 for step in range(BLOCK):
                     at = start + step
-                    force = tl.load(pulled + at * stride_other)[:, None]
+                    gradient = tl.load(gradients + at * stride_other)[:, None]
                     share = reciprocal(1.0 + tl.exp2(mine + tl.load(theirs + at * depth)[None, :]))
-                    total += force * (share - share * share)
+                    total += gradient * (share - share * share)
                     if VECTOR:
-                        plain += force * share
+                        plain += gradient * share
             else:
                 for step in range(0, BLOCK, 2):
                     at = start + step
-                    force = tl.load(pulled + at * stride_other)[:, None]
-                    other_force = tl.load(pulled + (at + 1) * stride_other)[:, None]
+                    gradient = tl.load(gradients + at * stride_other)[:, None]
+                    other_gradient = tl.load(gradients + (at + 1) * stride_other)[:, None]
                     below = mine * tl.load(theirs + at * depth)[None, :] + 1.0
                     other_below = mine * tl.load(theirs + (at + 1) * depth)[None, :] + 1.0
                     both = reciprocal(below * other_below)
                     share, other_share = both * other_below, both * below
-                    total += force * (share - share * share)
-                    total += other_force * (other_share - other_share * other_share)
+                    total += gradient * (share - share * share)
+                    total += other_gradient * (other_share - other_share * other_share)
                     if VECTOR:
-                        plain += force * share
-                        plain += other_force * other_share
+                        plain += gradient * share
+                        plain += other_gradient * other_share
     amount = tl.load(vector + group % vectors * depth + place)
     at_out = out + (group * all_rows + first + row[:, None]) * width + place[None, :]
     inside = (row < length)[:, None] & (place < width)[None, :]

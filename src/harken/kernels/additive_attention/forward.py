@@ -1,5 +1,5 @@
-"""The Triton kernels behind `harken.kernels.additive_attention.operator`; `harken.nn.attention.additive` has the
-definition.
+"""The Triton kernels of the forward pass of `operator.py`; the reference is
+`harken.nn.attention.functional.additive_attend_with_weights`.
 
 tanh(q + k) = 1 - 2 r  and  1 - tanh(q + k)^2 = 4 r (1 - r)  with  r = 1 / (1 + e^{2q} e^{2k})
 
@@ -20,7 +20,7 @@ from typing import Any
 try:
     import triton
     import triton.language as tl
-except ImportError:  # on a machine without a GPU; nobody calls these there
+except ImportError:  # not installed; nothing calls these then
     triton = None
 
 # Sizes that change from batch to batch: a kernel is not compiled again where one of them is 1 or a multiple of 16.
@@ -29,7 +29,7 @@ FREE += ["mask_outer", "mask_inner", "mask_row"]
 
 
 def jit(function: Any) -> Any:
-    """Triton's; the function as it stands where there is no Triton."""
+    """`triton.jit`; the function unchanged where Triton is not installed."""
     return function if triton is None else triton.jit(function, do_not_specialize=FREE)
 
 
@@ -182,7 +182,7 @@ def context_kernel(
     values: tl.tensor,
     context: tl.tensor,
     exact: tl.tensor,
-    spread: tl.tensor,
+    log_sum: tl.tensor,
     seed: tl.tensor,
     drop: tl.tensor,
     targets: tl.tensor,
@@ -199,7 +199,7 @@ def context_kernel(
     COLUMNS: tl.constexpr,
     WIDTH: tl.constexpr,
 ) -> None:
-    """softmax(scores) V by an online softmax, for one tile (ROWS, WIDTH) of the contexts; `spread` is log-sum-exp.
+    """softmax(scores) V by an online softmax, for one tile (ROWS, WIDTH) of the contexts; `log_sum` is log-sum-exp.
 
     With KEEPS, the contexts also go to `exact` in float32, for the backward pass.
     """
@@ -241,33 +241,4 @@ def context_kernel(
     if KEEPS:
         tl.store(exact + here, mixed, inside)
     if tile % across == 0:  # +inf makes every weight of an empty row 0
-        tl.store(spread + at, tl.where(empty, float("inf"), peak + tl.log(whole)), row < targets)
-
-
-@jit
-def weight_kernel(
-    scores: tl.tensor,
-    spread: tl.tensor,
-    weights: tl.tensor,
-    targets: tl.tensor,
-    sources: tl.tensor,
-    first: tl.tensor,
-    all_targets: tl.tensor,
-    rows: tl.tensor,
-    columns: tl.tensor,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-) -> None:
-    """a = exp(e - log-sum-exp), one tile of the weights (G, T, S), for those who want to look at them."""
-    across = columns // COLUMNS
-    tiles = rows // ROWS * across
-    group = (tl.program_id(0) // tiles).to(tl.int64)
-    tile = tl.program_id(0) % tiles
-    row = tile // across * ROWS + tl.arange(0, ROWS)
-    column = tile % across * COLUMNS + tl.arange(0, COLUMNS)
-    score = tl.load(scores + group * rows * columns + row[:, None] * columns + column[None, :])
-    at = group * all_targets + first + row
-    level = tl.load(spread + at, row < targets, other=float("inf"))
-    inside = (row < targets)[:, None] & (column < sources)[None, :]
-    share = tl.exp(score - level[:, None]).to(weights.dtype.element_ty)
-    tl.store(weights + at[:, None] * sources + column[None, :], share, inside)
+        tl.store(log_sum + at, tl.where(empty, float("inf"), peak + tl.log(whole)), row < targets)

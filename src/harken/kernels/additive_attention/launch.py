@@ -22,7 +22,7 @@ TILE = 64  # keys in a tile; queries too where there are that many
 DEPTH = 32  # features in a tile of the backward pass
 SCORES = 32  # queries at most in a tile of scores
 WIDTH = 128  # of the values in a tile
-BLOCK = 16  # keys or queries between two looks at whether there is anything to do
+BLOCK = 16  # keys or queries between two checks for gradients that are not 0
 
 
 def whole(size: int, tile: int) -> int:
@@ -175,17 +175,17 @@ def forward(
     drop: float = 0.0,
     seed: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Contexts (G, T, V); for the way back the same in float32, log-sum-exp (G, T), scores (G, Tp, Sp), maxima (2,).
+    """Contexts (G, T, V); for the backward pass also in float32, log-sum-exp (G, T), scores (G, Tp, Sp), maxima (2,).
 
     Scores, and contexts in float32, are empty where they are not kept, or where the contexts are in float32 already.
     """
     shape = measure(queries, keys, vector, values)
     context = torch.empty(shape.groups, shape.targets, shape.width, device=values.device, dtype=values.dtype)
-    spread = torch.empty(shape.groups, shape.targets, device=values.device, dtype=torch.float32)
+    log_sum = torch.empty(shape.groups, shape.targets, device=values.device, dtype=torch.float32)
     limits, weights = largest(queries, keys), padded_vector(vector, shape.padded)
-    scores = spread.new_empty(0)
+    scores = log_sum.new_empty(0)
     keeps = keep and values.dtype != torch.float32
-    exact = spread.new_empty(context.shape if keeps else (0,))
+    exact = log_sum.new_empty(context.shape if keeps else (0,))
     for groups, targets in shape.pieces():
         everyone = groups.stop - groups.start == shape.groups
         their_keys = exponentials(keys[groups], limits, shape.columns, shape.padded, TILE, transposed=True)
@@ -196,51 +196,20 @@ def forward(
         count, rows, columns = made.shape
         part = min(WIDTH, max(16, 1 << (shape.width - 1).bit_length()))
         forward_kernels.context_kernel[(count * (rows // shape.tile) * -(-shape.width // part),)](
-            made, values[groups], context[groups], exact[groups] if keeps else exact, spread[groups],
-            random_of(seed, groups, spread), drop, targets.stop - targets.start, shape.sources, shape.width,
+            made, values[groups], context[groups], exact[groups] if keeps else exact, log_sum[groups],
+            random_of(seed, groups, log_sum), drop, targets.stop - targets.start, shape.sources, shape.width,
             targets.start, shape.targets, rows, columns, KEEPS=keeps, DROPS=seed is not None,
             PRECISION=precision(values), ROWS=shape.tile, COLUMNS=TILE, WIDTH=part, num_warps=4,
         )  # fmt: skip
         if keep and shape.fits():
             scores = made
-    return context, exact, spread, scores, limits
-
-
-def weights(
-    queries: Tensor,
-    keys: Tensor,
-    vector: Tensor,
-    mask: Tensor | None,
-    causal: bool,
-    spread: Tensor,
-    scores: Tensor,
-    limits: Tensor,
-) -> Tensor:
-    """The weights (G, T, S) in float32, from the scores where they were kept."""
-    shape = measure(queries, keys, vector, keys)
-    out = torch.empty(shape.groups, shape.targets, shape.sources, device=queries.device, dtype=torch.float32)
-    amounts = padded_vector(vector, shape.padded)
-    for groups, targets in shape.pieces():
-        everyone = groups.stop - groups.start == shape.groups
-        made = scores
-        if not scores.numel():
-            their_keys = exponentials(keys[groups], limits, shape.columns, shape.padded, TILE, transposed=True)
-            made = make_scores(
-                queries[groups, targets], their_keys, vectors_of(amounts, groups, everyone),
-                mask_of(mask, groups, targets, everyone), limits, targets.start, causal, shape,
-            )  # fmt: skip
-        count, rows, columns = made.shape
-        forward_kernels.weight_kernel[(count * (rows // shape.tile) * (columns // TILE),)](
-            made, spread[groups], out[groups], targets.stop - targets.start, shape.sources, targets.start,
-            shape.targets, rows, columns, ROWS=shape.tile, COLUMNS=TILE,
-        )  # fmt: skip
-    return out
+    return context, exact, log_sum, scores, limits
 
 
 def fold(
     own: Tensor,
     other: Tensor,
-    pull: Tensor,
+    grad_scores: Tensor,
     vector: Tensor,
     limits: Tensor,
     out: Tensor,
@@ -249,16 +218,16 @@ def fold(
     with_vector: bool,
     piece: tuple[int, int, int],
 ) -> Tensor | None:
-    """Fills rows of `out` (G, X, D), from `pull` (G, Tp, Sp), whose rows are `own` where `by_rows`, else its columns.
+    """Fills rows of `out` (G, X, D) from `grad_scores` (G, Tp, Sp): `own` are its rows if `by_rows`, else its columns.
 
     The piece: the first row, how many, and how many to a tile. With `with_vector`, dv (G, Dp) returns.
     """
     groups, rows, depth = own.shape
     first, length, tile = piece
-    columns, tiles = pull.shape[2], rows // tile
+    columns, tiles = grad_scores.shape[2], rows // tile
     parts = torch.empty(groups, tiles, depth, device=own.device, dtype=torch.float32) if with_vector else vector
     backward_kernels.fold_kernel[(groups * tiles * (depth // DEPTH),)](
-        own, other, pull, vector, out, parts, limits, length, out.shape[2], rows, other.shape[1], depth,
+        own, other, grad_scores, vector, out, parts, limits, length, out.shape[2], rows, other.shape[1], depth,
         vector.shape[0], columns if by_rows else 1, 1 if by_rows else columns, first, out.shape[1],
         VECTOR=with_vector, SPARSE=sparse, LIMIT=WIDE, ROWS=tile, DEPTH=DEPTH, BLOCK=BLOCK, num_warps=4,
     )  # fmt: skip
@@ -266,7 +235,7 @@ def fold(
 
 
 def backward(
-    pull: Tensor,
+    grad_output: Tensor,
     queries: Tensor,
     keys: Tensor,
     vector: Tensor,
@@ -274,7 +243,7 @@ def backward(
     mask: Tensor | None,
     causal: bool,
     context: Tensor,
-    spread: Tensor,
+    log_sum: Tensor,
     scores: Tensor,
     limits: Tensor,
     drop: float = 0.0,
@@ -282,9 +251,11 @@ def backward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The gradients of queries, keys, vectors and values, from that of the contexts (G, T, V)."""
     shape = measure(queries, keys, vector, values)
-    inner = torch.empty_like(spread)
+    inner = torch.empty_like(log_sum)
     count = shape.groups * shape.targets
-    backward_kernels.inner_kernel[(-(-count // 16),)](pull, context, inner, count, shape.width, ROWS=16, WIDTH=WIDTH)
+    backward_kernels.inner_kernel[(-(-count // 16),)](
+        grad_output, context, inner, count, shape.width, ROWS=16, WIDTH=WIDTH
+    )
     amounts = padded_vector(vector, shape.padded)
     sparse = causal or mask is not None
     query_gradient = torch.empty_like(queries, memory_format=torch.contiguous_format)
@@ -307,7 +278,7 @@ def backward(
             del their_keys
         count, rows, columns = made.shape
         rest = (
-            random_of(seed, groups, spread),
+            random_of(seed, groups, log_sum),
             drop,
             length,
             shape.sources,
@@ -320,25 +291,25 @@ def backward(
         tiles = {"DROPS": seed is not None, "PRECISION": precision(values), "ROWS": shape.tile, "COLUMNS": TILE}
         values_here = value_gradient[groups] if whole_rows else torch.empty_like(value_gradient[groups])
         backward_kernels.value_kernel[(count * (columns // TILE) * -(-shape.width // part),)](
-            made, spread[groups], pull[groups], values_here, *rest, **tiles, WIDTH=part, num_warps=4
+            made, log_sum[groups], grad_output[groups], values_here, *rest, **tiles, WIDTH=part, num_warps=4
         )
-        force = torch.empty_like(made)
-        backward_kernels.pull_kernel[(count * (rows // shape.tile) * (columns // TILE),)](
-            made, spread[groups], inner[groups], pull[groups], values[groups], force, *rest, **tiles,
+        grad_scores = torch.empty_like(made)
+        backward_kernels.score_gradient_kernel[(count * (rows // shape.tile) * (columns // TILE),)](
+            made, log_sum[groups], inner[groups], grad_output[groups], values[groups], grad_scores, *rest, **tiles,
             WIDTH=min(64, part), num_warps=4,
         )  # fmt: skip
         del made
         own = exponentials(queries[groups, targets], limits, rows, shape.padded, shape.tile, transposed=False)
         other = exponentials(keys[groups], limits, columns, shape.padded, TILE, transposed=False)
         by_vectors = fold(
-            own, other, force, weight, limits, query_gradient[groups], sparse, by_rows=True, with_vector=True,
+            own, other, grad_scores, weight, limits, query_gradient[groups], sparse, by_rows=True, with_vector=True,
             piece=(targets.start, length, shape.tile),
         )  # fmt: skip
         assert by_vectors is not None
         vector_gradient[groups] += by_vectors
         keys_here = key_gradient[groups] if whole_rows else torch.empty_like(key_gradient[groups])
         fold(
-            other, own, force, weight, limits, keys_here, sparse, by_rows=False, with_vector=False,
+            other, own, grad_scores, weight, limits, keys_here, sparse, by_rows=False, with_vector=False,
             piece=(0, shape.sources, TILE),
         )  # fmt: skip
         if not whole_rows:  # one piece of the queries after the other
@@ -348,17 +319,17 @@ def backward(
     return query_gradient, key_gradient.to(keys.dtype), by_vector.to(vector.dtype), value_gradient.to(values.dtype)
 
 
-def key_gradients(queries: Tensor, keys: Tensor, vector: Tensor, force: Tensor) -> tuple[Tensor, Tensor]:
+def key_gradients(queries: Tensor, keys: Tensor, vector: Tensor, grad_scores: Tensor) -> tuple[Tensor, Tensor]:
     """Of keys (G, S, D) and of the vector (D,), from queries (G, T, D) and the gradient of the scores (G, T, S)."""
     shape = measure(queries, keys, vector[None], keys)
     padding = (0, shape.columns - shape.sources, 0, shape.rows - shape.targets)
-    force = torch.nn.functional.pad(force.float(), padding)
+    grad_scores = torch.nn.functional.pad(grad_scores.float(), padding)
     limits, amounts = largest(queries, keys), padded_vector(vector[None], shape.padded)
     own = exponentials(keys, limits, shape.columns, shape.padded, TILE, transposed=False)
     other = exponentials(queries, limits, shape.rows, shape.padded, shape.tile, transposed=False)
     out = torch.empty_like(keys, memory_format=torch.contiguous_format)
     by_vector = fold(
-        own, other, force, amounts, limits, out, sparse=True, by_rows=False, with_vector=True,
+        own, other, grad_scores, amounts, limits, out, sparse=True, by_rows=False, with_vector=True,
         piece=(0, shape.sources, TILE),
     )  # fmt: skip
     assert by_vector is not None

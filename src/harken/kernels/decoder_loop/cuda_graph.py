@@ -1,23 +1,23 @@
-"""Replays a decoder's loop as a CUDA graph, forward and backward, where Python launches its kernels one by one.
+"""Replays a decoder's loop as a CUDA graph, forward and backward, where Python would launch its kernels one by one.
 
 A recurrent decoder under teacher forcing runs a few small kernels a step and waits for Python between them. Here the
-loop of one shape is recorded when the shape is met for the second time, and replayed from then on. What may go wrong
-with recorded loops, and what is done about it:
+loop of one shape is captured when the shape is seen for the second time, and replayed from then on.
 
-memory        a recording keeps its activations; the oldest goes where SHAPES or SHARE of the device's memory is passed
-results       outputs and gradients are copied out, so the next replay does not change them
+memory        a captured graph keeps its activations; the least recently used one is dropped where SHAPES or SHARE of
+              the device's memory is exceeded
+results       outputs and gradients are copied, so the next replay does not change them
 two at once   a second forward pass of the same shape before the first one's backward runs the plain loop
-parameters    are read where they lie; where one has moved (or learns no more), the loop is recorded again
-dropout       draws from torch's generator anew at each replay, the numbers the plain loop would have drawn
-settings      modes and dropout rates of all parts belong to the shape; parts with hooks run the plain loop
+parameters    and buffers are read at their addresses, which are part of the key: where one was moved or frozen, the
+              loop is captured again
+dropout       draws from torch's generator at each replay, the numbers the plain loop would have drawn
+settings      modes and dropout rates of all submodules are part of the key; submodules with hooks run the plain loop
 
-Anything else (no GPU, `HARKEN_KERNELS=off`, under `torch.compile`, inside another recording, a function that cannot be
-recorded) runs the plain loop. Second derivatives are refused.
+Anything else (no GPU, `HARKEN_KERNELS=off`, under `torch.compile`, inside another capture, a function that cannot be
+captured) runs the plain loop. Second derivatives are refused.
 """
 
 from __future__ import annotations
 
-import os
 import warnings
 import weakref
 from collections import OrderedDict
@@ -29,92 +29,94 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-SHAPES = 32  # recordings of one module
-SHARE = 0.1  # of the device's memory for the recordings of one module
-SIGHTINGS = 4096  # shapes remembered as met once
-WARM = 2  # passes before a recording, in which kernels are compiled and buffers made
+from harken.kernels.settings import kernels_enabled
+
+SHAPES = 32  # captured graphs of one module
+SHARE = 0.1  # of the device's memory for the captured graphs of one module
+SEEN_SHAPES = 4096  # shapes remembered as seen once
+WARM_UP = 2  # passes before a capture, in which kernels are compiled and buffers allocated
 
 
 class _Pending:
-    """A forward pass whose backward pass has not come yet."""
+    """A forward pass whose backward pass has not run yet."""
 
     done = False
 
 
 @contextmanager
-def standing_in(owner: nn.Module) -> Iterator[list[Tensor]]:
-    """The module with new names for the same numbers in the place of its parameters; those that learn are handed over.
+def aliased_parameters(owner: nn.Module) -> Iterator[list[Tensor]]:
+    """The module with aliases of the same memory in place of its parameters; yields those that require gradients.
 
-    Autograd ties a parameter to the stream on which it first met it, and to whatever graph is still alive; a recording
-    has to have leaves of its own.
+    Autograd ties a parameter to the stream on which it first used it, and to any graph that is still alive; a captured
+    graph needs leaves of its own.
     """
     tables = [
         (module._parameters, name, part) for module in owner.modules() for name, part in module._parameters.items()
     ]
-    places = [(table, name, part) for table, name, part in tables if part is not None]
+    slots = [(table, name, part) for table, name, part in tables if part is not None]
     aliases = {part: nn.Parameter(part.detach(), part.requires_grad) for part in owner.parameters()}
-    for table, name, part in places:
+    for table, name, part in slots:
         table[name] = aliases[part]
     try:
         yield [alias for alias in aliases.values() if alias.requires_grad]
     finally:
-        for table, name, part in places:
+        for table, name, part in slots:
             table[name] = part
 
 
-class Recording:
-    """One shape's loop: its inputs' places, its graphs, its results' places."""
+class CapturedGraph:
+    """The loop of one shape: static inputs, a forward and a backward CUDA graph, static outputs."""
 
     def __init__(self, owner: nn.Module, function: Callable[..., Tensor], tensors: Sequence[Tensor | None]) -> None:
         self.inputs = [None if part is None else part.detach().clone() for part in tensors]
-        for place, part in zip(self.inputs, tensors, strict=True):
-            if place is not None and part is not None and part.requires_grad:
-                place.requires_grad_()
+        for static, part in zip(self.inputs, tensors, strict=True):
+            if static is not None and part is not None and part.requires_grad:
+                static.requires_grad_()
         self.generation = 0
         self.pending: weakref.ref[_Pending] | None = None
         self.forward_graph, self.backward_graph = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
-        stream = torch.cuda.Stream()  # one for all of it, as autograd goes back on the stream it came by
-        random = torch.cuda.default_generators[torch.cuda.current_device()]
-        drawn = random.get_state()
-        torch.clear_autocast_cache()  # weights cast before would be read as they are now for ever
+        stream = torch.cuda.Stream()  # one for all of it, as autograd runs backward on the stream of the forward pass
+        generator = torch.cuda.default_generators[torch.cuda.current_device()]
+        random_state = generator.get_state()
+        torch.clear_autocast_cache()  # weights that were cast before would keep their values of now
         try:
-            with standing_in(owner) as parameters:
-                given = [place for place in self.inputs if place is not None]
-                learns = [part for part in (*given, *parameters) if part.requires_grad]
-                self.wanted = learns if torch.is_grad_enabled() else []
-                self._warm(function, stream)
-                random.set_state(drawn)
-                before = torch.cuda.memory_reserved()  # what a graph holds is never given back: reserved is what counts
-                self._record(function, stream)
+            with aliased_parameters(owner) as parameters:
+                given = [static for static in self.inputs if static is not None]
+                leaves = [part for part in (*given, *parameters) if part.requires_grad]
+                self.leaves = leaves if torch.is_grad_enabled() else []
+                self._warm_up(function, stream)
+                generator.set_state(random_state)
+                before = torch.cuda.memory_reserved()  # a graph's memory is not returned, so reserved is what counts
+                self._capture(function, stream)
                 self.bytes = torch.cuda.memory_reserved() - before
         except BaseException:
-            fresh = torch.Generator(device=random.device)  # the one that was recorded waits for the recording's end
-            fresh.set_state(drawn)
-            random.graphsafe_set_state(fresh.graphsafe_get_state())
+            fresh = torch.Generator(device=generator.device)  # the captured one waits for the end of the capture
+            fresh.set_state(random_state)
+            generator.graphsafe_set_state(fresh.graphsafe_get_state())
             raise
         finally:
             torch.clear_autocast_cache()
 
-    def _warm(self, function: Callable[..., Tensor], stream: torch.cuda.Stream) -> None:
-        """Runs the loop as it will be recorded: compiles kernels, makes buffers."""
+    def _warm_up(self, function: Callable[..., Tensor], stream: torch.cuda.Stream) -> None:
+        """Runs the loop as it will be captured: compiles kernels, allocates buffers."""
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            for _ in range(WARM):
+            for _ in range(WARM_UP):
                 output = function(*self.inputs)
-                if self.wanted:
-                    torch.autograd.grad(output, self.wanted, torch.zeros_like(output), allow_unused=True)
+                if self.leaves:
+                    torch.autograd.grad(output, self.leaves, torch.zeros_like(output), allow_unused=True)
                 torch.clear_autocast_cache()
         torch.cuda.current_stream().wait_stream(stream)
 
-    def _record(self, function: Callable[..., Tensor], stream: torch.cuda.Stream) -> None:
+    def _capture(self, function: Callable[..., Tensor], stream: torch.cuda.Stream) -> None:
         with torch.cuda.graph(self.forward_graph, stream=stream, capture_error_mode="thread_local"):
             output = function(*self.inputs)
-        self.pull, self.output = torch.empty_like(output), output.detach()
+        self.grad_output, self.output = torch.empty_like(output), output.detach()
         self.gradients: tuple[Tensor | None, ...] = ()
-        if self.wanted:
+        if self.leaves:
             pool = self.forward_graph.pool()
             with torch.cuda.graph(self.backward_graph, pool, stream, capture_error_mode="thread_local"):
-                self.gradients = torch.autograd.grad(output, self.wanted, self.pull, allow_unused=True)
+                self.gradients = torch.autograd.grad(output, self.leaves, self.grad_output, allow_unused=True)
 
     def is_busy(self) -> bool:
         """Whether a forward pass still waits for its backward pass."""
@@ -124,9 +126,9 @@ class Recording:
     def replay(self, tensors: Sequence[Tensor | None]) -> Tensor:
         """The output for these inputs."""
         with torch.no_grad():
-            for place, part in zip(self.inputs, tensors, strict=True):
-                if place is not None and part is not None:
-                    place.copy_(part)
+            for static, part in zip(self.inputs, tensors, strict=True):
+                if static is not None and part is not None:
+                    static.copy_(part)
         self.generation += 1
         self.forward_graph.replay()
         return self.output.clone()
@@ -134,30 +136,30 @@ class Recording:
 
 class _Replay(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, recording: Recording, inputs: Sequence[Tensor | None], *wanted: Tensor) -> Tensor:
-        output = recording.replay(inputs)
-        ctx.recording, ctx.generation, ctx.pending = recording, recording.generation, _Pending()
-        recording.pending = weakref.ref(ctx.pending)
+    def forward(ctx: Any, graph: CapturedGraph, inputs: Sequence[Tensor | None], *leaves: Tensor) -> Tensor:
+        output = graph.replay(inputs)
+        ctx.graph, ctx.generation, ctx.pending = graph, graph.generation, _Pending()
+        graph.pending = weakref.ref(ctx.pending)
         return output
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *pulls: Tensor) -> Any:
-        recording = ctx.recording
-        if recording.generation != ctx.generation:
+    def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
+        graph = ctx.graph
+        if graph.generation != ctx.generation:
             raise RuntimeError("this forward pass was replaced by a later one: run backward before the next forward")
-        recording.pull.copy_(pulls[0])
-        recording.backward_graph.replay()
+        graph.grad_output.copy_(grad_outputs[0])
+        graph.backward_graph.replay()
         ctx.pending.done = True
-        return None, None, *(None if part is None else part.clone() for part in recording.gradients)
+        return None, None, *(None if part is None else part.clone() for part in graph.gradients)
 
 
-class _Recordings:
-    """Those of one module, the last used last."""
+class _GraphCache:
+    """The captured graphs of one module, the least recently used first."""
 
     def __init__(self) -> None:
-        self.made: OrderedDict[Hashable, Recording | None] = OrderedDict()  # None: cannot be recorded
-        self.met: set[Hashable] = set()
+        self.graphs: OrderedDict[Hashable, CapturedGraph | None] = OrderedDict()  # None: cannot be captured
+        self.seen: set[Hashable] = set()
 
     def find(
         self,
@@ -165,81 +167,85 @@ class _Recordings:
         function: Callable[..., Tensor],
         tensors: Sequence[Tensor | None],
         owner: nn.Module,
-    ) -> Recording | None:
-        """The recording of this shape, made now if it was met before."""
-        if key in self.made:
-            self.made.move_to_end(key)
-            return self.made[key]
-        if key not in self.met:
-            if len(self.met) >= SIGHTINGS:
-                self.met.clear()
-            self.met.add(key)
+    ) -> CapturedGraph | None:
+        """The graph of this key, captured now if the key was seen before."""
+        if key in self.graphs:
+            self.graphs.move_to_end(key)
+            return self.graphs[key]
+        if key not in self.seen:
+            if len(self.seen) >= SEEN_SHAPES:
+                self.seen.clear()
+            self.seen.add(key)
             return None
         try:
-            self.made[key] = Recording(owner, function, tensors)
+            self.graphs[key] = CapturedGraph(owner, function, tensors)
         except (RuntimeError, TypeError) as problem:  # out of memory, a step that waits for the device, ...
-            warnings.warn(f"the decoder's loop could not be recorded and runs step by step: {problem}", stacklevel=4)
-            self.made[key] = None
-        self._make_room()
-        return self.made[key]
+            warnings.warn(f"the decoder's loop could not be captured and runs step by step: {problem}", stacklevel=4)
+            self.graphs[key] = None
+        self._evict()
+        return self.graphs[key]
 
-    def _make_room(self) -> None:
+    def _evict(self) -> None:
         limit = SHARE * torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
-        while len(self.made) > 1:
-            held = sum(one.bytes for one in self.made.values() if one is not None)
-            if len(self.made) <= SHAPES and held <= limit:
+        while len(self.graphs) > 1:
+            held = sum(graph.bytes for graph in self.graphs.values() if graph is not None)
+            if len(self.graphs) <= SHAPES and held <= limit:
                 return
-            oldest, _ = self.made.popitem(last=False)
-            self.met.discard(oldest)
+            oldest, _ = self.graphs.popitem(last=False)
+            self.seen.discard(oldest)
 
 
-_RECORDINGS: weakref.WeakKeyDictionary[nn.Module, _Recordings] = weakref.WeakKeyDictionary()
+_CACHES: weakref.WeakKeyDictionary[nn.Module, _GraphCache] = weakref.WeakKeyDictionary()
 
 
-def allows(device: torch.device) -> bool:
-    """Whether kernels of our own may run on this device now."""
-    off = os.environ.get("HARKEN_KERNELS") == "off"
-    return device.type == "cuda" and not off and not torch.compiler.is_compiling()
+def is_available(device: torch.device) -> bool:
+    """Whether the kernels of a decoder's loop may run on this device now."""
+    return device.type == "cuda" and kernels_enabled() and not torch.compiler.is_compiling()
 
 
-def serves(device: torch.device) -> bool:
-    """Whether loops on this device are recorded now; not within another recording."""
-    return allows(device) and not torch.cuda.is_current_stream_capturing()
+def is_supported(device: torch.device) -> bool:
+    """Whether loops on this device are captured now; not within another capture."""
+    return is_available(device) and not torch.cuda.is_current_stream_capturing()
 
 
-def recordings_of(owner: nn.Module) -> int:
-    """How many shapes of this module are recorded."""
-    kept = _RECORDINGS.get(owner)
-    return 0 if kept is None else sum(one is not None for one in kept.made.values())
+def captured_graphs(owner: nn.Module) -> int:
+    """How many shapes of this module are captured."""
+    cache = _CACHES.get(owner)
+    return 0 if cache is None else sum(graph is not None for graph in cache.graphs.values())
 
 
 def settings_of(owner: nn.Module) -> Hashable:
-    """What a recording takes for granted beside shapes: modes and rates of all parts, and how numbers are cast."""
+    """What a captured graph depends on beside shapes: modes and rates of all submodules, and autocast."""
     low = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else None
     modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
     return low, modes, tuple((part.training, getattr(part, "p", None)) for part in owner.modules())
 
 
+def addresses_of(owner: nn.Module) -> Hashable:
+    """Where all parameters and buffers lie, frozen ones too, and which require gradients: a graph reads them there."""
+    tensors = (*owner.parameters(), *owner.buffers())
+    return tuple((part.data_ptr(), part.requires_grad) for part in tensors)
+
+
 def has_hooks(owner: nn.Module) -> bool:
-    """Whether anybody listens to a part inside, whom a replay would not call."""
+    """Whether a submodule has hooks, which a replay would not call."""
     inside = (part for part in owner.modules() if part is not owner)
     return any(part._forward_hooks or part._forward_pre_hooks or part._backward_hooks for part in inside)
 
 
 def replay(owner: nn.Module, function: Callable[..., Tensor], tensors: Sequence[Tensor | None]) -> Tensor:
-    """`function(*tensors)`, whose parameters are all of `owner`'s, from a recording where there is one."""
+    """`function(*tensors)`, which reads only tensors of `owner` beside them, by a captured graph where there is one."""
     first = next(part for part in tensors if part is not None)
-    if not serves(first.device) or has_hooks(owner):
+    if not is_supported(first.device) or has_hooks(owner):
         return function(*tensors)
-    parameters = [part for part in owner.parameters() if part.requires_grad]
     shapes = tuple(None if part is None else (part.shape, part.dtype, part.requires_grad) for part in tensors)
-    places = tuple(part.data_ptr() for part in parameters)
-    key = (first.device, shapes, places, settings_of(owner))
+    key = (first.device, shapes, addresses_of(owner), settings_of(owner))
     with torch.cuda.device(first.device):
-        recording = _RECORDINGS.setdefault(owner, _Recordings()).find(key, function, tensors, owner)
-    if recording is None or recording.is_busy():
+        graph = _CACHES.setdefault(owner, _GraphCache()).find(key, function, tensors, owner)
+    if graph is None or graph.is_busy():
         return function(*tensors)
-    if not recording.wanted:
-        return recording.replay(tensors)
+    if not graph.leaves:
+        return graph.replay(tensors)
+    parameters = [part for part in owner.parameters() if part.requires_grad]
     given = [part for part in tensors if part is not None and part.requires_grad]
-    return _Replay.apply(recording, [None if part is None else part.detach() for part in tensors], *given, *parameters)
+    return _Replay.apply(graph, [None if part is None else part.detach() for part in tensors], *given, *parameters)

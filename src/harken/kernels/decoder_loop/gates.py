@@ -1,7 +1,7 @@
-"""Fast twin of `harken.nn.recurrent.lstm.lstm_gates` on a GPU: one kernel forward, one back, where torch launches a
-dozen.
+"""The gates of an LSTM on a GPU as one kernel forward and one backward; the reference is
+`harken.nn.recurrent.lstm.lstm_gates`.
 
-`lstm_gates(product, token, cell)` is the definition's `lstm_gates(product + token, cell)`.
+`lstm_gates(product, token, cell)` is the reference's `lstm_gates(product + token, cell)`.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ class _Gates(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *pulls: Tensor | None) -> Any:
+    def backward(ctx: Any, *grad_outputs: Tensor | None) -> Any:
         from harken.kernels.decoder_loop import triton_kernels as kernels
 
         product, token, cell = ctx.saved_tensors
         batch, hidden = cell.shape
-        from_hidden, from_cell = (None if pull is None else pull.contiguous() for pull in pulls)
-        by_product, by_cell = torch.empty_like(product), torch.empty_like(cell)
+        grad_hidden, grad_cell = (None if grad is None else grad.contiguous() for grad in grad_outputs)
+        grad_product, grad_old_cell = torch.empty_like(product), torch.empty_like(cell)
         given = product if token is None else token
-        kernels.lstm_back_kernel[(batch, -(-hidden // BLOCK))](
-            product if from_hidden is None else from_hidden, product if from_cell is None else from_cell,
-            product, given, cell, by_product, by_cell, hidden, given.stride(0),
-            HIDDEN=from_hidden is not None, CELL=from_cell is not None, TOKEN=token is not None, BLOCK=BLOCK,
+        kernels.lstm_backward_kernel[(batch, -(-hidden // BLOCK))](
+            product if grad_hidden is None else grad_hidden, product if grad_cell is None else grad_cell,
+            product, given, cell, grad_product, grad_old_cell, hidden, given.stride(0),
+            HIDDEN=grad_hidden is not None, CELL=grad_cell is not None, TOKEN=token is not None, BLOCK=BLOCK,
         )  # fmt: skip
-        return by_product, None if token is None else by_product.to(token.dtype), by_cell
+        return grad_product, None if token is None else grad_product.to(token.dtype), grad_old_cell
 
 
 def lstm_gates(product: Tensor, token: Tensor | None, cell: Tensor) -> tuple[Tensor, Tensor]:

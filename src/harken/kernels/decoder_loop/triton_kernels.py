@@ -1,8 +1,8 @@
-"""The Triton kernels of a decoder's loop: one look of one query a row, and the gates of an LSTM, forward and back.
+"""The Triton kernels of a decoder's loop: attention of one query a row, and the gates of an LSTM, forward and backward.
 
-Their definitions are `harken.nn.attention.functional.Attention` with a score of `harken.nn.attention.scores`, and
-`harken.nn.recurrent.lstm.lstm_gates`. One program looks for one row of the batch: it walks over the memory once, with
-an online softmax, and keeps the scores (B, S) alone for the way back.
+Their references are `harken.nn.attention.functional.Attention` with a score of `harken.nn.attention.scores`, and
+`harken.nn.recurrent.lstm.lstm_gates`. One program computes one row of the batch: it reads the memory once, with an
+online softmax, and saves only the scores (B, S) for the backward pass.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def tanh(values: tl.tensor) -> tl.tensor:
 
 
 @jit
-def look_kernel(
+def attention_kernel(
     query: tl.tensor,
     keys: tl.tensor,
     vector: tl.tensor,
@@ -36,7 +36,7 @@ def look_kernel(
     mask: tl.tensor,
     context: tl.tensor,
     scores: tl.tensor,
-    spread: tl.tensor,
+    log_sum: tl.tensor,
     sources: tl.tensor,
     depth: tl.tensor,
     width: tl.tensor,
@@ -49,8 +49,8 @@ def look_kernel(
     """e_s = score(q, k_s), c = sum_s softmax(e)_s h_s for one row: query (B, A), keys (B, S, A), memory (B, S, M)."""
     batch = tl.program_id(0).to(tl.int64)
     place, wide = tl.arange(0, DEPTH), tl.arange(0, WIDTH)
-    sought = tl.load(query + batch * depth + place, place < depth, other=0.0).to(tl.float32)
-    amount = sought
+    wanted = tl.load(query + batch * depth + place, place < depth, other=0.0).to(tl.float32)
+    amount = wanted
     if ADDITIVE:
         amount = tl.load(vector + place, place < depth, other=0.0).to(tl.float32)
     peak = tl.full((1,), float("-inf"), tl.float32)
@@ -62,7 +62,7 @@ def look_kernel(
         key = tl.load(keys + (batch * sources + row[:, None]) * depth + place[None, :], inside, other=0.0)
         fit = key.to(tl.float32)
         if ADDITIVE:
-            fit = tanh(fit + sought[None, :])
+            fit = tanh(fit + wanted[None, :])
         score = tl.sum(fit * amount[None, :], 1)
         seen = row < sources
         if MASKED:
@@ -80,21 +80,21 @@ def look_kernel(
         peak = higher
     whole = tl.where(total == 0.0, 1.0, total)
     tl.store(context + batch * width + wide, (mixed / whole).to(context.dtype.element_ty), wide < width)
-    tl.store(spread + batch + tl.arange(0, 1), tl.where(total == 0.0, float("inf"), peak + tl.log(whole)))
+    tl.store(log_sum + batch + tl.arange(0, 1), tl.where(total == 0.0, float("inf"), peak + tl.log(whole)))
 
 
 @jit
-def look_back_kernel(
-    pull: tl.tensor,
+def attention_backward_kernel(
+    grad_context: tl.tensor,
     query: tl.tensor,
     keys: tl.tensor,
     vector: tl.tensor,
     memory: tl.tensor,
     context: tl.tensor,
     scores: tl.tensor,
-    spread: tl.tensor,
-    force: tl.tensor,
-    query_out: tl.tensor,
+    log_sum: tl.tensor,
+    grad_scores: tl.tensor,
+    grad_query: tl.tensor,
     sources: tl.tensor,
     depth: tl.tensor,
     width: tl.tensor,
@@ -103,35 +103,35 @@ def look_back_kernel(
     DEPTH: tl.constexpr,
     WIDTH: tl.constexpr,
 ) -> None:
-    """From dc (B, M): de (B, S) and dq (B, A). What keys and memory get is made for all steps at once."""
+    """From dc (B, M): de (B, S) and dq (B, A); gradients of keys and memory are computed for all steps at once."""
     batch = tl.program_id(0).to(tl.int64)
     place, wide = tl.arange(0, DEPTH), tl.arange(0, WIDTH)
-    pulled = tl.load(pull + batch * width + wide, wide < width, other=0.0).to(tl.float32)
-    inner = tl.sum(pulled * tl.load(context + batch * width + wide, wide < width, other=0.0).to(tl.float32), 0)
-    level = tl.load(spread + batch)
-    sought = tl.load(query + batch * depth + place, place < depth, other=0.0).to(tl.float32)
-    amount = sought
+    gradient = tl.load(grad_context + batch * width + wide, wide < width, other=0.0).to(tl.float32)
+    inner = tl.sum(gradient * tl.load(context + batch * width + wide, wide < width, other=0.0).to(tl.float32), 0)
+    level = tl.load(log_sum + batch)
+    wanted = tl.load(query + batch * depth + place, place < depth, other=0.0).to(tl.float32)
+    amount = wanted
     if ADDITIVE:
         amount = tl.load(vector + place, place < depth, other=0.0).to(tl.float32)
-    moved = tl.zeros((DEPTH,), tl.float32)
+    total = tl.zeros((DEPTH,), tl.float32)
     for start in range(0, sources, ROWS):
         row = start + tl.arange(0, ROWS)
         inside = (row < sources)[:, None] & (wide < width)[None, :]
         value = tl.load(memory + (batch * sources + row[:, None]) * width + wide[None, :], inside, other=0.0)
-        from_weight = tl.sum(value.to(tl.float32) * pulled[None, :], 1)
+        from_weight = tl.sum(value.to(tl.float32) * gradient[None, :], 1)
         score = tl.load(scores + batch * sources + row, row < sources, other=float("-inf"))
-        strength = tl.exp(score - level) * (from_weight - inner)
-        tl.store(force + batch * sources + row, strength, row < sources)
+        from_score = tl.exp(score - level) * (from_weight - inner)
+        tl.store(grad_scores + batch * sources + row, from_score, row < sources)
         inside = (row < sources)[:, None] & (place < depth)[None, :]
         key = tl.load(keys + (batch * sources + row[:, None]) * depth + place[None, :], inside, other=0.0)
-        slope = key.to(tl.float32)
+        derivative = key.to(tl.float32)
         if ADDITIVE:
-            share = reciprocal(1.0 + tl.exp(2.0 * (slope + sought[None, :])))
-            slope = 4.0 * (share - share * share)
-        moved += tl.sum(strength[:, None] * slope, 0)
+            share = reciprocal(1.0 + tl.exp(2.0 * (derivative + wanted[None, :])))
+            derivative = 4.0 * (share - share * share)
+        total += tl.sum(from_score[:, None] * derivative, 0)
     if ADDITIVE:
-        moved = moved * amount
-    tl.store(query_out + batch * depth + place, moved.to(query_out.dtype.element_ty), place < depth)
+        total = total * amount
+    tl.store(grad_query + batch * depth + place, total.to(grad_query.dtype.element_ty), place < depth)
 
 
 @jit
@@ -144,20 +144,20 @@ def before_gates(
     stride_token: tl.tensor,
     TOKEN: tl.constexpr,
 ) -> tuple[tl.tensor, tl.tensor, tl.tensor, tl.tensor]:
-    """What goes into i, f, g and o of these units: U h, and what the token brings."""
+    """The pre-activations of i, f, g and o of these units: U h, plus the token's."""
     inside = unit < hidden
     at = product + batch * 4 * hidden + unit
-    write = tl.load(at, inside, other=0.0).to(tl.float32)
-    forget = tl.load(at + hidden, inside, other=0.0).to(tl.float32)
+    input_gate = tl.load(at, inside, other=0.0).to(tl.float32)
+    forget_gate = tl.load(at + hidden, inside, other=0.0).to(tl.float32)
     candidate = tl.load(at + 2 * hidden, inside, other=0.0).to(tl.float32)
-    show = tl.load(at + 3 * hidden, inside, other=0.0).to(tl.float32)
+    output_gate = tl.load(at + 3 * hidden, inside, other=0.0).to(tl.float32)
     if TOKEN:
         at = token + batch * stride_token + unit
-        write += tl.load(at, inside, other=0.0).to(tl.float32)
-        forget += tl.load(at + hidden, inside, other=0.0).to(tl.float32)
+        input_gate += tl.load(at, inside, other=0.0).to(tl.float32)
+        forget_gate += tl.load(at + hidden, inside, other=0.0).to(tl.float32)
         candidate += tl.load(at + 2 * hidden, inside, other=0.0).to(tl.float32)
-        show += tl.load(at + 3 * hidden, inside, other=0.0).to(tl.float32)
-    return write, forget, candidate, show
+        output_gate += tl.load(at + 3 * hidden, inside, other=0.0).to(tl.float32)
+    return input_gate, forget_gate, candidate, output_gate
 
 
 @jit
@@ -172,21 +172,25 @@ def lstm_kernel(
     TOKEN: tl.constexpr,
     BLOCK: tl.constexpr,
 ) -> None:
-    """E2's pointwise half: (B, 4H) + (B, 4H) and C (B, H) -> h, C."""
+    """Pre-activations (B, 4H) + (B, 4H) and C (B, H) -> h, C."""
     batch = tl.program_id(0).to(tl.int64)
     unit = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = unit < hidden
-    write, forget, candidate, show = before_gates(product, token, batch, hidden, unit, stride_token, TOKEN)
+    input_gate, forget_gate, candidate, output_gate = before_gates(
+        product, token, batch, hidden, unit, stride_token, TOKEN
+    )
     old = tl.load(cell + batch * hidden + unit, inside, other=0.0).to(tl.float32)
-    new = sigmoid(forget) * old + sigmoid(write) * tanh(candidate)
+    new = sigmoid(forget_gate) * old + sigmoid(input_gate) * tanh(candidate)
     tl.store(cell_out + batch * hidden + unit, new.to(cell_out.dtype.element_ty), inside)
-    tl.store(hidden_out + batch * hidden + unit, (sigmoid(show) * tanh(new)).to(hidden_out.dtype.element_ty), inside)
+    tl.store(
+        hidden_out + batch * hidden + unit, (sigmoid(output_gate) * tanh(new)).to(hidden_out.dtype.element_ty), inside
+    )
 
 
 @jit
-def lstm_back_kernel(
-    hidden_pull: tl.tensor,
-    cell_pull: tl.tensor,
+def lstm_backward_kernel(
+    grad_hidden: tl.tensor,
+    grad_cell: tl.tensor,
     product: tl.tensor,
     token: tl.tensor,
     cell: tl.tensor,
@@ -199,26 +203,33 @@ def lstm_back_kernel(
     TOKEN: tl.constexpr,
     BLOCK: tl.constexpr,
 ) -> None:
-    """The gates are made again: cheaper than to keep them."""
+    """Recomputes the gates, which is cheaper than saving them."""
     batch = tl.program_id(0).to(tl.int64)
     unit = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = unit < hidden
-    write, forget, candidate, show = before_gates(product, token, batch, hidden, unit, stride_token, TOKEN)
-    write, forget, candidate, show = sigmoid(write), sigmoid(forget), tanh(candidate), sigmoid(show)
+    input_gate, forget_gate, candidate, output_gate = before_gates(
+        product, token, batch, hidden, unit, stride_token, TOKEN
+    )
+    input_gate, forget_gate, candidate, output_gate = (
+        sigmoid(input_gate),
+        sigmoid(forget_gate),
+        tanh(candidate),
+        sigmoid(output_gate),
+    )
     here = batch * hidden + unit
     old = tl.load(cell + here, inside, other=0.0).to(tl.float32)
-    bent = tanh(forget * old + write * candidate)
+    tanh_cell = tanh(forget_gate * old + input_gate * candidate)
     from_hidden = tl.zeros((BLOCK,), tl.float32)
     from_cell = tl.zeros((BLOCK,), tl.float32)
     if HIDDEN:
-        from_hidden = tl.load(hidden_pull + here, inside, other=0.0).to(tl.float32)
+        from_hidden = tl.load(grad_hidden + here, inside, other=0.0).to(tl.float32)
     if CELL:
-        from_cell = tl.load(cell_pull + here, inside, other=0.0).to(tl.float32)
-    from_cell += from_hidden * show * (1.0 - bent * bent)
+        from_cell = tl.load(grad_cell + here, inside, other=0.0).to(tl.float32)
+    from_cell += from_hidden * output_gate * (1.0 - tanh_cell * tanh_cell)
     kind = product_out.dtype.element_ty
     at = product_out + batch * 4 * hidden + unit
-    tl.store(at, (from_cell * candidate * write * (1.0 - write)).to(kind), inside)
-    tl.store(at + hidden, (from_cell * old * forget * (1.0 - forget)).to(kind), inside)
-    tl.store(at + 2 * hidden, (from_cell * write * (1.0 - candidate * candidate)).to(kind), inside)
-    tl.store(at + 3 * hidden, (from_hidden * bent * show * (1.0 - show)).to(kind), inside)
-    tl.store(cell_out + here, (from_cell * forget).to(cell_out.dtype.element_ty), inside)
+    tl.store(at, (from_cell * candidate * input_gate * (1.0 - input_gate)).to(kind), inside)
+    tl.store(at + hidden, (from_cell * old * forget_gate * (1.0 - forget_gate)).to(kind), inside)
+    tl.store(at + 2 * hidden, (from_cell * input_gate * (1.0 - candidate * candidate)).to(kind), inside)
+    tl.store(at + 3 * hidden, (from_hidden * tanh_cell * output_gate * (1.0 - output_gate)).to(kind), inside)
+    tl.store(cell_out + here, (from_cell * forget_gate).to(cell_out.dtype.element_ty), inside)

@@ -23,7 +23,7 @@ from harken.lab.experiment import Experiment, Findings, Progress, Settings
 from harken.lab.figure import Figure, Lines, Mark, Series
 from harken.lab.helpers import learn
 from harken.lab.pool import spread
-from harken.nn import CrossAttention, DotScore, ScaledDotScore, lookup
+from harken.nn import CrossAttention, DotScore, ScaledDotScore, masked_softmax
 
 KEYS = 64  # each query chooses among so many
 WIDTHS = (4, 16, 64, 256, 1024, 4096)
@@ -40,7 +40,7 @@ SHARPER = 2.0  # in the head, before training, at its widest: the undivided larg
 def weigh(scores: Tensor, direction: Tensor) -> dict[str, float]:
     """Scores (R, S) -> mean largest weight, mean entropy (1: all alike), mean |gradient| of weights . direction."""
     scores = scores.detach().requires_grad_()
-    weights = lookup(scores)
+    weights = masked_softmax(scores)
     (gradient,) = torch.autograd.grad((weights * direction).sum(), scores)
     entropy = -(weights * weights.clamp(min=1e-30).log()).sum(-1) / math.log(scores.shape[-1])
     return {

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from harken.models.answering.sentence_reader import SentenceReader
-from harken.nn.attention.functional import lookup
+from harken.nn.attention.functional import masked_softmax
 from harken.nn.attention.scores import SCORES
 
 
@@ -70,7 +70,7 @@ class MemoryHops(nn.Module):
             compared, brought = (read[hop], read[hop + 1]) if self.tied == "adjacent" else (read[0], read[1])
             own = hop if self.tied == "adjacent" else 0
             score = self.scores[own]
-            found = lookup(score(query * self.weights[own], score.keys(compared)), real)  # type: ignore[operator]
+            found = masked_softmax(score(query * self.weights[own], score.keys(compared)), real)  # type: ignore[operator]
             weights.append(found)
             out = torch.bmm(found[:, None], brought)[:, 0]  # (B, D)
             kept = query if self.map is None else self.map(query)

@@ -26,7 +26,7 @@ from harken.models.answering.config import AnswererConfig
 from harken.models.answering.memory_hops import MemoryHops
 from harken.models.answering.reduction_hops import ReductionHops
 from harken.models.answering.sentence_reader import PAD
-from harken.nn.attention.functional import lookup
+from harken.nn.attention.functional import masked_softmax
 from harken.nn.dropout import Dropout
 from harken.nn.masks import length_mask
 
@@ -80,7 +80,7 @@ class Answerer(nn.Module):
             facts.shape[:3]
         )  # where a hop looked, (B, F, W)
         scores = (words @ query[:, None, :, None])[..., 0] + looked  # (B, F, W)
-        chances = lookup(scores.flatten(1), real)  # (B, F W)
+        chances = masked_softmax(scores.flatten(1), real)  # (B, F W)
         summed = chances.new_zeros(rows, self.hops.words.num_embeddings)
         return torch.log(summed.scatter_add(1, facts.flatten(1), chances) + TINY)
 

@@ -18,10 +18,12 @@ torch.Size([2, 16, 12])
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from harken.models.config_encoder import TransformerEncoderConfig
 from harken.models.encoder import Encoder
 from harken.models.memory import Memory
 from harken.models.transformer.encoder import TransformerEncoder
@@ -139,9 +141,8 @@ class PatchEncoder(ImageEncoder):
         self.grid, self.width, self.embedding, self.patch = (side, side), width, 3, patch
         self.project = nn.Linear(3 * patch * patch, width)
         self.places = Places(side, side, width)
-        self.blocks = TransformerEncoder(
-            layers=layers, width=width, heads=heads, feedforward=feedforward, dropout=dropout, positions="none"
-        )
+        sizes: dict[str, Any] = {"layers": layers, "width": width, "heads": heads, "feedforward": feedforward}
+        self.blocks = TransformerEncoder(TransformerEncoderConfig(positions="none", dropout=dropout, **sizes))
         self.scale = width**-0.5  # the blocks multiply what they read by sqrt(D), as they do with embeddings
 
     def forward(self, embedded: Tensor, lengths: Tensor | None = None, distances: Tensor | None = None) -> Memory:

@@ -1,10 +1,10 @@
-"""`[model.decoder]` with architecture = "convolutional", and the words that encoder and decoder share."""
+"""`[model]` and `[model.decoder]` with architecture = "convolutional", and `[front]`: the defaults of both."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from harken.models.config_table import ModelTable
 
@@ -32,6 +32,11 @@ class ConvolutionalBlocksConfig(ModelTable):
     @property
     def longest(self) -> int | None:
         return self.max_length if self.positions == "learned" else None
+
+    @property
+    def encoder_depth(self) -> int:
+        """Blocks in the encoder."""
+        return self.layers
 
     @model_validator(mode="after")
     def _positions_fit(self) -> ConvolutionalBlocksConfig:
@@ -63,7 +68,7 @@ class ConvolutionalStackConfig(ConvolutionalBlocksConfig):
 
     @property
     def attends(self) -> bool:
-        """Whether the decoder looks at the source by attention."""
+        """Whether the decoder attends to the source."""
         return self.attention == "dot" or (self.attention == "style" and self.style == "convs2s")
 
     @property
@@ -72,7 +77,7 @@ class ConvolutionalStackConfig(ConvolutionalBlocksConfig):
         return self.layers
 
     @model_validator(mode="after")
-    def _words_fit(self) -> ConvolutionalStackConfig:
+    def _options_fit(self) -> ConvolutionalStackConfig:
         if self.style == "convs2s" and not self.attends:
             raise ValueError(
                 'model.attention is "none", but the convs2s style reads the source by attention; set it to "dot", or '
@@ -88,3 +93,27 @@ class ConvolutionalDecoderConfig(ConvolutionalStackConfig):
     """Convolutional decoder for any encoder."""
 
     architecture: Literal["convolutional"] = "convolutional"
+
+
+class FrontConfig(BaseModel):
+    """`[front]`: strided convolutions between the frames of a recording and the encoder."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    layers: int = Field(0, ge=0, description="convolutions before the encoder; 0: none")
+    kernel: int = Field(5, ge=1, description="steps that each sees; odd")
+    stride: int = Field(2, ge=1, description="steps from one output to the next: each layer shortens by this much")
+
+    @model_validator(mode="after")
+    def _kernel_has_a_centre(self) -> FrontConfig:
+        if self.kernel % 2 == 0:
+            raise ValueError(
+                f"front.kernel {self.kernel} is even; it is centred on a step, so choose {self.kernel + 1}"
+            )
+        return self
+
+    def shortened(self, steps: int) -> int:
+        """The length of so many steps after subsampling."""
+        for _ in range(self.layers):
+            steps = -(-steps // self.stride)
+        return steps

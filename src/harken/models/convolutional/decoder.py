@@ -1,24 +1,31 @@
-"""The decoder of a convolutional network, in one of two styles; both see what was written so far and no further.
+"""Convolutional decoders: causal convolutions in one of two styles.
 
 g = embedding + position                    h = W g, then blocks                    the output layer sees W' h
 
 convs2s  gated convolutions, and attention to the source in every block. Gehring et al. (2017)
-bytenet  dilated convolutions; the source's representation at the position that is written comes in with the embedding,
-         h = W g + W_z z_t (dynamic unfolding), or is found by attention in every block. Kalchbrenner et al. (2016)
+bytenet  dilated convolutions; the memory at the target position is added to the input, h = W g + W_z z_t (dynamic
+         unfolding), or every block attends to the source. Kalchbrenner et al. (2016)
 
-A step needs the last inputs of each convolution and nothing else of the past, so its cost does not grow with length.
-Alignment is the mean of all layers' attention, or one layer of it; there is none with dynamic unfolding.
+A step needs only the last inputs of each convolution, so its cost does not grow with the length. Alignment is the mean
+of all layers' attention, or one layer of it; there is none with dynamic unfolding.
+
+>>> from harken.models.convolutional.config import ConvolutionalDecoderConfig
+>>> decoder = ConvolutionalDecoder(ConvolutionalDecoderConfig(layers=2, width=8, embedding=6)).eval()
+>>> target, memory = torch.randn(2, 3, 6), Memory(torch.randn(2, 5, 6), None)
+>>> hidden, state, attention = decoder.step(target[:, 0], decoder.start(memory))
+>>> torch.allclose(hidden, decoder(target, memory)[:, 0], atol=1e-5), attention.shape
+(True, torch.Size([2, 5]))
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from harken.models.convolutional.inputs import ConvolutionalInput
+from harken.models.convolutional.encoder import ConvolutionalInput
 from harken.models.decoder import Decoder
 from harken.models.memory import Memory
 from harken.nn.convolution.attention import KeyValue, keys_values, unfold
@@ -26,22 +33,25 @@ from harken.nn.convolution.dilated import DilatedDecoderBlock, dilations
 from harken.nn.convolution.gated import GatedDecoderBlock
 from harken.nn.dropout import Dropout
 
+if TYPE_CHECKING:
+    from harken.models.convolutional.config import ConvolutionalStackConfig
+
 
 @dataclass
 class ConvolutionalState:
-    """The source, which all layers share, and the last inputs of each layer."""
+    """The source, which all layers share, and the last inputs of each convolution."""
 
     memory: KeyValue  # keys and values (B, S, E)
     mask: Tensor | None  # (B, S)
     owner: Tensor  # (B,) the source each row belongs to: rows of one source share their memory
-    past: list[Tensor]  # per layer (B, reach, D)
+    cache: list[Tensor]  # per layer (B, reach, D), the last inputs
     position: int = 0
     weights: bool = True  # whether steps return attention
 
     def select(self, rows: Tensor) -> ConvolutionalState:
         """Reorder, repeat or drop rows; the memory is copied only where a row changes its source."""
         owner = self.owner[rows]
-        state = replace(self, past=[part[rows] for part in self.past])
+        state = replace(self, cache=[part[rows] for part in self.cache])
         if torch.equal(owner, self.owner):
             return state
         keys, values = self.memory
@@ -50,79 +60,65 @@ class ConvolutionalState:
 
 
 class ConvolutionalDecoder(Decoder):
-    """See the module's text; keyword arguments are those of `ConvolutionalConfig`."""
+    """ConvS2S or ByteNet, as `config.style` says."""
 
     output_bias = True
 
-    def __init__(
-        self,
-        *,
-        style: str = "convs2s",
-        layers: int = 4,
-        width: int = 256,
-        embedding: int = 256,
-        kernel: int = 3,
-        attention: str = "style",
-        dropout: float = 0.1,
-        positions: str = "learned",
-        max_length: int = 512,
-        alignment_layer: int | None = None,
-        alignment_shift: bool = False,
-    ) -> None:
+    def __init__(self, config: ConvolutionalStackConfig) -> None:
         super().__init__()
+        width, embedding, kernel, dropout = config.width, config.embedding, config.kernel, config.dropout
         self.embedding = self.memory_width = self.width = embedding
-        self.attends = attention == "dot" or (attention == "style" and style == "convs2s")
-        if style == "convs2s" and not self.attends:
-            raise ValueError('the convs2s style looks at the source by attention; set attention = "dot"')
-        self.input = ConvolutionalInput(style, embedding, dropout, positions, max_length)
+        self.attends = config.attends
+        self.input = ConvolutionalInput(config)
         self.widen, self.narrow = nn.Linear(embedding, width), nn.Linear(width, embedding)
         self.read = None if self.attends else nn.Linear(embedding, width)
-        looks = embedding if self.attends else None
         self.blocks = nn.ModuleList(
             GatedDecoderBlock(width, embedding, kernel, dropout)
-            if style == "convs2s"
-            else DilatedDecoderBlock(width, kernel, dilation, dropout, looks)
-            for dilation in dilations(layers)
+            if config.style == "convs2s"
+            else DilatedDecoderBlock(width, kernel, dilation, dropout, embedding if self.attends else None)
+            for dilation in dilations(config.decoder_depth)
         )
-        self.norm = nn.Identity() if style == "convs2s" else nn.Sequential(nn.LayerNorm(width), nn.ReLU())
+        self.norm = nn.Identity() if config.style == "convs2s" else nn.Sequential(nn.LayerNorm(width), nn.ReLU())
         self.dropout = Dropout(dropout)
-        self.alignment_layer, self.alignment_shift = alignment_layer, alignment_shift
+        self.alignment_layer, self.alignment_shift = config.alignment_layer, config.alignment_shift
 
     def start(self, memory: Memory) -> ConvolutionalState:
-        """Keys and values are made here, once for all layers."""
+        """The state before the first token, with keys and values for all layers."""
         owner = torch.arange(memory.values.shape[0], device=memory.values.device)
         return ConvolutionalState(keys_values(memory.values, memory.embedded), memory.mask, owner, [])
 
     def step(self, embedded: Tensor, state: Any) -> tuple[Tensor, ConvolutionalState, Tensor | None]:
         """One token a row, with the last inputs of each layer."""
-        written = self.input(embedded[:, None], state.position)  # (B, 1, E)
-        values, past, found = self._enter(written, state.memory, state.mask, state.position), [], []
+        entered = self.input(embedded[:, None], state.position)  # (B, 1, E)
+        values, cache, found = self._enter(entered, state.memory, state.mask, state.position), [], []
         for layer, block in enumerate(self.blocks):
-            before = state.past[layer] if state.past else None
-            wanted = state.weights and self.attends and self.alignment_layer in (None, layer, layer - len(self.blocks))
-            inputs = (values, before, written, state.memory, state.mask, wanted)
+            before = state.cache[layer] if state.cache else None
+            need_weights = (
+                state.weights and self.attends and self.alignment_layer in (None, layer, layer - len(self.blocks))
+            )
+            inputs = (values, before, entered, state.memory, state.mask, need_weights)
             values, now, weights = block.step(*inputs)  # type: ignore[operator]
-            past.append(now)
+            cache.append(now)
             found += [] if weights is None else [weights[:, 0]]
         attention = torch.stack(found).mean(0) if found else None  # (B, S)
-        return self._leave(values)[:, 0], replace(state, past=past, position=state.position + 1), attention
+        return self._leave(values)[:, 0], replace(state, cache=cache, position=state.position + 1), attention
 
     def forward(self, embedded: Tensor, memory: Memory) -> Tensor:
         """(B, T, E) -> (B, T, E)."""
-        pairs, written = keys_values(memory.values, memory.embedded), self.input(embedded)
-        values = self._enter(written, pairs, memory.mask)
+        pairs, entered = keys_values(memory.values, memory.embedded), self.input(embedded)
+        values = self._enter(entered, pairs, memory.mask)
         for block in self.blocks:
-            values = block(values, written, pairs, memory.mask)
+            values = block(values, entered, pairs, memory.mask)
         return self._leave(values)
 
     def attention(self, embedded: Tensor, memory: Memory) -> Tensor | None:
         """Weights (B, L, 1, T, S) of every layer; None where the source is unfolded."""
         if not self.attends:
             return None
-        pairs, written, found = keys_values(memory.values, memory.embedded), self.input(embedded), []
-        values = self._enter(written, pairs, memory.mask)
+        pairs, entered, found = keys_values(memory.values, memory.embedded), self.input(embedded), []
+        values = self._enter(entered, pairs, memory.mask)
         for block in self.blocks:
-            values, weights = block.with_weights(values, written, pairs, memory.mask)  # type: ignore[operator]
+            values, weights = block.with_weights(values, entered, pairs, memory.mask)  # type: ignore[operator]
             found.append(weights)
         return torch.stack(found, 1)[:, :, None]
 
@@ -130,13 +126,13 @@ class ConvolutionalDecoder(Decoder):
         """(B, L, 1, T, S) -> (B, T, S)."""
         return weights[:, :, 0].mean(1) if self.alignment_layer is None else weights[:, self.alignment_layer, 0]
 
-    def _enter(self, written: Tensor, memory: KeyValue, mask: Tensor | None, start: int = 0) -> Tensor:
-        """What the first block gets, (B, T, E) -> (B, T, D)."""
-        values = self.widen(written)
+    def _enter(self, entered: Tensor, memory: KeyValue, mask: Tensor | None, start: int = 0) -> Tensor:
+        """The input of the first block, (B, T, E) -> (B, T, D)."""
+        values = self.widen(entered)
         if self.read is None:
             return values
-        return values + self.read(unfold(memory[0], mask, written.shape[1], start))
+        return values + self.read(unfold(memory[0], mask, entered.shape[1], start))
 
     def _leave(self, values: Tensor) -> Tensor:
-        """What the output layer gets, (B, T, D) -> (B, T, E)."""
+        """The input of the output layer, (B, T, D) -> (B, T, E)."""
         return self.dropout(self.narrow(self.norm(values)))

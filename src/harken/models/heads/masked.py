@@ -6,8 +6,10 @@
 Devlin et al. (2019), "BERT". What is kept for other jobs is the reader: token matrix and encoder (`pretrained.py`).
 
 >>> from harken.models.reader import Reader
+>>> from harken.models.config import TransformerConfig
 >>> from harken.models.transformer.encoder import TransformerEncoder
->>> reader = Reader(TokenInput(50, 8), TransformerEncoder(layers=1, width=8, heads=2, feedforward=16))
+>>> encoder = TransformerEncoder(TransformerConfig(layers=1, width=8, heads=2, feedforward=16))
+>>> reader = Reader(TokenInput(50, 8), encoder)
 >>> model = MaskedModel(reader)
 >>> model(torch.tensor([[4, 2, 6]]), None, torch.tensor([[False, True, False]])).shape
 torch.Size([1, 50])

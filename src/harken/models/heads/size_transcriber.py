@@ -1,7 +1,7 @@
 """The size of a transcriber by arithmetic: see `size.py`. A symbol is said in several steps, each of which costs.
 
 >>> from harken.models.config_encoder import RecurrentEncoderConfig
->>> from harken.models.convolutional.subsampling_config import FrontConfig
+>>> from harken.models.convolutional.config import FrontConfig
 >>> encoder = RecurrentEncoderConfig(embedding=8, width=6)
 >>> transcriber_size(encoder, FrontConfig(), channels=40, symbols=10, steps_per_symbol=4).parameters
 {'input': 408, 'encoder': 312, 'output': 77}
@@ -16,7 +16,7 @@ from harken.models.size_side import linear
 
 if TYPE_CHECKING:
     from harken.models.config_encoder import AnyEncoderConfig
-    from harken.models.convolutional.subsampling_config import FrontConfig
+    from harken.models.convolutional.config import FrontConfig
 
 
 def transcriber_size(

@@ -62,6 +62,6 @@ class TaggingModel(nn.Module):
         """The best labels (B, T), and the chance of every label at every step (B, T, K)."""
         emissions = self(values, lengths)
         if self.crf is not None:
-            return self.crf.best(emissions, lengths)[0], self.crf.marginals(emissions, lengths)
+            return self.crf.viterbi_decode(emissions, lengths)[0], self.crf.marginals(emissions, lengths)
         chances = torch.softmax(emissions.float(), -1)
         return chances.argmax(-1), chances

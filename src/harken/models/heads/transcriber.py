@@ -16,7 +16,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from harken.models.convolutional.subsampling import ConvolutionFront
+from harken.models.convolutional.encoder import ConvolutionFront
 from harken.models.encoder import Encoder
 from harken.models.reader import FrameInput
 from harken.nn.ctc import BLANK

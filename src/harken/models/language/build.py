@@ -19,10 +19,10 @@ def build_language(config: AnyLanguageConfig, size: int) -> LanguageNetwork:
     Raises:
         UserError: words that do not go together.
     """
-    words = config.model_dump(exclude={"architecture"})
     try:
         if config.architecture == "transformer":
-            return TransformerLanguage(size, score=words.pop("attention"), **words)
+            return TransformerLanguage(config, size)
+        words = config.model_dump(exclude={"architecture"})
         cell = config.cell_options
         return RecurrentLanguage(
             size, cell=cell, **{key: value for key, value in words.items() if not hasattr(cell, key)}

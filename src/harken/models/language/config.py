@@ -57,14 +57,9 @@ class RecurrentLanguageConfig(RecurrentCellsConfig):
 class TransformerLanguageConfig(TransformerBlocksConfig):
     """Causal Transformer language model with a context of data.chunk tokens."""
 
+    no_dependency_trees = 'model.positions is "dependency", which only translation has trees for; choose another'
     architecture: Literal["transformer"] = "transformer"
     tied: bool = Field(True, description=TIED)
-
-    @model_validator(mode="after")
-    def _no_trees_here(self) -> TransformerLanguageConfig:
-        if self.positions == "dependency":
-            raise ValueError('model.positions is "dependency", which only translation has trees for; choose another')
-        return self
 
 
 AnyLanguageConfig = RecurrentLanguageConfig | TransformerLanguageConfig

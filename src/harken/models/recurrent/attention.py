@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from harken.kernels.additive_attention.operator import HAS_TRITON
 from harken.kernels.decoder_loop import cuda_graph as decoder_loop
-from harken.kernels.decoder_loop.attention import DeferredLooks, fits
+from harken.kernels.decoder_loop.attention import DeferredAttention, is_supported
 from harken.kernels.recurrent.deferred import DeferredLinear
 from harken.nn.attention.scores import AdditiveScore, CosineScore, DotScore, MultiplicativeScore, ScaledDotScore
 
@@ -38,12 +38,12 @@ def readied(score: nn.Module) -> Ready | None:
 
 def quick_kernels(values: Tensor) -> bool:
     """Whether the loop's own kernels are to be used for this."""
-    return HAS_TRITON and values.dtype != torch.float64 and decoder_loop.allows(values.device)
+    return HAS_TRITON and values.dtype != torch.float64 and decoder_loop.is_available(values.device)
 
 
 def quick_look(score: nn.Module, keys: Tensor, memory: Tensor, mask: Tensor | None) -> Ready | None:
     """Query (B, H) -> context (B, M), for one forward pass with gradients; None where `Attention` has to do it."""
-    if not quick_kernels(memory) or not fits(keys, memory):
+    if not quick_kernels(memory) or not is_supported(keys, memory):
         return None
     ready = readied(score)
     if ready is None:
@@ -52,5 +52,5 @@ def quick_look(score: nn.Module, keys: Tensor, memory: Tensor, mask: Tensor | No
         low = torch.get_autocast_dtype("cuda")
         keys, memory = keys.to(low), memory.to(low)
     vector = score.energy.weight[0] if isinstance(score, AdditiveScore) else None
-    looks = DeferredLooks(keys, memory, mask, vector)
+    looks = DeferredAttention(keys, memory, mask, vector)
     return lambda query: looks(ready(query))

@@ -118,7 +118,7 @@ class RecurrentDecoder(Decoder):
         if trace:
             hidden, _, seen = self._unroll(embedded, self.start(memory), trace=True)
             return self.dropout(hidden), seen
-        if decoder_loop.serves(embedded.device):
+        if decoder_loop.is_supported(embedded.device):
             return self.dropout(replayed(self, self._read, embedded, memory))
         return self.dropout(self._read(embedded, memory))
 

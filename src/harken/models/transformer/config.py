@@ -1,8 +1,8 @@
-"""`[model]` and `[model.decoder]` with architecture = "transformer", and the words of its stacks."""
+"""`[model]` and `[model.decoder]` with architecture = "transformer": the defaults of its encoders and decoders."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -11,6 +11,8 @@ from harken.models.config_table import ModelTable
 
 class TransformerBlocksConfig(ModelTable):
     """Stacked Transformer blocks: the keys of an encoder."""
+
+    no_dependency_trees: ClassVar[str | None] = None  # the error where `positions = "dependency"` has no trees to use
 
     layers: int = Field(3, ge=1, description="blocks in the encoder and in the decoder")
     width: int = Field(256, ge=2, description="width of embeddings and hidden states")
@@ -54,8 +56,24 @@ class TransformerBlocksConfig(ModelTable):
     def longest(self) -> int | None:
         return self.max_length if self.positions == "learned" else None
 
+    @property
+    def encoder_depth(self) -> int:
+        """Blocks in the encoder."""
+        return self.layers
+
+    @property
+    def stack_options(self) -> dict[str, Any]:
+        """The arguments of `harken.nn.TransformerEncoder` and `harken.nn.TransformerDecoder` after `layers`."""
+        names = (
+            *("width", "heads", "feedforward", "dropout", "attention_dropout", "feedforward_dropout", "norm"),
+            *("activation", "positions", "max_length", "max_distance", "experts", "experts_active"),
+        )
+        return {name: getattr(self, name) for name in names} | {"score": self.attention}
+
     @model_validator(mode="after")
     def _blocks_fit(self) -> TransformerBlocksConfig:
+        if self.positions == "dependency" and self.no_dependency_trees:
+            raise ValueError(self.no_dependency_trees)
         if self.width % self.heads:
             raise ValueError(
                 f"model.width {self.width} is not a multiple of model.heads {self.heads}; choose e.g. "
@@ -66,11 +84,11 @@ class TransformerBlocksConfig(ModelTable):
         if self.width // self.heads % 2 and self.positions == "rotary":
             raise ValueError(
                 f"model.width {self.width} over model.heads {self.heads} makes heads of odd width "
-                f"{self.width // self.heads}; rotary positions turn pairs, so choose e.g. width {2 * self.width}"
+                f"{self.width // self.heads}; rotary positions rotate pairs, so choose e.g. width {2 * self.width}"
             )
         if self.attention == "additive" and self.positions == "rotary":
             raise ValueError(
-                'model.positions "rotary" turns queries and keys that are multiplied with each other, but '
+                'model.positions "rotary" rotates queries and keys that are multiplied with each other, but '
                 'model.attention "additive" adds them; choose relative or alibi positions, or another score'
             )
         if self.experts and self.experts_active > self.experts:
@@ -114,13 +132,7 @@ class TransformerStackConfig(TransformerBlocksConfig):
 class TransformerDecoderConfig(TransformerStackConfig):
     """Transformer decoder for any encoder."""
 
+    no_dependency_trees = (
+        'model.decoder.positions is "dependency", but only the source has trees; choose another kind for the decoder'
+    )
     architecture: Literal["transformer"] = "transformer"
-
-    @model_validator(mode="after")
-    def _no_trees_here(self) -> TransformerDecoderConfig:
-        if self.positions == "dependency":
-            raise ValueError(
-                'model.decoder.positions is "dependency", but trees come with the source alone; give the '
-                "decoder another"
-            )
-        return self

@@ -1,82 +1,69 @@
-"""A translator that is one stack: source, then target, in one sequence; no encoder, no cross-attention.
+"""A decoder-only translator: source, then target, in one sequence; no encoder, no cross-attention.
 
-x_1 .. x_S BOS y_1 .. y_T     the source sees itself in both directions, a target position all of the source, itself
-                              and what came before it: a language model of the target with the source as its prefix
+x_1 .. x_S BOS y_1 .. y_T     source positions see the whole source; a target position sees the source, itself and
+                              earlier target positions: a prefix language model
 
-So the source is read once, and what every layer kept of it serves all target positions, in training as in steps. Rows
-are moved to the right, so that every source ends where its target begins and distances know nothing of padding.
-Liu et al. (2018); prefixes seen in both directions: Raffel et al. (2020), section 3.2.
+The keys and values of the source are computed once and serve all target positions, in training as in steps. Sources are
+right-aligned, so that every source ends where its target begins and distances do not depend on padding.
+Liu et al. (2018); prefix attention: Raffel et al. (2020), section 3.2.
 
 Attention (B, L, N, T, S) is the part of each layer's weights that falls on the source. Alignment is read from one layer
-as in the Transformer (`transformer_decoder.py`), each row scaled to sum to 1.
+as in the encoder-decoder Transformer (`decoder.py`), each row normalised to sum to 1.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from harken.models.too_long import refuse_too_long
+from harken.models.transformer.decoder import alignment_layer
 from harken.models.translation_model import TranslationModel
-from harken.nn.masks import causal_mask
 from harken.nn.transformer.balance import Balance
-from harken.nn.transformer.stack import Past, TransformerEncoder
+from harken.nn.transformer.stack import KVCache, TransformerEncoder, cached_length
+
+if TYPE_CHECKING:
+    from harken.models.config import DecoderOnlyConfig
 
 
 @dataclass
 class PrefixState:
     """Keys and values of the source and of the tokens so far, for each layer."""
 
-    past: Past  # per layer: (B, N, S + tokens so far, K) twice
+    kv_cache: KVCache  # per layer: (B, N, S + tokens so far, K) twice
     shift: Tensor | None  # (B,) how far each source was moved to the right; None: not at all
     size: int  # S
     weights: bool = True  # whether steps return attention
 
-    def visible(self) -> Tensor | None:
-        """(B, S), True where the moved source has a word."""
+    def source_mask(self) -> Tensor | None:
+        """(B, S), True where the right-aligned source has a token; None without padding."""
         if self.shift is None:
             return None
         return torch.arange(self.size, device=self.shift.device) >= self.shift[:, None]
 
     def select(self, rows: Tensor) -> PrefixState:
         """Reorder, repeat or drop rows."""
-        past = [(key[rows], value[rows]) for key, value in self.past]
-        return replace(self, past=past, shift=None if self.shift is None else self.shift[rows])
+        kv_cache = [(key[rows], value[rows]) for key, value in self.kv_cache]
+        return replace(self, kv_cache=kv_cache, shift=None if self.shift is None else self.shift[rows])
 
 
 class DecoderOnly(TranslationModel):
-    """Keyword arguments are those of `DecoderOnlyConfig`."""
+    """A causal `harken.nn.TransformerEncoder` over source and target."""
 
-    def __init__(
-        self,
-        source_size: int,
-        target_size: int,
-        layers: int = 6,
-        width: int = 256,
-        heads: int = 4,
-        feedforward: int = 1024,
-        attention: str = "scaled",
-        positions: str = "sinusoidal",
-        balance: float = 0.01,
-        tied: str = "all",
-        alignment_layer: int | None = None,
-        alignment_heads: list[int] | None = None,
-        alignment_shift: bool = False,
-        **options: Any,
-    ) -> None:
+    def __init__(self, config: DecoderOnlyConfig, source_size: int, target_size: int) -> None:
         super().__init__()
-        self.build_vocabulary((source_size, target_size), (width, width), width, tied, bias=False)
-        self.width, self.balance = width, balance
-        self.balances = bool(options.get("experts")) and balance > 0
-        self.stack = TransformerEncoder(
-            layers, width, heads, feedforward, causal=True, score=attention, positions=positions, **options
-        )
-        self.alignment_layer = max(0, layers - 2) if alignment_layer is None else alignment_layer % layers
-        self.alignment_heads, self.alignment_shift = alignment_heads, alignment_shift
+        width = config.width
+        self.build_vocabulary((source_size, target_size), (width, width), width, config.tied, bias=False)
+        self.width, self.balance = width, config.balance
+        self.balances = bool(config.experts) and config.balance > 0
+        self.stack = TransformerEncoder(config.layers, causal=True, **config.stack_options)
+        self.alignment_layer = alignment_layer(config.alignment_layer, config.layers)
+        self.alignment_heads, self.alignment_shift = config.alignment_heads, config.alignment_shift
 
     def start(
         self,
@@ -85,21 +72,19 @@ class DecoderOnly(TranslationModel):
         distances: Tensor | None = None,
         balance: Balance | None = None,
     ) -> PrefixState:
-        """Read the sources, in both directions; it has no use for distances."""
+        """Read the sources in both directions; distances are not used."""
         size = source.shape[1]
         shift = None if lengths is None else size - lengths
         state = PrefixState([], shift, size)
-        visible = state.visible()
+        mask = state.source_mask()
         if shift is not None:
-            source = source.gather(1, _moved(shift, size))
+            source = source.gather(1, _right_aligned(shift, size))
         if balance is not None:
-            balance.real = visible
+            balance.real = mask
         values = self._embed(self.source_embedding(source), 0, None if shift is None else -shift)
-        past, mask = [], None if visible is None else visible[:, None, None]
-        for block in self.stack.blocks:
-            values, keys_values, _ = block.step(values, None, mask, balance=balance)  # type: ignore[operator]
-            past.append(keys_values)
-        return replace(state, past=past)
+        return self._blocks(
+            values, state, None if mask is None else mask[:, None, None], causal=False, balance=balance
+        )[1]
 
     def forward(
         self, source: Tensor, lengths: Tensor | None, target: Tensor, distances: Tensor | None = None
@@ -110,16 +95,15 @@ class DecoderOnly(TranslationModel):
     def forward_with_balance(
         self, source: Tensor, lengths: Tensor | None, target: Tensor, real: Tensor, distances: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The same, and how unevenly experts were used, on sources and on targets."""
+        """The same, and the weighted balance of experts on sources and targets."""
         prefix, rest = Balance(), Balance(real)
         hidden = self._read_on(target, self.start(source, lengths, balance=prefix), balance=rest)[0]
         return hidden, self.balance * (prefix.total() + rest.total())
 
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, PrefixState, Tensor | None]:
-        """One token a row; nothing is read again."""
-        read = [self.alignment_layer] if state.weights else []
-        hidden, state, weights = self._read_on(tokens[:, None], state, read)
-        attention = self._heads(weights[0])[:, 0] if weights else None  # (B, S)
+        """One token a row, with the cache: the prefix is not read again."""
+        hidden, state, weights = self._read_on(tokens[:, None], state, [self.alignment_layer] if state.weights else [])
+        attention = self._mean_of_heads(weights[0])[:, 0] if weights else None  # (B, S)
         return self.logits(hidden[:, 0]), state, attention
 
     def attention(
@@ -131,62 +115,68 @@ class DecoderOnly(TranslationModel):
 
     def alignment(self, weights: Tensor) -> Tensor:
         """(B, L, N, T, S) -> (B, T, S): the mean over the alignment heads of the alignment layer, summing to 1."""
-        return self._heads(weights[:, self.alignment_layer])
+        return self._mean_of_heads(weights[:, self.alignment_layer])
 
     def _read_on(
-        self, target: Tensor, state: PrefixState, read: list[int] | None = None, balance: Balance | None = None
+        self, target: Tensor, state: PrefixState, layers: list[int] | None = None, balance: Balance | None = None
     ) -> tuple[Tensor, PrefixState, list[Tensor]]:
-        """Target (B, T) after what the state has seen -> hidden (B, T, D), the next state, weights of layers `read`."""
-        time, start = target.shape[1], state.past[0][0].shape[2]
+        """Target (B, T) after the cached positions -> hidden (B, T, D), the next state, weights of these layers."""
+        time, start = target.shape[1], cached_length(state.kv_cache)
         values = self._embed(self.target_embedding(target), start, None if state.shift is None else -state.shift)
-        mask, past, found = self._mask(state, start, time), [], []
-        for layer, block in enumerate(self.stack.blocks):
-            wanted = layer in (read or [])
-            step = block.step(values, state.past[layer], mask, wanted, balance)  # type: ignore[operator]
-            values, keys_values, weights = step
-            past.append(keys_values)
-            if wanted:
-                found.append(_moved_back(weights[..., : state.size], state.shift))
-        return self.stack.norm(values), replace(state, past=past), found
+        mask = state.source_mask()
+        if mask is not None:  # (B, 1, 1, start + T): padding of the source, all of the target
+            mask = F.pad(mask, (0, start + time - state.size), value=True)[:, None, None]
+        values, state, weights = self._blocks(values, state, mask, causal=True, layers=layers, balance=balance)
+        return self.stack.norm(values), state, weights
 
-    def _mask(self, state: PrefixState, start: int, time: int) -> Tensor | None:
-        """(B, 1, T, start + T): the real source, and of the target itself and what came before."""
-        visible = state.visible()
-        if visible is None and time == 1:
-            return None
-        past = causal_mask(start + time, device=state.past[0][0].device)[None, start:]  # (1, T, start + T)
-        if visible is not None:
-            past = past.repeat(len(visible), 1, 1)
-            past[:, :, : state.size] &= visible[:, None]
-        return past[:, None]
+    def _blocks(
+        self,
+        values: Tensor,
+        state: PrefixState,
+        mask: Tensor | None,
+        causal: bool,
+        layers: list[int] | None = None,
+        balance: Balance | None = None,
+    ) -> tuple[Tensor, PrefixState, list[Tensor]]:
+        """New positions (B, T, D) through all blocks -> (B, T, D), the next state, weights on the source."""
+        kv_cache, found = [], []
+        for layer, block in enumerate(self.stack.blocks):
+            before = state.kv_cache[layer] if state.kv_cache else None
+            step = block.step(values, before, mask, causal, layer in (layers or []), balance)  # type: ignore[operator]
+            values, keys_values, weights = step
+            kv_cache.append(keys_values)
+            if weights is not None:
+                found.append(_left_aligned(weights[..., : state.size], state.shift))
+        return values, replace(state, kv_cache=kv_cache), found
 
     def _embed(self, embedded: Tensor, start: int, offset: Tensor | None) -> Tensor:
-        """(B, T, D): scaled, plus positions start + offset (B,) on, if they are of the kind that is added."""
+        """(B, T, D): scaled, plus positions start + offset (B,) on, if they are of the added kind."""
         values, time = embedded * math.sqrt(self.width), embedded.shape[1]
         if self.stack.positions is not None:
             refuse_too_long(self.stack.positions, start + time)
-            table, places = self.stack.positions(start + time), torch.arange(start, start + time, device=values.device)
+            table = self.stack.positions(start + time)
+            positions = torch.arange(start, start + time, device=values.device)
             if offset is not None:
-                places = (places + offset[:, None]).clamp(min=0)  # (B, T); padding stands before the first
-            values = values + table[places]
+                positions = (positions + offset[:, None]).clamp(min=0)  # (B, T); padding stands before the first
+            values = values + table[positions]
         return self.stack.dropout(values)
 
-    def _heads(self, weights: Tensor) -> Tensor:
+    def _mean_of_heads(self, weights: Tensor) -> Tensor:
         """(B, N, T, S) -> (B, T, S)."""
         mean = (weights if self.alignment_heads is None else weights[:, self.alignment_heads]).mean(1)
         return mean / mean.sum(-1, keepdim=True).clamp(min=torch.finfo(mean.dtype).tiny)
 
 
-def _moved(shift: Tensor, size: int) -> Tensor:
-    """(B, S): where each place of the moved source comes from; its padding is what was at the end."""
+def _right_aligned(shift: Tensor, size: int) -> Tensor:
+    """(B, S): the index in the source of each right-aligned position; padding moves to the front."""
     return (torch.arange(size, device=shift.device) - shift[:, None]) % size
 
 
-def _moved_back(weights: Tensor, shift: Tensor | None) -> Tensor:
-    """(B, N, T, S) over the moved source -> over the source as it came, 0 on its padding."""
+def _left_aligned(weights: Tensor, shift: Tensor | None) -> Tensor:
+    """(B, N, T, S) over the right-aligned source -> over the source as it came, 0 on its padding."""
     if shift is None:
         return weights
-    places = torch.arange(weights.shape[-1], device=shift.device) + shift[:, None]  # (B, S)
-    inside = (places < weights.shape[-1])[:, None, None]
-    places = places.clamp(max=weights.shape[-1] - 1)[:, None, None].expand(weights.shape)
-    return torch.where(inside, weights.gather(-1, places), 0.0)
+    positions = torch.arange(weights.shape[-1], device=shift.device) + shift[:, None]  # (B, S)
+    inside = (positions < weights.shape[-1])[:, None, None]
+    positions = positions.clamp(max=weights.shape[-1] - 1)[:, None, None].expand(weights.shape)
+    return torch.where(inside, weights.gather(-1, positions), 0.0)

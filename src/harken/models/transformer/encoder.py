@@ -1,7 +1,10 @@
-"""The encoder of a Transformer: embedding times sqrt(D), plus positions, then blocks that see all of the source.
+"""The encoder of a Transformer: embeddings times sqrt(D), plus positions, then blocks of self-attention.
+
+Vaswani et al. (2017).
 
 >>> import torch
->>> encoder = TransformerEncoder(layers=1, width=8, heads=2, feedforward=16)
+>>> from harken.models.config import TransformerConfig
+>>> encoder = TransformerEncoder(TransformerConfig(layers=1, width=8, heads=2, feedforward=16))
 >>> encoder(torch.randn(2, 5, 8), torch.tensor([5, 3])).mask.sum().item()
 8
 """
@@ -9,7 +12,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
@@ -17,27 +20,21 @@ from harken.models.encoder import Encoder
 from harken.models.memory import Memory
 from harken.models.too_long import refuse_too_long
 from harken.nn.masks import length_mask
-from harken.nn.transformer import stack as transformer_stack
+from harken.nn.transformer import stack
 from harken.nn.transformer.balance import Balance
+
+if TYPE_CHECKING:
+    from harken.models.transformer.config import TransformerBlocksConfig
 
 
 class TransformerEncoder(Encoder):
-    """Further arguments are those of `harken.nn.TransformerEncoder`."""
+    """`harken.nn.TransformerEncoder` on scaled embeddings."""
 
-    def __init__(
-        self,
-        *,
-        layers: int = 3,
-        width: int = 256,
-        heads: int = 4,
-        feedforward: int = 1024,
-        balance: float = 0.01,
-        **options: Any,
-    ) -> None:
+    def __init__(self, config: TransformerBlocksConfig) -> None:
         super().__init__()
-        self.embedding = self.width = width
-        self.stack = transformer_stack.TransformerEncoder(layers, width, heads, feedforward, **options)
-        self.balance = balance if options.get("experts") else 0.0
+        self.embedding = self.width = config.width
+        self.stack = stack.TransformerEncoder(config.encoder_depth, **config.stack_options)
+        self.balance = config.balance if config.experts else 0.0
 
     def forward(
         self,
@@ -46,7 +43,7 @@ class TransformerEncoder(Encoder):
         distances: Tensor | None = None,
         balance: Balance | None = None,
     ) -> Memory:
-        """(B, S, E) -> values (B, S, E)."""
+        """Embeddings (B, S, D) -> memory (B, S, D)."""
         mask = None if lengths is None else length_mask(lengths, embedded.shape[1])
         if balance is not None:
             balance.real = mask
@@ -55,6 +52,6 @@ class TransformerEncoder(Encoder):
         return Memory(values, mask)
 
     def attention(self, embedded: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """The weights (B, L, N, S, S) of every layer and head, from a word (row) to all words."""
+        """The weights (B, L, N, S, S) of every layer and head, from a token (row) to all tokens."""
         _, weights = self.stack.with_weights(embedded * math.sqrt(self.width), lengths)
         return weights

@@ -1,90 +1,66 @@
-"""Attention as a lookup: Attention(Q, K, V) = softmax(Q K^T / sqrt(K)) V.
+"""Attention: score, mask, softmax, weighted sum of the values.
 
-`attend_with_weights` is the definition and returns the weights; `attend` is its fast twin through
-`scaled_dot_product_attention`, which never writes them down. `Attention` does the same for the decoder of a recurrent
-network, with any score of `harken.nn.attention.scores`. A query that may see nothing gets weights and a context of 0.
-Bahdanau et al. (2015); Vaswani et al. (2017).
+e = score(Q, K) + bias(Q, K)      a = softmax(e where the mask is True)      c = a V
 
-The lecture's example: a query that scores 112 and 96 against two keys of width 64.
+`attend_with_weights` is this equation and returns a. `attend` gives the same c and never stores a where a fused kernel
+exists: torch's `scaled_dot_product_attention` for dot products, `harken.kernels.additive_attention` for the additive
+score. A query that may see nothing gets weights and a context of 0. Bahdanau et al. (2015); Vaswani et al. (2017).
+
+With the scaled dot product q . k / sqrt(K), a query that scores 112 and 96 against two keys of width 64:
 
 >>> query, keys = torch.zeros(1, 64), torch.zeros(2, 64)
 >>> query[0, 0], keys[0, 0], keys[1, 0] = 1.0, 112.0, 96.0
 >>> [round(weight, 2) for weight in attend_with_weights(query, keys, keys)[1][0].tolist()]
 [0.88, 0.12]
 
-Soft and hard lookup are one: the colder, the harder.
+Soft attention becomes hard attention as the temperature goes to 0 (Xu et al., 2015):
 
 >>> scores = torch.tensor([1.0, 3.0, 2.0])
->>> [[round(share, 2) for share in lookup(scores / cold).tolist()] for cold in (1, 0.2)]
+>>> [[round(weight, 2) for weight in masked_softmax(scores / temperature).tolist()] for temperature in (1, 0.2)]
 [[0.09, 0.67, 0.24], [0.0, 0.99, 0.01]]
->>> lookup(scores, hard=True).tolist()
+>>> masked_softmax(scores, hard=True).tolist()
 [0.0, 1.0, 0.0]
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from harken.nn.masks import causal_mask
+from harken.kernels.additive_attention.operator import additive_attention, is_supported
+from harken.nn.attention.head_scores import AdditiveHeads, additive_scores
+from harken.nn.masks import attention_mask
 
-SHORT = 64  # compiled for a GPU and without a mask, plain products beat half-empty tiles of fused kernels up to here
+ScoreFunction = Callable[[Tensor, Tensor], Tensor]  # queries (..., T, K), keys (..., S, K) -> scores (..., T, S)
+BiasFunction = Callable[[Tensor, Tensor], Tensor]  # the same, added to the scores
+ValueBiasFunction = Callable[[Tensor], Tensor]  # weights (..., T, S) -> what is added to the contexts (..., T, K)
+
+SHORT = 64  # compiled for a GPU and without a mask, plain products are faster than fused kernels up to this length
 
 
-def softmax(scores: Tensor) -> Tensor:
-    """Over the last dimension, in float32 at least."""
-    return torch.softmax(scores, -1, dtype=torch.promote_types(scores.dtype, torch.float32))
+def dot_product_scores(query: Tensor, key: Tensor) -> Tensor:
+    """q . k / sqrt(K)."""
+    return query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
 
 
-def lookup(scores: Tensor, mask: Tensor | None = None, hard: bool = False) -> Tensor:
-    """Scores (..., S) -> weights (..., S) that sum to 1, and exactly 0 where the mask is False.
+def masked_softmax(scores: Tensor, mask: Tensor | None = None, hard: bool = False) -> Tensor:
+    """Scores (..., S) -> weights (..., S) that sum to 1 and are exactly 0 where the mask is False.
 
-    Hard is what soft comes to as the scores are divided by a temperature that goes to 0: all weight on the best,
-    shared by those that are equally good.
+    With `hard`, all weight is on the highest score, shared equally by ties. At least float32.
     """
-    if mask is not None:  # -inf would do but for rows that are hidden as a whole, which it turns into NaN
+    exact = torch.promote_types(scores.dtype, torch.float32)
+    if mask is not None:  # -inf would give NaN in rows that are masked as a whole
         scores = torch.where(mask, scores, torch.finfo(scores.dtype).min)
     if hard:
-        best = (scores == scores.amax(-1, keepdim=True)).to(torch.promote_types(scores.dtype, torch.float32))
+        best = (scores == scores.amax(-1, keepdim=True)).to(exact)
         weights = best / best.sum(-1, keepdim=True)
     else:
-        weights = softmax(scores)
+        weights = torch.softmax(scores, -1, dtype=exact)
     return weights if mask is None else torch.where(mask, weights, 0.0)
-
-
-def attend(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None = None,
-    causal: bool = False,
-    dropout: float = 0.0,
-    bias: Tensor | None = None,
-) -> Tensor:
-    """Queries (..., T, K), keys (..., S, K), values (..., S, K) -> contexts (..., T, K).
-
-    The mask is True where visible; the bias (..., T, S) is added to the scores.
-    """
-    short = query.shape[-2] <= SHORT and key.shape[-2] <= SHORT
-    if torch.compiler.is_compiling() and query.is_cuda and short and mask is None and not dropout:
-        return attend_with_weights(query, key, value, None, causal, bias)[0]
-    if causal and (mask is not None or bias is not None):  # torch takes one or the other
-        past = causal_mask(query.shape[-2], key.shape[-2], query.device)
-        mask, causal = past if mask is None else mask & past, False
-    half = query.dtype if query.dtype == torch.bfloat16 and not query.is_cuda else None
-    if half:  # torch's CPU kernel is several times slower in bfloat16 than in float32
-        query, key, value = query.float(), key.float(), value.float()
-    if bias is not None:
-        bias = bias.to(query.dtype)
-        mask = bias if mask is None else torch.where(mask, bias, -torch.inf)
-    if half:
-        with torch.autocast("cpu", enabled=False):
-            context = F.scaled_dot_product_attention(query, key, value, mask, dropout, causal)
-        return context.to(half)
-    return F.scaled_dot_product_attention(query, key, value, mask, dropout, causal)
 
 
 def attend_with_weights(
@@ -93,23 +69,138 @@ def attend_with_weights(
     value: Tensor,
     mask: Tensor | None = None,
     causal: bool = False,
-    bias: Tensor | None = None,
+    *,
+    dropout: float = 0.0,
+    score: ScoreFunction = dot_product_scores,
+    bias: BiasFunction | None = None,
+    value_bias: ValueBiasFunction | None = None,
+    hard: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """The definition of `attend`: contexts (..., T, K) and weights (..., T, S)."""
-    scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])  # (..., T, S)
+    """Queries (..., T, K), keys (..., S, K), values (..., S, V) -> contexts (..., T, V) and weights (..., T, S).
+
+    Args:
+        query, key, value: as above; leading sizes broadcast.
+        mask: (..., T, S), True where visible.
+        causal: query i, at position S - T + i, sees no later key.
+        dropout: probability that a weight is zeroed; the weights returned are those before.
+        score: how queries and keys are compared.
+        bias: added to the scores, such as ALiBi's.
+        value_bias: added to the contexts, such as the value vectors of relative positions.
+        hard: hard attention; it has no gradient.
+    """
+    scores = score(query, key)  # (..., T, S)
     if bias is not None:
-        scores = scores + bias
-    if causal:
-        past = causal_mask(query.shape[-2], key.shape[-2], query.device)
-        mask = past if mask is None else mask & past
-    weights = lookup(scores, mask).to(value.dtype)
-    return weights @ value, weights
+        scores = scores + bias(query, key)
+    seen = attention_mask(mask, causal, query.shape[-2], key.shape[-2], query.device)
+    weights = masked_softmax(scores, seen, hard).to(value.dtype)
+    kept = F.dropout(weights, dropout) if dropout else weights
+    context = kept @ value  # (..., T, V)
+    if value_bias is not None:
+        context = context + value_bias(kept)
+    return context, weights
+
+
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    *,
+    dropout: float = 0.0,
+    score: ScoreFunction = dot_product_scores,
+    bias: BiasFunction | None = None,
+    value_bias: ValueBiasFunction | None = None,
+) -> Tensor:
+    """The contexts of `attend_with_weights`, by a fused kernel where there is one."""
+    is_dot_product = score is dot_product_scores or getattr(score, "is_dot_product", False)
+    if is_dot_product and value_bias is None and not _is_faster_unfused(query, key, mask, dropout):
+        return _fused_dot_product(query, key, value, mask, causal, dropout, bias)
+    plain = bias is None and value_bias is None
+    if isinstance(score, AdditiveHeads) and plain and is_supported(query, key, value):
+        return additive_attention(query, key, score.energy, value, mask, causal, dropout)
+    options = {"dropout": dropout, "score": score, "bias": bias, "value_bias": value_bias}
+    return attend_with_weights(query, key, value, mask, causal, **options)[0]  # type: ignore[arg-type]
+
+
+def _is_faster_unfused(query: Tensor, key: Tensor, mask: Tensor | None, dropout: float) -> bool:
+    short = query.shape[-2] <= SHORT and key.shape[-2] <= SHORT
+    return torch.compiler.is_compiling() and query.is_cuda and short and mask is None and not dropout
+
+
+def _fused_dot_product(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    causal: bool,
+    dropout: float,
+    bias: BiasFunction | None,
+) -> Tensor:
+    """torch's fused attention, which takes one mask, boolean or added to the scores."""
+    targets, sources = query.shape[-2], key.shape[-2]
+    if mask is not None or bias is not None or targets != sources:  # torch's `is_causal` aligns to the first key
+        mask, causal = attention_mask(mask, causal, targets, sources, query.device), False
+    added = None if bias is None else bias(query, key)
+    low = query.dtype if query.dtype == torch.bfloat16 and not query.is_cuda else None
+    if low:  # torch's CPU kernel is several times slower in bfloat16 than in float32
+        query, key, value = query.float(), key.float(), value.float()
+    if added is not None:
+        added = added.to(query.dtype)
+        mask = added if mask is None else torch.where(mask, added, -torch.inf)
+    if not low:
+        return F.scaled_dot_product_attention(query, key, value, mask, dropout, causal)
+    with torch.autocast("cpu", enabled=False):
+        return F.scaled_dot_product_attention(query, key, value, mask, dropout, causal).to(low)
+
+
+def additive_attend_with_weights(
+    queries: Tensor,
+    keys: Tensor,
+    vector: Tensor,
+    values: Tensor,
+    mask: Tensor | None = None,
+    causal: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """`attend_with_weights` with the additive score v^T tanh(q + k) (Bahdanau et al., 2015); v (K,), or (N, K) by head.
+
+    >>> queries, keys = torch.zeros(1, 2, 3), torch.tensor([[[9.0, 9.0, 9.0], [0.0, 0.0, 0.0]]])
+    >>> context, _ = additive_attend_with_weights(queries, keys, torch.ones(3), torch.tensor([[[1.0], [0.0]]]))
+    >>> [round(value, 4) for value in context.flatten().tolist()]  # e^3 / (e^3 + e^0), for both queries
+    [0.9526, 0.9526]
+    """
+
+    def score(query: Tensor, key: Tensor) -> Tensor:
+        return additive_scores(query, key, vector)
+
+    return attend_with_weights(queries, keys, values, mask, causal, score=score)
+
+
+def additive_attend(
+    queries: Tensor,
+    keys: Tensor,
+    vector: Tensor,
+    values: Tensor,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    dropout: float = 0.0,
+) -> Tensor:
+    """The contexts of `additive_attend_with_weights`, on a GPU by kernels that never make a tensor of T x S x K."""
+    if is_supported(queries, keys, values):
+        return additive_attention(queries, keys, vector, values, mask, causal, dropout)
+
+    def score(query: Tensor, key: Tensor) -> Tensor:
+        return additive_scores(query, key, vector)
+
+    return attend_with_weights(queries, keys, values, mask, causal, dropout=dropout, score=score)[0]
 
 
 class Attention(nn.Module):
-    """One query a row over a memory: e_i = score(s, h_i), a = softmax(e), c = sum_i a_i h_i.
+    """Attention of one query a row over a memory, as in a recurrent decoder.
 
-    With `hard`, an evaluating layer takes the best alone; it is trained soft, as the best has no gradient.
+    e_i = score(s, h_i)      a = softmax(e)      c = sum_i a_i h_i
+
+    With `hard`, an evaluating layer uses hard attention; training is soft, as the arg-max has no gradient.
     """
 
     def __init__(self, score: nn.Module, hard: bool = False) -> None:
@@ -123,7 +214,12 @@ class Attention(nn.Module):
 
         Coverage (B, S), the sum of earlier weights, is for scores that take it.
         """
-        scores = self.score(query, keys) if coverage is None else self.score(query, keys, coverage)  # (B, S)
-        weights = lookup(scores, mask, self.hard and not self.training).to(memory.dtype)
-        context = torch.bmm(weights[:, None], memory)[:, 0]  # (B, M)
-        return context, weights
+
+        def score(query: Tensor, keys: Tensor) -> Tensor:
+            given = () if coverage is None else (coverage,)
+            return self.score(query[:, 0], keys, *given)[:, None]  # (B, 1, S)
+
+        seen = None if mask is None else mask[:, None]
+        hard = self.hard and not self.training
+        context, weights = attend_with_weights(query[:, None], keys, memory, seen, score=score, hard=hard)
+        return context[:, 0], weights[:, 0]

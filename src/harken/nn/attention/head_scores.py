@@ -1,16 +1,16 @@
-"""Scores of E9 as heads of a Transformer: what is done to queries and keys before E12 compares them.
+"""Scores for the heads of a Transformer.
 
-E12 scores q . k / sqrt(K), and its fast kernels know nothing else; so most are written as changes of q and k:
+Fused attention computes q . k / sqrt(K), so dot-product scores are written as changes of q and k:
 
-scaled          as it stands
-dot             q sqrt(K), which undoes the scaling
-cosine          q sqrt(K) / (|q| temperature) and k / |k|, a learned temperature for each head (Henry et al., 2020)
-multiplicative  q sqrt(K) and W k, a learned W for each head that starts as the scaled score
-additive        v^T tanh(W1 k + W2 q) is no product of q and k: `additive_heads.py`
+scaled          q . k / sqrt(K); Vaswani et al. (2017)
+dot             q . k: q is multiplied by sqrt(K)
+cosine          q . k / (|q| |k| temperature), a learned temperature for each head; Henry et al. (2020)
+multiplicative  q^T W k, a learned W for each head, initialised as the scaled score; Luong et al. (2015)
+additive        v^T tanh(W1 k + W2 q), all three for each head; Bahdanau et al. (2015). Not a dot product.
 
 >>> heads = CosineHeads(heads=1, width=2)
 >>> query, key = heads.queries(torch.tensor([[[[9.0, 0.0]]]])), heads.keys(torch.tensor([[[[0.5, 0.0]]]]))
->>> round(heads.scores(query, key).item(), 4)  # a cosine of 1 at the first temperature, 0.1
+>>> round(heads(query, key).item(), 4)  # a cosine of 1 at the initial temperature, 0.1
 10.0
 """
 
@@ -21,15 +21,17 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
-from harken.nn.attention.functional import attend, attend_with_weights
 from harken.nn.attention.scores import FIRST_TEMPERATURE
+
+CHUNK = 2**22  # values of T x S x K held at once by the additive score: 16 MB in float32
 
 
 class ScaledHeads(nn.Module):
-    """q . k / sqrt(K): nothing to do to queries and keys."""
+    """q . k / sqrt(K)."""
 
-    multiplies = True  # whether the score is a product of queries and keys, as rotary positions need it to be
+    is_dot_product = True  # of what `queries` and `keys` return; rotary positions need that
 
     def __init__(self, heads: int, width: int) -> None:
         super().__init__()
@@ -39,54 +41,25 @@ class ScaledHeads(nn.Module):
         return query
 
     def keys(self, key: Tensor) -> Tensor:
-        """(B, N, S, K) -> (B, N, S, K), made once and kept in caches."""
+        """(B, N, S, K) -> (B, N, S, K), computed once and kept in caches."""
         return key
 
-    def pairs(self, query: Tensor, key: Tensor) -> Tensor:
-        """Pair by pair, as the equation has it: (..., K) and (..., K) -> (...)."""
-        return (query * key).sum(-1) / math.sqrt(query.shape[-1])
+    def forward(self, query: Tensor, key: Tensor, table: Tensor | None = None, rows: Tensor | None = None) -> Tensor:
+        """What `queries` and `keys` returned, (B, N, T, K) and (B, N, S, K) -> scores (B, N, T, S).
 
-    def scores(self, query: Tensor, key: Tensor, table: Tensor | None = None, rows: Tensor | None = None) -> Tensor:
-        """Every query with every key: (B, N, T, K), (B, N, S, K) -> (B, N, T, S).
-
-        With a table (R, K), key j has row rows[.., i, j] of it added when query i looks; rows (T, S) or (B, 1, T, S).
+        With a table (R, K), row rows[.., i, j] of it is added to key j for query i; rows (T, S) or (B, 1, T, S).
         """
         scores = query @ key.transpose(-1, -2)
-        if table is not None and rows is not None:
+        if table is not None and rows is not None:  # q . (k + a) = q . k + q . a
             scores = scores + (query @ table.t()).gather(-1, rows.expand(scores.shape))
         return scores / math.sqrt(query.shape[-1])
-
-    def attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None = None,
-        causal: bool = False,
-        dropout: float = 0.0,
-        bias: Tensor | None = None,
-    ) -> Tensor:
-        """Contexts (B, N, T, K), the quick way; the bias (N, T, S) is added to the scores."""
-        return attend(query, key, value, mask, causal, dropout, bias)
-
-    def attend_with_weights(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None = None,
-        causal: bool = False,
-        bias: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """The definition of `attend`: contexts, and weights (B, N, T, S)."""
-        return attend_with_weights(query, key, value, mask, causal, bias)
 
 
 class DotHeads(ScaledHeads):
     """q . k."""
 
     def queries(self, query: Tensor) -> Tensor:
-        """Longer by sqrt(K)."""
+        """q sqrt(K), which undoes the scaling."""
         return query * math.sqrt(query.shape[-1])
 
 
@@ -108,7 +81,7 @@ class CosineHeads(ScaledHeads):
 
 
 class MultiplicativeHeads(DotHeads):
-    """q^T W k, a W for each head. The matrices that make q and k could hold it too; here it is by itself."""
+    """q^T W k, a W for each head. The projections of q and k could express it too; here it is explicit."""
 
     def __init__(self, heads: int, width: int) -> None:
         super().__init__(heads, width)
@@ -119,4 +92,82 @@ class MultiplicativeHeads(DotHeads):
         return key @ self.weight.transpose(-1, -2)
 
 
-PLAIN = ScaledHeads(1, 1)
+class AdditiveHeads(ScaledHeads):
+    """v^T tanh(W1 k + W2 q).
+
+    >>> heads = AdditiveHeads(heads=1, width=1)
+    >>> for weight, value in zip(heads.parameters(), (2.0, 3.0, 10.0)):
+    ...     _ = weight.data.fill_(value)
+    >>> query, key = heads.queries(torch.tensor([[[[0.5]]]])), heads.keys(torch.tensor([[[[-1.0], [-0.25]]]]))
+    >>> [round(score, 4) for score in heads(query, key)[0, 0, 0].tolist()]  # 10 tanh(3 x 0.5 + 2 k)
+    [-4.6212, 7.6159]
+    """
+
+    is_dot_product = False
+
+    def __init__(self, heads: int, width: int) -> None:
+        super().__init__(heads, width)
+        self.key_weight = nn.Parameter(torch.empty(heads, width, width))  # W1
+        self.query_weight = nn.Parameter(torch.empty(heads, width, width))  # W2
+        self.energy = nn.Parameter(torch.randn(heads, width) * width**-0.5)  # v
+        for weight in (*self.key_weight.data, *self.query_weight.data):
+            nn.init.orthogonal_(weight)
+
+    def queries(self, query: Tensor) -> Tensor:
+        """W2 q."""
+        return query @ self.query_weight.transpose(-1, -2)
+
+    def keys(self, key: Tensor) -> Tensor:
+        """W1 k."""
+        return key @ self.key_weight.transpose(-1, -2)
+
+    def forward(self, query: Tensor, key: Tensor, table: Tensor | None = None, rows: Tensor | None = None) -> Tensor:
+        """v^T tanh(q + k), or v^T tanh(q + k + a) with a row a of the table for each pair."""
+        batch, heads, targets, width = query.shape
+        each = max(1, heads * key.shape[-2] * width)  # values for one target position
+        if batch * targets * each <= CHUNK:
+            return additive_scores(query, key, self.energy, table, rows)
+        sentences = max(1, CHUNK // (targets * each))
+        positions = max(1, min(targets, CHUNK // (sentences * each)))
+        rows = None if rows is None else rows.expand(batch, 1, targets, -1)
+        found = []
+        for first in range(0, batch, sentences):
+            some, parts = slice(first, first + sentences), []
+            for start in range(0, targets, positions):
+                here = slice(start, start + positions)
+                inputs = (
+                    *(query[some, :, here], key[some], self.energy),
+                    *(table, None if rows is None else rows[some, :, here]),
+                )
+                if torch.is_grad_enabled():  # recompute in the backward pass, so that memory grows with T S, not T S K
+                    parts.append(checkpoint(additive_scores, *inputs, use_reentrant=False, preserve_rng_state=False))
+                else:
+                    parts.append(additive_scores(*inputs))
+            found.append(torch.cat(parts, 2))
+        return torch.cat(found)
+
+
+def additive_scores(
+    query: Tensor, key: Tensor, vector: Tensor, table: Tensor | None = None, rows: Tensor | None = None
+) -> Tensor:
+    """v^T tanh(q + k): queries (..., T, K), keys (..., S, K), v (K,) or (N, K) -> scores (..., T, S)."""
+    energy = query[..., :, None, :] + key[..., None, :, :]  # (..., T, S, K)
+    if table is not None and rows is not None:
+        energy += table[rows]
+    return (energy.tanh_() @ vector[..., None, :, None].to(energy.dtype))[..., 0]
+
+
+HEAD_SCORES: dict[str, type[ScaledHeads]] = {
+    "scaled": ScaledHeads,
+    "dot": DotHeads,
+    "cosine": CosineHeads,
+    "multiplicative": MultiplicativeHeads,
+    "additive": AdditiveHeads,
+}
+
+
+def head_score(name: str, heads: int, width: int) -> ScaledHeads:
+    """The score of this name for so many heads of this width."""
+    if name not in HEAD_SCORES:
+        raise ValueError(f"heads have no score called {name!r}; choose one of {', '.join(HEAD_SCORES)}")
+    return HEAD_SCORES[name](heads, width)

@@ -1,10 +1,12 @@
 """Multi-head attention: softmax(Q K^T / sqrt(K)) V in each of N heads, concatenated, times W^O.
 
-`SelfAttention` has queries, keys and values from one source, `CrossAttention` looks from the decoder into
-the encoder's memory. Both take the fast path unless weights are asked for. Vaswani et al. (2017).
+`SelfAttention` takes queries, keys and values from one sequence, `CrossAttention` queries from the decoder, keys and
+values from the encoder's memory. Vaswani et al. (2017). `score` names how queries and keys are compared
+(`head_scores.py`); `positions` tells self-attention the order of its sequence (`harken.nn.positions`).
 
-`score` says how queries and keys are compared (E9, `head_scores.py`), `positions` how a sequence that looks at itself
-knows its order (S24, `attention_positions.py`).
+>>> layer = SelfAttention(width=8, heads=2)
+>>> layer(torch.randn(1, 3, 8), causal=True).shape
+torch.Size([1, 3, 8])
 """
 
 from __future__ import annotations
@@ -12,25 +14,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from harken.nn.attention.additive_heads import AdditiveHeads
-from harken.nn.attention.head_scores import CosineHeads, DotHeads, MultiplicativeHeads, ScaledHeads
+from harken.nn.attention.functional import attend, attend_with_weights
+from harken.nn.attention.head_scores import head_score
 from harken.nn.positions.base import AttentionPositions
 
 KeyValue = tuple[Tensor, Tensor]  # each (B, N, S, K)
-HEAD_SCORES: dict[str, type[ScaledHeads]] = {
-    "scaled": ScaledHeads,
-    "dot": DotHeads,
-    "cosine": CosineHeads,
-    "multiplicative": MultiplicativeHeads,
-    "additive": AdditiveHeads,
-}
-
-
-def head_score(name: str, heads: int, width: int) -> ScaledHeads:
-    """The score of this name for so many heads of this width."""
-    if name not in HEAD_SCORES:
-        raise ValueError(f"heads have no score called {name!r}; choose one of {', '.join(HEAD_SCORES)}")
-    return HEAD_SCORES[name](heads, width)
 
 
 def split_heads(values: Tensor, heads: int) -> Tensor:
@@ -46,7 +34,7 @@ def join_heads(values: Tensor) -> Tensor:
 
 
 class SelfAttention(nn.Module):
-    """A sequence looks at itself."""
+    """Attention of a sequence to itself."""
 
     def __init__(
         self,
@@ -62,70 +50,85 @@ class SelfAttention(nn.Module):
         self.output = nn.Linear(width, width)
         self.positions = positions or AttentionPositions()
         self.score = head_score(score, heads, width // heads)
-        if self.positions.turns and not self.score.multiplies:
+        if self.positions.rotates_qk and not self.score.is_dot_product:
             raise ValueError(
-                f"rotary positions turn queries and keys that are multiplied with each other, but the {score} score "
+                f"rotary positions rotate queries and keys that are multiplied with each other, but the {score} score "
                 "adds them; choose relative or ALiBi positions, or another score"
             )
 
     def project(self, values: Tensor, start: int = 0) -> tuple[Tensor, Tensor, Tensor]:
         """(B, T, D), the first at position `start` -> queries, keys, values (B, N, T, K)."""
         query, key, value = (split_heads(part, self.heads) for part in self.query_key_value(values).chunk(3, -1))
-        return *self.positions.turn(self.score.queries(query), self.score.keys(key), start), value
+        return *self.positions.apply_rotary(self.score.queries(query), self.score.keys(key), start), value
 
     def forward(
         self, values: Tensor, mask: Tensor | None = None, causal: bool = False, distances: Tensor | None = None
     ) -> Tensor:
         """(B, T, D) -> (B, T, D); mask (B, 1, 1, T), True = visible; distances (B, T, T) in place of j - i."""
-        self._check(distances)
-        dropout = self.dropout if self.training else 0.0
-        context = self.positions.attend(*self.project(values), mask, causal, dropout, distances, self.score)
-        return self.output(join_heads(context))
+        return self._attend(*self.project(values), mask, causal, distances)[0]
 
     def with_weights(
         self, values: Tensor, mask: Tensor | None, causal: bool, distances: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The same by the definition, and the weights (B, N, T, T)."""
-        self._check(distances)
-        parts = self.project(values)
-        context, weights = self.positions.attend_with_weights(*parts, mask, causal, distances, self.score)
-        return self.output(join_heads(context)), weights
+        """The same without dropout, and the weights (B, N, T, T)."""
+        output, weights = self._attend(*self.project(values), mask, causal, distances, need_weights=True)
+        assert weights is not None
+        return output, weights
 
     def step(
-        self, values: Tensor, past: KeyValue | None, mask: Tensor | None = None, distances: Tensor | None = None
-    ) -> tuple[Tensor, KeyValue]:
-        """New positions (B, T, D) that see the cached past and each other, or what a mask (B, 1, T, P + T) allows.
+        self,
+        values: Tensor,
+        kv_cache: KeyValue | None,
+        mask: Tensor | None = None,
+        distances: Tensor | None = None,
+        causal: bool = True,
+        need_weights: bool = False,
+    ) -> tuple[Tensor, KeyValue, Tensor | None]:
+        """New positions (B, T, D) after the P cached ones -> outputs (B, T, D), the cache with them, weights or None.
 
-        Distances (B, T, P + T) are from the new positions to all.
+        Args:
+            values: the new positions, one or several.
+            kv_cache: keys and values (B, N, P, K) of the earlier positions; None before the first.
+            mask: (B, 1, T or 1, P + T), True = visible.
+            distances: (B, T, P + T) from the new positions to all.
+            causal: new positions do not see later ones.
+            need_weights: also return the weights (B, N, T, P + T).
         """
-        query, key, value = self._append(values, past)
-        dropout = self.dropout if self.training else 0.0
-        context = self.positions.attend(query, key, value, mask, False, dropout, distances, self.score)
-        return self.output(join_heads(context)), (key, value)
+        query, key, value = self.project(values, 0 if kv_cache is None else kv_cache[0].shape[2])
+        if kv_cache is not None:
+            key, value = torch.cat((kv_cache[0], key), 2), torch.cat((kv_cache[1], value), 2)
+        output, weights = self._attend(query, key, value, mask, causal, distances, need_weights)
+        return output, (key, value), weights
 
-    def step_with_weights(
-        self, values: Tensor, past: KeyValue | None, mask: Tensor | None = None, distances: Tensor | None = None
-    ) -> tuple[Tensor, KeyValue, Tensor]:
-        """The same by the definition, and the weights (B, N, T, P + T)."""
-        query, key, value = self._append(values, past)
-        context, weights = self.positions.attend_with_weights(query, key, value, mask, False, distances, self.score)
-        return self.output(join_heads(context)), (key, value), weights
-
-    def _check(self, distances: Tensor | None) -> None:
-        if distances is not None and not self.positions.measures:
+    def _attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        causal: bool,
+        distances: Tensor | None,
+        need_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        if distances is not None and not self.positions.uses_distances:
             kind = type(self.positions).__name__
             raise ValueError(f"distances were given, but {kind} does not use them; build with RelativePositions")
-
-    def _append(self, values: Tensor, past: KeyValue | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries (B, N, T, K) of the new positions, keys and values (B, N, P + T, K) of all."""
-        query, key, value = self.project(values, 0 if past is None else past[0].shape[2])
-        if past is None:
-            return query, key, value
-        return query, torch.cat((past[0], key), 2), torch.cat((past[1], value), 2)
+        score, bias, value_bias = self.positions.functions(self.score, query.shape[-2], key.shape[-2], distances)
+        weights = None
+        if need_weights:
+            context, weights = attend_with_weights(
+                query, key, value, mask, causal, score=score, bias=bias, value_bias=value_bias
+            )
+        else:
+            dropout = self.dropout if self.training else 0.0
+            context = attend(
+                query, key, value, mask, causal, dropout=dropout, score=score, bias=bias, value_bias=value_bias
+            )
+        return self.output(join_heads(context)), weights
 
 
 class CrossAttention(nn.Module):
-    """The decoder looks at the encoder's memory."""
+    """Attention of the decoder to the encoder's memory."""
 
     def __init__(self, width: int, heads: int, dropout: float = 0.0, score: str = "scaled") -> None:
         super().__init__()
@@ -136,7 +139,7 @@ class CrossAttention(nn.Module):
         self.score = head_score(score, heads, width // heads)
 
     def keys_values(self, memory: Tensor) -> KeyValue:
-        """(B, S, D) -> keys and values (B, N, S, K), made once for each source."""
+        """(B, S, D) -> keys and values (B, N, S, K), computed once for each source."""
         key, value = self.key_value(memory).chunk(2, -1)
         return self.score.keys(split_heads(key, self.heads)), split_heads(value, self.heads)
 
@@ -144,10 +147,10 @@ class CrossAttention(nn.Module):
         """(B, T, D) -> (B, T, D); mask (B, 1, 1, S), True = visible."""
         query = self.score.queries(split_heads(self.query(values), self.heads))
         dropout = self.dropout if self.training else 0.0
-        return self.output(join_heads(self.score.attend(query, *memory, mask, dropout=dropout)))
+        return self.output(join_heads(attend(query, *memory, mask, dropout=dropout, score=self.score)))
 
     def with_weights(self, values: Tensor, memory: KeyValue, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """The same by the definition, and the weights (B, N, T, S)."""
+        """The same without dropout, and the weights (B, N, T, S)."""
         query = self.score.queries(split_heads(self.query(values), self.heads))
-        context, weights = self.score.attend_with_weights(query, *memory, mask)
+        context, weights = attend_with_weights(query, *memory, mask, score=self.score)
         return self.output(join_heads(context)), weights

@@ -1,7 +1,7 @@
-"""A set as one vector: one learned query looks at every member, c = sum_i softmax(score(q, h))_i h_i.
+"""Attention pooling: a set as one vector, c = sum_i softmax(score(q, h))_i h_i with a learned query q.
 
-Any score of `harken.nn.attention.scores` will do. The order of the members is of no account, and neither is padding; a
-set without members is 0. Lin et al. (2017), Yang et al. (2016).
+Any score of `harken.nn.attention.scores` can be used. The result does not depend on the order of the members or on
+padding; that of an empty set is 0. Lin et al. (2017), Yang et al. (2016).
 
 >>> pooling = AttentionPooling(4, "scaled")
 >>> vector, weights = pooling(torch.randn(2, 3, 4), lengths=torch.tensor([3, 1]))
@@ -20,7 +20,7 @@ from harken.registry import SCORES
 
 
 class AttentionPooling(nn.Module):
-    """(B, S, D) with lengths (B,) -> (B, D) and the weights (B, S) it was made with."""
+    """(B, S, D) with lengths (B,) -> (B, D) and the weights (B, S)."""
 
     def __init__(self, width: int, score: str = "additive", hard: bool = False) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class AttentionPooling(nn.Module):
         self.attention = Attention(SCORES.find(score)(width, width), hard)
 
     def forward(self, values: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Members from `lengths` on are not looked at."""
+        """Members from `lengths` on are masked."""
         mask = None if lengths is None else length_mask(lengths, values.shape[1])
         keys = self.attention.score.keys(values)  # type: ignore[operator]
         return self.attention(self.query.expand(values.shape[0], -1), keys, values, mask)

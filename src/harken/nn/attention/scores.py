@@ -1,4 +1,4 @@
-"""How well a query fits a key.
+"""Scores of one query a row against a memory, for recurrent decoders and pooling.
 
 dot             s . h
 scaled          s . h / sqrt(n)
@@ -6,9 +6,10 @@ multiplicative  s^T W h
 additive        v^T tanh(W1 h + W2 s), with coverage v^T tanh(W1 h + W2 s + w c)
 cosine          s . h / (|s| |h| temperature), the temperature learned
 
-Each score prepares the memory once (`keys`) and then compares one query a row with all of it. Luong et al. (2015),
-Bahdanau et al. (2015); scaled: Vaswani et al. (2017); cosine: Graves et al. (2014), whose key strength is one over our
-temperature; coverage, the weights so far: Tu et al. (2016), See et al. (2017).
+s is the query, h an entry of the memory. Each score projects the memory once (`keys`) and then compares one query a row
+with all of it. Dot, multiplicative: Luong et al. (2015); additive: Bahdanau et al. (2015); scaled: Vaswani et al.
+(2017); cosine: Graves et al. (2014), whose key strength is 1 / temperature; coverage c, the sum of the weights so far:
+Tu et al. (2016), See et al. (2017).
 
 >>> score = CosineScore(2, 2, temperature=0.5)
 >>> memory = torch.tensor([[[3.0, 0.0], [0.0, 7.0], [-1.0, 0.0]]])
@@ -24,7 +25,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-FIRST_TEMPERATURE = 0.1  # cosines lie between -1 and 1: at temperature 1 the softmax could hardly tell words apart
+FIRST_TEMPERATURE = 0.1  # cosines lie between -1 and 1: at temperature 1 the softmax would be almost uniform
 
 
 class DotScore(nn.Module):
@@ -45,7 +46,7 @@ class DotScore(nn.Module):
 
 
 class ScaledDotScore(DotScore):
-    """s . h / sqrt(n): scores keep their spread however wide the vectors are."""
+    """s . h / sqrt(n): the variance of the scores does not grow with the width."""
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         """(B, H), (B, S, H) -> (B, S)."""
@@ -53,7 +54,7 @@ class ScaledDotScore(DotScore):
 
 
 class CosineScore(DotScore):
-    """s . h / (|s| |h| temperature): the direction alone counts."""
+    """s . h / (|s| |h| temperature): only directions count."""
 
     def __init__(self, query_width: int, memory_width: int, temperature: float = FIRST_TEMPERATURE) -> None:
         super().__init__(query_width, memory_width)
@@ -69,7 +70,7 @@ class CosineScore(DotScore):
 
 
 class MultiplicativeScore(nn.Module):
-    """s^T W h, the product W h made once for the whole memory."""
+    """s^T W h, with W h computed once for the whole memory."""
 
     def __init__(self, query_width: int, memory_width: int) -> None:
         super().__init__()
@@ -85,7 +86,7 @@ class MultiplicativeScore(nn.Module):
 
 
 class AdditiveScore(nn.Module):
-    """v^T tanh(W1 h + W2 s), with W1 h made once for the whole memory; with `coverage` it knows where it has looked."""
+    """v^T tanh(W1 h + W2 s), with W1 h computed once for the memory; `coverage` adds a term for earlier weights."""
 
     def __init__(self, query_width: int, memory_width: int, width: int | None = None, coverage: bool = False) -> None:
         super().__init__()

@@ -1,12 +1,12 @@
 """Residual blocks with dilated convolutions, the blocks of ByteNet.
 
 u = W1 relu(norm(x))                                  D to D / 2
-v = convolution(relu(norm(u)), dilation d)            a decoder sees the past alone
+v = convolution(relu(norm(u)), dilation d)            causal in a decoder
 y = x + W2 relu(norm(v))                              D / 2 to D
 
-With d = 1, 2, 4, 8, 16 from block to block, five blocks with a kernel of 3 see 31 words to each side at a cost that
-grows with the length and not with its square. A decoder reads the source where it is unfolded into its input, or in
-every block by attention: y <- y + c(norm(y)) (`conv_attention.py`). Kalchbrenner et al. (2016), sections 3.2 to 3.6.
+With d = 1, 2, 4, 8, 16 from block to block, five blocks with a kernel of 3 see 31 tokens to each side at a cost linear
+in the length. A decoder gets the source unfolded into its input, or attends to it in every block: y <- y + c(norm(y))
+(`attention.py`). Kalchbrenner et al. (2016), sections 3.2 to 3.6.
 
 >>> blocks = [DilatedBlock(4, dilation=d) for d in dilations(7)]
 >>> [block.convolution.dilation for block in blocks]
@@ -26,7 +26,7 @@ ROUND = (1, 2, 4, 8, 16)
 
 
 def dilations(layers: int) -> list[int]:
-    """1, 2, 4, 8, 16, and again from the start."""
+    """1, 2, 4, 8, 16, repeated."""
     return [ROUND[layer % len(ROUND)] for layer in range(layers)]
 
 
@@ -44,7 +44,7 @@ class DilatedBlock(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, values: Tensor, mask: Tensor | None = None) -> Tensor:
-        """The mask (B, S) is True where there is a word."""
+        """The mask (B, S) is True where there is a token."""
         return self._after(values, self.convolution(self._before(values), mask))
 
     def _before(self, values: Tensor) -> Tensor:
@@ -55,7 +55,7 @@ class DilatedBlock(nn.Module):
 
 
 class DilatedDecoderBlock(DilatedBlock):
-    """The decoder's block: sees the past alone; with `embedding` it looks into the source."""
+    """The decoder's block: a causal convolution and, with `embedding`, attention to the source."""
 
     def __init__(
         self,
@@ -78,36 +78,36 @@ class DilatedDecoderBlock(DilatedBlock):
     ) -> Tensor:
         """(B, T, D), with attention also the target's embeddings (B, T, E), keys and values -> (B, T, D)."""
         values = self._after(values, self.convolution(self._before(values)))
-        return self._look(values, embedded, memory, mask, weights=False)[0]
+        return self._attend(values, embedded, memory, mask, need_weights=False)[0]
 
     def with_weights(
         self, values: Tensor, embedded: Tensor, memory: KeyValue, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
         """The same, and the weights (B, T, S) where there is attention."""
         values = self._after(values, self.convolution(self._before(values)))
-        return self._look(values, embedded, memory, mask, weights=True)
+        return self._attend(values, embedded, memory, mask, need_weights=True)
 
     def step(
         self,
         values: Tensor,
-        past: Tensor | None,
+        cache: Tensor | None,
         embedded: Tensor | None = None,
         memory: KeyValue | None = None,
         mask: Tensor | None = None,
-        weights: bool = False,
+        need_weights: bool = False,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """One new position (B, 1, D), the convolution's last (K - 1) d inputs in and out."""
-        states, past = self.convolution.step(self._before(values), past)
-        values, shares = self._look(self._after(values, states), embedded, memory, mask, weights)
-        return values, past, shares
+        """One new position (B, 1, D), the cache of the last (K - 1) d inputs in and out; weights (B, 1, S) or None."""
+        states, cache = self.convolution.step(self._before(values), cache)
+        values, weights = self._attend(self._after(values, states), embedded, memory, mask, need_weights)
+        return values, cache, weights
 
-    def _look(
-        self, values: Tensor, embedded: Tensor | None, memory: KeyValue | None, mask: Tensor | None, weights: bool
+    def _attend(
+        self, values: Tensor, embedded: Tensor | None, memory: KeyValue | None, mask: Tensor | None, need_weights: bool
     ) -> tuple[Tensor, Tensor | None]:
         if self.attention is None or embedded is None or memory is None:
             return values, None
         query = self.attention_norm(values)
-        if not weights:
+        if not need_weights:
             return values + self.dropout(self.attention(query, embedded, memory, mask)), None
-        found, shares = self.attention.with_weights(query, embedded, memory, mask)
-        return values + self.dropout(found), shares
+        found, weights = self.attention.with_weights(query, embedded, memory, mask)
+        return values + self.dropout(found), weights

@@ -1,11 +1,11 @@
 """Gated convolutions with residuals, the blocks of ConvS2S.
 
 [a; b] = W x_{t-k/2 .. t+k/2} + b                    in a decoder x_{t-k+1 .. t}
-h_t = a * sigmoid(b)                                 the gated linear unit: b decides what of a goes through
-h_t <- (h_t + c_t) sqrt(1/2)                         a decoder only: what it finds in the source (`conv_attention.py`)
+h_t = a * sigmoid(b)                                 the gated linear unit
+h_t <- (h_t + c_t) sqrt(1/2)                         in a decoder: attention to the source (`attention.py`)
 y_t = (x_t + h_t) sqrt(1/2)
 
-Gehring et al. (2017), sections 3.2 and 3.3. Their weight normalisation is left out.
+Gehring et al. (2017), sections 3.2 and 3.3. Without their weight normalisation.
 
 >>> import torch
 >>> block = GatedBlock(4, kernel=3)
@@ -29,16 +29,16 @@ class GatedBlock(nn.Module):
     def __init__(self, width: int, kernel: int = 3, dropout: float = 0.0, causal: bool = False) -> None:
         super().__init__()
         self.convolution = Convolution(width, 2 * width, kernel, causal=causal)
-        self.convolution.draw(1 - dropout, gated=True)
+        self.convolution.initialize(1 - dropout, gated=True)
         self.dropout = Dropout(dropout)
 
     def forward(self, values: Tensor, mask: Tensor | None = None) -> Tensor:
-        """The mask (B, S) is True where there is a word."""
+        """The mask (B, S) is True where there is a token."""
         return (values + F.glu(self.convolution(self.dropout(values), mask))) * HALF
 
 
 class GatedDecoderBlock(GatedBlock):
-    """The decoder's block: sees the past alone, and looks into the source."""
+    """The decoder's block: a causal convolution and attention to the source."""
 
     def __init__(self, width: int, embedding: int, kernel: int = 3, dropout: float = 0.0) -> None:
         super().__init__(width, kernel, dropout, causal=True)
@@ -47,7 +47,7 @@ class GatedDecoderBlock(GatedBlock):
     def forward(  # type: ignore[override]
         self, values: Tensor, embedded: Tensor, memory: KeyValue, mask: Tensor | None = None
     ) -> Tensor:
-        """(B, T, D) with the target's embeddings (B, T, E) -> (B, T, D); memory from `conv_attention.keys_values`."""
+        """(B, T, D) with the target's embeddings (B, T, E) -> (B, T, D); memory from `attention.keys_values`."""
         states = F.glu(self.convolution(self.dropout(values)))
         return self._finish(values, states, self.attention(states, embedded, memory, mask))
 
@@ -62,20 +62,20 @@ class GatedDecoderBlock(GatedBlock):
     def step(
         self,
         values: Tensor,
-        past: Tensor | None,
+        cache: Tensor | None,
         embedded: Tensor,
         memory: KeyValue,
         mask: Tensor | None = None,
-        weights: bool = False,
+        need_weights: bool = False,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """One new position (B, 1, D), the last K - 1 inputs in and out; weights (B, 1, S) if wanted."""
-        states, past = self.convolution.step(self.dropout(values), past)
-        states, shares = F.glu(states), None
-        if weights:
-            found, shares = self.attention.with_weights(states, embedded, memory, mask)
+        """One new position (B, 1, D), the cache of the last K - 1 inputs in and out; weights (B, 1, S) or None."""
+        states, cache = self.convolution.step(self.dropout(values), cache)
+        states, weights = F.glu(states), None
+        if need_weights:
+            found, weights = self.attention.with_weights(states, embedded, memory, mask)
         else:
             found = self.attention(states, embedded, memory, mask)
-        return self._finish(values, states, found), past, shares
+        return self._finish(values, states, found), cache, weights
 
     def _finish(self, values: Tensor, states: Tensor, found: Tensor) -> Tensor:
         return (values + (states + found) * HALF) * HALF

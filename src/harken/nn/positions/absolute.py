@@ -1,8 +1,9 @@
-"""Where a token stands, added to what it is: sinusoidal or learned.
+"""Absolute positions, added to the embeddings: sinusoidal or learned.
 
-p_i = (sin(i / 10000^(2k/D)), cos(i / 10000^(2k/D)), ...): pairs of features turn like the hands of clocks, the first
-quickly and the last slowly, so that every position looks different and a shift is a rotation. Vaswani et al. (2017),
-section 3.5. Learned positions are a vector for each place, and end where the table does: Gehring et al. (2017).
+p_i[2k] = sin(i / 10000^(2k/D))      p_i[2k + 1] = cos(i / 10000^(2k/D))
+
+Vaswani et al. (2017), section 3.5: every position has another vector, and a shift is a rotation of pairs of features.
+Learned positions have a vector for each position up to a maximum: Gehring et al. (2017).
 
 Kinds that change attention instead of its input are in `rotary.py`, `alibi.py`, `relative.py` and `dependency.py`.
 
@@ -13,13 +14,14 @@ Kinds that change attention instead of its input are in `rotary.py`, `alibi.py`,
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
 
 
 def sinusoids(length: int, width: int) -> Tensor:
-    """(length, width) table of E11, sines in the even features and cosines in the odd."""
+    """(length, width) table, sines in the even features and cosines in the odd."""
     position = torch.arange(length, dtype=torch.float64)[:, None]
     rate = torch.exp(torch.arange(0, width, 2, dtype=torch.float64) * (-math.log(10000.0) / width))
     table = torch.empty(length, width, dtype=torch.float64)
@@ -29,7 +31,7 @@ def sinusoids(length: int, width: int) -> Tensor:
 
 
 class SinusoidalPositions(nn.Module):
-    """A table that grows when a longer sequence comes; it has no parameters and is not saved."""
+    """A table that grows for a longer sequence; it has no parameters and is not saved."""
 
     table: Tensor
 
@@ -41,12 +43,18 @@ class SinusoidalPositions(nn.Module):
     def forward(self, length: int, start: int = 0) -> Tensor:
         """(length, D): positions start, start + 1, ..."""
         if start + length > self.table.shape[0]:
-            self.table = sinusoids(2 * (start + length), self.width).to(self.table)
+            self._grow(2 * (start + length))
         return self.table[start : start + length]
+
+    def _grow(self, length: int) -> None:
+        # A table made in inference mode could not be used in training afterwards.
+        normal = torch.inference_mode(False) if torch.is_inference_mode_enabled() else nullcontext()
+        with normal:
+            self.table = sinusoids(length, self.width).to(self.table)
 
 
 class LearnedPositions(nn.Module):
-    """A vector of its own for each of `length` positions, and none beyond."""
+    """A vector for each of `length` positions, and none beyond."""
 
     def __init__(self, width: int, length: int) -> None:
         super().__init__()

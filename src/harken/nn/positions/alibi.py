@@ -1,8 +1,8 @@
-"""Attention with linear biases, ALiBi: the further away, the less is seen.
+"""Attention with linear biases (ALiBi): the score falls with the distance.
 
-score_ij = q_i . k_j / sqrt(K) - m |i - j|, with a slope m for each head: 2^(-8/N), 2^(-16/N), ..., 2^-8. Where N is no
-power of two, the slopes of the next lower one come first, then every other one of the next higher. The paper looks
-back only; an encoder here sees both sides by the same rule. Press et al. (2022).
+e_ij = q_i . k_j / sqrt(K) - m |i - j|, with a slope m for each head: 2^(-8/N), 2^(-16/N), ..., 2^-8. Where N is no
+power of two, the slopes of the next lower power come first, then every other slope of the next higher. The paper has
+causal attention; an encoder here applies the same bias to both sides. Press et al. (2022).
 
 >>> slopes(8)[:3].tolist(), slopes(3).tolist()
 ([0.5, 0.25, 0.125], [0.0625, 0.00390625, 0.25])
@@ -13,8 +13,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from harken.nn.attention.head_scores import PLAIN, ScaledHeads
-from harken.nn.positions.base import AttentionPositions, distances
+from harken.nn.attention.head_scores import ScaledHeads
+from harken.nn.positions.base import AttentionFunctions, AttentionPositions, distances
 
 
 def slopes(heads: int) -> Tensor:
@@ -38,29 +38,8 @@ class AlibiPositions(AttentionPositions):
         """(N, T, S): -m |i - j|."""
         return -self.slopes[:, None, None] * distances(targets, sources, self.slopes.device).abs()
 
-    def attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        causal: bool,
-        dropout: float = 0.0,
-        given: Tensor | None = None,
-        score: ScaledHeads = PLAIN,
-    ) -> Tensor:
-        """Contexts (B, N, T, K), the bias handed to torch's fused attention as a mask."""
-        return score.attend(query, key, value, mask, causal, dropout, self.bias(query.shape[-2], key.shape[-2]))
-
-    def attend_with_weights(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        causal: bool,
-        given: Tensor | None = None,
-        score: ScaledHeads = PLAIN,
-    ) -> tuple[Tensor, Tensor]:
-        """The definition of `attend`."""
-        return score.attend_with_weights(query, key, value, mask, causal, self.bias(query.shape[-2], key.shape[-2]))
+    def functions(
+        self, score: ScaledHeads, targets: int, sources: int, given: Tensor | None = None
+    ) -> AttentionFunctions:
+        """The score and the bias, which fused attention takes as a mask that is added."""
+        return AttentionFunctions(score, bias=lambda *_: self.bias(targets, sources))

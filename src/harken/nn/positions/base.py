@@ -1,21 +1,24 @@
-"""Where positions enter attention itself: the plain kind, which others change in one place.
+"""How positions enter self-attention: by rotating queries and keys, or by functions that attention calls.
 
-`turn` changes queries and keys before they are compared, and before keys are cached (rotary); `attend` changes the
-comparison (ALiBi, relative), which is otherwise that of a score (`head_scores.py`). Queries stand at the end of the
-keys: of T queries and S keys, query i is at S - T + i, so one rule serves whole sequences (T = S) and single steps with
-a cache (T = 1).
+A kind of positions overrides `apply_rotary`, which changes queries and keys before they are compared and cached, or
+`functions`, which gives attention its score, bias and value bias (`harken.nn.attention.functional`). Queries stand at
+the end of the keys: of T queries and S keys, query i is at position S - T + i. So one rule serves whole sequences
+(T = S) and steps with a cache (T < S).
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 
-from harken.nn.attention.head_scores import PLAIN, ScaledHeads
+from harken.nn.attention.functional import BiasFunction, ScoreFunction, ValueBiasFunction
+from harken.nn.attention.head_scores import ScaledHeads
 
 
 def distances(targets: int, sources: int, device: torch.device | str | None = None) -> Tensor:
-    """(T, S) whole numbers j - i from query to key, below 0 for the past.
+    """(T, S) distances j - i from query to key, negative for the past.
 
     >>> distances(2, 3).tolist()
     [[-1, 0, 1], [-2, -1, 0]]
@@ -24,39 +27,26 @@ def distances(targets: int, sources: int, device: torch.device | str | None = No
     return keys - keys[sources - targets :, None]
 
 
+class AttentionFunctions(NamedTuple):
+    """What positions make of one attention."""
+
+    score: ScoreFunction
+    bias: BiasFunction | None = None
+    value_bias: ValueBiasFunction | None = None
+
+
 class AttentionPositions(nn.Module):
-    """Attention that knows of no positions: E12 as it stands."""
+    """Attention without positions: the base class of those with."""
 
-    measures = False  # whether given distances are used
-    turns = False  # whether `turn` does anything, which only scores that multiply queries with keys can stand
+    uses_distances = False  # whether distances may be given in place of j - i
+    rotates_qk = False  # whether `apply_rotary` changes anything; only dot-product scores allow that
 
-    def turn(self, query: Tensor, key: Tensor, start: int) -> tuple[Tensor, Tensor]:
-        """Queries and keys (B, N, T, K), the first at position `start`."""
+    def apply_rotary(self, query: Tensor, key: Tensor, start: int) -> tuple[Tensor, Tensor]:
+        """Queries and keys (B, N, T, K), the first at position `start`; the same shapes."""
         return query, key
 
-    def attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        causal: bool,
-        dropout: float = 0.0,
-        given: Tensor | None = None,
-        score: ScaledHeads = PLAIN,
-    ) -> Tensor:
-        """Contexts (B, N, T, K), the quick way; `given` distances (B, T, S) are for kinds that use them."""
-        return score.attend(query, key, value, mask, causal, dropout)
-
-    def attend_with_weights(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        causal: bool,
-        given: Tensor | None = None,
-        score: ScaledHeads = PLAIN,
-    ) -> tuple[Tensor, Tensor]:
-        """The definition of `attend`: contexts, and weights (B, N, T, S)."""
-        return score.attend_with_weights(query, key, value, mask, causal)
+    def functions(
+        self, score: ScaledHeads, targets: int, sources: int, given: Tensor | None = None
+    ) -> AttentionFunctions:
+        """The functions for T queries and S keys; `given` distances (B, T, S) for kinds with `uses_distances`."""
+        return AttentionFunctions(score)

@@ -1,10 +1,10 @@
 """Distances in a dependency tree, for relative positions by syntax rather than by order.
 
-The depth of a word is its number of steps to the root. Two words on one branch (one above the other) are depth_i -
-depth_j apart; on different branches depth_i + depth_j, the way over the root, with the sign of i - j. So the distance
-says who governs whom and who comes first. After Wang et al. (2019), who add it to the distance by order.
+d_ij = depth_i - depth_j                        where i is an ancestor of j or j of i
+d_ij = sign(i - j) (depth_i + depth_j)          otherwise: the path over the root
 
-The matrix goes into attention as `distances=`, one table of vectors by distance as in `relative.py`:
+depth is the number of arcs to the root. After Wang et al. (2019), who add d to the distance by order. Attention takes
+the matrix as `distances=`, with one table of vectors by distance as in `relative.py`:
 
 >>> heads = torch.tensor([[1, 2, -1, 2]])  # "the dog sleeps soundly": dog governs the, sleeps the other two
 >>> dependency_depths(heads).tolist()
@@ -24,7 +24,7 @@ from torch import Tensor
 
 
 def ancestors(heads: Tensor) -> Tensor:
-    """(B, T) -> (B, T, T), True where word j is word i or stands above it.
+    """(B, T) -> (B, T, T), True where word j is word i or an ancestor of it.
 
     Raises:
         ValueError: a word is its own ancestor, so this is no tree.
@@ -46,7 +46,7 @@ def ancestors(heads: Tensor) -> Tensor:
 
 
 def dependency_depths(heads: Tensor) -> Tensor:
-    """Heads (B, T), -1 for a root and for padding -> steps to the root (B, T)."""
+    """Heads (B, T), -1 for a root and for padding -> depths (B, T)."""
     return ancestors(heads).sum(-1) - 1
 
 
@@ -54,16 +54,16 @@ def dependency_distances(heads: Tensor) -> Tensor:
     """Heads (B, T), -1 for a root and for padding -> signed distances (B, T, T)."""
     over = ancestors(heads)
     depth = over.sum(-1) - 1
-    place = torch.arange(heads.shape[1], device=heads.device)
-    order = torch.sign(place[:, None] - place)  # of i - j
+    position = torch.arange(heads.shape[1], device=heads.device)
+    order = torch.sign(position[:, None] - position)  # of i - j
     apart = order * (depth[:, :, None] + depth[:, None, :])
     return torch.where(over | over.transpose(1, 2), depth[:, :, None] - depth[:, None, :], apart)
 
 
 def piece_distances(heads: Tensor, words: Tensor) -> Tensor:
-    """Heads (B, W) of words and the word (B, S) of every piece -> distances (B, S, S) between pieces.
+    """Heads (B, W) of words and the word (B, S) of every subword -> distances (B, S, S) between subwords.
 
-    Pieces of one word are 0 apart, as a word is from itself.
+    Subwords of one word have distance 0, as a word has to itself.
 
     >>> piece_distances(torch.tensor([[1, -1]]), torch.tensor([[0, 0, 1]]))[0].tolist()
     [[0, 0, 1], [0, 0, 1], [-1, -1, 0]]

@@ -1,4 +1,4 @@
-"""From a word for positions to layers: what is added to the input, and what lives in self-attention.
+"""The kinds of positions by name: those added to the input, and those inside self-attention.
 
 >>> added_positions("rotary", 4, 512) is None, type(attention_positions("rotary", 4, 2, 16)).__name__
 (True, 'RotaryPositions')
@@ -19,7 +19,7 @@ POSITIONS = ("sinusoidal", "learned", "relative", "dependency", "rotary", "alibi
 def added_positions(kind: str, width: int, max_length: int) -> SinusoidalPositions | LearnedPositions | None:
     """What is added to the input; None where nothing is."""
     one_of("positions", kind, POSITIONS)
-    if kind in ("sinusoidal", "dependency"):  # a tree says who governs whom, and not all about order
+    if kind in ("sinusoidal", "dependency"):  # a tree gives heads and dependents, not the whole order
         return SinusoidalPositions(width)
     if kind == "learned":
         return LearnedPositions(width, max_length)
@@ -27,11 +27,11 @@ def added_positions(kind: str, width: int, max_length: int) -> SinusoidalPositio
 
 
 def attention_positions(kind: str, head_width: int, heads: int, max_distance: int) -> AttentionPositions:
-    """What one self-attention layer knows of positions; relative ones are learned layer by layer."""
+    """The positions of one self-attention layer; relative ones are learned for each layer."""
     if kind == "rotary":
         return RotaryPositions(head_width)
     if kind == "alibi":
         return AlibiPositions(heads)
-    if kind in ("relative", "dependency"):  # in a tree where distances are given with the data, else in order
+    if kind in ("relative", "dependency"):  # by tree where distances are given, else by order
         return RelativePositions(head_width, max_distance)
     return AttentionPositions()

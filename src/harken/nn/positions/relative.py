@@ -5,36 +5,33 @@ e_ij = q_i . (k_j + a^K_d) / sqrt(K)      z_i = sum_j softmax(e)_ij (v_j + a^V_d
 Shaw et al. (2018), equations 3 to 5; the vectors are shared by the heads of a layer. Distances may also be given, such
 as those in a dependency tree (`dependency.py`).
 
-`attend_with_weights` is the definition, with a vector for every pair. `attend` never makes those: a query meets each of
-the 2C + 1 vectors once, and the weights are summed by distance before they meet the values'.
+No vector is made for each pair: every query is multiplied with the 2C + 1 key vectors once, and the weights are summed
+by distance before they are multiplied with the value vectors.
 
 >>> layer = RelativePositions(4, clip=2)
->>> layer.buckets(1, 4)[0].tolist()  # three steps back counts as two
+>>> layer.buckets(1, 4)[0].tolist()  # a distance of three counts as two
 [0, 0, 1, 2]
 """
 
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from harken.nn.attention.functional import lookup
-from harken.nn.attention.head_scores import PLAIN, ScaledHeads
-from harken.nn.masks import visible
-from harken.nn.positions.base import AttentionPositions, distances
+from harken.nn.attention.head_scores import ScaledHeads
+from harken.nn.positions.base import AttentionFunctions, AttentionPositions, distances
 
 
 class RelativePositions(AttentionPositions):
     """Two tables (2C + 1, K)."""
 
-    measures = True
+    uses_distances = True
 
     def __init__(self, head_width: int, clip: int = 16) -> None:
         super().__init__()
         self.clip = clip
-        self.keys = nn.Parameter(torch.empty(2 * clip + 1, head_width))
-        self.values = nn.Parameter(torch.empty(2 * clip + 1, head_width))
+        self.keys = nn.Parameter(torch.empty(2 * clip + 1, head_width))  # a^K
+        self.values = nn.Parameter(torch.empty(2 * clip + 1, head_width))  # a^V
         nn.init.xavier_uniform_(self.keys)
         nn.init.xavier_uniform_(self.values)
 
@@ -43,39 +40,19 @@ class RelativePositions(AttentionPositions):
         apart = distances(targets, sources, self.keys.device) if given is None else given[:, None]
         return apart.clamp(-self.clip, self.clip) + self.clip
 
-    def attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        causal: bool,
-        dropout: float = 0.0,
-        given: Tensor | None = None,
-        score: ScaledHeads = PLAIN,
-    ) -> Tensor:
-        """Contexts (B, N, T, K)."""
-        shape = (*query.shape[:-1], key.shape[-2])  # (B, N, T, S)
-        buckets = self.buckets(shape[-2], shape[-1], given)
-        seen = visible(mask, causal, shape[-2], shape[-1], query.device)
-        weights = lookup(score.scores(query, key, self.keys, buckets), seen).to(value.dtype)
-        weights = F.dropout(weights, dropout) if dropout else weights
-        by_distance = weights.new_zeros(*shape[:-1], len(self.values)).scatter_add(-1, buckets.expand(shape), weights)
-        return weights @ value + by_distance @ self.values
+    def functions(
+        self, score: ScaledHeads, targets: int, sources: int, given: Tensor | None = None
+    ) -> AttentionFunctions:
+        """score(q, k + a^K), and sum_j w_ij a^V."""
+        rows = self.buckets(targets, sources, given)
+        return AttentionFunctions(
+            score=lambda query, key: score(query, key, self.keys, rows),
+            value_bias=lambda weights: self.weighted_values(weights, rows),
+        )
 
-    def attend_with_weights(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        causal: bool,
-        given: Tensor | None = None,
-        score: ScaledHeads = PLAIN,
-    ) -> tuple[Tensor, Tensor]:
-        """The definition of `attend`: contexts, and weights (B, N, T, S)."""
-        buckets = self.buckets(query.shape[-2], key.shape[-2], given)
-        seen = visible(mask, causal, query.shape[-2], key.shape[-2], query.device)
-        key, value = key[..., None, :, :] + self.keys[buckets], value[..., None, :, :] + self.values[buckets]
-        weights = lookup(score.pairs(query[..., None, :], key), seen).to(value.dtype)  # of (B, N, T, S, K)
-        return (weights[..., None] * value).sum(-2), weights
+    def weighted_values(self, weights: Tensor, rows: Tensor) -> Tensor:
+        """Weights (B, N, T, S) and the row of each pair -> sum_j w_ij a^V_row, (B, N, T, K)."""
+        exact = torch.promote_types(weights.dtype, torch.float32)  # sums of many small weights stall in bfloat16
+        by_distance = torch.zeros(*weights.shape[:-1], len(self.values), dtype=exact, device=weights.device)
+        by_distance = by_distance.scatter_add(-1, rows.expand(weights.shape), weights.to(exact))  # (B, N, T, 2C + 1)
+        return by_distance.to(weights.dtype) @ self.values.to(weights.dtype)

@@ -1,6 +1,6 @@
-"""What experts have to say of a pass beside its values: how evenly they were used (`experts.py`).
+"""The load-balancing loss of all mixtures of experts in a forward pass (`experts.py`).
 
-One is handed down through the blocks of a pass and each of them adds to it, so that no module keeps anything.
+One object is passed through the blocks and each block with experts appends to it, so that no module keeps state.
 
 >>> balance = Balance()
 >>> balance.parts += [torch.tensor(1.0), torch.tensor(1.5)]
@@ -18,7 +18,7 @@ from torch import Tensor
 
 @dataclass
 class Balance:
-    """Gathers the balance of every layer with experts."""
+    """Collects the balance of every layer with experts."""
 
     real: Tensor | None = None  # (B, T) True where a token counts; None: everywhere
     parts: list[Tensor] = field(default_factory=list)

@@ -1,14 +1,16 @@
-"""The blocks of the Transformer: attention, then a feed-forward layer, each with residual and norm.
+"""The blocks of the Transformer: attention, then a feed-forward layer, each with residual connection and layer norm.
 
-pre   x + f(norm(x))     trains without a careful warm-up
-post  norm(x + f(x))     as the paper draws it
+pre   x + f(norm(x))     trains without a careful warm-up (Xiong et al., 2020)
+post  norm(x + f(x))     as in the paper
 
-E13  m = W2 f(W1 x + b1) + b2, with f = ReLU or GELU (Hendrycks and Gimpel, 2016); SwiGLU has a gate in its place,
-W2 (SiLU(W1 x + b1) * (W3 x + b3)) + b2 (Shazeer, 2020). Vaswani et al. (2017); pre-norm: Xiong et al. (2020).
-With `experts`, several of them stand in the place of one, a few of which see each token (`experts.py`).
+FFN(x) = W2 f(W1 x + b1) + b2, with f = ReLU or GELU (Hendrycks and Gimpel, 2016); SwiGLU has a gate instead,
+W2 (SiLU(W1 x + b1) * (W3 x + b3)) + b2 (Shazeer, 2020). Vaswani et al. (2017). With `experts`, a mixture of experts
+takes the place of the feed-forward layer (`experts.py`).
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -36,7 +38,7 @@ class FeedForward(nn.Module):
 
 
 class _Block(nn.Module):
-    """A feed-forward layer, or experts in its place; residual connection, dropout and norm around each sub-layer."""
+    """Self-attention and a feed-forward layer or experts; residual connection, dropout and norm around each."""
 
     def __init__(
         self,
@@ -65,26 +67,28 @@ class _Block(nn.Module):
         self.pre = norm == "pre"
 
     def before(self, norm: nn.Module, values: Tensor) -> Tensor:
+        """The input of a sub-layer."""
         return norm(values) if self.pre else values
 
     def after(self, norm: nn.Module, values: Tensor, change: Tensor) -> Tensor:
+        """The residual connection around a sub-layer whose output is `change`."""
         values = values + self.dropout(change)
         return values if self.pre else norm(values)
 
-    def finish(self, values: Tensor, balance: Balance | None = None) -> Tensor:
-        """The last sub-layer: (B, T, D) -> (B, T, D); experts say how evenly they were used."""
-        seen = self.before(self.feedforward_norm, values)
+    def feed_forward(self, values: Tensor, balance: Balance | None = None) -> Tensor:
+        """The last sub-layer: (B, T, D) -> (B, T, D); experts add to the balance."""
+        inputs = self.before(self.feedforward_norm, values)
         if isinstance(self.feedforward, Experts):
-            change, share = self.feedforward(seen, None if balance is None else balance.real)
+            change, share = self.feedforward(inputs, None if balance is None else balance.real)
             if balance is not None:
                 balance.parts.append(share)
         else:
-            change = self.feedforward(seen)
+            change = self.feedforward(inputs)
         return self.after(self.feedforward_norm, values, change)
 
 
 class EncoderBlock(_Block):
-    """Self-attention, then feed-forward; also the block of a decoder that has no encoder."""
+    """Self-attention, then feed-forward; also the block of a decoder without an encoder."""
 
     def forward(
         self,
@@ -96,65 +100,46 @@ class EncoderBlock(_Block):
     ) -> Tensor:
         """(B, S, D) -> (B, S, D); mask (B, 1, 1, S); distances (B, S, S) for relative positions that are given."""
         change = self.attention(self.before(self.attention_norm, values), mask, causal, distances)
-        return self.finish(self.after(self.attention_norm, values, change), balance)
+        return self.feed_forward(self.after(self.attention_norm, values, change), balance)
 
     def with_weights(
         self, values: Tensor, mask: Tensor | None, distances: Tensor | None = None, causal: bool = False
     ) -> tuple[Tensor, Tensor]:
         """The same, and the weights (B, N, S, S)."""
-        seen = self.before(self.attention_norm, values)
-        change, weights = self.attention.with_weights(seen, mask, causal, distances)
-        return self.finish(self.after(self.attention_norm, values, change)), weights
+        inputs = self.before(self.attention_norm, values)
+        change, weights = self.attention.with_weights(inputs, mask, causal, distances)
+        return self.feed_forward(self.after(self.attention_norm, values, change)), weights
 
     def step(
         self,
         values: Tensor,
-        past: KeyValue | None,
+        kv_cache: KeyValue | None,
         mask: Tensor | None = None,
-        weights: bool = False,
+        causal: bool = True,
+        need_weights: bool = False,
         balance: Balance | None = None,
     ) -> tuple[Tensor, KeyValue, Tensor | None]:
-        """New positions (B, T, D) after the cached ones, the cache in and out; see `SelfAttention.step`."""
-        seen, found = self.before(self.attention_norm, values), None
-        if weights:
-            change, past, found = self.attention.step_with_weights(seen, past, mask)
-        else:
-            change, past = self.attention.step(seen, past, mask)
-        return self.finish(self.after(self.attention_norm, values, change), balance), past, found
+        """New positions (B, T, D) after the cached ones; outputs, cache and weights as `SelfAttention.step`."""
+        inputs = self.before(self.attention_norm, values)
+        step = self.attention.step(inputs, kv_cache, mask, causal=causal, need_weights=need_weights)
+        change, kv_cache, weights = step
+        return self.feed_forward(self.after(self.attention_norm, values, change), balance), kv_cache, weights
 
 
 class DecoderBlock(_Block):
-    """Masked self-attention, attention to the encoder, then feed-forward."""
+    """Causal self-attention, cross-attention to the encoder, then feed-forward; arguments as `EncoderBlock`."""
 
     def __init__(
         self,
         width: int,
         heads: int,
         feedforward: int,
-        dropout: float = 0.0,
-        norm: str = "pre",
+        *,
         attention_dropout: float = 0.0,
-        feedforward_dropout: float = 0.0,
-        activation: str = "relu",
-        positions: AttentionPositions | None = None,
         score: str = "scaled",
-        experts: int = 0,
-        experts_active: int = 2,
+        **options: Any,
     ) -> None:
-        super().__init__(
-            width,
-            heads,
-            feedforward,
-            dropout,
-            norm,
-            attention_dropout,
-            feedforward_dropout,
-            activation,
-            positions,
-            score,
-            experts,
-            experts_active,
-        )
+        super().__init__(width, heads, feedforward, attention_dropout=attention_dropout, score=score, **options)
         self.cross = CrossAttention(width, heads, attention_dropout, score)
         self.cross_norm = nn.LayerNorm(width)
 
@@ -162,25 +147,44 @@ class DecoderBlock(_Block):
         """(B, T, D) -> (B, T, D); memory from `cross.keys_values`, mask (B, 1, 1, S)."""
         change = self.attention(self.before(self.attention_norm, values), causal=True)
         values = self.after(self.attention_norm, values, change)
-        change = self.cross(self.before(self.cross_norm, values), memory, mask)
-        return self.finish(self.after(self.cross_norm, values, change), balance)
+        return self._cross_and_feed_forward(values, memory, mask, balance=balance)[0]
 
     def with_weights(self, values: Tensor, memory: KeyValue, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """The same, and the weights (B, N, T, S) of the attention to the encoder."""
+        """The same, and the weights (B, N, T, S) of the cross-attention."""
         change = self.attention(self.before(self.attention_norm, values), causal=True)
         values = self.after(self.attention_norm, values, change)
-        change, weights = self.cross.with_weights(self.before(self.cross_norm, values), memory, mask)
-        return self.finish(self.after(self.cross_norm, values, change)), weights
+        values, weights = self._cross_and_feed_forward(values, memory, mask, need_weights=True)
+        assert weights is not None
+        return values, weights
 
     def step(
-        self, values: Tensor, past: KeyValue | None, memory: KeyValue, mask: Tensor | None, weights: bool
+        self,
+        values: Tensor,
+        kv_cache: KeyValue | None,
+        memory: KeyValue,
+        mask: Tensor | None,
+        need_weights: bool = False,
     ) -> tuple[Tensor, KeyValue, Tensor | None]:
-        """One new position (B, 1, D), the cache of the earlier ones in and out; weights (B, N, 1, S) if wanted."""
-        change, past = self.attention.step(self.before(self.attention_norm, values), past)
+        """New positions (B, T, D) after the cached ones -> outputs, the cache with them, weights (B, N, T, S) or None.
+
+        The weights are those of the cross-attention; several new positions do not see later ones.
+        """
+        change, kv_cache, _ = self.attention.step(self.before(self.attention_norm, values), kv_cache)
         values = self.after(self.attention_norm, values, change)
-        query, found = self.before(self.cross_norm, values), None
-        if weights:
-            change, found = self.cross.with_weights(query, memory, mask)
+        values, weights = self._cross_and_feed_forward(values, memory, mask, need_weights)
+        return values, kv_cache, weights
+
+    def _cross_and_feed_forward(
+        self,
+        values: Tensor,
+        memory: KeyValue,
+        mask: Tensor | None,
+        need_weights: bool = False,
+        balance: Balance | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        query, weights = self.before(self.cross_norm, values), None
+        if need_weights:
+            change, weights = self.cross.with_weights(query, memory, mask)
         else:
             change = self.cross(query, memory, mask)
-        return self.finish(self.after(self.cross_norm, values, change)), past, found
+        return self.feed_forward(self.after(self.cross_norm, values, change), balance), weights

@@ -1,20 +1,19 @@
-"""Blocks in a row: the stacks that a Transformer is made of, to be used alone or together.
+"""Stacks of Transformer blocks.
 
-TransformerEncoder                  encoder-only: every position sees all
-TransformerEncoder(causal=True)     decoder-only: every position sees itself and what came before
-TransformerDecoder                  the same, and a memory to look into
+TransformerEncoder                  encoder-only: every position sees all (Devlin et al., 2019)
+TransformerEncoder(causal=True)     decoder-only: every position sees itself and earlier ones (Liu et al., 2018)
+TransformerDecoder                  the same, with cross-attention to a memory (Vaswani et al., 2017)
 
-`positions` is a word of S24: "sinusoidal" and "learned" are added to the input; "relative", "rotary" and "alibi" live
-in self-attention. What a stack hands to its blocks, `experts` for one, is told in `harken.nn.transformer.block`.
-Vaswani et al. (2017); decoder-only: Liu et al. (2018); encoder-only: Devlin et al. (2019).
+`positions` names a kind of `harken.nn.positions.kinds`: "sinusoidal" and "learned" are added to the input; "relative",
+"rotary" and "alibi" act in self-attention. Further arguments are those of the blocks (`block.py`).
 
 >>> stack = TransformerEncoder(layers=2, width=8, heads=2, feedforward=16, positions="rotary", causal=True).eval()
->>> values, past = torch.randn(1, 3, 8), None
+>>> values, kv_cache = torch.randn(1, 3, 8), None
 >>> with torch.no_grad():
 ...     whole = stack(values)
-...     for place in range(3):
-...         last, past = stack.step(values[:, place : place + 1], past)
->>> torch.allclose(last[:, 0], whole[:, -1], atol=1e-5)  # one position at a time gives what the whole gives
+...     for position in range(3):
+...         last, kv_cache = stack.step(values[:, position : position + 1], kv_cache)
+>>> torch.allclose(last[:, 0], whole[:, -1], atol=1e-5)  # cached = uncached
 True
 """
 
@@ -27,13 +26,18 @@ from torch import Tensor, nn
 
 from harken.nn.attention.multihead import KeyValue
 from harken.nn.dropout import Dropout
-from harken.nn.masks import causal_mask, length_mask
+from harken.nn.masks import length_mask
 from harken.nn.positions.kinds import added_positions, attention_positions
 from harken.nn.recurrent.options import at_least
 from harken.nn.transformer.balance import Balance
 from harken.nn.transformer.block import DecoderBlock, EncoderBlock
 
-Past = list[KeyValue]  # keys and values of every layer, each (B, N, P, K)
+KVCache = list[KeyValue]  # keys and values of every layer, each (B, N, P, K)
+
+
+def cached_length(kv_cache: KVCache | None) -> int:
+    """P, the positions in a cache."""
+    return kv_cache[0][0].shape[2] if kv_cache else 0
 
 
 class _Stack(nn.Module):
@@ -46,10 +50,10 @@ class _Stack(nn.Module):
         width: int,
         heads: int,
         feedforward: int,
-        positions: str,
-        max_length: int,
-        max_distance: int,
-        options: dict[str, Any],
+        positions: str = "none",
+        max_length: int = 512,
+        max_distance: int = 16,
+        **options: Any,
     ) -> None:
         super().__init__()
         at_least("layers", layers, 1)
@@ -75,8 +79,8 @@ class _Stack(nn.Module):
             elif parameter.dim() == 2 and "embedding" not in name:
                 nn.init.xavier_uniform_(parameter)
 
-    def place(self, values: Tensor, start: int = 0) -> Tensor:
-        """What the first block reads: (B, T, D) plus positions from `start` on, if they are of the kind that is added.
+    def add_positions(self, values: Tensor, start: int = 0) -> Tensor:
+        """The input of the first block: (B, T, D) plus positions from `start` on, if they are of the added kind.
 
         Raises:
             ValueError: longer than the positions that were learned.
@@ -87,22 +91,20 @@ class _Stack(nn.Module):
 
 
 class TransformerEncoder(_Stack):
-    """A sequence that looks at itself; further arguments are those of `EncoderBlock`."""
+    """Blocks of self-attention; further arguments are those of `EncoderBlock`.
+
+    Args:
+        layers, width, heads, feedforward: L, D, N and the inner width of the feed-forward layers.
+        causal: whether positions see no later ones.
+        positions: a kind of positions.
+        max_length: with learned positions, how many there are.
+        max_distance: with relative positions, where distances are clipped.
+    """
 
     def __init__(
-        self,
-        layers: int,
-        width: int,
-        heads: int,
-        feedforward: int,
-        *,
-        causal: bool = False,
-        positions: str = "none",
-        max_length: int = 512,
-        max_distance: int = 16,
-        **block: Any,
+        self, layers: int, width: int, heads: int, feedforward: int, *, causal: bool = False, **options: Any
     ) -> None:
-        super().__init__(EncoderBlock, layers, width, heads, feedforward, positions, max_length, max_distance, block)
+        super().__init__(EncoderBlock, layers, width, heads, feedforward, **options)
         self.causal = causal
 
     def forward(
@@ -112,9 +114,9 @@ class TransformerEncoder(_Stack):
         distances: Tensor | None = None,
         balance: Balance | None = None,
     ) -> Tensor:
-        """(B, T, D) -> (B, T, D); what lies behind `lengths` (B,) is seen by nobody."""
-        mask = _visible(lengths, values)
-        values = self.place(values)
+        """(B, T, D) -> (B, T, D); positions from `lengths` (B,) on are masked."""
+        mask = _padding_mask(lengths, values)
+        values = self.add_positions(values)
         for block in self.blocks:
             values = block(values, mask, distances, self.causal, balance)
         return self.norm(values)
@@ -123,66 +125,52 @@ class TransformerEncoder(_Stack):
         self, values: Tensor, lengths: Tensor | None = None, distances: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """The same, and the weights (B, L, N, T, T) of every layer and head."""
-        mask, found = _visible(lengths, values), []
-        values = self.place(values)
+        mask, found = _padding_mask(lengths, values), []
+        values = self.add_positions(values)
         for block in self.blocks:
             values, weights = block.with_weights(values, mask, distances, self.causal)  # type: ignore[operator]
             found.append(weights)
         return self.norm(values), torch.stack(found, 1)
 
-    def step(self, values: Tensor, past: Past | None = None) -> tuple[Tensor, Past]:
-        """Read on: new positions (B, T, D) that see the cached past, themselves and what comes before them.
+    def step(self, values: Tensor, kv_cache: KVCache | None = None) -> tuple[Tensor, KVCache]:
+        """New positions (B, T, D) after the cached ones -> outputs (B, T, D) and the cache with them.
 
         Raises:
-            ValueError: the stack is not causal, so what was read before would have to be read again.
+            ValueError: the stack is not causal, so earlier outputs would change.
         """
         if not self.causal:
             raise ValueError("step reads from left to right, but this stack sees both sides: make it with causal=True")
-        time, start = values.shape[1], past[0][0].shape[2] if past else 0
-        mask = causal_mask(start + time, device=values.device)[None, None, start:] if time > 1 else None
-        values, now = self.place(values, start), []
+        values, after = self.add_positions(values, cached_length(kv_cache)), []
         for layer, block in enumerate(self.blocks):
-            before = past[layer] if past else None
-            values, keys_values, _ = block.step(values, before, mask)  # type: ignore[operator]
-            now.append(keys_values)
-        return self.norm(values), now
+            values, keys_values, _ = block.step(values, kv_cache[layer] if kv_cache else None)  # type: ignore[operator]
+            after.append(keys_values)
+        return self.norm(values), after
 
 
 class TransformerDecoder(_Stack):
-    """Reads from left to right and looks into a memory; further arguments are those of `DecoderBlock`."""
+    """Blocks of causal self-attention and cross-attention; arguments as `TransformerEncoder` and `DecoderBlock`."""
 
-    def __init__(
-        self,
-        layers: int,
-        width: int,
-        heads: int,
-        feedforward: int,
-        *,
-        positions: str = "none",
-        max_length: int = 512,
-        max_distance: int = 16,
-        **block: Any,
-    ) -> None:
-        super().__init__(DecoderBlock, layers, width, heads, feedforward, positions, max_length, max_distance, block)
+    def __init__(self, layers: int, width: int, heads: int, feedforward: int, **options: Any) -> None:
+        super().__init__(DecoderBlock, layers, width, heads, feedforward, **options)
 
-    def remember(self, memory: Tensor) -> Past:
-        """(B, S, D) -> keys and values for every layer, made once for each source."""
+    def precompute_cross_kv(self, memory: Tensor) -> KVCache:
+        """(B, S, D) -> keys and values of the memory for every layer, computed once for each source."""
         return [block.cross.keys_values(memory) for block in self.blocks]  # type: ignore[union-attr,operator]
 
     def forward(
         self, values: Tensor, memory: Tensor, mask: Tensor | None = None, balance: Balance | None = None
     ) -> Tensor:
-        """(B, T, D), memory (B, S, D), mask (B, S) True where there is a word -> (B, T, D)."""
+        """(B, T, D), memory (B, S, D), mask (B, S) True where there is a token -> (B, T, D)."""
         mask = None if mask is None else mask[:, None, None]
-        values = self.place(values)
+        values = self.add_positions(values)
         for block in self.blocks:
             values = block(values, block.cross.keys_values(memory), mask, balance)  # type: ignore[union-attr,operator]
         return self.norm(values)
 
     def with_weights(self, values: Tensor, memory: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """The same, and the weights (B, L, N, T, S) of the attention to the memory."""
+        """The same, and the weights (B, L, N, T, S) of the cross-attention."""
         mask, found = None if mask is None else mask[:, None, None], []
-        values = self.place(values)
+        values = self.add_positions(values)
         for block in self.blocks:
             keys_values = block.cross.keys_values(memory)  # type: ignore[union-attr,operator]
             values, weights = block.with_weights(values, keys_values, mask)  # type: ignore[operator]
@@ -190,19 +178,32 @@ class TransformerDecoder(_Stack):
         return self.norm(values), torch.stack(found, 1)
 
     def step(
-        self, values: Tensor, past: Past | None, memory: Past, mask: Tensor | None = None, read: int | None = None
-    ) -> tuple[Tensor, Past, Tensor | None]:
-        """One new position (B, 1, D) with what `remember` made; weights (B, N, 1, S) of layer `read` if asked for."""
+        self,
+        values: Tensor,
+        kv_cache: KVCache | None,
+        cross_kv: KVCache,
+        mask: Tensor | None = None,
+        weights_layer: int | None = None,
+    ) -> tuple[Tensor, KVCache, Tensor | None]:
+        """New positions (B, T, D) after the cached ones -> outputs (B, T, D), the cache with them, weights or None.
+
+        Args:
+            values: one new position or several, which do not see later ones.
+            kv_cache: of the earlier positions; None before the first.
+            cross_kv: from `precompute_cross_kv`.
+            mask: (B, S), True where the memory has a token.
+            weights_layer: the layer whose cross-attention weights (B, N, T, S) are returned.
+        """
         mask = None if mask is None else mask[:, None, None]
-        values, now, found = self.place(values, past[0][0].shape[2] if past else 0), [], None
+        values, after, found = self.add_positions(values, cached_length(kv_cache)), [], None
         for layer, block in enumerate(self.blocks):
-            before, wanted = past[layer] if past else None, layer == read
-            values, keys_values, weights = block.step(values, before, memory[layer], mask, wanted)  # type: ignore[operator]
-            now.append(keys_values)
+            before, wanted = kv_cache[layer] if kv_cache else None, layer == weights_layer
+            values, keys_values, weights = block.step(values, before, cross_kv[layer], mask, wanted)  # type: ignore[operator]
+            after.append(keys_values)
             found = weights if wanted else found
-        return self.norm(values), now, found
+        return self.norm(values), after, found
 
 
-def _visible(lengths: Tensor | None, values: Tensor) -> Tensor | None:
+def _padding_mask(lengths: Tensor | None, values: Tensor) -> Tensor | None:
     """(B,) -> (B, 1, 1, T)."""
     return None if lengths is None else length_mask(lengths.to(values.device), values.shape[1])[:, None, None]

@@ -7,7 +7,7 @@ import torch
 from harken.data.audio.filterbank import frames_of
 from harken.data.audio.utterances import Utterances
 from harken.models.build import build_encoder
-from harken.models.convolutional.subsampling import ConvolutionFront
+from harken.models.convolutional.encoder import ConvolutionFront
 from harken.models.heads.transcriber import TranscriberNetwork
 from harken.tasks.transcribe.recipe import TranscribeRecipe
 
