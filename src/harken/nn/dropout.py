@@ -53,7 +53,7 @@ class Dropout(nn.Module):
             return values
         threshold = round(self.p * 256)
         if (
-            values.is_cuda or torch.compiler.is_compiling() or not 0 < threshold < 256
+            values.device.type != "cpu" or torch.compiler.is_compiling() or not 0 < threshold < 256
         ):  # the draw below cannot be traced
             return F.dropout(values, self.p)
         return _ByteDropout.apply(values, threshold)

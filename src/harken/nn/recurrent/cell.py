@@ -23,7 +23,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from harken.kernels.recurrent.deferred import DeferredLinear
+from harken.kernels.recurrent.deferred import DeferredLinear, can_defer
 from harken.nn.recurrent.options import Bias, at_least, one_of
 
 State = tuple[Tensor, ...]  # (h,) or (h, C), each (B, H)
@@ -110,7 +110,7 @@ class Cell(nn.Module):
     def products(self, deferred: bool = False) -> Products:
         """Products with those matrices; deferred, the weight gradients of all steps are made at once."""
         weights = self.recurrent_weights()
-        if deferred:
+        if deferred and can_defer(self.weight_hh):
             return {name: DeferredLinear(weight) for name, weight in weights.items()}
         return {name: partial(F.linear, weight=weight) for name, weight in weights.items()}
 

@@ -40,9 +40,12 @@ class Layout:
         """From lengths (B,), each from 0 to T; None where every row is of full length."""
         if lengths is None:
             return cls([batch] * time, batch, time)
+        if lengths.is_meta:  # without values: counted as if every row were of full length
+            return cls([batch] * time, batch, time)
         known = check_lengths(lengths, batch, time)
         if min(known) == time:
             return cls([batch] * time, batch, time)
+        target, device = torch.device(device), lengths.device if torch.device(device).type == "meta" else device
         lengths = lengths.to(device)
         order = torch.argsort(lengths, descending=True, stable=True)
         steps = torch.arange(max(known), device=device)[:, None]
@@ -50,7 +53,7 @@ class Layout:
         places = (order * time + steps)[running]
         ended = Counter(known)
         sizes = [batch - gone for gone in accumulate(ended[step] for step in range(max(known)))]
-        return cls(sizes, batch, time, order, places)
+        return cls(sizes, batch, time, order.to(target), places.to(target))
 
     @property
     def full(self) -> bool:
