@@ -11,14 +11,14 @@ from harken.kernels.recurrent import dispatch as gpu_recurrent_choice
 from harken.kernels.recurrent.dispatch import chip_of
 from harken.kernels.recurrent.triton import launch as gpu_recurrent_launch
 from harken.kernels.recurrent.triton.plan import Plan, plan_of
-from harken.kernels.recurrent.triton_import import triton_is_here
+from harken.kernels.triton_import import has_triton
 from harken.nn import GRU, LSTM, RNN
 from harken.nn.recurrent.packing import Layout
 
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
-    pytest.mark.skipif(not triton_is_here(), reason="Triton is not installed"),
+    pytest.mark.skipif(not has_triton(), reason="Triton is not installed"),
 ]
 
 CELLS: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -96,7 +96,7 @@ class Case:
         count = self.layer.num_layers * directions
         draw = [torch.randn(rows, time, 24)] + [torch.randn(count, rows, units) for _ in range(parts if state else 0)]
         self.inputs = [part.cuda().to(dtype).double().requires_grad_() for part in draw]
-        right = flat(self.layer.definition(self.inputs[0], self.state(self.inputs), self.lengths))
+        right = flat(self.layer.reference(self.inputs[0], self.state(self.inputs), self.lengths))
         self.weights = [torch.randn_like(part).to(dtype).double() for part in right]
         self.right = [*right, *torch.autograd.grad(right, [*self.layer.parameters(), *self.inputs], self.weights)]
 
@@ -150,7 +150,7 @@ def test_options_equal_the_definition(kind: Any, options: dict[str, Any]) -> Non
     torch.manual_seed(7)
     inputs = [part.detach().float() for part in case.inputs]
     layer = case.layer.float()
-    right = flat(layer.definition(inputs[0], case.state(inputs), case.lengths))
+    right = flat(layer.reference(inputs[0], case.state(inputs), case.lengths))
     torch.manual_seed(7)  # the same masks
     found = flat(layer(inputs[0], case.state(inputs), case.lengths))
     assert furthest(found, [part.double() for part in right]) < 1e-5
@@ -187,7 +187,7 @@ def test_the_same_bits_every_time(name: str, shape: tuple[int, int, int, int]) -
 
 
 def test_autocast_computes_in_its_dtype() -> None:
-    layer, values = LSTM(32, 64, bidirectional=True).cuda(), torch.randn(4, 9, 32, device="cuda")
+    layer, values = LSTM(32, 64, bidirectional=True, batch_first=True).cuda(), torch.randn(4, 9, 32, device="cuda")
     right = layer(values)[0]
     with torch.autocast("cuda", torch.bfloat16):
         output, (hidden, _) = layer(values)
@@ -214,7 +214,10 @@ def test_autocast_of_the_operator_is_what_it_gives_in_that_dtype() -> None:
 
 
 def test_autocast_of_a_layer_with_norms() -> None:
-    layer, values = LSTM(32, 64, bidirectional=True, layer_norm=True).cuda(), torch.randn(4, 9, 32, device="cuda")
+    layer, values = (
+        LSTM(32, 64, bidirectional=True, layer_norm=True, batch_first=True).cuda(),
+        torch.randn(4, 9, 32, device="cuda"),
+    )
     right = layer(values)[0]
     with torch.autocast("cuda", torch.bfloat16):
         output = layer(values)[0]
@@ -227,7 +230,7 @@ def test_autocast_of_a_layer_with_norms() -> None:
 @pytest.mark.parametrize("layer_norm", [False, True])
 def test_compiles_as_one_graph(layer_norm: bool) -> None:
     torch.manual_seed(1)
-    layer = LSTM(32, 64, num_layers=2, bidirectional=True, layer_norm=layer_norm).cuda()
+    layer = LSTM(32, 64, num_layers=2, bidirectional=True, layer_norm=layer_norm, batch_first=True).cuda()
     lengths = torch.tensor([9, 3, 5, 1]).cuda()
     values = torch.randn(4, 9, 32, device="cuda", requires_grad=True)
     compiled = torch.compile(layer, fullgraph=True)
@@ -252,7 +255,7 @@ def test_the_operator_is_registered_whole(layer_norm: bool) -> None:
 
 @pytest.mark.parametrize("layer_norm", [False, True])
 def test_a_nan_stays_in_its_row(layer_norm: bool) -> None:
-    layer = LSTM(32, 600, layer_norm=layer_norm).cuda().to(torch.bfloat16)
+    layer = LSTM(32, 600, layer_norm=layer_norm, batch_first=True).cuda().to(torch.bfloat16)
     values = torch.randn(8, 6, 32, device="cuda", dtype=torch.bfloat16)
     values[3, 2, 0] = float("nan")
     values.requires_grad_()
@@ -266,7 +269,10 @@ def test_a_nan_stays_in_its_row(layer_norm: bool) -> None:
 
 @pytest.mark.parametrize("layer_norm", [False, True])
 def test_padding_changes_nothing(layer_norm: bool) -> None:
-    layer, lengths = GRU(8, 40, bidirectional=True, layer_norm=layer_norm).cuda(), torch.tensor([4, 2])
+    layer, lengths = (
+        GRU(8, 40, bidirectional=True, layer_norm=layer_norm, batch_first=True).cuda(),
+        torch.tensor([4, 2]),
+    )
     values = torch.randn(2, 4, 8, device="cuda")
     right = layer(values, lengths=lengths)
     values[1, 2:] = float("inf")
@@ -285,7 +291,7 @@ def test_a_program_that_never_comes_is_told(layer_norm: bool, monkeypatch: pytes
     monkeypatch.setattr(Plan, "programs", lambda *arguments: 1)
     monkeypatch.setattr(torch, "_assert_async", lambda fine, message: told.append(fine.clone()))
     with torch.no_grad():
-        layer = LSTM(8, 64, layer_norm=layer_norm).cuda().to(torch.bfloat16)
+        layer = LSTM(8, 64, layer_norm=layer_norm, batch_first=True).cuda().to(torch.bfloat16)
         layer(torch.randn(2, 5, 8, device="cuda", dtype=torch.bfloat16))
     assert told[0].item() == 0
     gpu_recurrent_launch._fine.clear()
@@ -294,10 +300,10 @@ def test_a_program_that_never_comes_is_told(layer_norm: bool, monkeypatch: pytes
 def test_the_choice_can_be_asked_and_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
     values = torch.randn(4, 9, 8, device="cuda", dtype=torch.bfloat16)
     layout = Layout.of(torch.tensor([9, 3, 0, 1]), 4, 9, "cuda")
-    layer = LSTM(8, 16).cuda().to(torch.bfloat16)
+    layer = LSTM(8, 16, batch_first=True).cuda().to(torch.bfloat16)
     assert layer.choose_path(values, layout, False) == "triton"
     assert layer.choose_path(values, layout, True) == "loop"
-    normed, full = LSTM(8, 16, layer_norm=True), LSTM(8, 16, peephole="full")
+    normed, full = LSTM(8, 16, layer_norm=True, batch_first=True), LSTM(8, 16, peephole="full", batch_first=True)
     assert normed.cuda().to(torch.bfloat16).choose_path(values, layout, False) == "triton"
     assert full.cuda().to(torch.bfloat16).choose_path(values, layout, False) == "loop"
     chip = chip_of(0)

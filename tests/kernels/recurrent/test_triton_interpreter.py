@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import harken
-from harken.kernels.recurrent.triton_import import triton_is_here
+from harken.kernels.triton_import import has_triton
 
 HERE = Path(__file__).parent
 NAMES = [
@@ -20,7 +20,7 @@ NAMES = [
     "gru norm", "gru before norm zoneout", "gru before norm zoneout, trained", "tanh norm",
 ]  # fmt: skip
 
-pytestmark = pytest.mark.skipif(not triton_is_here(), reason="Triton is not installed: torch for CPUs lacks it")
+pytestmark = pytest.mark.skipif(not has_triton(), reason="Triton is not installed: torch for CPUs lacks it")
 
 
 @pytest.fixture(scope="module")

@@ -41,7 +41,7 @@ def test_the_quick_way_equals_the_definition(case: dict[str, Any]) -> None:
     torch.manual_seed(0)
     output, last = layer(values, state, lengths)
     torch.manual_seed(0)
-    right, right_last = layer.definition(values, state, lengths)
+    right, right_last = layer.reference(values, state, lengths)
     scale = 1 + right.abs().max().item() + max(part.abs().max().item() for part in parts_of(right_last))
     for found, wanted in zip((output, *parts_of(last)), (right, *parts_of(right_last)), strict=True):
         assert torch.allclose(found, wanted, rtol=0, atol=tolerance * scale)
@@ -123,7 +123,7 @@ def test_zoneout_keeps_units_as_they_were() -> None:
 
 def test_recurrent_dropout_hides_the_same_units_at_every_step() -> None:
     """An RNN that copies its state through a unit matrix: hidden units see the past or never do."""
-    layer = RNN(1, 50, nonlinearity="relu", bias=False, recurrent_dropout=0.5, dtype=torch.float64)
+    layer = RNN(1, 50, nonlinearity="relu", bias=False, recurrent_dropout=0.5, dtype=torch.float64, batch_first=True)
     with torch.no_grad():
         layer.cells[0].weight_ih.fill_(1.0)
         layer.cells[0].weight_hh.copy_(torch.eye(50))

@@ -1,4 +1,4 @@
-"""The LSTM with a window: the loop by hand is its definition, in values and in every gradient."""
+"""The LSTM with a window: the loop by hand is its reference, in values and in every gradient."""
 
 import pytest
 import torch
@@ -20,13 +20,13 @@ def test_quick_is_its_definition() -> None:
     characters.requires_grad_()
     pull = torch.randn(2, 7, 5).double(), torch.randn(2, 7, 4).double()
     found = []
-    for way in (layer.forward, layer.definition):
+    for way in (layer.forward, layer.reference):
         result = way(values, characters, mask)
         loss = (result.hidden * pull[0]).sum() + (result.seen * pull[1]).sum()
         gradients = torch.autograd.grad(loss, [values, characters, *layer.parameters()])
         found.append([result.hidden, result.seen, result.weights, *gradients])
-    for quick, definition in zip(*found, strict=True):
-        torch.testing.assert_close(quick, definition, atol=1e-12, rtol=1e-10)
+    for quick, reference in zip(*found, strict=True):
+        torch.testing.assert_close(quick, reference, atol=1e-12, rtol=1e-10)
 
 
 def test_padding_changes_nothing() -> None:
@@ -38,7 +38,7 @@ def test_padding_changes_nothing() -> None:
     assert together.weights[1, :, 2:].abs().max() == 0
 
 
-@pytest.mark.parametrize("way", ["forward", "definition"])
+@pytest.mark.parametrize("way", ["forward", "reference"])
 def test_the_future_is_not_seen(way: str) -> None:
     layer, values, characters, mask = made()
     changed = values.clone()

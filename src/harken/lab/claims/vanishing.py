@@ -33,7 +33,7 @@ SINGULAR = (0.5, 0.8, 0.95, 1.0, 1.05, 1.2, 1.5, 2.0)
 def gradient_lengths(way: str, largest: float, hidden: int, rows: int, seed: int) -> list[float]:
     """|dL/dh_t| at distances 0 .. DISTANCE from the loss, relative to distance 0; the geometric mean over the rows."""
     torch.manual_seed(seed)
-    layer = RNN(8, hidden, dtype=torch.float64)
+    layer = RNN(8, hidden, dtype=torch.float64, batch_first=True)
     weight = layer.get_parameter("cells.0.weight_hh")
     with torch.no_grad():
         matrix = torch.randn(hidden, hidden, dtype=torch.float64)

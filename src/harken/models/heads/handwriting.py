@@ -90,7 +90,8 @@ class HandwritingModel(nn.Module):
             self.first = WindowedLSTM(POINT, width, characters=embedding, gaussians=window, pace=pace)
         below = 0 if characters else 1  # without a text the first layer is like the others
         self.upper = nn.ModuleList(
-            LSTM(POINT + seen + (width if number or characters else 0), width) for number in range(layers - 1 + below)
+            LSTM(POINT + seen + (width if number or characters else 0), width, batch_first=True)
+            for number in range(layers - 1 + below)
         )
         self.dropout = Dropout(dropout)
         self.output = nn.Linear(layers * width, parameters_of(mixtures, MARKS))

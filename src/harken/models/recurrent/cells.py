@@ -11,8 +11,7 @@ from typing import Any
 from harken.models.recurrent.cell_options import CellOptions
 from harken.nn.recurrent.cell import Cell
 from harken.nn.recurrent.gru import GRUCell
-from harken.nn.recurrent.layer import RecurrentLayer
-from harken.nn.recurrent.layers import GRU, LSTM, RNN, initialize
+from harken.nn.recurrent.layers import GRU, LSTM, RNN, RecurrentLayer, initialize
 from harken.nn.recurrent.lstm import LSTMCell
 from harken.nn.recurrent.rnn import RNNCell
 
@@ -34,6 +33,7 @@ def make_layer(options: CellOptions, input_size: int, hidden_size: int, bidirect
     return layers[options.cell](
         input_size,
         hidden_size,
+        batch_first=True,
         bidirectional=bidirectional,
         layer_norm=options.layer_norm,
         zoneout=options.zoneout,

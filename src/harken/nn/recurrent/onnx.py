@@ -5,7 +5,7 @@ whole loop, both directions and rows of unequal length included; so each layer o
 its weights in their order (`onnx_weights.py`, `onnx_graph.py`).
 
 >>> from harken.nn import LSTM
->>> export_onnx(LSTM(3, 5, num_layers=2, peephole="full"), "layer.onnx")
+>>> export_onnx(LSTM(3, 5, num_layers=2, peephole="full", batch_first=True), "layer.onnx")
 Traceback (most recent call last):
 ...
 ValueError: ONNX's LSTM has no peephole='full'; export a fixed number of steps with torch.onnx.export(..., dynamo=True)
@@ -18,7 +18,7 @@ from pathlib import Path
 from torch import nn
 
 from harken.nn.recurrent.onnx_graph import Graph
-from harken.nn.recurrent.onnx_weights import cells_of, lacking
+from harken.nn.recurrent.onnx_weights import lacking
 from harken.nn.recurrent.stack import Stack
 
 
@@ -47,7 +47,7 @@ def export_onnx(layer: nn.Module, path: str | Path, *, lengths: bool = True, sta
 def _exportable(layer: nn.Module) -> Stack:
     if not isinstance(layer, Stack):
         raise ValueError(f"export_onnx takes an RNN, LSTM or GRU of harken.nn, not {type(layer).__name__}")
-    options = lacking(cells_of(layer, 0)[0])
+    options = lacking(layer.cells_of(0)[0])
     options += [f"zoneout={layer.options.zoneout}"] if layer.options.zoneout else []
     if options:
         raise ValueError(

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from harken.nn.recurrent.onnx_weights import cells_of, operator_attributes, operator_weights
+from harken.nn.recurrent.onnx_weights import operator_attributes, operator_weights
 from harken.nn.recurrent.stack import Stack
 
 OPSET, FORMAT = 17, 8  # what runtimes have read since 2022
@@ -26,7 +26,7 @@ class Graph:
 
     def __init__(self, onnx: Any, stack: Stack, lengths: bool, state: bool) -> None:
         self.onnx, self.stack = onnx, stack
-        self.parts = len(cells_of(stack, 0)[0].state_sizes)  # h, and C
+        self.parts = len(stack.cells_of(0)[0].state_sizes)  # h, and C
         self.lengths, self.state = lengths, state
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
@@ -97,7 +97,7 @@ class Graph:
 
     def layer(self, depth: int, values: str, begin: list[str], steps: str, empty: str) -> list[str]:
         """(T, B, I) -> (T, B, H x directions), and the parts of the last state (directions, B, H)."""
-        cells = cells_of(self.stack, depth)
+        cells = self.stack.cells_of(depth)
         weights = {name: self.constant(weight) for name, weight in operator_weights(cells).items()}
         inputs = [values, weights["W"], weights["R"], weights.get("B", ""), steps, *(begin or [""] * self.parts)]
         inputs += [weights["P"]] if "P" in weights else []

@@ -26,15 +26,8 @@ from harken.nn.recurrent.cell import Cell
 from harken.nn.recurrent.gru import GRUCell
 from harken.nn.recurrent.lstm import LSTMCell
 from harken.nn.recurrent.rnn import RNNCell
-from harken.nn.recurrent.stack import Stack
 
 Order = list[tuple[int, int]]
-
-
-def cells_of(stack: Stack, depth: int) -> list[Cell]:
-    """The cells of one layer, forward first."""
-    cells = list(stack.cells)[depth * stack.directions : (depth + 1) * stack.directions]
-    return [cell for cell in cells if isinstance(cell, Cell)]
 
 
 def gate_order(cell: Cell) -> Order:

@@ -47,7 +47,7 @@ class StackOptions:
     hidden_size: int
     num_layers: int = 1
     bias: Bias = True
-    batch_first: bool = True
+    batch_first: bool = False
     dropout: float = 0.0
     bidirectional: bool = False
     layer_norm: bool = False
@@ -76,8 +76,8 @@ class StackOptions:
         return [f"{name}={value!r}" for name, value in wanted.items() if value]
 
 
-def check_values(values: Tensor, input_size: int) -> None:
-    """Refuse inputs of another width or without a step."""
+def check_input(values: Tensor, input_size: int) -> None:
+    """Refuse inputs (B, T, I) of another width or without a step."""
     if values.dim() != 3:
         raise ValueError(f"the input has {values.dim()} dimensions, not those of (batch, time, features)")
     if values.shape[-1] != input_size:

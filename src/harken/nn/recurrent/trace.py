@@ -1,7 +1,7 @@
 """A look inside: every gate, candidate and state of every step, the very tensors the layer computed with.
 
 >>> from harken.nn import LSTM
->>> output, state, trace = LSTM(3, 5, num_layers=2)(torch.randn(2, 7, 3), trace=True)
+>>> output, state, trace = LSTM(3, 5, num_layers=2, batch_first=True)(torch.randn(2, 7, 3), trace=True)
 >>> trace.words
 ('input', 'forget', 'candidate', 'output', 'hidden', 'cell')
 >>> trace[1].forget.shape  # of the second layer, (B, T, H)
@@ -39,7 +39,7 @@ class Recurrence:
         """Step t by the definition, of the first rows: a state before it -> the state after it."""
         rows = state[0].shape[0]
         new = self.cell.step(self.inputs[time][:rows], state, self.cell.products(), self.noise.mask(rows)).state
-        return tuple(self.noise.zone(part, time, *pair) for part, pair in enumerate(zip(state, new, strict=True)))
+        return self.noise.zone(time, state, new)
 
 
 @dataclass(frozen=True)

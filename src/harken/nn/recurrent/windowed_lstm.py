@@ -1,6 +1,6 @@
 """An LSTM layer that sees a text through a soft window, which it moves itself.
 
-h_t = LSTM([x_t; w_{t-1}], h_{t-1})        E2, with what was seen last
+h_t = LSTM([x_t; w_{t-1}], h_{t-1}, batch_first=True)        E2, with what was seen last
 w_t, κ_t = window(h_t, κ_{t-1}, c)         `harken.nn.recurrent.window`
 
 What a step sees depends on where the step before has moved the window, so there is no way around a loop; `definition`
@@ -9,7 +9,7 @@ Graves (2013), section 5.
 
 >>> layer = WindowedLSTM(3, 8, characters=4, gaussians=2)
 >>> values, texts = torch.randn(2, 5, 3), torch.randn(2, 6, 4)
->>> quick, slow = layer(values, texts), layer.definition(values, texts)
+>>> quick, slow = layer(values, texts), layer.reference(values, texts)
 >>> torch.allclose(quick.hidden, slow.hidden, atol=1e-5), quick.weights.shape
 (True, torch.Size([2, 5, 6]))
 """
@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from harken.kernels.recurrent.windowed_lstm import windowed_lstm
 from harken.nn.recurrent.cell import State
-from harken.nn.recurrent.initialization import initialize
+from harken.nn.recurrent.layers import initialize
 from harken.nn.recurrent.lstm import LSTMCell, LSTMState
 from harken.nn.recurrent.packing import Layout
 from harken.nn.recurrent.regularization import Noise
@@ -64,7 +64,7 @@ class WindowedLSTM(nn.Module):
         project, mask = self.window.project, _all(characters) if mask is None else mask
         return Windowed(*windowed_lstm(inputs, joint, project.weight, project.bias, characters, mask))
 
-    def definition(self, values: Tensor, characters: Tensor, mask: Tensor | None = None) -> Windowed:
+    def reference(self, values: Tensor, characters: Tensor, mask: Tensor | None = None) -> Windowed:
         """All steps, one after the other."""
         mask = _all(characters) if mask is None else mask
         nothing = values.new_zeros(len(values), self.hidden_size)
@@ -82,7 +82,7 @@ class WindowedLSTM(nn.Module):
         seen, position = self.start(characters)
         products, inputs, before, made, looks = self.cell.products(), [], [], [], []
         for value in values.unbind(1):
-            inputs.append(self.cell.from_input(torch.cat([value, seen], -1)))
+            inputs.append(self.cell.project_input(torch.cat([value, seen], -1)))
             before.append(state)
             step = self.cell.step(inputs[-1], state, products)
             state = step.state

@@ -1,4 +1,4 @@
-"""Gates for `cpu_recurrent`: sigmoid and tanh that a compiler can run on sixteen numbers at once.
+"""sigmoid and tanh for the CPU kernels that a compiler can run on sixteen numbers at once.
 
 exp(x) - 1 = 2^n (e^r - 1) + (2^n - 1),   n = round(x / ln 2),   |r| <= ln 2 / 2
 sigmoid(x) = 1 / (1 + exp(-x))            tanh(|x|) = -m / (2 + m),   m = exp(-2 |x|) - 1
@@ -6,8 +6,7 @@ sigmoid(x) = 1 / (1 + exp(-x))            tanh(|x|) = -m / (2 + m),   m = exp(-2
 e^r - 1 is a polynomial in r, so nothing is called and nothing branches. In float32 the results are within 2.5 units in
 the last place of the exact ones; float64 takes the C library's functions, which are exact to a unit but not quick.
 
-This file and `cpu_recurrent_gates` import numba; nothing else of harken does, and `cpu_recurrent` imports them only
-where a layer takes that path. Reduction of the argument as in Cody and Waite (1980).
+The files of the gates import numba when a layer first runs here. Reduction of the argument as in Cody and Waite (1980).
 
 >>> import numpy
 >>> round(float(sigmoid_of(numpy.float32(0.5))), 6), round(float(tanh_of(numpy.float32(-0.5))), 6)

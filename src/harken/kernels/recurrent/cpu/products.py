@@ -1,4 +1,4 @@
-"""Matrix products for `cpu_recurrent`: thin ones with a weight packed once, wide ones split over threads.
+"""Matrix products of the CPU kernels: thin ones with a weight packed once, wide ones split over threads.
 
 The product of every step is thin, (rows, H) with the same weight. oneDNN multiplies with a weight that lies as its
 kernels read it; on the machine of `benchmarks/records` that is 109 GFLOP/s a core where MKL makes 85 of unpacked ones.

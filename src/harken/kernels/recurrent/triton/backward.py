@@ -15,7 +15,7 @@ from harken.kernels.recurrent.triton.gates import lstm_backward, rnn_backward, t
 from harken.kernels.recurrent.triton.norm import gains_of, kept_norm, norm_backward, one_by_one, side_by_side
 from harken.kernels.recurrent.triton.product import awaited_product, exchanged, held_weights
 from harken.kernels.recurrent.triton.tiles import clear, gates_of, keep_gates, peepholes, places
-from harken.kernels.recurrent.triton_import import tl, triton
+from harken.kernels.triton_import import tl, triton
 
 
 @triton.jit

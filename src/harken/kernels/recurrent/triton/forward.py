@@ -27,7 +27,7 @@ from harken.kernels.recurrent.triton.product import (
     tiles_of,
 )
 from harken.kernels.recurrent.triton.tiles import clear, gates_of, keep_gates, peepholes, places, zoned
-from harken.kernels.recurrent.triton_import import tl, triton
+from harken.kernels.triton_import import tl, triton
 
 
 @triton.jit

@@ -7,7 +7,7 @@ Definitions: `harken.nn.recurrent.rnn`, `harken.nn.recurrent.lstm`, `harken.nn.r
 
 from __future__ import annotations
 
-from harken.kernels.recurrent.triton_import import tl, triton
+from harken.kernels.triton_import import tl, triton
 
 
 @triton.jit

@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harken.kernels.recurrent.dispatch import chip_of
-from harken.kernels.recurrent.triton.plan import NORMS, TOGETHER, Plan, gate_rows, plan_of
+from harken.kernels.recurrent.triton.plan import NORMS, TOGETHER, Plan, chip_of, gate_rows, plan_of
 
 LIMIT = 1 << 22  # tries of one wait: seconds; a launch whose programs are all on the chip waits microseconds
 CELLS = ("lstm", "coupled")  # kinds that have a C

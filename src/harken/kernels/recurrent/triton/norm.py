@@ -18,7 +18,7 @@ Definitions: `harken.nn.recurrent.cell.GateNorm`, and `torch.nn.LayerNorm` of C 
 from __future__ import annotations
 
 from harken.kernels.recurrent.triton.product import exchanged, pattern_in
-from harken.kernels.recurrent.triton_import import tl, triton
+from harken.kernels.triton_import import tl, triton
 
 
 @triton.jit

@@ -14,7 +14,8 @@ True
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 import torch
 
@@ -27,11 +28,38 @@ LOADED_BYTES = 192  # of a thread, under way at once
 HEARD_BYTES = 128  # of a thread, of what other programs tell of a norm
 
 
+DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+
+
 class Chip(NamedTuple):
     """What a plan has to fit into."""
 
     processors: int
     shared: int  # bytes of shared memory that one program can have
+
+
+@cache
+def chip_of(device: int) -> Chip | None:
+    """What a plan may use of a GPU; None where the kernels were not measured (all but Hopper)."""
+    found: Any = torch.cuda.get_device_properties(device)
+    return Chip(found.multi_processor_count, found.shared_memory_per_block_optin) if found.major == 9 else None
+
+
+def kernel_kind(cell: Any) -> str | None:
+    """The kernels' name for a cell, a key of `GATES`; None for what they lack: full peepholes and projections.
+
+    >>> from harken.nn import GRUCell, LSTMCell
+    >>> kernel_kind(GRUCell(3, 5)), kernel_kind(LSTMCell(3, 5, peephole="full"))
+    ('gru', None)
+    """
+    kind = cell.kind
+    if kind.name == "rnn":
+        return f"rnn_{kind.nonlinearity}"
+    if kind.name == "gru":
+        return "gru" if kind.reset == "after" else "gru_before"
+    if kind.peephole == "full" or cell.output_size < cell.hidden_size:
+        return None
+    return "coupled" if kind.coupled else "lstm"
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ Definition: `torch.nn.functional.linear` in `harken.nn.recurrent.cell.Cell.from_
 
 from __future__ import annotations
 
-from harken.kernels.recurrent.triton_import import tl, triton
+from harken.kernels.triton_import import tl, triton
 
 
 @triton.jit

@@ -7,7 +7,7 @@ Shapes are those of `harken.kernels.recurrent.triton.forward`.
 from __future__ import annotations
 
 from harken.kernels.recurrent.triton.product import exchanged
-from harken.kernels.recurrent.triton_import import tl, triton
+from harken.kernels.triton_import import tl, triton
 
 
 @triton.jit
