@@ -35,7 +35,6 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from harken.nn import GRU, LSTM, RNN
-from harken.nn.recurrent.packing import Layout
 
 SHAPES = [(1024, 16, 768), (512, 16, 512), (128, 64, 512), (1024, 8, 256), (256, 128, 1024)]  # T, B, H
 PEERS: dict[Any, Any] = {LSTM: nn.LSTM, GRU: nn.GRU, RNN: nn.RNN}
@@ -134,11 +133,10 @@ def both_ways(call: Callable[[], Tensor], inputs: list[Tensor], backward: bool) 
 
 
 def ours(case: Case, values: Tensor, lengths: Tensor | None) -> tuple[Callable[[], Tensor], list[Tensor], str]:
-    """Our layer on the case, and the path it takes."""
+    """Our layer on the case, and its backend."""
     kind, options = VARIANTS[case.cell]
     layer = kind(case.width, case.width, **options, **case.options()).cuda().to(values.dtype)
-    layout = Layout.of(lengths, case.rows, case.time, "cuda")
-    path = layer.choose_path(values, layout, False)
+    path = layer.backend(values, lengths)
     return lambda: layer(values, lengths=lengths)[0], [values, *layer.parameters()], path
 
 
@@ -204,7 +202,7 @@ def measure(case: Case, rate: float, bandwidth: float) -> dict[str, Any]:
 
 
 def without_launch(case: Case, values: Tensor, lengths: Tensor | None, backward: bool) -> tuple[float, str]:
-    """Milliseconds of our layer with our kernels turned off, and the path it takes then."""
+    """Milliseconds of our layer with our kernels disabled, and the backend it uses then."""
     os.environ["HARKEN_KERNELS"] = "off"
     try:
         call, parts, path = ours(case, values, lengths)

@@ -17,9 +17,7 @@ def test_every_row_of_every_step_has_one_owner(lengths: list[int], parts: int, r
     assert lanes[-1][1] == sizes[0]
     assert all(before[1] == after[0] for before, after in pairwise(lanes))
     spans = [span for some in lanes for span in plan.spans(*some, reverse)]
-    assert sorted(row for span in spans for row in range(span.start, span.start + span.rows)) == list(
-        range(plan.total)
-    )
+    assert sorted(row for span in spans for row in range(span.start, span.start + span.rows)) == list(range(plan.total))
 
 
 def test_work_is_even() -> None:

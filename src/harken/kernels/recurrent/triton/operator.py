@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from harken.kernels.recurrent.triton.gradient import weight_gradient
-from harken.kernels.recurrent.triton.launch import CELLS, awaited, boards, launch, plan_for, wide, zoning
+from harken.kernels.recurrent.triton.launch import CELLS, boards, launch, plan_for, sentinel_filled, wide, zoning
 from harken.kernels.recurrent.triton.plan import NORMS, SAVED, gate_rows
 
 
@@ -36,7 +36,7 @@ def launch_forward(
     reverse: bool,
     save: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """y (T, B, D, H), last h and C (D, B, H); for the way back: what products saw, gates, states before a step, norms.
+    """y (T, B, D, H), last h and c (D, B, H); for backward: what products saw, gates, states before a step, norms.
 
     Args:
         from_input: W x + b, (T, B, D, gates, H).
@@ -59,9 +59,9 @@ def launch_forward(
     time, rows, directions, gates, units = from_input.shape
     plan = plan_for(kind, from_input, backward=False)
     shape = (time, rows, directions, units)
-    y = awaited(from_input, *shape)
-    seen = y if keep is None else awaited(y, *shape)
-    reset_seen = awaited(y, *shape) if kind == "gru_before" else y.new_empty(0)
+    y = sentinel_filled(from_input, *shape)
+    seen = y if keep is None else sentinel_filled(y, *shape)
+    reset_seen = sentinel_filled(y, *shape) if kind == "gru_before" else y.new_empty(0)
     saved = y.new_empty((*shape[:3], SAVED[kind], units) if save else 0)
     previous = wide(y, *shape) if save and gates > 1 else wide(y, 0)
     hidden_last = y.new_empty(directions, rows, units)

@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 import torch
 
 GATES = {"rnn_tanh": 1, "rnn_relu": 1, "rnn_sigmoid": 1, "lstm": 4, "coupled": 3, "gru": 3, "gru_before": 3}
-SAVED = {**GATES, "gru": 4}  # gates kept for the way back
+SAVED = {**GATES, "gru": 4}  # gates kept for the backward pass
 TOGETHER = {**GATES, "gru_before": 2}  # gates whose U h is made, and normalised, at once
 NORMS = {**GATES, "lstm": 5, "coupled": 4}  # norms of U h, and of C
 HELD_BYTES = 512  # of weights in the registers of a thread, at most
 LOADED_BYTES = 192  # of a thread, under way at once
-HEARD_BYTES = 128  # of a thread, of what other programs tell of a norm
+NORM_BYTES = 128  # of a thread, of what other programs tell of a norm
 
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
@@ -89,7 +89,7 @@ class Plan:
         blocks = 1 << (-(-hidden // self.units) - 1).bit_length()
         # fewer numbers than threads are loaded twice by the compiler, which waits for one copy and uses the other
         blocks = max(blocks, 32 * self.warps // (2 * self.rows))
-        pairs = max(4, HEARD_BYTES * 32 * self.warps // 8 // self.rows)
+        pairs = max(4, NORM_BYTES * 32 * self.warps // 8 // self.rows)
         return blocks, pairs, TOGETHER[kind], NORMS[kind], gate_rows(kind)
 
 
