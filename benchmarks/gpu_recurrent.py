@@ -93,6 +93,10 @@ def cases(sections: list[str]) -> Iterator[Case]:
         for cell in NORMED[1:]:
             yield Case("norm", cell, *SHAPES[0])
         yield Case("norm", "LSTM norm", *SHAPES[1], layers=2, both=True)
+    if "short" in sections:  # left to cuDNN: as fast as torch's own layers
+        for layers, both in ((1, False), (2, True)):
+            yield Case("short", "LSTM", 30, 128, 512, layers=layers, both=both, lengths=False)
+            yield Case("short", "GRU", 30, 128, 512, layers=layers, both=both, lengths=False)
     if "choice" in sections:
         for width in (64, 256, 1024):
             for rows in (1, 32, 128, 256):
@@ -234,7 +238,7 @@ def main() -> None:
     """Measure and print a line a case; --out keeps them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--sections", nargs="*", default=["table", "cells", "norm", "choice"])
+    parser.add_argument("--sections", nargs="*", default=["table", "cells", "norm", "short", "choice"])
     parser.add_argument("--compile", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.compile:

@@ -92,7 +92,7 @@ def call_with_dropped_weights(layer: nn.Module, p: float, *arguments: Any, **opt
     its own matrix, by whatever backend it uses otherwise. Gradients reach U through the copy.
 
     >>> from harken.nn import LSTM
-    >>> layer, x = LSTM(3, 5, batch_first=True), torch.ones(4, 1, 3)
+    >>> layer, x = LSTM(3, 5), torch.ones(4, 1, 3)
     >>> torch.equal(call_with_dropped_weights(layer, 0.5, x)[0], layer(x)[0])
     False
     >>> torch.equal(call_with_dropped_weights(layer.eval(), 0.5, x)[0], layer(x)[0])
