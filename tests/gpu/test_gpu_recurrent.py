@@ -1,4 +1,4 @@
-"""On a GPU, recurrent layers that run in one launch give what the float64 definition gives, as nearly as cuDNN does."""
+"""On a GPU, recurrent layers that run in one launch give what the float64 reference gives, as nearly as cuDNN does."""
 
 import random
 from typing import Any
@@ -78,7 +78,7 @@ def furthest(found: list[Tensor], right: list[Tensor]) -> float:
 
 
 class Case:
-    """A layer and its input in float64, rounded to what `dtype` can hold, and what the definition makes of it."""
+    """A layer and its input in float64, rounded to what `dtype` can hold, and what the reference makes of it."""
 
     def __init__(self, kind: Any, options: dict[str, Any], shape: tuple[int, int, int, int], dtype: torch.dtype,
                  empty: bool = True, state: bool = True) -> None:  # fmt: skip
@@ -117,14 +117,14 @@ def path_of(case: Case) -> str:
 
 
 @pytest.mark.parametrize(("name", "shape", "dtype"), CASES, ids=str)
-def test_equals_the_definition(name: str, shape: tuple[int, int, int, int], dtype: torch.dtype) -> None:
+def test_equals_the_reference(name: str, shape: tuple[int, int, int, int], dtype: torch.dtype) -> None:
     case = Case(*CELLS[name], shape, dtype)
     assert path_of(case) == "triton"
     assert furthest(case.run(), case.right) < TOLERANCE[dtype]
 
 
 @pytest.mark.parametrize(("name", "shape", "dtype"), NORMED_CASES, ids=str)
-def test_layer_norm_equals_the_definition(
+def test_layer_norm_equals_the_reference(
     name: str, shape: tuple[int, int, int, int], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case = Case(*NORMED[name], shape, dtype)
@@ -141,7 +141,7 @@ NOISE = [{"zoneout": 0.2}, {"recurrent_dropout": 0.3}, {"num_layers": 2}, {"laye
 
 @pytest.mark.parametrize("options", NOISE, ids=str)
 @pytest.mark.parametrize("kind", [LSTM, GRU])
-def test_options_equal_the_definition(kind: Any, options: dict[str, Any]) -> None:
+def test_options_equal_the_reference(kind: Any, options: dict[str, Any]) -> None:
     case = Case(kind, {**options}, (16, 20, 96, 2), torch.float32)
     torch.manual_seed(7)
     inputs = [part.detach().float() for part in case.inputs]

@@ -21,7 +21,7 @@ def has_triton() -> bool:
 
 
 class _Absent:
-    """Stands for Triton in definitions: `@triton.jit` leaves the function as it is."""
+    """Replaces Triton where kernels are defined: `@triton.jit` leaves the function as it is."""
 
     constexpr = Any
 

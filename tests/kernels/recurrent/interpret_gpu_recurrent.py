@@ -1,4 +1,4 @@
-"""Run the recurrent GPU kernels in Triton's interpreter, on a CPU, and print how far they are from the definition.
+"""Run the recurrent GPU kernels in Triton's interpreter, on a CPU, and print how far they are from the reference.
 
 Started by test_gpu_interpreter.py with TRITON_INTERPRET=1, which has to be set before a kernel is imported. Programs
 run one after the other there, so each has all the units and waits for nobody.
@@ -54,7 +54,7 @@ def flat(result: Any) -> list[Tensor]:
 
 
 def furthest(name: str, training: bool) -> dict[str, float]:
-    """The largest difference to the definition, of outputs and of gradients."""
+    """The largest difference to the reference, of outputs and of gradients."""
     kind, options = CASES[name]
     dispatch.most_rows = lambda *arguments: 0 if "apart" in name else 1000  # type: ignore[assignment]
     group = 2 if "at once" in name else 1  # of two chunks: whether a product finds all of its rows in one reading

@@ -1,4 +1,4 @@
-"""The CPU kernels equal the definition, in values and gradients, for every cell, wiring and layout, however called."""
+"""The CPU kernels equal the reference, in values and gradients, for every cell, wiring and layout, however called."""
 
 import multiprocessing
 import sys
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from harken.kernels.recurrent import dispatch
 from harken.kernels.recurrent.cpu import operator as cpu_recurrent
+from harken.kernels.recurrent.cpu import runtime
 from harken.nn.recurrent import stack
 
 pytest.importorskip("numba", reason="the CPU kernels are compiled by numba")
@@ -74,7 +75,7 @@ def gradients(made: Any, into: list[torch.Tensor]) -> list[torch.Tensor]:
 
 @settings(deadline=None, max_examples=150)
 @given(cases())
-def test_the_kernel_equals_the_definition(case: dict[str, Any]) -> None:
+def test_the_kernel_equals_the_reference(case: dict[str, Any]) -> None:
     """1e-9 in float64; in float32 1e-5 of what the same weights give in float64, where that is well conditioned."""
     torch.manual_seed(case["seed"])
     layer = build(case["variant"], case["inputs"], case["hidden"], case["layers"], **case["options"])
@@ -197,7 +198,31 @@ def test_a_forked_process_goes_on_alone() -> None:
     assert child.exitcode == 0
 
 
-def test_walking_back_twice() -> None:
+def _run_with_locks_free(queue: Any) -> None:
+    runtime.release([runtime.acquire(torch.empty(0), 2**10, 2**10)])
+    queue.put(runtime._pool_lock.acquire(timeout=5) and runtime._workspace_lock.acquire(timeout=5))
+
+
+def test_a_process_forked_while_locks_are_held_starts_with_free_ones() -> None:
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    with runtime._pool_lock, runtime._workspace_lock:  # as another thread might hold them
+        child = context.Process(target=_run_with_locks_free, args=(queue,))
+        child.start()
+    assert queue.get(timeout=30) is True
+    child.join(30)
+    assert child.exitcode == 0
+
+
+def test_released_buffers_are_used_again() -> None:
+    first = runtime.acquire(torch.empty(0), 2**9, 2**10)
+    address = first.data_ptr()
+    runtime.release([first])
+    del first
+    assert runtime.acquire(torch.empty(0), 2**9, 2**10).data_ptr() == address
+
+
+def test_backward_twice_through_a_retained_graph() -> None:
     torch.manual_seed(7)
     layer = build("lstm full", 3, 5)
     values = torch.randn(4, 3, 3, dtype=torch.float64)

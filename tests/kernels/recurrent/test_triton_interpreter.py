@@ -1,4 +1,4 @@
-"""The recurrent GPU kernels, run by Triton's interpreter on a CPU, give what the definition gives."""
+"""The recurrent GPU kernels, run by Triton's interpreter on a CPU, give what the reference gives."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def made() -> dict[str, dict[str, float]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_equals_the_definition(made: dict[str, dict[str, float]], name: str) -> None:
+def test_equals_the_reference(made: dict[str, dict[str, float]], name: str) -> None:
     assert made[name]["output"] < 2e-6
     assert made[name]["gradient"] < 2e-5
 

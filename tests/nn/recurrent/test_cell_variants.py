@@ -98,13 +98,13 @@ def test_layer_norm_makes_the_scale_of_inputs_and_states_irrelevant() -> None:
 def test_parameters_of_layers(peephole: str | None) -> None:
     m, n = 3, 5
     count = sum(p.numel() for p in LSTM(m, n, bias="one", peephole=peephole, batch_first=True).parameters())
-    assert count == 4 * (m * n + n * n + n) + {None: 0, "diagonal": 3 * n, "full": 3 * n * n}[peephole]  # E3
+    assert count == 4 * (m * n + n * n + n) + {None: 0, "diagonal": 3 * n, "full": 3 * n * n}[peephole]
     coupled = sum(p.numel() for p in LSTM(m, n, bias="one", coupled=True, batch_first=True).parameters())
     assert coupled == 3 * (m * n + n * n + n)
 
 
 def test_an_open_forget_gate_and_a_shut_input_gate_keep_the_cell() -> None:
-    """C4, over 300 steps; with coupled gates an open forget gate is enough."""
+    """An open forget gate and a shut input gate keep c over 300 steps; with coupled gates an open forget gate is enough."""
     cell = torch.randn(1, 2, 4, dtype=torch.float64)
     for coupled in (False, True):
         layer = LSTM(3, 4, coupled=coupled, dtype=torch.float64, batch_first=True)

@@ -38,7 +38,7 @@ def one_direction(cell: nn.Module, weights: dict[str, Tensor], row: Tensor, stat
     return torch.stack(outputs), state
 
 
-def definition(
+def reference(
     kind: str, layer: nn.Module, row: Tensor, first: list[Tensor], layers: int, bidirectional: bool
 ) -> tuple[Tensor, list[Tensor]]:
     """One unpadded row (T, I), first states each (L x directions, H) -> output (T, H x directions) and last states."""
@@ -78,7 +78,7 @@ def test_layers_equal_the_cells_row_by_row(case: dict) -> None:
     wanted_output, wanted_last = torch.zeros_like(output), [[] for _ in range(parts)]
     for row, length in enumerate(lengths):
         alone = [part[:, row] for part in first]
-        right, states = definition(kind, layer, values[row, :length], alone, layers, bidirectional)
+        right, states = reference(kind, layer, values[row, :length], alone, layers, bidirectional)
         wanted_output[row, :length] = right
         for kept, part in zip(wanted_last, states, strict=True):
             kept.append(part)

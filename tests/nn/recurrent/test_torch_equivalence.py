@@ -9,7 +9,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from harken.nn import GRU, LSTM, RNN
 
-TWINS: list[tuple[Any, type[nn.RNNBase], dict[str, Any]]] = [
+PEERS: list[tuple[Any, type[nn.RNNBase], dict[str, Any]]] = [
     (RNN, nn.RNN, {}),
     (RNN, nn.RNN, {"nonlinearity": "relu", "bias": False}),
     (LSTM, nn.LSTM, {}),
@@ -23,7 +23,7 @@ def parts_of(state: Any) -> tuple[Any, ...]:
     return state if isinstance(state, tuple) else (state,)
 
 
-@pytest.mark.parametrize(("ours", "theirs", "options"), TWINS)
+@pytest.mark.parametrize(("ours", "theirs", "options"), PEERS)
 @pytest.mark.parametrize("batch_first", [True, False])
 @pytest.mark.parametrize("loop", ["fused", "traced"])
 def test_equal_outputs_and_gradients(
@@ -38,9 +38,9 @@ def test_equal_outputs_and_gradients(
     for found, wanted in zip((output, *parts_of(state)), (right, *parts_of(right_state)), strict=True):
         assert found.shape == wanted.shape
         assert torch.allclose(found, wanted, rtol=0, atol=1e-9)
-    pull = torch.randn_like(right)
-    inside = torch.autograd.grad((output * pull).sum(), [values, *layer.parameters()])
-    outside = torch.autograd.grad((right * pull).sum(), [values, *peer.parameters()])
+    weights = torch.randn_like(right)
+    inside = torch.autograd.grad((output * weights).sum(), [values, *layer.parameters()])
+    outside = torch.autograd.grad((right * weights).sum(), [values, *peer.parameters()])
     for found, wanted in zip(inside, outside, strict=True):
         assert torch.allclose(found, wanted, rtol=0, atol=1e-9)
     back = layer.to_torch()
@@ -48,7 +48,7 @@ def test_equal_outputs_and_gradients(
     assert torch.equal(back(values)[0], right)
 
 
-@pytest.mark.parametrize(("ours", "theirs", "options"), [TWINS[0], TWINS[2], TWINS[5]])
+@pytest.mark.parametrize(("ours", "theirs", "options"), [PEERS[0], PEERS[2], PEERS[5]])
 def test_packed_and_single_sequences_as_torch_takes_them(ours: Any, theirs: Any, options: dict) -> None:
     torch.manual_seed(2)
     peer = theirs(3, 4, bidirectional=True)

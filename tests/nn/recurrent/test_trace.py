@@ -46,14 +46,14 @@ def test_a_grus_update_means_what_its_form_says(reset: str) -> None:
 
 
 def test_gradients_of_every_step() -> None:
-    """dL/dh_t of h_t = tanh(w h_{t-1} + x_t) with L = h_T is the product of the later steps' slopes."""
+    """dL/dh_t of h_t = tanh(w h_{t-1} + x_t) with L = h_T is the product of the later steps' derivatives."""
     layer = RNN(1, 1, bias=False, dtype=torch.float64, batch_first=True)
     torch.nn.init.constant_(layer.cells[0].weight_hh, 0.8)
     output, _, trace = layer(torch.randn(1, 6, 1, dtype=torch.float64), trace=True)
     trace.retain_grad()
     output[0, -1].sum().backward()
-    slopes = 0.8 * (1 - output[0, 1:, 0] ** 2)
-    wanted = [slopes[time:].prod().item() for time in range(6)]
+    derivatives = 0.8 * (1 - output[0, 1:, 0] ** 2)
+    wanted = [derivatives[time:].prod().item() for time in range(6)]
     assert trace[0].gradient("hidden")[0, :, 0].tolist() == pytest.approx(wanted, abs=1e-12)
 
 

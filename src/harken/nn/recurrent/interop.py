@@ -1,8 +1,8 @@
-"""Weights to and from `torch.nn.RNN`, `LSTM` and `GRU`: the same numbers under two names.
+"""Weights to and from `torch.nn.RNN`, `LSTM` and `GRU`: the same numbers under other names.
 
     torch   weight_ih_l1_reverse        ours   cells.3.weight_ih        (layer 1, second direction)
 
-`load_state_dict` takes both. `torch_state` is the way back.
+`load_state_dict` takes both; `torch_state` gives torch's.
 """
 
 from __future__ import annotations

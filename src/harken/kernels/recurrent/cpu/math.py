@@ -4,7 +4,7 @@ exp(x) - 1 = 2^n (e^r - 1) + (2^n - 1),   n = round(x / ln 2),   |r| <= ln 2 / 2
 sigmoid(x) = 1 / (1 + exp(-x))            tanh(|x|) = -m / (2 + m),   m = exp(-2 |x|) - 1
 
 e^r - 1 is a polynomial in r, so nothing is called and nothing branches. In float32 the results are within 2.5 units in
-the last place of the exact ones; float64 takes the C library's functions, which are exact to a unit but not quick.
+the last place of the exact ones; float64 takes the C library's functions, which are exact to a unit but slower.
 
 The files of the gates import numba when a layer first runs here. Reduction of the argument as in Cody and Waite (1980).
 

@@ -120,7 +120,7 @@ class Timeline:
 
 
 def zoneout_backward(gradient: Tensor, span: Span, stay: Tensor | float) -> Tensor:
-    """The way back: of `gradient` (rows, W), what goes to the old state; what is left in it goes to the new one."""
+    """The part of `gradient` (rows, W) of the old state; what is left in it is that of the new one."""
     if isinstance(stay, float):
         kept = gradient * stay
         gradient.sub_(kept)

@@ -18,7 +18,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-LEAST_PACKED = 2**17  # numbers in a weight: from here on packing pays
+LEAST_PACKED = 2**17  # numbers in a weight: from here on packing is faster
 BLOCK_ROWS = 128  # of a wide product at a time: what it makes is still in the cache when it is put in its place
 TYPICAL_ROWS = 32  # oneDNN packs for a number of rows; what it makes of this one is good for all
 
