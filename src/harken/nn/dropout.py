@@ -28,13 +28,10 @@ def random_keep(shape: torch.Size, threshold: int) -> Tensor:
 
 class _ByteDropout(torch.autograd.Function):
     @staticmethod
-    def forward(values: Tensor, keep: Tensor, scale: float) -> Tensor:
-        return torch.ops.aten.native_dropout_backward(values, keep, scale)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
-        _, keep, ctx.scale = inputs
+    def forward(ctx: Any, values: Tensor, keep: Tensor, scale: float) -> Tensor:
         ctx.save_for_backward(keep)
+        ctx.scale = scale
+        return torch.ops.aten.native_dropout_backward(values, keep, scale)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:

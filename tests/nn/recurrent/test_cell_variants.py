@@ -104,7 +104,7 @@ def test_parameters_of_layers(peephole: str | None) -> None:
 
 
 def test_an_open_forget_gate_and_a_shut_input_gate_keep_the_cell() -> None:
-    """An open forget gate and a shut input gate keep c over 300 steps; with coupled gates an open forget gate is enough."""
+    """Over 300 steps; with coupled gates an open forget gate is enough."""
     cell = torch.randn(1, 2, 4, dtype=torch.float64)
     for coupled in (False, True):
         layer = LSTM(3, 4, coupled=coupled, dtype=torch.float64, batch_first=True)

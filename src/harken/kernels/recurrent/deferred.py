@@ -55,15 +55,15 @@ class _Anchor(torch.autograd.Function):
 
 
 class _Product(torch.autograd.Function):
-    @staticmethod
-    def forward(values: Tensor, weight: Tensor, anchor: Tensor, record: _Record) -> Tensor:
-        return values.to(weight.dtype) @ weight.t()
+    """One step. Without `setup_context`, for which torch binds the arguments by their signature at every call: that
+    costs more than a small product, and `can_defer` keeps the transforms of torch.func out anyway."""
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
-        values, weight, _, ctx.record = inputs
-        ctx.dtype = values.dtype
+    def forward(ctx: Any, values: Tensor, weight: Tensor, anchor: Tensor, record: _Record) -> Tensor:
+        ctx.record, ctx.dtype = record, values.dtype
+        values = values.to(weight.dtype)
         ctx.save_for_backward(values, weight)  # `weight` shares its parameter's version: changes in place are detected
+        return values @ weight.t()
 
     @staticmethod
     @once_differentiable
@@ -73,7 +73,7 @@ class _Product(torch.autograd.Function):
         # `autograd.grad` of the inputs alone does not reach the anchor, which would then not consume the record
         if anchor is not None and torch._C._will_engine_execute_node(anchor):
             ctx.record.grad_outputs.append(gradients[0])
-            ctx.record.inputs.append(values.to(weight.dtype))
+            ctx.record.inputs.append(values)
         return (gradients[0] @ weight).to(ctx.dtype), None, None, None
 
 
