@@ -27,9 +27,10 @@ import torch
 from record_writer import processor, table
 from torch import Tensor, nn
 
+from harken.kernels.recurrent import dispatch
 from harken.kernels.recurrent.cpu.products import Packed
 from harken.nn import GRU, LSTM, RNN
-from harken.nn.recurrent.stack import Stack
+from harken.nn.recurrent import stack
 
 CELLS: dict[str, tuple[Any, dict[str, Any]]] = {
     "lstm": (LSTM, {}),
@@ -130,7 +131,7 @@ def measure(shape: tuple[int, int, int], layers: int, rounds: int, names: list[s
         kind, options = variants()[name]
         if "proj_size" in options:
             options = {**options, "proj_size": hidden // 2}
-        layer = kind(hidden, hidden, layers, **options)
+        layer = kind(hidden, hidden, layers, batch_first=True, **options)
         peer = peers[layer.bidirectional]
         for lengths in (None, some):
             ours, theirs = training_step(layer, values, lengths), peer_step(peer, values, lengths)
@@ -170,18 +171,20 @@ def measure(shape: tuple[int, int, int], layers: int, rounds: int, names: list[s
 
 def compare_paths(rounds: int) -> None:
     """Milliseconds of each path, forward + backward and forward alone, for one layer of many shapes."""
+    backends = {backend.name: backend for backend in dispatch.BACKENDS}
     path = ["loop"]
-    Stack.choose_path = lambda *call: path[0]  # type: ignore[method-assign]
+    stack.choose = lambda call: backends[path[0]]  # type: ignore[assignment]
     for time_steps, batch, hidden in RULE_SHAPES:
         for name in ("lstm", "gru after", "rnn tanh", "lstm peephole diagonal"):
             kind, options = CELLS[name]
-            layer, values = kind(hidden, hidden, **options), torch.randn(batch, time_steps, hidden, requires_grad=True)
+            layer = kind(hidden, hidden, batch_first=True, **options)
+            values = torch.randn(batch, time_steps, hidden, requires_grad=True)
             some = torch.linspace(max(1, time_steps // 4), time_steps, batch).long()
             for lengths in (None, some):
                 found: dict[str, list[list[float]]] = {way: [] for way in ("torch", "cpu", "loop")}
                 for _ in range(rounds + 1):
                     for way, times in found.items():
-                        if way == "torch" and layer.fused is None:
+                        if way == "torch" and layer.cells[0].kind.torch_name is None:
                             continue
                         path[0] = way
                         both = clocked(training_step(layer, values, lengths))

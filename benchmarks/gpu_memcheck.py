@@ -17,9 +17,8 @@ from torch import Tensor
 
 from harken.kernels.additive_attention.operator import additive_attention
 from harken.kernels.decoder_loop.attention import DeferredAttention
-from harken.kernels.recurrent import dispatch as gpu_recurrent_choice
+from harken.kernels.recurrent import dispatch
 from harken.nn import GRU, LSTM
-from harken.nn.recurrent.packing import Layout
 
 LAYERS: list[tuple[Any, dict[str, Any]]] = [
     (LSTM, {"peephole": "diagonal"}),
@@ -64,10 +63,10 @@ def looks() -> bool:
 
 def recurrent(kind: Any, options: dict[str, Any]) -> bool:
     """Five rows, both directions, 37 units: three blocks of units, the last one partly empty."""
-    layer = kind(11, 37, bidirectional=True, **options).cuda().to(torch.bfloat16)
+    layer = kind(11, 37, batch_first=True, bidirectional=True, **options).cuda().to(torch.bfloat16)
     values = torch.randn(5, 4, 11, device="cuda", dtype=torch.bfloat16, requires_grad=True)
     lengths = torch.tensor([4, 0, 2, 3, 1])
-    assert layer.choose_path(values, Layout.of(lengths, 5, 4, "cuda"), False) == "triton"
+    assert layer.backend(values, lengths) == "triton"
     output = layer(values, lengths=lengths)[0]
     gradients = torch.autograd.grad(output.float().square().sum(), [values, *layer.parameters()])
     names = (f"{kind.__name__} {options} {name}" for name in ("y", "x", *dict(layer.named_parameters())))
@@ -76,7 +75,7 @@ def recurrent(kind: Any, options: dict[str, Any]) -> bool:
 
 def main() -> None:
     torch.manual_seed(0)
-    gpu_recurrent_choice.LEAST_STEPS.update({True: 1, False: 1})
+    dispatch.TRITON_MIN_STEPS.update({True: 1, False: 1})
     fine: list[bool] = [
         attention((3, 9, 7, 5, 3), torch.float32, 0.0),
         attention((2, 67, 70, 33, 130), torch.bfloat16, 0.0),

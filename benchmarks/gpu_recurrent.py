@@ -35,7 +35,6 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from harken.nn import GRU, LSTM, RNN
-from harken.nn.recurrent.packing import Layout
 
 SHAPES = [(1024, 16, 768), (512, 16, 512), (128, 64, 512), (1024, 8, 256), (256, 128, 1024)]  # T, B, H
 PEERS: dict[Any, Any] = {LSTM: nn.LSTM, GRU: nn.GRU, RNN: nn.RNN}
@@ -94,6 +93,10 @@ def cases(sections: list[str]) -> Iterator[Case]:
         for cell in NORMED[1:]:
             yield Case("norm", cell, *SHAPES[0])
         yield Case("norm", "LSTM norm", *SHAPES[1], layers=2, both=True)
+    if "short" in sections:  # left to cuDNN: as fast as torch's own layers
+        for layers, both in ((1, False), (2, True)):
+            yield Case("short", "LSTM", 30, 128, 512, layers=layers, both=both, lengths=False)
+            yield Case("short", "GRU", 30, 128, 512, layers=layers, both=both, lengths=False)
     if "choice" in sections:
         for width in (64, 256, 1024):
             for rows in (1, 32, 128, 256):
@@ -134,11 +137,10 @@ def both_ways(call: Callable[[], Tensor], inputs: list[Tensor], backward: bool) 
 
 
 def ours(case: Case, values: Tensor, lengths: Tensor | None) -> tuple[Callable[[], Tensor], list[Tensor], str]:
-    """Our layer on the case, and the path it takes."""
+    """Our layer on the case, and its backend."""
     kind, options = VARIANTS[case.cell]
     layer = kind(case.width, case.width, **options, **case.options()).cuda().to(values.dtype)
-    layout = Layout.of(lengths, case.rows, case.time, "cuda")
-    path = layer.choose_path(values, layout, False)
+    path = layer.backend(values, lengths)
     return lambda: layer(values, lengths=lengths)[0], [values, *layer.parameters()], path
 
 
@@ -204,7 +206,7 @@ def measure(case: Case, rate: float, bandwidth: float) -> dict[str, Any]:
 
 
 def without_launch(case: Case, values: Tensor, lengths: Tensor | None, backward: bool) -> tuple[float, str]:
-    """Milliseconds of our layer with our kernels turned off, and the path it takes then."""
+    """Milliseconds of our layer with our kernels disabled, and the backend it uses then."""
     os.environ["HARKEN_KERNELS"] = "off"
     try:
         call, parts, path = ours(case, values, lengths)
@@ -236,7 +238,7 @@ def main() -> None:
     """Measure and print a line a case; --out keeps them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--sections", nargs="*", default=["table", "cells", "norm", "choice"])
+    parser.add_argument("--sections", nargs="*", default=["table", "cells", "norm", "short", "choice"])
     parser.add_argument("--compile", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.compile:

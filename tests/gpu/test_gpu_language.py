@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-import harken.nn.recurrent.stack
+from harken.kernels.recurrent.triton import layer
 from harken.models.language.build import build_language
 from harken.recipe import load_recipe
 from harken.tasks.language.task import LanguageTask
@@ -41,13 +41,13 @@ def test_chunks_with_carried_states_as_on_a_cpu() -> None:
 
 def test_weight_drop_in_bfloat16_keeps_our_launch(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
-    run = harken.nn.recurrent.stack.run_on_gpu
+    run = layer.run_triton
 
-    def watched(*arguments: Any) -> Any:
-        taken.append(arguments[1].shape[0])
-        return run(*arguments)
+    def watched(call: Any, together: bool) -> Any:
+        taken.append(call.x.shape[0])
+        return run(call, together)
 
-    monkeypatch.setattr(harken.nn.recurrent.stack, "run_on_gpu", watched)
+    monkeypatch.setattr(layer, "run_triton", watched)
     task = make_task()
     task.model.cuda().train()
     task.carried.update({name: value.cuda() for name, value in task.carried.items()})

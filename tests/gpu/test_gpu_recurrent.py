@@ -1,24 +1,22 @@
-"""On a GPU, recurrent layers that run in one launch give what the float64 definition gives, as nearly as cuDNN does."""
+"""On a GPU, recurrent layers that run in one launch give what the float64 reference gives, as nearly as cuDNN does."""
 
 import random
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from harken.kernels.recurrent import dispatch as gpu_recurrent_choice
-from harken.kernels.recurrent.dispatch import chip_of
+from harken.kernels.recurrent import dispatch
 from harken.kernels.recurrent.triton import launch as gpu_recurrent_launch
-from harken.kernels.recurrent.triton.plan import Plan, plan_of
-from harken.kernels.recurrent.triton_import import triton_is_here
+from harken.kernels.recurrent.triton.plan import Plan, chip_of, plan_of
+from harken.kernels.triton_import import has_triton
 from harken.nn import GRU, LSTM, RNN
-from harken.nn.recurrent.packing import Layout
 
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
-    pytest.mark.skipif(not triton_is_here(), reason="Triton is not installed"),
+    pytest.mark.skipif(not has_triton(), reason="Triton is not installed"),
 ]
 
 CELLS: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -65,7 +63,7 @@ def full_float32() -> Any:
 @pytest.fixture(autouse=True)
 def short_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that small cases take the launch too."""
-    monkeypatch.setattr(gpu_recurrent_choice, "LEAST_STEPS", {True: 1, False: 1})
+    monkeypatch.setattr(dispatch, "TRITON_MIN_STEPS", {True: 1, False: 1})
 
 
 def flat(result: Any) -> list[Tensor]:
@@ -80,7 +78,7 @@ def furthest(found: list[Tensor], right: list[Tensor]) -> float:
 
 
 class Case:
-    """A layer and its input in float64, rounded to what `dtype` can hold, and what the definition makes of it."""
+    """A layer and its input in float64, rounded to what `dtype` can hold, and what the reference makes of it."""
 
     def __init__(self, kind: Any, options: dict[str, Any], shape: tuple[int, int, int, int], dtype: torch.dtype,
                  empty: bool = True, state: bool = True) -> None:  # fmt: skip
@@ -88,7 +86,7 @@ class Case:
         drawn = random.Random(str(shape))
         torch.manual_seed(1)
         self.dtype, self.kind = dtype, kind
-        self.options = {"bidirectional": directions == 2, **options}
+        self.options = {"batch_first": True, "bidirectional": directions == 2, **options}
         self.layer = kind(24, units, **self.options).cuda().to(dtype).double()
         self.lengths = torch.tensor([drawn.randint(0 if empty else 1, time) for _ in range(rows)])
         self.lengths[drawn.randrange(rows)] = time
@@ -96,7 +94,7 @@ class Case:
         count = self.layer.num_layers * directions
         draw = [torch.randn(rows, time, 24)] + [torch.randn(count, rows, units) for _ in range(parts if state else 0)]
         self.inputs = [part.cuda().to(dtype).double().requires_grad_() for part in draw]
-        right = flat(self.layer.definition(self.inputs[0], self.state(self.inputs), self.lengths))
+        right = flat(self.layer.reference(self.inputs[0], self.state(self.inputs), self.lengths))
         self.weights = [torch.randn_like(part).to(dtype).double() for part in right]
         self.right = [*right, *torch.autograd.grad(right, [*self.layer.parameters(), *self.inputs], self.weights)]
 
@@ -114,21 +112,19 @@ class Case:
 
 
 def path_of(case: Case) -> str:
-    rows, time, _ = case.inputs[0].shape
-    layout = Layout.of(case.lengths, rows, time, "cuda")
     low = case.kind(24, case.layer.hidden_size, **case.options).cuda().to(case.dtype)
-    return low.choose_path(case.inputs[0].to(case.dtype), layout, False)
+    return low.backend(case.inputs[0].to(case.dtype), case.lengths)
 
 
 @pytest.mark.parametrize(("name", "shape", "dtype"), CASES, ids=str)
-def test_equals_the_definition(name: str, shape: tuple[int, int, int, int], dtype: torch.dtype) -> None:
+def test_equals_the_reference(name: str, shape: tuple[int, int, int, int], dtype: torch.dtype) -> None:
     case = Case(*CELLS[name], shape, dtype)
     assert path_of(case) == "triton"
     assert furthest(case.run(), case.right) < TOLERANCE[dtype]
 
 
 @pytest.mark.parametrize(("name", "shape", "dtype"), NORMED_CASES, ids=str)
-def test_layer_norm_equals_the_definition(
+def test_layer_norm_equals_the_reference(
     name: str, shape: tuple[int, int, int, int], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case = Case(*NORMED[name], shape, dtype)
@@ -145,12 +141,12 @@ NOISE = [{"zoneout": 0.2}, {"recurrent_dropout": 0.3}, {"num_layers": 2}, {"laye
 
 @pytest.mark.parametrize("options", NOISE, ids=str)
 @pytest.mark.parametrize("kind", [LSTM, GRU])
-def test_options_equal_the_definition(kind: Any, options: dict[str, Any]) -> None:
+def test_options_equal_the_reference(kind: Any, options: dict[str, Any]) -> None:
     case = Case(kind, {**options}, (16, 20, 96, 2), torch.float32)
     torch.manual_seed(7)
     inputs = [part.detach().float() for part in case.inputs]
     layer = case.layer.float()
-    right = flat(layer.definition(inputs[0], case.state(inputs), case.lengths))
+    right = flat(layer.reference(inputs[0], case.state(inputs), case.lengths))
     torch.manual_seed(7)  # the same masks
     found = flat(layer(inputs[0], case.state(inputs), case.lengths))
     assert furthest(found, [part.double() for part in right]) < 1e-5
@@ -172,7 +168,7 @@ def test_the_same_bits_every_time(name: str, shape: tuple[int, int, int, int]) -
     kind, options = {**CELLS, **NORMED}[name]
     rows, time, units, directions = shape
     torch.manual_seed(1)
-    layer = kind(units, units, bidirectional=directions == 2, **options).cuda().to(torch.bfloat16)
+    layer = kind(units, units, batch_first=True, bidirectional=directions == 2, **options).cuda().to(torch.bfloat16)
     values = torch.randn(rows, time, units, device="cuda", dtype=torch.bfloat16, requires_grad=True)
     lengths = torch.randint(time // 2, time + 1, (rows,))
 
@@ -187,7 +183,7 @@ def test_the_same_bits_every_time(name: str, shape: tuple[int, int, int, int]) -
 
 
 def test_autocast_computes_in_its_dtype() -> None:
-    layer, values = LSTM(32, 64, bidirectional=True).cuda(), torch.randn(4, 9, 32, device="cuda")
+    layer, values = LSTM(32, 64, bidirectional=True, batch_first=True).cuda(), torch.randn(4, 9, 32, device="cuda")
     right = layer(values)[0]
     with torch.autocast("cuda", torch.bfloat16):
         output, (hidden, _) = layer(values)
@@ -197,24 +193,11 @@ def test_autocast_computes_in_its_dtype() -> None:
     assert layer.cells[0].weight_hh.grad is not None
 
 
-def test_autocast_of_the_operator_is_what_it_gives_in_that_dtype() -> None:
-    import harken.kernels.recurrent.triton.operator  # noqa: F401
-
-    torch.manual_seed(1)
-    parts = [torch.randn(size, device="cuda", requires_grad=True) for size in ((7, 3, 1, 4, 24), (1, 96, 24))]
-    lengths = torch.tensor([7, 0, 4], device="cuda", dtype=torch.int32)
-    rest = (None, None, None, None, None, None, None, lengths, "lstm", 0.0, False, True)
-    with torch.autocast("cuda", torch.bfloat16):
-        found = torch.ops.harken.recurrent(*parts, *rest)[0]
-    right = torch.ops.harken.recurrent(*(part.to(torch.bfloat16) for part in parts), *rest)[0]
-    assert found.dtype == torch.bfloat16
-    assert torch.equal(found, right)
-    gradients = [torch.autograd.grad(made.float().square().sum(), parts) for made in (found, right)]
-    assert all(torch.equal(a, b) and a.dtype == torch.float32 for a, b in zip(*gradients, strict=True))
-
-
 def test_autocast_of_a_layer_with_norms() -> None:
-    layer, values = LSTM(32, 64, bidirectional=True, layer_norm=True).cuda(), torch.randn(4, 9, 32, device="cuda")
+    layer, values = (
+        LSTM(32, 64, bidirectional=True, layer_norm=True, batch_first=True).cuda(),
+        torch.randn(4, 9, 32, device="cuda"),
+    )
     right = layer(values)[0]
     with torch.autocast("cuda", torch.bfloat16):
         output = layer(values)[0]
@@ -227,7 +210,7 @@ def test_autocast_of_a_layer_with_norms() -> None:
 @pytest.mark.parametrize("layer_norm", [False, True])
 def test_compiles_as_one_graph(layer_norm: bool) -> None:
     torch.manual_seed(1)
-    layer = LSTM(32, 64, num_layers=2, bidirectional=True, layer_norm=layer_norm).cuda()
+    layer = LSTM(32, 64, num_layers=2, bidirectional=True, layer_norm=layer_norm, batch_first=True).cuda()
     lengths = torch.tensor([9, 3, 5, 1]).cuda()
     values = torch.randn(4, 9, 32, device="cuda", requires_grad=True)
     compiled = torch.compile(layer, fullgraph=True)
@@ -252,7 +235,7 @@ def test_the_operator_is_registered_whole(layer_norm: bool) -> None:
 
 @pytest.mark.parametrize("layer_norm", [False, True])
 def test_a_nan_stays_in_its_row(layer_norm: bool) -> None:
-    layer = LSTM(32, 600, layer_norm=layer_norm).cuda().to(torch.bfloat16)
+    layer = LSTM(32, 600, layer_norm=layer_norm, batch_first=True).cuda().to(torch.bfloat16)
     values = torch.randn(8, 6, 32, device="cuda", dtype=torch.bfloat16)
     values[3, 2, 0] = float("nan")
     values.requires_grad_()
@@ -266,7 +249,10 @@ def test_a_nan_stays_in_its_row(layer_norm: bool) -> None:
 
 @pytest.mark.parametrize("layer_norm", [False, True])
 def test_padding_changes_nothing(layer_norm: bool) -> None:
-    layer, lengths = GRU(8, 40, bidirectional=True, layer_norm=layer_norm).cuda(), torch.tensor([4, 2])
+    layer, lengths = (
+        GRU(8, 40, bidirectional=True, layer_norm=layer_norm, batch_first=True).cuda(),
+        torch.tensor([4, 2]),
+    )
     values = torch.randn(2, 4, 8, device="cuda")
     right = layer(values, lengths=lengths)
     values[1, 2:] = float("inf")
@@ -283,24 +269,120 @@ def test_a_program_that_never_comes_is_told(layer_norm: bool, monkeypatch: pytes
     told: list[Tensor] = []
     monkeypatch.setattr(gpu_recurrent_launch, "LIMIT", 2000)
     monkeypatch.setattr(Plan, "programs", lambda *arguments: 1)
-    monkeypatch.setattr(torch, "_assert_async", lambda fine, message: told.append(fine.clone()))
+    monkeypatch.setattr(torch, "_assert_async", lambda flag, message: told.append(flag.clone()))
     with torch.no_grad():
-        layer = LSTM(8, 64, layer_norm=layer_norm).cuda().to(torch.bfloat16)
+        layer = LSTM(8, 64, layer_norm=layer_norm, batch_first=True).cuda().to(torch.bfloat16)
         layer(torch.randn(2, 5, 8, device="cuda", dtype=torch.bfloat16))
     assert told[0].item() == 0
-    gpu_recurrent_launch._fine.clear()
+    gpu_recurrent_launch._ok_flags.clear()
 
 
 def test_the_choice_can_be_asked_and_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
     values = torch.randn(4, 9, 8, device="cuda", dtype=torch.bfloat16)
-    layout = Layout.of(torch.tensor([9, 3, 0, 1]), 4, 9, "cuda")
-    layer = LSTM(8, 16).cuda().to(torch.bfloat16)
-    assert layer.choose_path(values, layout, False) == "triton"
-    assert layer.choose_path(values, layout, True) == "loop"
-    normed, full = LSTM(8, 16, layer_norm=True), LSTM(8, 16, peephole="full")
-    assert normed.cuda().to(torch.bfloat16).choose_path(values, layout, False) == "triton"
-    assert full.cuda().to(torch.bfloat16).choose_path(values, layout, False) == "loop"
+    lengths = torch.tensor([9, 3, 0, 1])
+    layer = LSTM(8, 16, batch_first=True).cuda().to(torch.bfloat16)
+    assert layer.backend(values, lengths) == "triton"
+    assert layer.backend(values, lengths, trace=True) == "loop"
+    normed, full = LSTM(8, 16, layer_norm=True, batch_first=True), LSTM(8, 16, peephole="full", batch_first=True)
+    assert normed.cuda().to(torch.bfloat16).backend(values, lengths) == "triton"
+    assert full.cuda().to(torch.bfloat16).backend(values, lengths) == "loop"
     chip = chip_of(0)
     assert chip is not None and plan_of("lstm", torch.bfloat16, 64, 4096, 2, chip) is None
     monkeypatch.setenv("HARKEN_KERNELS", "off")
-    assert layer.choose_path(values, layout, False) == "loop"
+    assert layer.backend(values, lengths) == "loop"
+
+
+def reference_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The measured rule again: short sequences of plain cells go to cuDNN."""
+    monkeypatch.setattr(dispatch, "TRITON_MIN_STEPS", {True: 64, False: 8})
+
+
+@pytest.mark.parametrize("kind", [LSTM, GRU, RNN])
+@pytest.mark.parametrize("low", [torch.bfloat16, torch.float16])
+def test_cudnn_computes_in_the_dtype_of_autocast(kind: Any, low: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch's own wrapper takes float16 whatever autocast's dtype is; values beyond float16's range show it."""
+    reference_steps(monkeypatch)
+    layer = kind(32, 64, 2, bidirectional=True).cuda()
+    x = torch.randn(9, 4, 32, device="cuda", requires_grad=True)
+    assert layer.backend(x) == "torch"
+    right = [*flat(layer(x))]
+    with torch.autocast("cuda", low):
+        found = flat(layer(x))
+        large = layer(x * 1e6)[0] if low == torch.bfloat16 else None  # infinite in float16
+    assert all(part.dtype == low for part in found)
+    assert furthest(found, [part.double() for part in right]) < (3e-2 if low == torch.bfloat16 else 5e-3)
+    assert large is None or bool(large.isfinite().all())
+    gradients = torch.autograd.grad(found[0].float().square().sum(), [x, *layer.parameters()])
+    wanted = torch.autograd.grad(right[0].square().sum(), [x, *layer.parameters()])
+    assert all(gradient.dtype == torch.float32 for gradient in gradients)
+    assert furthest(list(gradients), [part.double() for part in wanted]) < 6e-2
+
+
+@pytest.mark.parametrize("with_lengths", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(("layers", "bidirectional"), [(1, False), (2, True)])
+@pytest.mark.parametrize("kind", [LSTM, GRU, RNN])
+def test_short_sequences_are_torchs_own_call(
+    kind: Any, layers: int, bidirectional: bool, dtype: torch.dtype, with_lengths: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reference_steps(monkeypatch)
+    torch.manual_seed(1)
+    layer = kind(48, 64, layers, bidirectional=bidirectional, device="cuda", dtype=dtype)
+    peer = layer.to_torch()
+    x = torch.randn(30, 16, 48, device="cuda", dtype=dtype, requires_grad=True)
+    lengths = torch.arange(30, 14, -1) if with_lengths else None
+    assert layer.backend(x, lengths) == "torch"
+    found = flat(layer(x, lengths=lengths))
+    if lengths is None:
+        right = flat(peer(x))
+    else:
+        output, last = peer(nn.utils.rnn.pack_padded_sequence(x, lengths))
+        right = flat((nn.utils.rnn.pad_packed_sequence(output)[0], last))
+    assert furthest(found, [part.double() for part in right]) < TOLERANCE[dtype] / 10
+    mine = torch.autograd.grad(found[0].float().square().sum(), [x, *layer.parameters()])
+    theirs = torch.autograd.grad(right[0].float().square().sum(), [x, *peer.parameters()])
+    assert furthest(list(mine), [part.double() for part in theirs]) < TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize(("layers", "bidirectional"), [(1, False), (2, True)])
+def test_short_sequences_are_as_fast_as_torchs(
+    layers: int, bidirectional: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Training steps of bfloat16, T=30, B=128, H=512; the best of several rounds, taken in turns."""
+    reference_steps(monkeypatch)
+    layer = LSTM(512, 512, layers, bidirectional=bidirectional, device="cuda", dtype=torch.bfloat16)
+    peer = layer.to_torch()
+    x = torch.randn(30, 128, 512, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+
+    def milliseconds(module: nn.Module) -> float:
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        for _ in range(20):
+            output = module(x)[0]
+            torch.autograd.grad(output, [x, *module.parameters()], torch.ones_like(output))
+        end.record()
+        torch.cuda.synchronize()
+        return float(start.elapsed_time(end))
+
+    times = [(milliseconds(layer), milliseconds(peer)) for _ in range(6)][1:]
+    ours, theirs = (min(column) for column in zip(*times, strict=True))
+    assert ours <= 1.05 * theirs
+
+
+@pytest.mark.parametrize("name", ["lstm", "lstm norm"])
+def test_float32_products_honour_allow_tf32(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """cuDNN's setting for cells that cuDNN has, that of products for the others; without it errors are float32's."""
+    kind, options = {**CELLS, **NORMED}[name]
+    case = Case(kind, options, (4, 97, 48, 1), torch.float32)
+    own, other = (torch.backends.cudnn, torch.backends.cuda.matmul) if name == "lstm" else (
+        torch.backends.cuda.matmul, torch.backends.cudnn)  # fmt: skip
+    exact = furthest(case.run(), case.right)
+    other.allow_tf32 = True  # of no concern to the recurrence, but W x is a product for both
+    assert own.allow_tf32 is False
+    if name != "lstm":
+        assert furthest(case.run(), case.right) == exact
+    own.allow_tf32 = True
+    assert furthest(case.run(), case.right) > 3 * exact
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    monkeypatch.setenv("HARKEN_KERNELS", "off")
+    assert exact < 4 * furthest(case.run(), case.right)

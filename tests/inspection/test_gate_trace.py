@@ -16,9 +16,13 @@ def hand_made(**values: list[list[float]]) -> LayerGates:
 
 
 def test_values_are_those_of_the_trace() -> None:
-    layer, values, lengths = LSTM(3, 4, bidirectional=True), torch.randn(2, 5, 3), torch.tensor([5, 3])
+    layer, values, lengths = (
+        LSTM(3, 4, bidirectional=True, batch_first=True),
+        torch.randn(2, 5, 3),
+        torch.tensor([5, 3]),
+    )
     _, _, trace = layer(values, lengths=lengths, trace=True)
-    found = gates(layer, {"values": values, "lengths": lengths}, row=1)
+    found = gates(layer, {"input": values, "lengths": lengths}, row=1)
     assert [one.name for one in found] == ["layer 1 →", "layer 1 ←"]
     for way in (0, 1):
         assert set(found[way].values) == set(trace.words)
@@ -41,7 +45,7 @@ def test_summaries() -> None:
 
 
 def test_words_are_told_by_the_name_of_the_module() -> None:
-    model = nn.ModuleDict({"encoder": GRU(2, 3)})
+    model = nn.ModuleDict({"encoder": GRU(2, 3, batch_first=True)})
 
     class Whole(nn.Module):
         def __init__(self) -> None:
@@ -57,12 +61,12 @@ def test_words_are_told_by_the_name_of_the_module() -> None:
 
 def test_what_does_not_fit_is_said() -> None:
     with pytest.raises(UserError, match="3 words do not fit the 2 steps"):
-        gates(RNN(2, 3), torch.randn(1, 2, 2), words=["a", "b", "c"])
+        gates(RNN(2, 3, batch_first=True), torch.randn(1, 2, 2), words=["a", "b", "c"])
     with pytest.raises(UserError, match="no row 4; the batch has 1"):
-        gates(RNN(2, 3), torch.randn(1, 2, 2), row=4)
+        gates(RNN(2, 3, batch_first=True), torch.randn(1, 2, 2), row=4)
     with pytest.raises(UserError, match="no recurrent layer"):
         gates(nn.Linear(2, 3), torch.randn(1, 2, 2))
     with pytest.raises(UserError, match="reads no sentences"):
-        gates(RNN(2, 3), "the cat sleeps")
+        gates(RNN(2, 3, batch_first=True), "the cat sleeps")
     with pytest.raises(KeyError, match="there are layer 1"):
         GateTrace([hand_made(hidden=[[0.0]])], "")["decoder"]

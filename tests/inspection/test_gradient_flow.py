@@ -31,7 +31,7 @@ def values(*shape: int, seed: int = 0) -> torch.Tensor:
 
 def orthogonal_rnn(scale: float, width: int = 16) -> RNN:
     torch.manual_seed(1)
-    layer = RNN(2, width, bias=False, dtype=DOUBLE)
+    layer = RNN(2, width, bias=False, dtype=DOUBLE, batch_first=True)
     with torch.no_grad():
         layer.cells[0].weight_hh.mul_(scale)
     return layer
@@ -43,7 +43,7 @@ def orthogonal_rnn(scale: float, width: int = 16) -> RNN:
 def test_the_norms_are_those_of_retained_gradients(
     kind: type, options: dict[str, Any], lengths: list[int], depth: int, both: bool
 ) -> None:
-    layer = kind(3, 4, num_layers=depth, bidirectional=both, dtype=DOUBLE, **options).eval()
+    layer = kind(3, 4, num_layers=depth, bidirectional=both, batch_first=True, dtype=DOUBLE, **options).eval()
     given_lengths = torch.tensor(lengths)
     batch = values(len(lengths), max(lengths), 3)
     output, _, trace = layer(batch, lengths=given_lengths, trace=True)
@@ -65,7 +65,7 @@ def test_the_norms_are_those_of_retained_gradients(
 @pytest.mark.parametrize("direction", [0, 1])
 def test_distance_counts_from_where_a_direction_ends(direction: int) -> None:
     """Rows of other lengths meet at the loss: a row has at distance d what it has there alone."""
-    layer = LSTM(2, 5, bidirectional=True, dtype=DOUBLE)
+    layer = LSTM(2, 5, bidirectional=True, dtype=DOUBLE, batch_first=True)
     batch, lengths = values(2, 7, 2), torch.tensor([7, 4])
     together = gradient_flow(layer, batch, lengths=lengths)[direction].curve("cell")
     alone = [
@@ -76,20 +76,20 @@ def test_distance_counts_from_where_a_direction_ends(direction: int) -> None:
 
 
 def test_distance_counts_from_the_last_step_that_the_loss_looks_at() -> None:
-    layer, batch = GRU(2, 4, dtype=DOUBLE), values(2, 9, 2)
+    layer, batch = GRU(2, 4, dtype=DOUBLE, batch_first=True), values(2, 9, 2)
     early = gradient_flow(layer, batch, loss=lambda made: made[0][:, 5].square().sum())[0]
     assert np.isnan(early.gradients["hidden"][:, 6:]).all()
     assert np.array_equal(early.curve(), gradient_flow(layer, batch[:, :6])[0].curve())
 
 
 def test_a_gradient_that_is_no_number_has_exploded() -> None:
-    flow = gradient_flow(RNN(2, 4), torch.randn(1, 8, 2), loss=lambda made: made[0].sum() * torch.inf)
+    flow = gradient_flow(RNN(2, 4, batch_first=True), torch.randn(1, 8, 2), loss=lambda made: made[0].sum() * torch.inf)
     assert flow.kind == "exploding"
     assert "no number" in flow.verdict
 
 
 def test_the_last_state_is_distance_zero() -> None:
-    layer = RNN(2, 5, dtype=DOUBLE)
+    layer = RNN(2, 5, dtype=DOUBLE, batch_first=True)
     batch = values(1, 6, 2)
     curve = gradient_flow(layer, batch)[0].curve()
     assert curve[0] == pytest.approx(2 * layer(batch)[1].norm().item(), rel=1e-12)  # d|h|^2/dh = 2 h
@@ -112,7 +112,7 @@ def test_a_scaled_orthogonal_matrix_decides(scale: float, kind: str) -> None:
 
 def test_an_open_forget_gate_keeps_the_cell() -> None:
     """C4: f = 1 and i = 0 exactly, so dC_t/dC_{t-1} is the identity and |dL/dC_t| the same at every step."""
-    layer = LSTM(2, 6, dtype=DOUBLE)
+    layer = LSTM(2, 6, dtype=DOUBLE, batch_first=True)
     cell = layer.cells[0]
     with torch.no_grad():
         cell.bias_ih[:6], cell.bias_ih[6:12] = -1e4, 1e4
@@ -151,7 +151,7 @@ def test_a_users_module_with_torchs_layers() -> None:
 
 
 def test_a_frozen_model_is_looked_into_and_stays_frozen() -> None:
-    layer = GRU(2, 4).requires_grad_(False)
+    layer = GRU(2, 4, batch_first=True).requires_grad_(False)
     with torch.no_grad():
         flow = gradient_flow(layer, torch.randn(1, 6, 2))
     assert flow[0].curve()[-1] > 0
@@ -162,12 +162,12 @@ def test_what_cannot_be_looked_into_is_said() -> None:
     with pytest.raises(UserError, match=r"no recurrent layer .* harken attention"):
         gradient_flow(nn.Linear(2, 2), torch.randn(3, 2))
     with pytest.raises(UserError, match="need one number"):
-        gradient_flow(RNN(2, 3), torch.randn(1, 4, 2), loss=lambda made: made[0])
+        gradient_flow(RNN(2, 3, batch_first=True), torch.randn(1, 4, 2), loss=lambda made: made[0])
     with pytest.raises(UserError, match='may be "last", "all"'):
-        gradient_flow(RNN(2, 3), torch.randn(1, 4, 2), loss="first")
+        gradient_flow(RNN(2, 3, batch_first=True), torch.randn(1, 4, 2), loss="first")
     with pytest.raises(UserError, match="cannot be looked into"):
         gradient_flow("model", torch.randn(1, 4, 2))
     with pytest.raises(UserError, match="no 'forget'; it has hidden"):
-        gradient_flow(RNN(2, 3), torch.randn(1, 4, 2))[0].curve("forget")
+        gradient_flow(RNN(2, 3, batch_first=True), torch.randn(1, 4, 2))[0].curve("forget")
     with pytest.raises(KeyError, match="there are layer 1"):
-        gradient_flow(RNN(2, 3), torch.randn(1, 4, 2))["encoder"]
+        gradient_flow(RNN(2, 3, batch_first=True), torch.randn(1, 4, 2))["encoder"]

@@ -22,7 +22,7 @@ def values(*shape: int) -> torch.Tensor:
 
 @pytest.mark.parametrize("way", [0, 1])
 def test_a_vanilla_rnns_jacobian_is_e14(way: int) -> None:
-    layer = RNN(2, 6, bidirectional=True, dtype=DOUBLE)
+    layer = RNN(2, 6, bidirectional=True, dtype=DOUBLE, batch_first=True)
     _, _, trace = layer(values(3, 5, 2), trace=True)
     found = jacobians(trace[0, way], sampled=9)
     assert found is not None
@@ -40,7 +40,7 @@ def test_a_vanilla_rnns_jacobian_is_e14(way: int) -> None:
 
 @pytest.mark.parametrize(("kind", "options"), LAYERS, ids=NAMES)
 def test_any_cells_jacobian_is_its_finite_differences(kind: Any, options: dict[str, Any]) -> None:
-    layer = kind(2, 4, dtype=DOUBLE, **options).eval()
+    layer = kind(2, 4, dtype=DOUBLE, batch_first=True, **options).eval()
     batch = values(2, 5, 2)
     _, _, trace = layer(batch, trace=True)
     found = jacobians(trace[0])
@@ -72,7 +72,7 @@ def test_any_cells_jacobian_is_its_finite_differences(kind: Any, options: dict[s
 def test_vector_products_find_what_the_whole_matrix_has(
     kind: Any, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    layer = kind(2, 6, dtype=DOUBLE, **options)
+    layer = kind(2, 6, dtype=DOUBLE, batch_first=True, **options)
     _, _, trace = layer(values(3, 8, 2), lengths=torch.tensor([8, 3, 8]), trace=True)
     exact = jacobians(trace[0])
     monkeypatch.setattr(jacobian, "EXACT", 0)
@@ -88,7 +88,7 @@ def test_vector_products_find_what_the_whole_matrix_has(
 
 
 def test_one_step_has_nothing_before_it() -> None:
-    _, _, trace = RNN(2, 3)(torch.randn(1, 1, 2), trace=True)
+    _, _, trace = RNN(2, 3, batch_first=True)(torch.randn(1, 1, 2), trace=True)
     assert jacobians(trace[0]) is None
 
 

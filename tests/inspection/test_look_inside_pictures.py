@@ -31,7 +31,7 @@ def flows() -> FlowPicture:
 @pytest.fixture(scope="module")
 def gate_picture() -> GatePicture:
     torch.manual_seed(0)
-    return gates(LSTM(3, 40, bidirectional=True), torch.randn(1, 4, 3), words=NASTY).picture()
+    return gates(LSTM(3, 40, bidirectional=True, batch_first=True), torch.randn(1, 4, 3), words=NASTY).picture()
 
 
 def test_a_chart_places_values_by_their_power_of_ten() -> None:
@@ -70,7 +70,7 @@ def test_the_terminal_keeps_within_its_columns(
 
 def test_long_sentences_are_cut_into_parts() -> None:
     torch.manual_seed(0)
-    trace = gates(GRU(2, 5), torch.randn(1, 70, 2), words=[f"word{number}" for number in range(70)])
+    trace = gates(GRU(2, 5, batch_first=True), torch.randn(1, 70, 2), words=[f"word{number}" for number in range(70)])
     drawn = trace.picture().to_terminal(80, False)
     assert max(map(len, drawn.splitlines())) <= 80
     assert drawn.count("update gate") == 3
@@ -91,7 +91,7 @@ def test_units_stand_in_one_order_and_the_liveliest_are_picked() -> None:
 
 
 def test_a_projected_state_has_an_order_of_its_own() -> None:
-    sheet = sheet_of(gates(LSTM(2, 6, proj_size=2), torch.randn(1, 3, 2))[0])
+    sheet = sheet_of(gates(LSTM(2, 6, proj_size=2, batch_first=True), torch.randn(1, 3, 2))[0])
     assert {field.word: len(field.pick(9)) for field in sheet.fields}["hidden"] == 2
 
 

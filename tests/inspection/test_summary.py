@@ -10,7 +10,7 @@ from harken.nn import LSTM
 
 def test_shared_parameters_are_counted_once() -> None:
     model = nn.ModuleDict(
-        {"embed": nn.Embedding(7, 3), "layer": LSTM(3, 4, bidirectional=True), "out": nn.Linear(3, 7)}
+        {"embed": nn.Embedding(7, 3), "layer": LSTM(3, 4, bidirectional=True, batch_first=True), "out": nn.Linear(3, 7)}
     )
     model["out"].weight = model["embed"].weight  # type: ignore[union-attr]
     found = summarise(model)

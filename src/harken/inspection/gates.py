@@ -5,7 +5,7 @@ LSTM, update of a GRU), and summaries say mean, quartiles, and how often a gate 
 as Karpathy et al. (2015), "Visualizing and Understanding Recurrent Networks", do.
 
 >>> import torch, harken.nn
->>> trace = gates(harken.nn.GRU(3, 8), torch.randn(1, 4, 3), words=["the", "cat", "sleeps", "."])
+>>> trace = gates(harken.nn.GRU(3, 8, batch_first=True), torch.randn(1, 4, 3), words=["the", "cat", "sleeps", "."])
 >>> trace[0].words, trace[0].values["update"].shape
 (['the', 'cat', 'sleeps', '.'], (4, 8))
 """

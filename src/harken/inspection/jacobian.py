@@ -9,7 +9,7 @@ by row of the batch. Wider ones: vector products alone (Golub and Kahan, 1965). 
 mean log-factor of the worst direction over the whole way, found the same way.
 
 >>> from harken.nn import RNN
->>> layer = RNN(1, 1, bias=False)
+>>> layer = RNN(1, 1, bias=False, batch_first=True)
 >>> _ = [torch.nn.init.constant_(weight, 0.5) for weight in layer.parameters()]
 >>> trace = layer(torch.zeros(1, 9, 1), trace=True)[2]  # x = 0, so h stays 0, where tanh' is 1
 >>> jacobians(trace[0]).largest["hidden"].ravel().tolist()
@@ -59,11 +59,11 @@ class Linear:
 def jacobians(trace: DirectionTrace, sampled: int = 8) -> Jacobians | None:
     """Singular values at `sampled` steps spread over the longest rows; None where there is no step to look at."""
     recurrence = trace.recurrence
-    count = len(trace.layout.sizes)
+    count = len(trace.layout.batch_sizes)
     if recurrence is None or count < 2:
         return None
     order = list(range(count - 2, -1, -1)) if recurrence.reverse else list(range(1, count))  # as the states follow
-    rows = min(ROWS, trace.layout.sizes[-1])
+    rows = min(ROWS, trace.layout.batch_sizes[-1])
     spread = np.linspace(0, len(order) - 1, min(sampled, len(order))).round().astype(int)
     chosen = sorted({order[index] for index in spread})
     parts = len(recurrence.before[0])

@@ -17,7 +17,7 @@ loss=f         f(what the model returned) -> one number.
 Losses are summed over rows, so that a row's gradients do not depend on its neighbours.
 
 >>> from harken.nn import RNN
->>> layer = RNN(2, 3)
+>>> layer = RNN(2, 3, batch_first=True)
 >>> output, state = layer(torch.ones(1, 4, 2))
 >>> bool(run(layer, torch.ones(1, 4, 2)) == (state**2).sum())
 True

@@ -29,12 +29,11 @@ def recurrent_norms(cell: Cell) -> dict[str, float]:
     if len(names) > 1:
         weights["all gates"] = cell.weight_hh
     weights |= dict(zip(names, cell.weight_hh.split(cell.hidden_size), strict=True))
-    others = {
-        name: weight
-        for name, weight in cell.recurrent_weights().items()
-        if name not in ("hidden", "gates", "candidate")
-    }
-    return {name: _largest(weight) for name, weight in (weights | others).items()}
+    if isinstance(cell, LSTMCell):
+        named = cell.weights()
+        others = {"old cell": named.P_if, "new cell": named.P_o, "projection": named.R}
+        weights |= {name: weight for name, weight in others.items() if weight is not None and weight.dim() == 2}
+    return {name: _largest(weight) for name, weight in weights.items()}
 
 
 def _largest(weight: Tensor) -> float:

@@ -1,7 +1,7 @@
 """A model in a few numbers: its parts, its recurrent layers, and the largest singular value of what they multiply with.
 
 >>> import harken.nn
->>> model = nn.Sequential(nn.Embedding(9, 3), harken.nn.GRU(3, 4))
+>>> model = nn.Sequential(nn.Embedding(9, 3), harken.nn.GRU(3, 4, batch_first=True))
 >>> found = summarise(model)
 >>> found.parts, found.total, [cell.name for cell in found.cells]
 ({'0': 27, '1': 108}, 135, ['1.cells.0'])

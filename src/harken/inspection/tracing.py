@@ -6,7 +6,7 @@ take it off the result again, so the modules around them notice nothing, and no 
 Torch's own `nn.RNN`, `nn.LSTM` and `nn.GRU` keep no gates: in a copy of the model, harken's layers stand in for them.
 
 >>> from harken.nn import GRU
->>> model = nn.Sequential(GRU(3, 5, num_layers=2, bidirectional=True))
+>>> model = nn.Sequential(GRU(3, 5, num_layers=2, bidirectional=True, batch_first=True))
 >>> with tracing(model) as seen:
 ...     output, state = model(torch.randn(2, 7, 3))
 >>> [one.name for one in seen]

@@ -1,1 +1,1 @@
-"""Fast twins of what `harken.nn` defines; each names its definition and is tested against it."""
+"""Fast implementations of what `harken.nn` defines; each names its reference and is tested against it."""

@@ -1,8 +1,8 @@
 """Dropout, and its variational form with one mask for all steps of a sequence.
 
 Training zeroes each value with probability p and scales the rest by 1 / (1 - p), so that the mean stays.
-On a CPU `torch.nn.Dropout` spends its time drawing one random float a value; here eight values share one
-64-bit draw, so p is rounded to a multiple of 1/256 (the scale follows, the mean stays exact).
+On a CPU `torch.nn.Dropout` spends its time drawing one random float per value; here eight values share one 64-bit
+draw, so p is rounded to a multiple of 1/256 (and the scale with it: the mean stays exact).
 
 Srivastava et al. (2014); variational: Gal and Ghahramani (2016).
 
@@ -28,20 +28,26 @@ def random_keep(shape: torch.Size, threshold: int) -> Tensor:
 
 class _ByteDropout(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, values: Tensor, threshold: int) -> Tensor:
-        keep = random_keep(values.shape, threshold)
+    def forward(ctx: Any, values: Tensor, keep: Tensor, scale: float) -> Tensor:
         ctx.save_for_backward(keep)
-        ctx.scale = 256 / (256 - threshold)
-        return torch.ops.aten.native_dropout_backward(values, keep, ctx.scale)
+        ctx.scale = scale
+        return torch.ops.aten.native_dropout_backward(values, keep, scale)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         (keep,) = ctx.saved_tensors
-        return torch.ops.aten.native_dropout_backward(gradients[0], keep, ctx.scale), None
+        return torch.ops.aten.native_dropout_backward(gradients[0], keep, ctx.scale), None, None
+
+
+def _can_draw_bytes(values: Tensor) -> bool:
+    """Neither torch.compile nor the transforms of torch.func can trace the draw; other devices have their own."""
+    if values.device.type != "cpu" or torch.compiler.is_compiling():
+        return False
+    return not torch._C._are_functorch_transforms_active()
 
 
 class Dropout(nn.Module):
-    """Zero each value on its own."""
+    """Zero each value independently."""
 
     def __init__(self, p: float) -> None:
         super().__init__()
@@ -52,11 +58,9 @@ class Dropout(nn.Module):
         if not self.training or self.p == 0:
             return values
         threshold = round(self.p * 256)
-        if (
-            values.is_cuda or torch.compiler.is_compiling() or not 0 < threshold < 256
-        ):  # the draw below cannot be traced
+        if not 0 < threshold < 256 or not _can_draw_bytes(values):
             return F.dropout(values, self.p)
-        return _ByteDropout.apply(values, threshold)
+        return _ByteDropout.apply(values, random_keep(values.shape, threshold), 256 / (256 - threshold))
 
     def extra_repr(self) -> str:
         return f"p={self.p}"

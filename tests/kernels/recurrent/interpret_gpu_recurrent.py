@@ -1,4 +1,4 @@
-"""Run the recurrent GPU kernels in Triton's interpreter, on a CPU, and print how far they are from the definition.
+"""Run the recurrent GPU kernels in Triton's interpreter, on a CPU, and print how far they are from the reference.
 
 Started by test_gpu_interpreter.py with TRITON_INTERPRET=1, which has to be set before a kernel is imported. Programs
 run one after the other there, so each has all the units and waits for nobody.
@@ -11,13 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from harken.kernels.recurrent import dispatch
 from harken.kernels.recurrent.triton import launch as gpu_recurrent_launch
 from harken.kernels.recurrent.triton.norm import moments
 from harken.kernels.recurrent.triton.plan import Plan
-from harken.kernels.recurrent.triton_import import tl, triton
+from harken.kernels.triton_import import tl, triton
 from harken.nn import GRU, LSTM, RNN
-from harken.nn.recurrent import gpu_backend as gpu_layer
-from harken.nn.recurrent.stack import Stack
+from harken.nn.recurrent import stack
 
 CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "lstm": (LSTM, {}),
@@ -54,13 +54,13 @@ def flat(result: Any) -> list[Tensor]:
 
 
 def furthest(name: str, training: bool) -> dict[str, float]:
-    """The largest difference to the definition, of outputs and of gradients."""
+    """The largest difference to the reference, of outputs and of gradients."""
     kind, options = CASES[name]
-    gpu_layer.runs_at_once = lambda *arguments: "apart" not in name
+    dispatch.most_rows = lambda *arguments: 0 if "apart" in name else 1000  # type: ignore[assignment]
     group = 2 if "at once" in name else 1  # of two chunks: whether a product finds all of its rows in one reading
     gpu_recurrent_launch.FORCED["forward"] = Plan(units=8, rows=4, parts=2, columns=2, chunks=2, group=group)
     torch.manual_seed(3)
-    layer = kind(3, 5, **{"bidirectional": True, **options}).train(training)
+    layer = kind(3, 5, batch_first=True, **{"bidirectional": True, **options}).train(training)
     values = torch.randn(4, 3, 3, requires_grad=True)
     lengths = torch.tensor([2, 3, 0, 1])
     count = layer.num_layers * layer.directions
@@ -68,7 +68,7 @@ def furthest(name: str, training: bool) -> dict[str, float]:
     state: Any = parts if kind is LSTM else parts[0]
     inputs = [*layer.parameters(), values, *parts]
     torch.manual_seed(4)
-    right = flat(layer.definition(values, state, lengths))
+    right = flat(layer.reference(values, state, lengths))
     weights = [torch.randn_like(part) for part in right]
     gradients = torch.autograd.grad(right, inputs, weights)
     torch.manual_seed(4)  # the same masks
@@ -83,7 +83,7 @@ def furthest(name: str, training: bool) -> dict[str, float]:
 def nan_stays_in_its_row() -> dict[str, float]:
     """A NaN that was computed ends the wait as a number does: 1 where its row has it and the others have none."""
     torch.manual_seed(3)
-    layer, values = LSTM(3, 5), torch.randn(3, 4, 3)
+    layer, values = LSTM(3, 5, batch_first=True), torch.randn(3, 4, 3)
     values[1, 2, 0] = float("nan")
     values.requires_grad_()
     output = layer(values)[0]
@@ -119,7 +119,7 @@ def board_of_many_programs() -> dict[str, float]:
 
 
 def main() -> None:
-    Stack._fits_gpu = lambda *arguments: True  # type: ignore[method-assign]
+    stack.choose = lambda call: dispatch.BACKENDS[0]  # type: ignore[assignment]
     gpu_recurrent_launch.FORCED["backward"] = Plan(units=8, rows=2, parts=2, columns=2, chunks=2, group=3)
     made: dict[str, dict[str, float]] = {name: furthest(name, training=True) for name in CASES}
     made |= {f"{name}, trained": furthest(name, training=False) for name in CASES if "zoneout" in name}

@@ -1,4 +1,4 @@
-"""The CPU kernels equal the definition, in values and gradients, for every cell, wiring and layout, however called."""
+"""The CPU kernels equal the reference, in values and gradients, for every cell, wiring and layout, however called."""
 
 import multiprocessing
 import sys
@@ -12,8 +12,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harken.kernels.recurrent import dispatch
 from harken.kernels.recurrent.cpu import operator as cpu_recurrent
-from harken.nn.recurrent.stack import Stack
+from harken.kernels.recurrent.cpu import runtime
+from harken.nn.recurrent import stack
 
 pytest.importorskip("numba", reason="the CPU kernels are compiled by numba")
 sys.path.insert(0, str(Path(__file__).parents[2] / "nn" / "recurrent"))
@@ -24,7 +26,8 @@ from recurrent_cases import VARIANTS, build, parts_of, random_state
 def every_call_takes_the_kernel() -> Iterator[None]:
     """The shapes here are too small to be sent there of themselves."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Stack, "choose_path", lambda *call: "cpu")
+        cpu = next(backend for backend in dispatch.BACKENDS if backend.name == "cpu")
+        patch.setattr(stack, "choose", lambda call: cpu)
         yield
 
 
@@ -72,7 +75,7 @@ def gradients(made: Any, into: list[torch.Tensor]) -> list[torch.Tensor]:
 
 @settings(deadline=None, max_examples=150)
 @given(cases())
-def test_the_kernel_equals_the_definition(case: dict[str, Any]) -> None:
+def test_the_kernel_equals_the_reference(case: dict[str, Any]) -> None:
     """1e-9 in float64; in float32 1e-5 of what the same weights give in float64, where that is well conditioned."""
     torch.manual_seed(case["seed"])
     layer = build(case["variant"], case["inputs"], case["hidden"], case["layers"], **case["options"])
@@ -86,7 +89,7 @@ def test_the_kernel_equals_the_definition(case: dict[str, Any]) -> None:
         into.append(part.requires_grad_())
     lengths = None if case["lengths"] is None else torch.tensor(case["lengths"])
     torch.manual_seed(0)
-    right = layer.definition(values, state, lengths)
+    right = layer.reference(values, state, lengths)
     wanted = [right[0], *parts_of(right[1]), *gradients(right, into)]
     if single:
         layer = layer.float()
@@ -195,7 +198,31 @@ def test_a_forked_process_goes_on_alone() -> None:
     assert child.exitcode == 0
 
 
-def test_walking_back_twice() -> None:
+def _run_with_locks_free(queue: Any) -> None:
+    runtime.release([runtime.acquire(torch.empty(0), 2**10, 2**10)])
+    queue.put(runtime._pool_lock.acquire(timeout=5) and runtime._workspace_lock.acquire(timeout=5))
+
+
+def test_a_process_forked_while_locks_are_held_starts_with_free_ones() -> None:
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    with runtime._pool_lock, runtime._workspace_lock:  # as another thread might hold them
+        child = context.Process(target=_run_with_locks_free, args=(queue,))
+        child.start()
+    assert queue.get(timeout=30) is True
+    child.join(30)
+    assert child.exitcode == 0
+
+
+def test_released_buffers_are_used_again() -> None:
+    first = runtime.acquire(torch.empty(0), 2**9, 2**10)
+    address = first.data_ptr()
+    runtime.release([first])
+    del first
+    assert runtime.acquire(torch.empty(0), 2**9, 2**10).data_ptr() == address
+
+
+def test_backward_twice_through_a_retained_graph() -> None:
     torch.manual_seed(7)
     layer = build("lstm full", 3, 5)
     values = torch.randn(4, 3, 3, dtype=torch.float64)
@@ -211,10 +238,10 @@ def test_walking_back_twice() -> None:
 def test_second_derivatives_are_refused() -> None:
     layer = build("gru after", 3, 5)
     values = torch.randn(4, 3, 3, dtype=torch.float64, requires_grad=True)
-    with pytest.raises(RuntimeError, match="definition"):
+    with pytest.raises(RuntimeError, match="reference"):
         torch.autograd.grad(layer(values)[0].sum(), values, create_graph=True)
-    (slope,) = torch.autograd.grad(layer.definition(values)[0].sum(), values, create_graph=True)
-    slope.sum().backward()
+    (gradient,) = torch.autograd.grad(layer.reference(values)[0].sum(), values, create_graph=True)
+    gradient.sum().backward()
     assert values.grad.abs().sum() > 0
 
 
@@ -245,7 +272,7 @@ def test_without_gradients_and_with_strides() -> None:
     torch.manual_seed(9)
     layer = build("gru before", 3, 5, 2, bidirectional=True)
     values = torch.randn(3, 4, 6, dtype=torch.float64).transpose(1, 2).transpose(0, 1)[:, :, 1:]
-    right = layer.definition(values)[0]
+    right = layer.reference(values)[0]
     with torch.no_grad():
         output, state = layer(values)
     assert not output.requires_grad
@@ -259,16 +286,16 @@ def test_only_gradients_that_are_wanted_are_made() -> None:
     layer = build("lstm diagonal", 3, 5).requires_grad_(False)
     values = torch.randn(4, 3, 3, dtype=torch.float64, requires_grad=True)
     layer(values)[0].sum().backward()
-    right = torch.autograd.grad(layer.definition(values)[0].sum(), values)[0]
+    right = torch.autograd.grad(layer.reference(values)[0].sum(), values)[0]
     assert torch.allclose(values.grad, right, rtol=0, atol=1e-12)
 
 
-def test_it_is_there_only_with_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert cpu_recurrent.is_there()
-    cpu_recurrent.is_there.cache_clear()
+def test_it_is_available_only_with_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cpu_recurrent.is_available()
+    cpu_recurrent.is_available.cache_clear()
     monkeypatch.setattr(cpu_recurrent, "find_spec", lambda name: None)
-    assert not cpu_recurrent.is_there()
-    cpu_recurrent.is_there.cache_clear()
+    assert not cpu_recurrent.is_available()
+    cpu_recurrent.is_available.cache_clear()
 
 
 @pytest.mark.parametrize("variant", ["lstm full", "gru before", "tanh"])
@@ -280,7 +307,7 @@ def test_packed_products_at_their_own_size(variant: str) -> None:
         torch.nn.init.normal_(parameter, std=0.05)
     values, lengths = torch.randn(5, 4, 7), torch.tensor([4, 0, 2, 3, 4])
     into = list(layer.parameters())
-    found, right = layer(values, None, lengths), layer.definition(values, None, lengths)
+    found, right = layer(values, None, lengths), layer.reference(values, None, lengths)
     assert torch.allclose(found[0], right[0], rtol=1e-5, atol=1e-5)
     for ours, theirs in zip(gradients(found, into), gradients(right, into), strict=True):
         assert torch.allclose(ours, theirs, rtol=1e-4, atol=1e-5 * theirs.abs().max().item())

@@ -16,15 +16,13 @@ def test_every_row_of_every_step_has_one_owner(lengths: list[int], parts: int, r
     assert lanes[0][0] == 0
     assert lanes[-1][1] == sizes[0]
     assert all(before[1] == after[0] for before, after in pairwise(lanes))
-    places = [place for some in lanes for place in plan.places(*some, reverse)]
-    assert sorted(row for place in places for row in range(place.start, place.start + place.rows)) == list(
-        range(plan.total)
-    )
+    spans = [span for some in lanes for span in plan.spans(*some, reverse)]
+    assert sorted(row for span in spans for row in range(span.start, span.start + span.rows)) == list(range(plan.total))
 
 
 def test_work_is_even() -> None:
     plan = Plan([40] * 10 + [10] * 30, batch=40)
-    work = [sum(place.rows for place in plan.places(*some, False)) for some in plan.lanes(2)]
+    work = [sum(span.rows for span in plan.spans(*some, False)) for some in plan.lanes(2)]
     assert sum(work) == 700
     assert max(work) <= 370
     assert len(Plan([2 * FEWEST_LANES - 1], batch=2 * FEWEST_LANES - 1).lanes(2)) == 1

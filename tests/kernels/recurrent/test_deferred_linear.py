@@ -131,6 +131,6 @@ def test_second_derivatives_are_refused_and_not_wrong() -> None:
     weight = torch.ones(2, 2, dtype=torch.float64, requires_grad=True)
     values = torch.ones(1, 2, dtype=torch.float64, requires_grad=True)
     loss = DeferredLinear(weight)(values).square().sum()
-    (slope,) = torch.autograd.grad(loss, values, create_graph=True)
+    (gradient,) = torch.autograd.grad(loss, values, create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
-        slope.sum().backward()
+        gradient.sum().backward()

@@ -1,4 +1,4 @@
-"""The recurrent GPU kernels, run by Triton's interpreter on a CPU, give what the definition gives."""
+"""The recurrent GPU kernels, run by Triton's interpreter on a CPU, give what the reference gives."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import harken
-from harken.kernels.recurrent.triton_import import triton_is_here
+from harken.kernels.triton_import import has_triton
 
 HERE = Path(__file__).parent
 NAMES = [
@@ -20,7 +20,7 @@ NAMES = [
     "gru norm", "gru before norm zoneout", "gru before norm zoneout, trained", "tanh norm",
 ]  # fmt: skip
 
-pytestmark = pytest.mark.skipif(not triton_is_here(), reason="Triton is not installed: torch for CPUs lacks it")
+pytestmark = pytest.mark.skipif(not has_triton(), reason="Triton is not installed: torch for CPUs lacks it")
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def made() -> dict[str, dict[str, float]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_equals_the_definition(made: dict[str, dict[str, float]], name: str) -> None:
+def test_equals_the_reference(made: dict[str, dict[str, float]], name: str) -> None:
     assert made[name]["output"] < 2e-6
     assert made[name]["gradient"] < 2e-5
 

@@ -8,8 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.kernels.recurrent import dispatch as gpu_recurrent_choice
-from harken.kernels.recurrent.dispatch import is_chosen
+from harken.kernels.recurrent import dispatch
+from harken.kernels.recurrent.call import CellKind
+from harken.kernels.recurrent.dispatch import supports_triton
 from harken.kernels.recurrent.triton.plan import GATES, Chip, gate_rows, plan_of, shared_bytes
 
 H200 = Chip(132, 232448)
@@ -56,23 +57,34 @@ def test_the_shapes_that_matter_have_a_plan(rows: int, hidden: int, directions: 
         assert plan_of(kind, torch.bfloat16, rows, hidden, directions, H200, backward) is not None
 
 
-def choice(time: int, rows: int = 16, kind: str = "lstm", dtype: torch.dtype = torch.bfloat16, **options: Any) -> bool:
-    values: Any = SimpleNamespace(shape=(rows, time, 8), is_cuda=True, device=SimpleNamespace(index=0))
-    return is_chosen(kind, values, dtype, 768, 1, **{"equal": False, "known": True, **options})
+def uses_triton(
+    time: int, rows: int = 16, dtype: torch.dtype = torch.bfloat16, equal: bool = False, **options: Any
+) -> bool:
+    """Whether an LSTM of 768 units in one direction takes the kernel for (rows, time) on a GPU; `equal`: no lengths."""
+    cell: Any = SimpleNamespace(kind=CellKind("lstm", **options), hidden_size=768, output_size=768)
+    x: Any = SimpleNamespace(shape=(rows, time, 8), is_cuda=True, device=SimpleNamespace(index=0))
+    lengths = None if equal else torch.tensor([time])
+    call: Any = SimpleNamespace(
+        x=x, cell=cell, compute_dtype=dtype, torch_name=cell.kind.torch_name, lengths=lengths, bidirectional=False,
+        trace=False,
+    )  # fmt: skip
+    return supports_triton(call)
 
 
-def test_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_recurrent_choice, "chip_of", lambda device: H200)
-    monkeypatch.setattr(gpu_recurrent_choice, "find_spec", lambda name: object())
-    gpu_recurrent_choice._fitting_rows.cache_clear()
-    assert choice(64) and not choice(63)  # a short sequence is left to cuDNN ...
-    assert choice(8, known=False) and not choice(7, known=False)  # ... but not where it does not know the cell
-    assert not choice(64, rows=500)
-    assert choice(64, dtype=torch.float16, equal=True)
+def test_the_rule_for_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "chip_of", lambda device: H200)
+    monkeypatch.setattr(dispatch, "has_triton", lambda: True)
+    dispatch._fitting_rows.cache_clear()
+    assert uses_triton(64) and not uses_triton(63)  # a short sequence is left to cuDNN ...
+    assert uses_triton(8, peephole="diagonal") and not uses_triton(7, peephole="diagonal")  # ... where it has the cell
+    assert not uses_triton(64, peephole="full")
+    assert not uses_triton(64, rows=500)
+    assert not uses_triton(64, dtype=torch.float64)
     with torch.no_grad():
-        assert not choice(64, dtype=torch.float16, equal=True)  # cuDNN's persistent kernel
-        assert choice(64, dtype=torch.float16, equal=False)
-    assert not choice(64, dtype=torch.float64)
+        assert uses_triton(64, dtype=torch.float16)
+    assert uses_triton(64, dtype=torch.float16, equal=True)
+    with torch.no_grad():
+        assert not uses_triton(64, dtype=torch.float16, equal=True)  # cuDNN's persistent kernel
     monkeypatch.setenv("HARKEN_KERNELS", "off")
-    assert not choice(64)
-    gpu_recurrent_choice._fitting_rows.cache_clear()
+    assert not uses_triton(64)
+    dispatch._fitting_rows.cache_clear()

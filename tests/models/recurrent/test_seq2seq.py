@@ -62,7 +62,7 @@ def definition(model: Seq2Seq, kind: str, source: Tensor, target: Tensor) -> Ten
     scale = math.sqrt(4)  # of the embedding's width, as in the Transformer
     values, bridge, states = [scale * model.source_embedding(source)[None]], iter(decoder.bridge), []
     for layer in encoder.layers:
-        made, last = layer.definition(seen(encoder.connections, values))
+        made, last = layer.reference(seen(encoder.connections, values))
         values.append(joined(encoder.connections, values, made))
         parts = last if isinstance(last, tuple) else (last,)
         if layer is encoder.layers[-1]:

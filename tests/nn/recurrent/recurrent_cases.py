@@ -29,7 +29,7 @@ def build(
 ) -> Any:
     """A layer with normal weights; `hidden` is at least 3, wider than the projections above."""
     kind, options = VARIANTS[variant]
-    layer = kind(inputs, hidden, layers, dtype=dtype, **options, **more)
+    layer = kind(inputs, hidden, layers, dtype=dtype, **{"batch_first": True, **options, **more})
     for parameter in layer.parameters():
         nn.init.normal_(parameter, std=0.7)
     return layer

@@ -97,17 +97,17 @@ def test_layer_norm_makes_the_scale_of_inputs_and_states_irrelevant() -> None:
 @pytest.mark.parametrize("peephole", [None, "diagonal", "full"])
 def test_parameters_of_layers(peephole: str | None) -> None:
     m, n = 3, 5
-    count = sum(p.numel() for p in LSTM(m, n, bias="one", peephole=peephole).parameters())
-    assert count == 4 * (m * n + n * n + n) + {None: 0, "diagonal": 3 * n, "full": 3 * n * n}[peephole]  # E3
-    coupled = sum(p.numel() for p in LSTM(m, n, bias="one", coupled=True).parameters())
+    count = sum(p.numel() for p in LSTM(m, n, bias="one", peephole=peephole, batch_first=True).parameters())
+    assert count == 4 * (m * n + n * n + n) + {None: 0, "diagonal": 3 * n, "full": 3 * n * n}[peephole]
+    coupled = sum(p.numel() for p in LSTM(m, n, bias="one", coupled=True, batch_first=True).parameters())
     assert coupled == 3 * (m * n + n * n + n)
 
 
 def test_an_open_forget_gate_and_a_shut_input_gate_keep_the_cell() -> None:
-    """C4, over 300 steps; with coupled gates an open forget gate is enough."""
+    """Over 300 steps; with coupled gates an open forget gate is enough."""
     cell = torch.randn(1, 2, 4, dtype=torch.float64)
     for coupled in (False, True):
-        layer = LSTM(3, 4, coupled=coupled, dtype=torch.float64)
+        layer = LSTM(3, 4, coupled=coupled, dtype=torch.float64, batch_first=True)
         with torch.no_grad():
             for parameter in layer.parameters():
                 parameter.mul_(0.01)
@@ -120,13 +120,13 @@ def test_an_open_forget_gate_and_a_shut_input_gate_keep_the_cell() -> None:
 
 
 def test_first_weights_of_variants() -> None:
-    layer = LSTM(3, 4, coupled=True, peephole="full", forget_bias=2.5, layer_norm=True, proj_size=2)
+    layer = LSTM(3, 4, coupled=True, peephole="full", forget_bias=2.5, layer_norm=True, proj_size=2, batch_first=True)
     cell = layer.cells[0]
     assert cell.bias_ih.tolist() == [2.5] * 4 + [0.0] * 8
     assert (cell.weight_ch == 0).all()
     assert (cell.norm_ih.weight == 1).all()
     for block in cell.weight_hh.split(4):
         assert torch.allclose(block.t() @ block, torch.eye(2), atol=1e-5)
-    as_torch = LSTM(3, 4, orthogonal=False, forget_bias=None).cells[0]
+    as_torch = LSTM(3, 4, orthogonal=False, forget_bias=None, batch_first=True).cells[0]
     assert as_torch.weight_hh.abs().max() <= 0.5
     assert (as_torch.bias_hh != 0).all()

@@ -1,4 +1,4 @@
-"""The cells are the equations: E2, E3 and E6, and torch's own cells with the same weights."""
+"""The cells compute their equations, and torch's own cells with the same weights."""
 
 import pytest
 import torch
@@ -13,13 +13,13 @@ sizes = st.integers(1, 6)
 
 @settings(deadline=None, max_examples=20)
 @given(sizes, sizes)
-def test_lstm_has_the_parameters_of_e3(m: int, n: int) -> None:
+def test_lstm_has_4_times_mn_plus_n2_plus_n_parameters(m: int, n: int) -> None:
     count = sum(parameter.numel() for parameter in LSTMCell(m, n, bias="one").parameters())
     assert count == 4 * (m * n + n * n + n)
     assert sum(parameter.numel() for parameter in LSTMCell(m, n).parameters()) == count + 4 * n
 
 
-def test_lstm_is_e2() -> None:
+def test_lstm_gate_by_gate() -> None:
     """Gate by gate with numbers: one unit, all weights 0 but one for each gate."""
     cell = LSTMCell(1, 1, bias="one")
     with torch.no_grad():

@@ -116,7 +116,7 @@ WHOLE: dict[str, Callable[[], Case]] = {
     "gated decoder": gated,
     "dilated decoder": dilated,
 }
-TWINS = {  # each close to another case that is always run
+SIMILAR = {  # each close to another case that is always run
     "relu",
     "tanh",
     "lstm diagonal",
@@ -173,7 +173,7 @@ def same(case: Case, tolerance: float = 1e-9, **options: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in TWINS else name for name in WHOLE]
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SIMILAR else name for name in WHOLE]
 )
 def test_traced_as_one_graph_it_gives_the_same(name: str) -> None:
     same(WHOLE[name](), backend="aot_eager", fullgraph=True)

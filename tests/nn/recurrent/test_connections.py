@@ -10,7 +10,7 @@ from harken.nn.recurrent.connections import Connections
 
 def alone(stack: GRU, depth: int, width: int) -> GRU:
     """Layer `depth` of a bidirectional stack by itself."""
-    layer = GRU(width, 4, bidirectional=True, dtype=torch.float64)
+    layer = GRU(width, 4, bidirectional=True, dtype=torch.float64, batch_first=True)
     for way in (0, 1):
         layer.cells[way].load_state_dict(stack.cells[2 * depth + way].state_dict())
     return layer
@@ -19,7 +19,7 @@ def alone(stack: GRU, depth: int, width: int) -> GRU:
 @pytest.mark.parametrize("kind", [None, "residual", "highway", "dense"])
 def test_three_layers_by_hand(kind: str | None) -> None:
     torch.manual_seed(1)
-    stack = GRU(3, 4, 3, bidirectional=True, connections=kind, dtype=torch.float64)
+    stack = GRU(3, 4, 3, bidirectional=True, connections=kind, dtype=torch.float64, batch_first=True)
     values = torch.randn(2, 5, 3, dtype=torch.float64)
     lengths = torch.tensor([3, 5])
 
@@ -49,14 +49,14 @@ def test_three_layers_by_hand(kind: str | None) -> None:
 
 
 def test_highway_gates_start_mostly_shut() -> None:
-    stack = LSTM(3, 4, 3, connections="highway")
+    stack = LSTM(3, 4, 3, connections="highway", batch_first=True)
     assert [gate.bias.tolist() for gate in stack.connections.gates] == [[-1.0] * 4] * 2
 
 
 def test_dropout_lies_between_layers_alone() -> None:
     torch.manual_seed(2)
     values = torch.randn(2, 5, 3)
-    one, two = LSTM(3, 8, dropout=0.5), LSTM(3, 8, 2, dropout=0.5)
+    one, two = LSTM(3, 8, dropout=0.5, batch_first=True), LSTM(3, 8, 2, dropout=0.5, batch_first=True)
     assert torch.equal(one(values)[0], one(values)[0])
     _, (first, _) = two(values)
     output, (second, _) = two(values)

@@ -38,7 +38,7 @@ def one_direction(cell: nn.Module, weights: dict[str, Tensor], row: Tensor, stat
     return torch.stack(outputs), state
 
 
-def definition(
+def reference(
     kind: str, layer: nn.Module, row: Tensor, first: list[Tensor], layers: int, bidirectional: bool
 ) -> tuple[Tensor, list[Tensor]]:
     """One unpadded row (T, I), first states each (L x directions, H) -> output (T, H x directions) and last states."""
@@ -63,7 +63,7 @@ def test_layers_equal_the_cells_row_by_row(case: dict) -> None:
     torch.manual_seed(case["seed"])
     kind, lengths, time, hidden = case["kind"], case["lengths"], case["time"], case["hidden"]
     layers, bidirectional = case["layers"], case["bidirectional"]
-    layer = KINDS[kind][0](case["inputs"], hidden, layers, bidirectional=bidirectional).double()
+    layer = KINDS[kind][0](case["inputs"], hidden, layers, bidirectional=bidirectional, batch_first=True).double()
     for parameter in layer.parameters():
         nn.init.normal_(parameter)
     values = torch.randn(len(lengths), time, case["inputs"], dtype=torch.float64, requires_grad=True)
@@ -78,7 +78,7 @@ def test_layers_equal_the_cells_row_by_row(case: dict) -> None:
     wanted_output, wanted_last = torch.zeros_like(output), [[] for _ in range(parts)]
     for row, length in enumerate(lengths):
         alone = [part[:, row] for part in first]
-        right, states = definition(kind, layer, values[row, :length], alone, layers, bidirectional)
+        right, states = reference(kind, layer, values[row, :length], alone, layers, bidirectional)
         wanted_output[row, :length] = right
         for kept, part in zip(wanted_last, states, strict=True):
             kept.append(part)
@@ -100,7 +100,7 @@ def test_layers_equal_the_cells_row_by_row(case: dict) -> None:
 def test_padding_and_neighbours_change_nothing(kind: str) -> None:
     """The same sentence alone, in a longer batch, and with anything at all in its padding."""
     torch.manual_seed(2)
-    layer = KINDS[kind][0](3, 4, 2, bidirectional=True)
+    layer = KINDS[kind][0](3, 4, 2, bidirectional=True, batch_first=True)
     sentence = torch.randn(4, 3)
     batch = torch.randn(3, 7, 3)
     batch[1, :4] = sentence
@@ -117,7 +117,7 @@ def test_padding_and_neighbours_change_nothing(kind: str) -> None:
 @pytest.mark.parametrize(("ours", "theirs"), [(LSTM, nn.LSTM), (GRU, nn.GRU)])
 def test_state_dict_is_torchs_both_ways(ours: type[nn.Module], theirs: type[nn.RNNBase]) -> None:
     torch.manual_seed(3)
-    layer, peer = ours(3, 4, 2, bidirectional=True), theirs(3, 4, 2, batch_first=True, bidirectional=True)
+    layer, peer = (kind(3, 4, 2, bidirectional=True, batch_first=True) for kind in (ours, theirs))
     values = torch.randn(2, 5, 3)
     assert not torch.allclose(layer(values)[0], peer(values)[0])
     peer.load_state_dict(layer.to_torch().state_dict())
@@ -134,7 +134,7 @@ def test_state_dict_is_torchs_both_ways(ours: type[nn.Module], theirs: type[nn.R
 
 def test_first_weights() -> None:
     """Forget gates start open, other biases at 0, and every recurrent block keeps lengths (orthogonal)."""
-    layer = LSTM(3, 4, 2, bidirectional=True)
+    layer = LSTM(3, 4, 2, bidirectional=True, batch_first=True)
     for name, parameter in layer.named_parameters():
         if "bias" in name:
             _, forget, _, _ = parameter.chunk(4)

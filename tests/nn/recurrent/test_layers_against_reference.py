@@ -1,4 +1,4 @@
-"""Every cell in every wiring: the quick way equals the definition, in pieces or whole, padded or not, traced or not."""
+"""Every cell in every wiring: forward equals the reference, in pieces or whole, padded or not, traced or not."""
 
 import sys
 from pathlib import Path
@@ -23,7 +23,7 @@ def made(case: dict[str, Any], dtype: torch.dtype) -> Any:
     return build(case["variant"], case["inputs"], case["hidden"], case["layers"], dtype, **options)
 
 
-def pulled(output: Tensor, state: Any, into: list[Tensor]) -> list[Tensor]:
+def gradients_of(output: Tensor, state: Any, into: list[Tensor]) -> list[Tensor]:
     """Gradients of a loss that weighs every number differently."""
     loss = sum((part * torch.linspace(-1, 2, part.numel()).view_as(part)).sum() for part in (output, *parts_of(state)))
     return list(torch.autograd.grad(loss, into, allow_unused=True, materialize_grads=True))
@@ -31,7 +31,7 @@ def pulled(output: Tensor, state: Any, into: list[Tensor]) -> list[Tensor]:
 
 @settings(deadline=None, max_examples=120)
 @given(cases())
-def test_the_quick_way_equals_the_definition(case: dict[str, Any]) -> None:
+def test_forward_equals_the_reference(case: dict[str, Any]) -> None:
     dtype, tolerance = (torch.float32, 1e-4) if case["seed"] % 4 == 0 else (torch.float64, 1e-9)
     layer = made(case, dtype)
     values = torch.randn(case["batch"], case["time"], case["inputs"], dtype=dtype, requires_grad=True)
@@ -41,11 +41,11 @@ def test_the_quick_way_equals_the_definition(case: dict[str, Any]) -> None:
     torch.manual_seed(0)
     output, last = layer(values, state, lengths)
     torch.manual_seed(0)
-    right, right_last = layer.definition(values, state, lengths)
+    right, right_last = layer.reference(values, state, lengths)
     scale = 1 + right.abs().max().item() + max(part.abs().max().item() for part in parts_of(right_last))
     for found, wanted in zip((output, *parts_of(last)), (right, *parts_of(right_last)), strict=True):
         assert torch.allclose(found, wanted, rtol=0, atol=tolerance * scale)
-    for found, wanted in zip(pulled(output, last, into), pulled(right, right_last, into), strict=True):
+    for found, wanted in zip(gradients_of(output, last, into), gradients_of(right, right_last, into), strict=True):
         assert torch.allclose(found, wanted, rtol=tolerance, atol=tolerance * (1 + wanted.abs().max().item()))
 
 
@@ -123,7 +123,7 @@ def test_zoneout_keeps_units_as_they_were() -> None:
 
 def test_recurrent_dropout_hides_the_same_units_at_every_step() -> None:
     """An RNN that copies its state through a unit matrix: hidden units see the past or never do."""
-    layer = RNN(1, 50, nonlinearity="relu", bias=False, recurrent_dropout=0.5, dtype=torch.float64)
+    layer = RNN(1, 50, nonlinearity="relu", bias=False, recurrent_dropout=0.5, dtype=torch.float64, batch_first=True)
     with torch.no_grad():
         layer.cells[0].weight_ih.fill_(1.0)
         layer.cells[0].weight_hh.copy_(torch.eye(50))

@@ -34,7 +34,7 @@ PLAIN: dict[str, tuple[type[nn.Module], dict[str, Any]]] = {
 def made(name: str, *shape: int, **options: Any) -> Any:
     """A layer whose every weight counts."""
     kind, more = PLAIN[name]
-    layer = kind(*shape, **options, **more)
+    layer = kind(*shape, **{"batch_first": True, **options, **more})
     for parameter in layer.parameters():
         nn.init.normal_(parameter, std=0.5)
     return layer.eval()
@@ -99,7 +99,7 @@ def test_a_graph_is_the_layer_for_any_batch_and_time(
 
 
 def test_what_a_file_takes_and_gives(tmp_path: Path) -> None:
-    layer = LSTM(3, 4, num_layers=2, bidirectional=True)
+    layer = LSTM(3, 4, num_layers=2, bidirectional=True, batch_first=True)
     graph = session(export_onnx(layer, tmp_path / "layer.onnx", state=True))
     assert {one.name: one.shape for one in graph.get_inputs()} == {
         "values": ["batch", "time", 3],
@@ -116,9 +116,9 @@ def test_what_a_file_takes_and_gives(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("layer", "reason"),
     [
-        (LSTM(2, 3, peephole="full"), "LSTM has no peephole='full'"),
-        (LSTM(2, 3, proj_size=1, layer_norm=True), "LSTM has no layer_norm=True, proj_size=1"),
-        (GRU(2, 3, zoneout=0.1), "GRU has no zoneout=0.1"),
+        (LSTM(2, 3, peephole="full", batch_first=True), "LSTM has no peephole='full'"),
+        (LSTM(2, 3, proj_size=1, layer_norm=True, batch_first=True), "LSTM has no layer_norm=True, proj_size=1"),
+        (GRU(2, 3, zoneout=0.1, batch_first=True), "GRU has no zoneout=0.1"),
         (SelfAttention(4, 2), "an RNN, LSTM or GRU of harken.nn, not SelfAttention"),
     ],
 )
@@ -131,13 +131,13 @@ def test_what_onnx_lacks_is_refused(layer: nn.Module, reason: str, tmp_path: Pat
 def test_without_the_package_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ModuleNotFoundError, match="pip install onnx"):
-        export_onnx(GRU(2, 3), tmp_path / "layer.onnx")
+        export_onnx(GRU(2, 3, batch_first=True), tmp_path / "layer.onnx")
 
 
 def traced_shapes(lengths: Tensor | None) -> dict[str, Any]:
     """A free batch; the time is the loop's own."""
     batch = torch.export.Dim("batch", min=1, max=64)
-    return {"values": {0: batch}} | ({} if lengths is None else {"lengths": {0: batch}})
+    return {"input": {0: batch}} | ({} if lengths is None else {"lengths": {0: batch}})
 
 
 TRACED = ["lstm", "lstm peephole", "lstm coupled", "gru after", "gru before"]
@@ -166,8 +166,8 @@ def test_the_traced_loop_runs_in_onnxruntime(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "layer",
     [
-        LSTM(3, 4, peephole="full", proj_size=2, layer_norm=True, zoneout=0.2),
-        pytest.param(GRU(3, 4, reset="before", layer_norm=True), marks=pytest.mark.slow),
+        LSTM(3, 4, peephole="full", proj_size=2, layer_norm=True, zoneout=0.2, batch_first=True),
+        pytest.param(GRU(3, 4, reset="before", layer_norm=True, batch_first=True), marks=pytest.mark.slow),
     ],
     ids=["lstm", "gru"],
 )
@@ -191,5 +191,5 @@ def traced_in_onnxruntime(layer: nn.Module, folder: Path) -> None:
     assert program is not None
     program.save(str(folder / "traced.onnx"))
     values, lengths = torch.randn(2, 3, 3), torch.tensor([0, 2])
-    found = session(folder / "traced.onnx").run(None, {"values": values.numpy(), "lengths": lengths.numpy()})
+    found = session(folder / "traced.onnx").run(None, {"input": values.numpy(), "lengths": lengths.numpy()})
     agree(found, layer(values, lengths=lengths))

@@ -9,7 +9,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from harken.nn import GRU, LSTM, RNN
 
-TWINS: list[tuple[Any, type[nn.RNNBase], dict[str, Any]]] = [
+PEERS: list[tuple[Any, type[nn.RNNBase], dict[str, Any]]] = [
     (RNN, nn.RNN, {}),
     (RNN, nn.RNN, {"nonlinearity": "relu", "bias": False}),
     (LSTM, nn.LSTM, {}),
@@ -23,7 +23,7 @@ def parts_of(state: Any) -> tuple[Any, ...]:
     return state if isinstance(state, tuple) else (state,)
 
 
-@pytest.mark.parametrize(("ours", "theirs", "options"), TWINS)
+@pytest.mark.parametrize(("ours", "theirs", "options"), PEERS)
 @pytest.mark.parametrize("batch_first", [True, False])
 @pytest.mark.parametrize("loop", ["fused", "traced"])
 def test_equal_outputs_and_gradients(
@@ -38,9 +38,9 @@ def test_equal_outputs_and_gradients(
     for found, wanted in zip((output, *parts_of(state)), (right, *parts_of(right_state)), strict=True):
         assert found.shape == wanted.shape
         assert torch.allclose(found, wanted, rtol=0, atol=1e-9)
-    pull = torch.randn_like(right)
-    inside = torch.autograd.grad((output * pull).sum(), [values, *layer.parameters()])
-    outside = torch.autograd.grad((right * pull).sum(), [values, *peer.parameters()])
+    weights = torch.randn_like(right)
+    inside = torch.autograd.grad((output * weights).sum(), [values, *layer.parameters()])
+    outside = torch.autograd.grad((right * weights).sum(), [values, *peer.parameters()])
     for found, wanted in zip(inside, outside, strict=True):
         assert torch.allclose(found, wanted, rtol=0, atol=1e-9)
     back = layer.to_torch()
@@ -48,7 +48,7 @@ def test_equal_outputs_and_gradients(
     assert torch.equal(back(values)[0], right)
 
 
-@pytest.mark.parametrize(("ours", "theirs", "options"), [TWINS[0], TWINS[2], TWINS[5]])
+@pytest.mark.parametrize(("ours", "theirs", "options"), [PEERS[0], PEERS[2], PEERS[5]])
 def test_packed_and_single_sequences_as_torch_takes_them(ours: Any, theirs: Any, options: dict) -> None:
     torch.manual_seed(2)
     peer = theirs(3, 4, bidirectional=True)
@@ -61,7 +61,7 @@ def test_packed_and_single_sequences_as_torch_takes_them(ours: Any, theirs: Any,
     for found, wanted in zip(parts_of(state), parts_of(right_state), strict=True):
         assert torch.allclose(found, wanted, atol=1e-6)
     single = torch.randn(5, 3)
-    output, state = layer(single, state=None)
+    output, state = layer(input=single, hx=None)
     again, _ = layer(single, state)
     right, right_state = peer(single)
     assert output.shape == right.shape == (5, 8)
@@ -70,7 +70,7 @@ def test_packed_and_single_sequences_as_torch_takes_them(ours: Any, theirs: Any,
 
 
 def test_one_bias_becomes_two_of_which_one_is_zero() -> None:
-    layer = LSTM(3, 4, bias="one")
+    layer = LSTM(3, 4, bias="one", batch_first=True)
     peer = layer.to_torch()
     assert (peer.bias_hh_l0 == 0).all()
     values = torch.randn(2, 5, 3)
@@ -79,9 +79,9 @@ def test_one_bias_becomes_two_of_which_one_is_zero() -> None:
 
 def test_what_torch_lacks_is_named() -> None:
     with pytest.raises(ValueError, match=r"torch.nn.LSTM has no peephole='full', coupled=True, zoneout=0.1"):
-        LSTM(3, 4, peephole="full", coupled=True, zoneout=0.1).to_torch()
+        LSTM(3, 4, peephole="full", coupled=True, zoneout=0.1, batch_first=True).to_torch()
     with pytest.raises(ValueError, match="reset='before'"):
-        GRU(3, 4, reset="before").to_torch()
+        GRU(3, 4, reset="before", batch_first=True).to_torch()
     with pytest.raises(ValueError, match=r"takes torch.nn.GRU, not torch.*LSTM"):
         GRU.from_torch(nn.LSTM(3, 4))
 
@@ -89,18 +89,18 @@ def test_what_torch_lacks_is_named() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: LSTM(3, 4, peephole="diagnal"), "did you mean 'diagonal'"),
-        (lambda: LSTM(3, 4, proj_size=4), "less than hidden_size"),
-        (lambda: LSTM(3, 4, connections="residul"), "did you mean 'residual'"),
-        (lambda: GRU(3, 4, reset="never"), "'after' or 'before'"),
-        (lambda: RNN(3, 4, nonlinearity="sigmoidal"), "did you mean 'sigmoid'"),
-        (lambda: GRU(3, 4, zoneout=1.0), "zoneout is 1.0"),
-        (lambda: GRU(3, 4, num_layers=0), "num_layers is 0"),
-        (lambda: GRU(3, 4)(torch.randn(2, 5, 2)), "2 features, but the layer was made for 3"),
-        (lambda: GRU(3, 4)(torch.randn(2, 0, 3)), "no step"),
-        (lambda: GRU(3, 4)(torch.randn(2, 5, 3), lengths=torch.tensor([5, 6])), "from 5 to 6"),
-        (lambda: GRU(3, 4)(torch.randn(2, 5, 3), lengths=torch.tensor([5])), "each of the 2 rows"),
-        (lambda: LSTM(3, 4)(torch.randn(2, 5, 3), torch.zeros(1, 2, 4)), "need"),
+        (lambda: LSTM(3, 4, peephole="diagnal", batch_first=True), "did you mean 'diagonal'"),
+        (lambda: LSTM(3, 4, proj_size=4, batch_first=True), "less than hidden_size"),
+        (lambda: LSTM(3, 4, connections="residul", batch_first=True), "did you mean 'residual'"),
+        (lambda: GRU(3, 4, reset="never", batch_first=True), "'after' or 'before'"),
+        (lambda: RNN(3, 4, nonlinearity="sigmoidal", batch_first=True), "did you mean 'sigmoid'"),
+        (lambda: GRU(3, 4, zoneout=1.0, batch_first=True), "zoneout is 1.0"),
+        (lambda: GRU(3, 4, num_layers=0, batch_first=True), "num_layers is 0"),
+        (lambda: GRU(3, 4, batch_first=True)(torch.randn(2, 5, 2)), "2 features, but the layer was made for 3"),
+        (lambda: GRU(3, 4, batch_first=True)(torch.randn(2, 0, 3)), "no step"),
+        (lambda: GRU(3, 4, batch_first=True)(torch.randn(2, 5, 3), lengths=torch.tensor([5, 6])), "from 5 to 6"),
+        (lambda: GRU(3, 4, batch_first=True)(torch.randn(2, 5, 3), lengths=torch.tensor([5])), "each of the 2 rows"),
+        (lambda: LSTM(3, 4, batch_first=True)(torch.randn(2, 5, 3), torch.zeros(1, 2, 4)), "need"),
     ],
 )
 def test_refusals_say_why(make: Any, words: str) -> None:

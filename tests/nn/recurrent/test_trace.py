@@ -11,7 +11,7 @@ LENGTHS = torch.tensor([3, 5, 1])
 
 @pytest.mark.parametrize("options", [{}, {"coupled": True}, {"peephole": "diagonal"}, {"peephole": "full"}])
 def test_an_lstms_gates_make_its_cells(options: dict) -> None:
-    layer = LSTM(2, 4, 2, bidirectional=True, dtype=torch.float64, **options)
+    layer = LSTM(2, 4, 2, bidirectional=True, dtype=torch.float64, batch_first=True, **options)
     output, (hidden, cell), trace = layer(VALUES, lengths=LENGTHS, trace=True)
     assert torch.allclose(output, layer(VALUES, lengths=LENGTHS)[0], rtol=0, atol=1e-12)
     assert trace.words == ("input", "forget", "candidate", "output", "hidden", "cell")
@@ -37,7 +37,7 @@ def test_an_lstms_gates_make_its_cells(options: dict) -> None:
 
 @pytest.mark.parametrize("reset", ["after", "before"])
 def test_a_grus_update_means_what_its_form_says(reset: str) -> None:
-    _, _, trace = GRU(2, 4, reset=reset, dtype=torch.float64)(VALUES, trace=True)
+    _, _, trace = GRU(2, 4, reset=reset, dtype=torch.float64, batch_first=True)(VALUES, trace=True)
     seen = trace[0]
     before = torch.cat((torch.zeros(3, 1, 4, dtype=torch.float64), seen.hidden[:, :-1]), 1)
     new = seen.update if reset == "before" else 1 - seen.update
@@ -46,19 +46,19 @@ def test_a_grus_update_means_what_its_form_says(reset: str) -> None:
 
 
 def test_gradients_of_every_step() -> None:
-    """dL/dh_t of h_t = tanh(w h_{t-1} + x_t) with L = h_T is the product of the later steps' slopes."""
-    layer = RNN(1, 1, bias=False, dtype=torch.float64)
+    """dL/dh_t of h_t = tanh(w h_{t-1} + x_t) with L = h_T is the product of the later steps' derivatives."""
+    layer = RNN(1, 1, bias=False, dtype=torch.float64, batch_first=True)
     torch.nn.init.constant_(layer.cells[0].weight_hh, 0.8)
     output, _, trace = layer(torch.randn(1, 6, 1, dtype=torch.float64), trace=True)
     trace.retain_grad()
     output[0, -1].sum().backward()
-    slopes = 0.8 * (1 - output[0, 1:, 0] ** 2)
-    wanted = [slopes[time:].prod().item() for time in range(6)]
+    derivatives = 0.8 * (1 - output[0, 1:, 0] ** 2)
+    wanted = [derivatives[time:].prod().item() for time in range(6)]
     assert trace[0].gradient("hidden")[0, :, 0].tolist() == pytest.approx(wanted, abs=1e-12)
 
 
 def test_gradients_reach_gates_and_stop_at_the_end_of_a_row() -> None:
-    layer = LSTM(2, 4, dtype=torch.float64)
+    layer = LSTM(2, 4, dtype=torch.float64, batch_first=True)
     output, _, trace = layer(VALUES, lengths=LENGTHS, trace=True)
     trace.retain_grad()
     output[0].sum().backward()
@@ -69,7 +69,7 @@ def test_gradients_reach_gates_and_stop_at_the_end_of_a_row() -> None:
 
 
 def test_what_a_cell_lacks_is_named() -> None:
-    _, _, trace = RNN(2, 4, dtype=torch.float64)(VALUES, trace=True)
+    _, _, trace = RNN(2, 4, dtype=torch.float64, batch_first=True)(VALUES, trace=True)
     with pytest.raises(KeyError, match="has no 'forget'; it has hidden"):
         _ = trace[0].forget
     with pytest.raises(ValueError, match="retain_grad"):

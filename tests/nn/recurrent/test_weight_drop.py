@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from harken.nn import GRU, LSTM, RNN
-from harken.nn.recurrent.weight_drop import call_with_dropped_weights
+from harken.nn.recurrent.regularization import call_with_dropped_weights
 
 
 @pytest.mark.parametrize("kind", [LSTM, GRU, RNN])
@@ -34,14 +34,14 @@ def test_it_does_not_force_the_slow_loop(monkeypatch: pytest.MonkeyPatch) -> Non
     def slow(*_: object) -> None:
         raise AssertionError("the loop was taken")
 
-    monkeypatch.setattr("harken.nn.recurrent.stack.unroll", slow)
-    for layer in (LSTM(8, 16), GRU(8, 96)):
+    monkeypatch.setattr("harken.nn.recurrent.stack.run_packed", slow)
+    for layer in (LSTM(8, 16, batch_first=True), GRU(8, 96, batch_first=True)):
         call_with_dropped_weights(layer, 0.5, torch.randn(64, 20, 8))[0].sum().backward()
         assert layer.cells[0].weight_hh.grad.abs().sum() > 0
 
 
 def test_nothing_is_dropped_outside_training_and_the_weights_stay() -> None:
-    layer, values = LSTM(3, 5), torch.randn(2, 4, 3)
+    layer, values = LSTM(3, 5, batch_first=True), torch.randn(2, 4, 3)
     before = layer.cells[0].weight_hh.detach().clone()
     call_with_dropped_weights(layer, 0.9, values)
     assert torch.equal(layer.cells[0].weight_hh, before)

@@ -2,7 +2,7 @@
 
 import torch
 
-from harken.nn.recurrent.window import GaussianWindow
+from harken.nn.recurrent.windowed_lstm import GaussianWindow
 
 
 def looked(rows: int = 3, gaussians: int = 2, length: int = 5) -> tuple[GaussianWindow, torch.Tensor, torch.Tensor]:

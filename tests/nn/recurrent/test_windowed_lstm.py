@@ -1,4 +1,4 @@
-"""The LSTM with a window: the loop by hand is its definition, in values and in every gradient."""
+"""The LSTM with a window: the loop by hand is its reference, in values and in every gradient."""
 
 import pytest
 import torch
@@ -14,19 +14,19 @@ def made(dtype: torch.dtype = torch.float64) -> tuple[WindowedLSTM, torch.Tensor
     return layer, torch.randn(2, 7, 3, dtype=dtype), torch.randn(2, 4, 4, dtype=dtype), mask
 
 
-def test_quick_is_its_definition() -> None:
+def test_forward_equals_the_reference() -> None:
     layer, values, characters, mask = made()
     values.requires_grad_()
     characters.requires_grad_()
-    pull = torch.randn(2, 7, 5).double(), torch.randn(2, 7, 4).double()
+    weights = torch.randn(2, 7, 5).double(), torch.randn(2, 7, 4).double()
     found = []
-    for way in (layer.forward, layer.definition):
+    for way in (layer.forward, layer.reference):
         result = way(values, characters, mask)
-        loss = (result.hidden * pull[0]).sum() + (result.seen * pull[1]).sum()
+        loss = (result.hidden * weights[0]).sum() + (result.seen * weights[1]).sum()
         gradients = torch.autograd.grad(loss, [values, characters, *layer.parameters()])
         found.append([result.hidden, result.seen, result.weights, *gradients])
-    for quick, definition in zip(*found, strict=True):
-        torch.testing.assert_close(quick, definition, atol=1e-12, rtol=1e-10)
+    for fast, reference in zip(*found, strict=True):
+        torch.testing.assert_close(fast, reference, atol=1e-12, rtol=1e-10)
 
 
 def test_padding_changes_nothing() -> None:
@@ -38,7 +38,7 @@ def test_padding_changes_nothing() -> None:
     assert together.weights[1, :, 2:].abs().max() == 0
 
 
-@pytest.mark.parametrize("way", ["forward", "definition"])
+@pytest.mark.parametrize("way", ["forward", "reference"])
 def test_the_future_is_not_seen(way: str) -> None:
     layer, values, characters, mask = made()
     changed = values.clone()
@@ -52,11 +52,11 @@ def test_a_trace_has_what_the_quick_way_makes() -> None:
     layer = WindowedLSTM(3, 8, characters=4, gaussians=2)
     values, texts = torch.randn(2, 5, 3), torch.randn(2, 6, 4)
     mask = torch.tensor([[1.0] * 6, [1.0] * 4 + [0.0] * 2])
-    quick = layer(values, texts, mask)
+    fast = layer(values, texts, mask)
     traced, trace = layer(values, texts, mask, trace=True)
-    for left, right in zip(quick, traced, strict=True):
+    for left, right in zip(fast, traced, strict=True):
         torch.testing.assert_close(left, right, atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(trace[0].hidden, quick.hidden, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(trace[0].hidden, fast.hidden, atol=1e-5, rtol=1e-5)
     assert trace.words == ("input", "forget", "candidate", "output", "hidden", "cell")
     written = trace[0].output * torch.tanh(trace[0].cell)
     torch.testing.assert_close(written, trace[0].hidden)

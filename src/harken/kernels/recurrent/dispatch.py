@@ -1,49 +1,87 @@
-"""When a recurrent layer takes harken's own launch on a GPU: where it can, and where it is faster than torch's.
+"""Which implementation runs a recurrent layer: the list of backends in order of preference, and the rule of each.
 
-It can where Triton is installed, the GPU is one it was measured on (Hopper) and the layer fits on it at once
-(`harken.kernels.recurrent.triton.plan`). It is faster than cuDNN wherever it was measured (`docs/gpu.md`), but for the
-one case that cuDNN has a persistent kernel for, an LSTM in float16 in one direction over rows of equal length without
-gradients. Short sequences are left to cuDNN, because starting a launch costs more than a few of its steps, and so are
-batches larger than those measured. Cells that cuDNN does not know would go step by step through our loop: for them the
-launch is taken sooner.
+    triton     one persistent kernel for all steps on a GPU (`triton/`)
+    cpu        products with packed weights and gates compiled by numba (`cpu/`)
+    torch      torch's own fused loops: cuDNN on a GPU, ATen or oneDNN on a CPU (`cudnn.py`)
+    masked     the reference loop over padded sequences, for a graph that is compiled once for all lengths
+    loop       the reference loop over packed rows (`harken.nn.recurrent.unroll`)
 
-`HARKEN_KERNELS=off` turns it off.
+A rule says where a backend can run a call and was measured to be faster than those after it
+(`benchmarks/gpu_recurrent.py`, `benchmarks/cpu_recurrent.py --rule`, `docs/gpu.md`). `HARKEN_KERNELS=off` leaves
+torch's loops and the reference.
 """
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from harken.kernels.recurrent.triton.plan import Chip, plan_of
+from harken.kernels.recurrent.call import Call, Result
+from harken.kernels.recurrent.cpu.operator import is_available as cpu_is_available
+from harken.kernels.recurrent.cpu.operator import run_cpu
+from harken.kernels.recurrent.cudnn import run_fused
+from harken.kernels.recurrent.triton.plan import DTYPES, chip_of, kernel_kind, plan_of
+from harken.kernels.settings import kernels_enabled
+from harken.kernels.triton_import import has_triton
 
-LEAST_STEPS = {True: 64, False: 8}  # where cuDNN knows the cell, and where it does not
-DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+# Steps from which on the Triton kernel is faster: where cuDNN has the cell (True), and where it does not. Starting a
+# launch costs more than a few of cuDNN's steps; the reference loop is slower from the start.
+TRITON_MIN_STEPS = {True: 64, False: 8}
 
 
-def most_in_program(dtype: torch.dtype, known: bool) -> int:
-    """Rows of a program; in float32 more were not measured beside cuDNN."""
-    return 16 if known and dtype == torch.float32 else 64
+@dataclass(frozen=True)
+class Backend:
+    """`supports(call)`: whether it can run the call and is the fastest of those left; `run(call)` runs one layer."""
+
+    name: str
+    supports: Callable[[Call], bool]
+    run: Callable[[Call], Result]
+    padded: bool = False  # takes x (T, B, I) and lengths; otherwise packed rows (N, I)
 
 
-@cache
-def chip_of(device: int) -> Chip | None:
-    """What a plan may use of a GPU; None where the kernels were never measured."""
-    found: Any = torch.cuda.get_device_properties(device)
-    return Chip(found.multi_processor_count, found.shared_memory_per_block_optin) if found.major == 9 else None
+def choose(call: Call) -> Backend:
+    """The first backend that supports the call."""
+    return next(backend for backend in BACKENDS if backend.supports(call))
+
+
+def _traced_by_torch() -> bool:
+    """While a graph is recorded, by torch.compile or a transform of torch.func, each step has to be torch's own."""
+    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+
+
+# ---- triton
+
+
+def supports_triton(call: Call) -> bool:
+    """Hopper GPUs, where the weights fit on the chip. Faster than cuDNN wherever it was measured, but for what cuDNN
+    has a persistent kernel for: an LSTM in float16, one direction, rows of equal length, without gradients."""
+    if call.trace or not call.x.is_cuda:
+        return False
+    kind, dtype = kernel_kind(call.cell), call.compute_dtype
+    compiling = torch.compiler.is_compiling()
+    if kind is None or (not compiling and torch._C._are_functorch_transforms_active()):
+        return False
+    known = call.torch_name is not None and not compiling
+    rows, time, _ = call.x.shape
+    if time < TRITON_MIN_STEPS[known]:
+        return False
+    forward_only = call.lengths is None and not call.bidirectional and not torch.is_grad_enabled()
+    if kind == "lstm" and dtype == torch.float16 and forward_only:
+        return False
+    return rows <= most_rows(kind, dtype, call.cell.hidden_size, 1, known, call.x.device.index or 0)
 
 
 @cache
 def _fitting_rows(kind: str, dtype: torch.dtype, hidden: int, directions: int, known: bool, device: int) -> int:
     chip = chip_of(device)
-    if chip is None or dtype not in DTYPES or find_spec("triton") is None:
+    if chip is None or dtype not in DTYPES or not has_triton():
         return 0
-    rows, most = 0, most_in_program(dtype, known)
+    most = 16 if known and dtype == torch.float32 else 64  # rows of a program; more were not measured beside cuDNN
+    rows = 0
     while rows < 1 << 16:
         plans = [plan_of(kind, dtype, rows + 8, hidden, directions, chip, backward) for backward in (False, True)]
         if not all(plan is not None and plan.rows <= most for plan in plans):
@@ -53,27 +91,108 @@ def _fitting_rows(kind: str, dtype: torch.dtype, hidden: int, directions: int, k
 
 
 def most_rows(kind: str, dtype: torch.dtype, hidden: int, directions: int, known: bool, device: int) -> int:
-    """The largest batch that our launch is taken for, 0 for none; `known`: torch has a loop of its own for the cell."""
-    off = os.environ.get("HARKEN_KERNELS", "") == "off"
-    return 0 if off else _fitting_rows(kind, dtype, hidden, directions, known, device)
+    """The largest batch that the Triton kernel is used for, 0 for none; `known`: torch has a loop for the cell."""
+    return _fitting_rows(kind, dtype, hidden, directions, known, device) if kernels_enabled() else 0
 
 
-# torch.compile is to ask once and not to look inside; its own decorator for that would import the compiler
+# torch.compile calls it once and does not trace it; its own decorator for that would import the compiler
 most_rows._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
-def is_chosen(
-    kind: str, values: Tensor, dtype: torch.dtype, hidden: int, directions: int, equal: bool, known: bool
-) -> bool:
-    """Whether a layer of this kind takes our launch for values (B, T, I); `equal`: no row is shorter than another."""
-    rows, time, _ = values.shape
-    if not values.is_cuda or time < LEAST_STEPS[known]:
-        return False
-    if kind == "lstm" and dtype == torch.float16 and equal and directions == 1 and not torch.is_grad_enabled():
-        return False
-    return rows <= most_rows(kind, dtype, hidden, 1, known, values.device.index or 0)
+def _run_triton(call: Call) -> Result:
+    """Both directions in one launch where they fit on the GPU together, otherwise one after the other."""
+    kind, rows = str(kernel_kind(call.cell)), call.x.shape[1]
+    device = call.x.device.index or 0
+    together = rows <= most_rows(kind, call.compute_dtype, call.cell.hidden_size, 2, False, device)
+    from harken.kernels.recurrent.triton.layer import run_triton
+
+    return run_triton(call, together)
 
 
-def runs_at_once(kind: str, dtype: torch.dtype, rows: int, hidden: int, device: torch.device) -> bool:
-    """Whether both directions fit on the GPU in one launch; else they go one after the other."""
-    return rows <= most_rows(kind, dtype, hidden, 2, False, device.index or 0)
+# ---- cpu
+
+
+@dataclass(frozen=True)
+class CPURule:
+    """Numbers in U from which on the CPU kernel was measured to be faster (`benchmarks/cpu_recurrent.py --rule`)."""
+
+    loop: int  # than the reference loop, where torch has none for the cell
+    full: int  # than torch's loop, with gradients
+    full_inference: int  # and without
+    unequal: int  # the same with rows of unequal length
+    unequal_inference: int
+    rows: int  # at each step, compared with torch's loop, where all rows run at all steps
+
+
+NEVER = 2**62
+CPU_RULES = {
+    "lstm": CPURule(2**11, 2**20, NEVER, 2**12, 2**19, rows=48),
+    "gru": CPURule(2**11, 2**13, 2**17, 2**12, 2**19, rows=4),
+    "rnn": CPURule(2**12, 2**18, 2**18, 2**14, 2**18, rows=4),
+}
+CPU_MIN_STEPS, CPU_MIN_ROWS = 8, 64  # with fewer, preparing the weights costs more than it saves
+CPU_MIN_STEPS_BESIDE_TORCH = 16  # torch's loops prepare less
+
+
+def supports_cpu(call: Call) -> bool:
+    """float32 on a CPU with numba and oneDNN, from the sizes of `CPU_RULES` on."""
+    if call.trace or call.x.device.type != "cpu" or _traced_by_torch():
+        return False
+    if not call.x.dtype == call.cell.weight_hh.dtype == torch.float32 or torch.is_autocast_enabled("cpu"):
+        return False
+    if not kernels_enabled() or not cpu_is_available():
+        return False
+    layout, weights, rule = call.layout, call.cell.weight_hh.numel(), CPU_RULES[call.cell.kind.name]
+    steps, rows = len(layout.batch_sizes), sum(layout.batch_sizes)
+    if steps < CPU_MIN_STEPS or rows < CPU_MIN_ROWS:
+        return False
+    if not has_torch_loop(call):
+        return weights >= rule.loop
+    if steps < CPU_MIN_STEPS_BESIDE_TORCH or rows < steps * (rule.rows if layout.full else 4):
+        return False
+    if torch.is_grad_enabled():
+        return weights >= (rule.full if layout.full else rule.unequal)
+    return weights >= (rule.full_inference if layout.full else rule.unequal_inference)
+
+
+# ---- torch
+
+
+def has_torch_loop(call: Call) -> bool:
+    """Whether torch can run the call; its loops have no rows without steps."""
+    if call.torch_name is None or (call.lengths is not None and call.layout.batch_sizes[0] < call.layout.batch):
+        return False
+    # on a CPU torch's loop with a projection is no faster than the reference
+    return call.x.device.type != "cpu" or call.cell.output_size == call.cell.hidden_size
+
+
+def supports_torch(call: Call) -> bool:
+    """Plain cells. On a CPU its backward pass over rows of unequal length is slower than the reference's."""
+    if call.trace or _traced_by_torch() or not has_torch_loop(call):
+        return False
+    return call.x.is_cuda or call.lengths is None or call.layout.full or not torch.is_grad_enabled()
+
+
+# ---- reference
+
+
+def supports_masked(call: Call) -> bool:
+    """Lengths that a compiled graph must not read."""
+    return torch.compiler.is_compiling() and call.lengths is not None and not call.trace
+
+
+def _run_masked(call: Call) -> Any:
+    return call.masked_reference(call)
+
+
+def _run_loop(call: Call) -> Any:
+    return call.reference(call)
+
+
+BACKENDS = [
+    Backend("triton", supports_triton, _run_triton, padded=True),
+    Backend("cpu", supports_cpu, run_cpu),
+    Backend("torch", supports_torch, run_fused),
+    Backend("masked", supports_masked, _run_masked, padded=True),
+    Backend("loop", lambda call: True, _run_loop),
+]

@@ -1,9 +1,9 @@
-"""The loop of an LSTM with a soft window, forward and back by hand. Definition:
-`harken.nn.recurrent.windowed_lstm.definition`.
+"""The loop of an LSTM with a soft window, with its backward pass written by hand.
 
-Autograd would note some thirty small operations a step and walk them back one by one; on a CPU that costs more than the
-products. Here a step is eighteen calls into buffers that are made once, the way back is written out, and the gradients
-of the weights, of their biases and of the characters are made by one product each for all steps.
+The reference is `harken.nn.recurrent.windowed_lstm.WindowedLSTM.reference`. Autograd would record some thirty small
+operations per step and go through them one by one; on a CPU that costs more than the products. Here a step is eighteen
+calls into buffers that are allocated once, and the gradients of the weights, of their biases and of the characters are
+one product each for all steps.
 
 Shapes: B rows, T steps, H units, K Gaussians, U characters of width E.
 """
@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-sigmoid_slope = torch.ops.aten.sigmoid_backward.default
-tanh_slope = torch.ops.aten.tanh_backward.default
+sigmoid_backward = torch.ops.aten.sigmoid_backward.default
+tanh_backward = torch.ops.aten.tanh_backward.default
 
 
 class _Loop(torch.autograd.Function):
@@ -35,8 +35,8 @@ class _Loop(torch.autograd.Function):
         gaussians, (count, seen_width) = project.shape[0] // 3, characters.shape[1:]
         gates = inputs.clone()  # (T, B, 4 H), in the end i, f, g, o
         before = inputs.new_zeros(steps + 1, rows, width + seen_width)  # [h; w] before each step
-        memory = inputs.new_zeros(steps + 1, rows, width)
-        shown = inputs.new_empty(steps, rows, width)  # tanh C
+        cell = inputs.new_zeros(steps + 1, rows, width)
+        tanh_cell = inputs.new_empty(steps, rows, width)  # tanh C
         moves = inputs.new_empty(steps, rows, 3 * gaussians)  # α, β, Δ
         away = inputs.new_empty(steps, rows, gaussians, count)  # κ - u - 1/2
         bumps = torch.empty_like(away)
@@ -49,10 +49,10 @@ class _Loop(torch.autograd.Function):
             gate[:, : 2 * width].sigmoid_()
             gate[:, 2 * width : 3 * width].tanh_()
             gate[:, 3 * width :].sigmoid_()
-            write, forget, candidate, show = gate.chunk(4, -1)
-            torch.mul(forget, memory[t], out=memory[t + 1]).addcmul_(write, candidate)
-            torch.tanh(memory[t + 1], out=shown[t])
-            hidden = show * shown[t]
+            i, f, g, o = gate.chunk(4, -1)
+            torch.mul(f, cell[t], out=cell[t + 1]).addcmul_(i, g)
+            torch.tanh(cell[t + 1], out=tanh_cell[t])
+            hidden = o * tanh_cell[t]
             before[t + 1, :, :width] = hidden
             weight, sharp, step = torch.addmm(bias, hidden, from_hidden, out=moves[t]).exp_().chunk(3, -1)
             position += step
@@ -61,7 +61,7 @@ class _Loop(torch.autograd.Function):
             torch.mul(torch.bmm(weight[:, None], bumps[t])[:, 0], mask, out=weights[t])
             before[t + 1, :, width:] = torch.bmm(weights[t][:, None], characters)[:, 0]
         ctx.save_for_backward(
-            joint, project, characters, mask, gates, before, memory, shown, moves, away, bumps, weights
+            joint, project, characters, mask, gates, before, cell, tanh_cell, moves, away, bumps, weights
         )
         ctx.mark_non_differentiable(weights)
         return before[1:, :, :width], before[1:, :, width:], weights
@@ -69,43 +69,45 @@ class _Loop(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        joint, project, characters, mask, gates, before, memory, shown, moves, away, bumps, weights = ctx.saved_tensors
-        steps, rows, width = shown.shape
-        hidden_gradient, seen_gradient = gradients[0], gradients[1]
-        slopes, move_slopes = torch.empty_like(gates), torch.empty_like(moves)
-        pulled = before.new_zeros(rows, before.shape[2])  # of [h; w], from the step after
-        memory_pulled, position_pulled = torch.zeros_like(memory[0]), before.new_zeros(rows, moves.shape[2] // 3)
-        seen_slopes = torch.empty_like(before[1:, :, width:])
+        joint, project, characters, mask, gates, before, cell, tanh_cell, moves, away, bumps, weights = (
+            ctx.saved_tensors
+        )
+        steps, rows, width = tanh_cell.shape
+        grad_hidden, grad_seen = gradients[0], gradients[1]
+        grad_gates, grad_moves = torch.empty_like(gates), torch.empty_like(moves)
+        grad_before = before.new_zeros(rows, before.shape[2])  # of [h; w], from the step after
+        grad_cell, grad_position = torch.zeros_like(cell[0]), before.new_zeros(rows, moves.shape[2] // 3)
+        grad_all_seen = torch.empty_like(before[1:, :, width:])
         for t in reversed(range(steps)):
             weight, sharp, step = moves[t].chunk(3, -1)
-            seen_slope = torch.add(seen_gradient[t], pulled[:, width:], out=seen_slopes[t])
-            weight_slope = torch.bmm(characters, seen_slope[:, :, None])[:, :, 0] * mask  # (B, U)
+            grad_seen_now = torch.add(grad_seen[t], grad_before[:, width:], out=grad_all_seen[t])
+            grad_weights = torch.bmm(characters, grad_seen_now[:, :, None])[:, :, 0] * mask  # (B, U)
             bump = bumps[t]
-            through = bump * weight_slope[:, None]  # (B, K, U)
-            weight_move, sharp_move, step_move = move_slopes[t].chunk(3, -1)
-            torch.mul(through.sum(-1), weight, out=weight_move)
-            leaning = through.mul_(weight[:, :, None]).mul_(away[t])  # α φ' (κ - u)
-            position_pulled -= 2 * sharp * leaning.sum(-1)
-            torch.mul(leaning.mul_(away[t]).sum(-1), sharp, out=sharp_move).neg_()
-            torch.mul(position_pulled, step, out=step_move)
-            hidden_slope = torch.addmm(hidden_gradient[t] + pulled[:, :width], move_slopes[t], project)
-            write, forget, candidate, show = gates[t].chunk(4, -1)
-            memory_pulled += tanh_slope(hidden_slope * show, shown[t])
-            write_slope, forget_slope, candidate_slope, show_slope = slopes[t].chunk(4, -1)
-            write_slope.copy_(sigmoid_slope(memory_pulled * candidate, write))
-            forget_slope.copy_(sigmoid_slope(memory_pulled * memory[t], forget))
-            candidate_slope.copy_(tanh_slope(memory_pulled * write, candidate))
-            show_slope.copy_(sigmoid_slope(hidden_slope * shown[t], show))
-            memory_pulled *= forget
-            torch.mm(slopes[t], joint, out=pulled)
-        flat, hidden = slopes.flatten(0, 1), before[1:, :, :width].reshape(steps * rows, width)
-        moved = move_slopes.flatten(0, 1)
+            through = bump * grad_weights[:, None]  # (B, K, U)
+            grad_weight, grad_sharp, grad_step = grad_moves[t].chunk(3, -1)
+            torch.mul(through.sum(-1), weight, out=grad_weight)
+            through_distance = through.mul_(weight[:, :, None]).mul_(away[t])  # α φ' (κ - u)
+            grad_position -= 2 * sharp * through_distance.sum(-1)
+            torch.mul(through_distance.mul_(away[t]).sum(-1), sharp, out=grad_sharp).neg_()
+            torch.mul(grad_position, step, out=grad_step)
+            grad_hidden_now = torch.addmm(grad_hidden[t] + grad_before[:, :width], grad_moves[t], project)
+            i, f, g, o = gates[t].chunk(4, -1)
+            grad_cell += tanh_backward(grad_hidden_now * o, tanh_cell[t])
+            grad_i, grad_f, grad_g, grad_o = grad_gates[t].chunk(4, -1)
+            grad_i.copy_(sigmoid_backward(grad_cell * g, i))
+            grad_f.copy_(sigmoid_backward(grad_cell * cell[t], f))
+            grad_g.copy_(tanh_backward(grad_cell * i, g))
+            grad_o.copy_(sigmoid_backward(grad_hidden_now * tanh_cell[t], o))
+            grad_cell *= f
+            torch.mm(grad_gates[t], joint, out=grad_before)
+        flat, hidden = grad_gates.flatten(0, 1), before[1:, :, :width].reshape(steps * rows, width)
+        flat_moves = grad_moves.flatten(0, 1)
         return (
-            slopes,
+            grad_gates,
             flat.t() @ before[:-1].flatten(0, 1),
-            moved.t() @ hidden,
-            moved.sum(0),
-            torch.bmm(weights.permute(1, 2, 0), seen_slopes.transpose(0, 1)),  # (B, U, E)
+            flat_moves.t() @ hidden,
+            flat_moves.sum(0),
+            torch.bmm(weights.permute(1, 2, 0), grad_all_seen.transpose(0, 1)),  # (B, U, E)
             None,
         )
 

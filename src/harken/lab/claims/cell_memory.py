@@ -42,7 +42,7 @@ def predicted_half_life(bias: float) -> float:
 
 def keeper(hidden: int, forget: Tensor, **options: Any) -> LSTM:
     """A layer with random weights whose forget gates have these biases and whose input gates are shut."""
-    layer = LSTM(4, hidden, orthogonal=False, **options)
+    layer = LSTM(4, hidden, orthogonal=False, batch_first=True, **options)
     with torch.no_grad():
         for name, parameter in layer.named_parameters():
             gates = list(parameter.split(hidden)) if "bias_ih" in name or "bias_hh" in name else []
@@ -65,7 +65,7 @@ def kept_bits(steps: int, seed: int) -> dict[str, dict[str, Any]]:
         with torch.no_grad():
             values = torch.randn(2, steps, 4)
             quick = layer(values, (hidden, first))[1][1]
-            defined = layer.definition(values[:, : steps // 10], (hidden, first))[1][1]
+            defined = layer.reference(values[:, : steps // 10], (hidden, first))[1][1]
         found[name] = {
             "quick": bool(torch.equal(quick, first)),
             "definition": bool(torch.equal(defined, first)),

@@ -53,9 +53,9 @@ class Recaller(nn.Module):
         super().__init__()
         self.layer: LSTM | RNN
         if kind in LSTMS:
-            self.layer = LSTM(INPUTS, HIDDEN, forget_bias=float(kind[-1]))
+            self.layer = LSTM(INPUTS, HIDDEN, forget_bias=float(kind[-1]), batch_first=True)
         else:
-            self.layer = RNN(INPUTS, HIDDEN, orthogonal="orthogonal" in kind)
+            self.layer = RNN(INPUTS, HIDDEN, orthogonal="orthogonal" in kind, batch_first=True)
         self.readout = nn.Linear(HIDDEN, SYMBOLS)
 
     def forward(self, values: Tensor) -> Tensor:

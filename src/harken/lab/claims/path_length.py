@@ -94,7 +94,7 @@ def chain(kind: str, length: int, layers: int) -> int:
     values = torch.randn(1, length, WIDTH, dtype=torch.float64, requires_grad=True)
     if kind in ("RNN", "LSTM"):
         layer = {"RNN": RNN, "LSTM": LSTM}[kind](WIDTH, WIDTH, dtype=torch.float64)
-        return longest_chain(layer.definition(values)[0])
+        return longest_chain(layer.reference(values)[0])
     if kind == "self-attention":
         for _ in range(layers):
             values, _ = SelfAttention(WIDTH, 1).double().with_weights(values, None, False)
@@ -108,8 +108,8 @@ def timed(length: int, budget: float, seed: int) -> dict[str, float]:
     torch.manual_seed(seed)
     convolution = nn.Conv1d(TIMED_WIDTH, TIMED_WIDTH, 3, padding=1)
     layers: dict[str, Callable[[Tensor], Any]] = {
-        "RNN": RNN(TIMED_WIDTH, TIMED_WIDTH),
-        "LSTM": LSTM(TIMED_WIDTH, TIMED_WIDTH),
+        "RNN": RNN(TIMED_WIDTH, TIMED_WIDTH, batch_first=True),
+        "LSTM": LSTM(TIMED_WIDTH, TIMED_WIDTH, batch_first=True),
         "self-attention": SelfAttention(TIMED_WIDTH, 4),
         "convolution": lambda values: convolution(values.transpose(1, 2)),
     }

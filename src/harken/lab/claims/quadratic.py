@@ -43,7 +43,7 @@ def operations(layer: str, length: int) -> dict[str, int]:
         if layer == "attention":
             SelfAttention(WIDTH, HEADS).to("meta").with_weights(values, None, False)
         else:
-            {"RNN": RNN, "LSTM": LSTM}[layer](WIDTH, WIDTH, device="meta").definition(values)
+            {"RNN": RNN, "LSTM": LSTM}[layer](WIDTH, WIDTH, batch_first=True, device="meta").reference(values)
     counts = counter.get_flop_counts()["Global"]
     batched = sum(count for kind, count in counts.items() if "bmm" in str(kind))
     return {"all": counter.get_total_flops(), "attention": batched}
@@ -69,7 +69,7 @@ def measure(length: int, budget: float, seed: int) -> dict[str, Any]:
     """Operations, seconds and bytes of every layer at one length."""
     torch.manual_seed(seed)
     attention = SelfAttention(WIDTH, HEADS)
-    recurrent = {"RNN": RNN(WIDTH, WIDTH), "LSTM": LSTM(WIDTH, WIDTH)}
+    recurrent = {"RNN": RNN(WIDTH, WIDTH, batch_first=True), "LSTM": LSTM(WIDTH, WIDTH, batch_first=True)}
     values = torch.randn(1, length, WIDTH)
     with torch.no_grad():
         time = {"attention": seconds(lambda: attention(values), budget)}
@@ -78,7 +78,7 @@ def measure(length: int, budget: float, seed: int) -> dict[str, Any]:
     memory = {
         "attention, definition": kept(lambda x: attention.with_weights(x, None, False), length),
         "attention, quick": kept(attention, length),
-        "LSTM, definition": kept(recurrent["LSTM"].definition, length),
+        "LSTM, definition": kept(recurrent["LSTM"].reference, length),
     }
     return {"operations": {name: operations(name, length) for name in LAYERS}, "seconds": time, "bytes": memory}
 

@@ -1,7 +1,7 @@
 """Pen strokes point by point: stacked LSTMs, a mixture density on top, and a soft window over a text.
 
 h¹_t = LSTM¹([x_t; w_{t-1}], h¹_{t-1})            x_t = (dx, dy, lifted): the last point
-w_t  = window(h¹_t, κ_{t-1}, c)                   the text, seen through `harken.nn.recurrent.window`
+w_t  = window(h¹_t, κ_{t-1}, c)                   the text, seen through `harken.nn.recurrent.windowed_lstm`
 hⁿ_t = LSTMⁿ([x_t; w_t; hⁿ⁻¹_t], hⁿ_{t-1})        inputs and window reach every layer
 ŷ_t  = W [h¹_t; ...; hᴺ_t] + b                    read as a density by `harken.nn.mixture`: next point, lifted, over
 
@@ -90,7 +90,8 @@ class HandwritingModel(nn.Module):
             self.first = WindowedLSTM(POINT, width, characters=embedding, gaussians=window, pace=pace)
         below = 0 if characters else 1  # without a text the first layer is like the others
         self.upper = nn.ModuleList(
-            LSTM(POINT + seen + (width if number or characters else 0), width) for number in range(layers - 1 + below)
+            LSTM(POINT + seen + (width if number or characters else 0), width, batch_first=True)
+            for number in range(layers - 1 + below)
         )
         self.dropout = Dropout(dropout)
         self.output = nn.Linear(layers * width, parameters_of(mixtures, MARKS))

@@ -47,8 +47,8 @@ class ElmoNetwork(nn.Module):
         self.width, self.depth = width, layers + 1
         self.speller = CharacterFeatures(characters, character_embedding, character_width, spelling)
         self.project = nn.Linear(character_width, width)
-        self.ahead = nn.ModuleList(LSTM(width, width) for _ in range(layers))
-        self.back = nn.ModuleList(LSTM(width, width) for _ in range(layers))
+        self.ahead = nn.ModuleList(LSTM(width, width, batch_first=True) for _ in range(layers))
+        self.back = nn.ModuleList(LSTM(width, width, batch_first=True) for _ in range(layers))
         self.dropout = VariationalDropout(dropout)
         self.output = nn.Linear(width, words)
         nn.init.normal_(self.output.weight, std=width**-0.5)

@@ -10,8 +10,7 @@ from typing import Any
 
 from harken.models.recurrent.cell_options import CellOptions
 from harken.nn.recurrent.cell import Cell
-from harken.nn.recurrent.layer import RecurrentLayer
-from harken.nn.recurrent.layers import GRU, LSTM, RNN, initialize
+from harken.nn.recurrent.layers import GRU, LSTM, RNN, RecurrentLayer, initialize
 from harken.nn.recurrent.options import StackOptions
 from harken.registry import CELLS
 
@@ -34,6 +33,7 @@ def make_layer(options: CellOptions, input_size: int, hidden_size: int, bidirect
     return layers[options.cell](
         input_size,
         hidden_size,
+        batch_first=True,
         bidirectional=bidirectional,
         layer_norm=options.layer_norm,
         zoneout=options.zoneout,
@@ -47,12 +47,13 @@ def _registered_layer(options: CellOptions, input_size: int, hidden_size: int, b
     shape = StackOptions(
         input_size,
         hidden_size,
+        batch_first=True,
         bidirectional=bidirectional,
         layer_norm=options.layer_norm,
         zoneout=options.zoneout,
         recurrent_dropout=options.recurrent_dropout,
     )
-    layer = RecurrentLayer(shape, hidden_size, lambda size: make_cell(options, size, hidden_size), fused=None)
+    layer = RecurrentLayer(shape, hidden_size, lambda size: make_cell(options, size, hidden_size))
     layer.lacking = [f"cell={options.cell!r}"]
     return layer
 

@@ -24,7 +24,7 @@ from harken.nn.causality import refuse_bidirectional
 from harken.nn.dropout import Dropout, VariationalDropout
 from harken.nn.recurrent.cell import State
 from harken.nn.recurrent.connections import Connections
-from harken.nn.recurrent.weight_drop import call_with_dropped_weights
+from harken.nn.recurrent.regularization import call_with_dropped_weights
 
 PARTS = ("hidden", "cell")
 

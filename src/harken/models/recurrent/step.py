@@ -72,10 +72,7 @@ class LayerPass:
         self.inputs.append(self._from_input(token, rest))
         self.before.append(state)
         made = self.cell.step(self.inputs[-1], state, self.products, self.noise.keep)
-        if not self.noise.stay:
-            return made
-        pairs = enumerate(zip(state, made.state, strict=True))
-        return Step(tuple(self.noise.zone(part, time, *pair) for part, pair in pairs), made.gates)
+        return Step(self.noise.zone(time, state, made.state), made.gates)
 
     def _from_input(self, token: Tensor | None, rest: Tensor | None) -> Tensor:
         product = None if rest is None or self.rest is None else self.rest(rest)

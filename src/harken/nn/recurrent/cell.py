@@ -1,45 +1,40 @@
-"""What every recurrent cell has: weights from the input, weights from the last state, and one step.
+"""What all recurrent cells share: the weights, and one step as a function of them.
 
-A cell's step is split in two, because only one half has to wait for the step before:
+A cell computes one step from its input x (B, I) and its state (h, and c of an LSTM):
 
-from_input(x)     W x + b             for all steps of a sequence in one product
-step(...)         the rest            U h, the gates, the new state
+    step(x, state)                   W x + b, U h, the gates and the new state, in one function per cell
+    step(wx, state, products)        the same in a loop that has W x + b of all steps already (`Cell.project_input`)
 
-`forward` is both together and is the definition; `harken.nn.recurrent.unroll` makes the first half for all steps at
-once and hands the second products that gather the weight gradients of all steps.
-
-Weights lie as in torch: `weight_ih` (gates x H, I), `weight_hh` (gates x H, R), where R is the width of h.
-Layer normalisation: Ba et al. (2016), here each gate on its own, with the cell's biases in the place of its shifts.
+Weights have torch's names and shapes: `weight_ih` W (gates x H, I) and `weight_hh` U (gates x H, R), where R is the
+width of h. Layer normalisation (Ba et al., 2016) normalises W x and U h, each gate separately; the cell's biases are
+its shifts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from harken.kernels.recurrent.deferred import DeferredLinear
+from harken.kernels.recurrent.call import CellKind
+from harken.kernels.recurrent.deferred import DeferredLinear, can_defer
 from harken.nn.recurrent.options import Bias, at_least, one_of
 
-State = tuple[Tensor, ...]  # (h,) or (h, C), each (B, H)
-Products = dict[str, Callable[[Tensor], Tensor]]
+State = tuple[Tensor, ...]  # (h,) or (h, c): h (B, R), c (B, H)
 
 
-@dataclass(frozen=True)
-class Step:
-    """What one step made: the new state, and the gates by the field's words, each (B, H)."""
+class Step(NamedTuple):
+    """The result of one step: the new state, and the gates by name, each (B, H)."""
 
     state: State
     gates: dict[str, Tensor]
 
 
 class GateNorm(nn.Module):
-    """Mean 0 and variance 1 over the units of each gate, then one gain a unit."""
+    """Layer normalisation of each gate separately: mean 0 and variance 1 over its units, then one gain per unit."""
 
     def __init__(self, gates: int, hidden_size: int) -> None:
         super().__init__()
@@ -47,36 +42,71 @@ class GateNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(gates * hidden_size))
 
     def forward(self, values: Tensor, rows: slice = slice(None)) -> Tensor:
-        """(..., gates x H) -> the same shape; `rows` says which gates these are where not all."""
-        apart = values.unflatten(-1, (-1, self.hidden_size))
-        return F.layer_norm(apart, (self.hidden_size,)).flatten(-2) * self.weight[rows]
+        """(..., gates x H) -> the same shape; `rows` selects the gains where `values` has some of the gates."""
+        by_gate = values.unflatten(-1, (-1, self.hidden_size))
+        return F.layer_norm(by_gate, (self.hidden_size,)).flatten(-2) * self.weight[rows]
+
+
+class Products:
+    """Products with a cell's weights during one pass: `linear(x, W, b)` is W x + b, `linear(x, W, b, norm)` is
+    norm(W x) + b.
+
+    Args:
+        cell: whose weights; `weights` is what its `step` unpacks.
+        projected: the loop's inputs are W x + b already, so `linear(wx, W, b, norm)` returns them as they are.
+        deferred: the weight gradients of all steps are computed at once (`harken.kernels.recurrent.deferred`).
+    """
+
+    def __init__(self, cell: Cell, projected: bool = False, deferred: bool = False) -> None:
+        self.weights = cell.weights()
+        self.projected = self.weights[0] if projected else None
+        recurrent = self.weights[1:] if deferred and can_defer(cell.weight_hh) else ()
+        matrices = [weight for weight in recurrent if weight is not None and weight.dim() == 2]
+        self.deferred = {id(weight): DeferredLinear(weight) for weight in matrices}
+
+    def __call__(
+        self, values: Tensor, weight: Tensor, bias: Tensor | None = None, norm: GateNorm | None = None
+    ) -> Tensor:
+        """(..., I) -> (..., O)."""
+        if weight is self.projected:
+            return values
+        deferred = self.deferred.get(id(weight))
+        if deferred is not None:
+            product = deferred(values)  # of U, which has no bias
+        elif norm is None:
+            return F.linear(values, weight, bias)
+        else:
+            product = F.linear(values, weight)
+        if norm is not None:
+            product = norm(product)
+        return product if bias is None else product + bias
 
 
 class Cell(nn.Module):
-    """The weights; a subclass adds the equations in `step`."""
+    """The weights of a cell; a subclass adds the equations in `step`."""
 
     bias_ih: nn.Parameter | None
     bias_hh: nn.Parameter | None
 
     def __init__(
-        self, input_size: int, hidden_size: int, gates: int, output_size: int, bias: Bias, layer_norm: bool
+        self, kind: CellKind, input_size: int, hidden_size: int, gates: int, output_size: int, bias: Bias
     ) -> None:
         super().__init__()
         at_least("input_size", input_size, 1)
         at_least("hidden_size", hidden_size, 1)
         one_of("bias", bias, (True, False, "two", "one", "none"))
+        self.kind = kind
         self.input_size, self.hidden_size, self.gates, self.output_size = input_size, hidden_size, gates, output_size
         rows = gates * hidden_size
         self.weight_ih = nn.Parameter(torch.empty(rows, input_size))
         self.weight_hh = nn.Parameter(torch.empty(rows, output_size))
-        first, second = bias in (True, "two", "one"), bias in (True, "two")
-        self.bias_ih = nn.Parameter(torch.empty(rows)) if first else None
-        self.bias_hh = nn.Parameter(torch.empty(rows)) if second else None
-        self.norm_ih = GateNorm(gates, hidden_size) if layer_norm else None
-        self.norm_hh = GateNorm(gates, hidden_size) if layer_norm else None
+        self.bias_ih = nn.Parameter(torch.empty(rows)) if bias in (True, "two", "one") else None
+        self.bias_hh = nn.Parameter(torch.empty(rows)) if bias in (True, "two") else None
+        self.norm_ih = GateNorm(gates, hidden_size) if kind.layer_norm else None
+        self.norm_hh = GateNorm(gates, hidden_size) if kind.layer_norm else None
 
     def draw(self) -> None:
-        """Torch's first weights: uniform within 1 / sqrt(H)."""
+        """Torch's initial weights: uniform within 1 / sqrt(H)."""
         for name, parameter in self.named_parameters():
             if "norm" not in name:
                 nn.init.uniform_(parameter, -1 / math.sqrt(self.hidden_size), 1 / math.sqrt(self.hidden_size))
@@ -87,40 +117,42 @@ class Cell(nn.Module):
         return (self.output_size,)
 
     def constant(self) -> Tensor | None:
-        """b, (gates x H): torch's two biases act as their sum."""
+        """b (gates x H): torch's two biases act as their sum."""
         return self.bias_ih if self.bias_hh is None or self.bias_ih is None else self.bias_ih + self.bias_hh
 
-    def from_input(self, values: Tensor) -> Tensor:
-        """W x + b: (..., I) -> (..., gates x H)."""
-        constant = self.constant()
-        if self.norm_ih is None:
-            return F.linear(values, self.weight_ih, constant)
-        normalised = self.norm_ih(F.linear(values, self.weight_ih))
-        return normalised if constant is None else normalised + constant
+    def weights(self) -> Any:
+        """A named tuple of the weights as `step` uses them; W is the first."""
+        raise NotImplementedError
 
-    def from_hidden(self, hidden: Tensor, products: Products) -> Tensor:
-        """U h: (B, R) -> (B, gates x H)."""
-        product = products["hidden"](hidden)
-        return product if self.norm_hh is None else self.norm_hh(product)
-
-    def recurrent_weights(self) -> dict[str, Tensor]:
-        """The matrices that every step multiplies with, by the names `step` knows them under."""
-        return {"hidden": self.weight_hh}
+    def project_input(self, x: Tensor) -> Tensor:
+        """W x + b for any number of steps, W x normalised where the cell does so: (..., I) -> (..., gates x H)."""
+        return Products(self)(x, self.weight_ih, self.constant(), self.norm_ih)
 
     def products(self, deferred: bool = False) -> Products:
-        """Products with those matrices; deferred, the weight gradients of all steps are made at once."""
-        weights = self.recurrent_weights()
-        if deferred:
-            return {name: DeferredLinear(weight) for name, weight in weights.items()}
-        return {name: partial(F.linear, weight=weight) for name, weight in weights.items()}
+        """For a loop whose inputs went through `project_input`."""
+        return Products(self, projected=True, deferred=deferred)
+
+    def tensors(self) -> dict[str, Tensor | None]:
+        """The weights by the names that kernels use (`harken.kernels.recurrent.call.WEIGHTS`)."""
+        named = {"weight_ih": self.weight_ih, "weight_hh": self.weight_hh, "bias": self.constant()}
+        if self.norm_ih is not None and self.norm_hh is not None:
+            named |= {"norm_input": self.norm_ih.weight, "norm_hidden": self.norm_hh.weight}
+        return named
+
+    def step(self, x: Tensor, state: State, products: Products | None = None, keep: Tensor | None = None) -> Step:
+        """One step.
+
+        Args:
+            x: the input (B, I); with `products`, W x + b (B, gates x H).
+            state: h (B, R), and c (B, H) of an LSTM.
+            products: how to multiply by the weights in a loop.
+            keep: the mask of recurrent dropout on h, (B, R).
+        """
+        raise NotImplementedError
+
+    def start(self, x: Tensor) -> State:
+        """The state before the first step, zeros, for inputs (B, I)."""
+        return tuple(x.new_zeros(x.shape[0], size) for size in self.state_sizes)
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}"
-
-    def step(self, from_input: Tensor, state: State, products: Products, keep: Tensor | None = None) -> Step:
-        """W x + b (B, gates x H) and the last state -> the new one; `keep` (B, R) is recurrent dropout's mask on h."""
-        raise TypeError(f"{type(self).__name__} has no step: use RNNCell, LSTMCell or GRUCell")
-
-    def advance(self, values: Tensor, state: State) -> State:
-        """One step of the definition: x (B, I) and the last state -> the new one."""
-        return self.step(self.from_input(values), state, self.products()).state

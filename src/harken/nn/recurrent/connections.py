@@ -1,12 +1,12 @@
-"""How a layer of a stack is joined to those below it; x is what comes from below, f the layer.
+"""Connections between the layers of a stack; x is the output of the layer below, f the layer.
 
 none        f(x)
 residual    x + f(x)                     He et al. (2016), in deep recurrent translators Wu et al. (2016)
 highway     t * f(x) + (1 - t) * x       t = sigmoid(W x + b), b starting at -1: mostly x. Srivastava et al. (2015)
 dense       f([x_0; f_1; f_2; ...])      every layer reads the input and all layers below. Huang et al. (2017)
 
-The first layer reads the input alone, and layers below `first` (from 0) are joined as without connections: deep
-recurrent translators have residuals from the third layer on. What leaves the stack is as wide for all of them.
+The first layer reads the input alone, and layers below `first` (from 0) have no connections: deep recurrent translators
+have residuals from the third layer on. The output of the stack has the same width for all of them.
 
 >>> Connections("dense", input_size=3, width=5, layers=3).input_sizes
 [3, 8, 13]
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 
 class Connections(nn.Module):
-    """The joints of a stack whose layers are `width` wide."""
+    """The connections of a stack whose layers are `width` wide."""
 
     def __init__(self, kind: str | None, input_size: int, width: int, layers: int, first: int = 1) -> None:
         super().__init__()
@@ -33,11 +33,11 @@ class Connections(nn.Module):
         self.gates = nn.ModuleList(gates) if kind == "highway" else None
 
     def into(self, below: list[Tensor]) -> Tensor:
-        """What the next layer reads, of the input and the layers below it (..., D)."""
+        """The input of the next layer, from the input and the outputs of the layers below it (..., D)."""
         return torch.cat(below, -1) if self.kind == "dense" and len(below) > self.first else below[-1]
 
     def out(self, depth: int, below: list[Tensor], made: Tensor) -> Tensor:
-        """What goes on from layer `depth` that made `made` (..., width)."""
+        """The output of layer `depth`, which computed `made` (..., width), with its connection."""
         if depth < self.first or self.kind in (None, "dense"):
             return made
         if self.gates is None:

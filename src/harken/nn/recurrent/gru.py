@@ -1,14 +1,15 @@
-"""The GRU cell in both of its forms, written to be read.
+"""The GRU cell in both of its forms; the equations are in `GRUCell.step`.
 
-reset="after", as torch and cuDNN have it       reset="before", as E6 and Cho et al. (2014) have it
-r = sigmoid(W_r x + U_r h)                      r = sigmoid(W_r x + U_r h)
-z = sigmoid(W_z x + U_z h)                      z = sigmoid(W_z x + U_z h)
-n = tanh(W x + b + r * (U h + c))               n = tanh(W x + U (r * h))
+reset="after", as torch and cuDNN have it       reset="before", as Cho et al. (2014) have it
+r = sigmoid(W_r x + U_r h + b_r)                r = sigmoid(W_r x + U_r h + b_r)
+z = sigmoid(W_z x + U_z h + b_z)                z = sigmoid(W_z x + U_z h + b_z)
+n = tanh(W_n x + b_n + r * (U_n h + c_n))       n = tanh(W_n x + U_n (r * h) + b_n)
 h = (1 - z) * n + z * h                         h = (1 - z) * h + z * n
 
-r says how much of the past the candidate n sees. Mind z: after, it is how much of the past stays; before, how much is
-new. Each form keeps its own convention, in its weights and in what a trace shows as `update`. With the reset after the
-product all products of a step can be made at once. Weights lie as in `torch.nn.GRU`: r, z, n one below the other.
+r is the reset gate: how much of the past the candidate n sees. z is the update gate, with opposite meanings: "after",
+it is how much of the past stays; "before", how much is new. Each form keeps its own convention, in its weights and in
+what a trace shows as `update`. With the reset after the product, all products of a step can be computed at once.
+Weights have the layout of `torch.nn.GRU`: the rows of r, z, n in this order.
 
 >>> cell = GRUCell(3, 5, reset="before")
 >>> cell(torch.zeros(2, 3), torch.zeros(2, 5)).shape
@@ -17,11 +18,25 @@ torch.Size([2, 5])
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
+from harken.kernels.recurrent.call import CellKind
 from harken.nn.recurrent.cell import Cell, Products, State, Step
 from harken.nn.recurrent.options import Bias, one_of
+
+
+class GRUWeights(NamedTuple):
+    """Of one step: "after" has U and c, "before" has U_rz and U_n, which it multiplies by separately."""
+
+    W: Tensor  # (3H, I), rows of r, z, n
+    U: Tensor | None  # (3H, H)
+    U_rz: Tensor | None  # (2H, H)
+    U_n: Tensor | None  # (H, H)
+    b: Tensor | None  # (3H,)
+    c: Tensor | None  # (H,), the bias inside the reset
 
 
 class GRUCell(Cell):
@@ -36,54 +51,55 @@ class GRUCell(Cell):
         layer_norm: bool = False,
     ) -> None:
         one_of("reset", reset, ("after", "before"))
-        super().__init__(input_size, hidden_size, 3, hidden_size, bias, layer_norm)
+        kind = CellKind("gru", layer_norm, reset=reset)
+        super().__init__(kind, input_size, hidden_size, 3, hidden_size, bias)
         self.reset = reset
         self.draw()
 
     def constant(self) -> Tensor | None:
-        """The reset, where it comes after the product, also acts on the candidate's second bias: it stays behind."""
+        """b (3H,); without the candidate's second bias where the reset acts on it (`inner_bias`)."""
         if self.reset == "before" or self.bias_ih is None or self.bias_hh is None:
             return super().constant()
         gates = self.bias_hh[: 2 * self.hidden_size]
         return self.bias_ih + torch.cat((gates, gates.new_zeros(self.hidden_size)))
 
-    def recurrent_weights(self) -> dict[str, Tensor]:
+    def inner_bias(self) -> Tensor | None:
+        """c_n (H,), which the reset acts on."""
+        return None if self.reset == "before" or self.bias_hh is None else self.bias_hh[2 * self.hidden_size :]
+
+    def weights(self) -> GRUWeights:
         if self.reset == "after":
-            return {"hidden": self.weight_hh}
-        gates, candidate = self.weight_hh.split([2 * self.hidden_size, self.hidden_size])
-        return {"gates": gates, "candidate": candidate}
+            return GRUWeights(self.weight_ih, self.weight_hh, None, None, self.constant(), self.inner_bias())
+        U_rz, U_n = self.weight_hh.split([2 * self.hidden_size, self.hidden_size])
+        return GRUWeights(self.weight_ih, None, U_rz, U_n, self.constant(), None)
 
-    def step(self, from_input: Tensor, state: State, products: Products, keep: Tensor | None = None) -> Step:
-        """E6 in the form asked for."""
-        (hidden,) = state
-        seen = hidden if keep is None else hidden * keep
+    def tensors(self) -> dict[str, Tensor | None]:
+        return super().tensors() | {"inner_bias": self.inner_bias()}
+
+    def step(self, x: Tensor, state: State, products: Products | None = None, keep: Tensor | None = None) -> Step:
+        """x (B, I) and the last h -> the new h and the gates; the arguments are those of `Cell.step`."""
+        linear = products or Products(self)
+        W, U, U_rz, U_n, b, c = linear.weights
+        (h,) = state
+        seen = h if keep is None else h * keep  # recurrent dropout
+        a = linear(x, W, b, self.norm_ih)  # W x + b, (B, 3H)
+        a_rz, a_n = a.split([2 * self.hidden_size, self.hidden_size], -1)
+
         if self.reset == "after":
-            return self._reset_after(from_input, hidden, self.from_hidden(seen, products))
-        return self._reset_before(from_input, hidden, seen, products)
+            u = linear(seen, U, None, self.norm_hh)  # U h, (B, 3H)
+            u_rz, u_n = u.split([2 * self.hidden_size, self.hidden_size], -1)
+            r, z = torch.sigmoid(a_rz + u_rz).chunk(2, -1)
+            n = torch.tanh(a_n + r * (u_n if c is None else u_n + c))
+            h = n + z * (h - n)  # (1 - z) n + z h
+        else:
+            r, z = torch.sigmoid(a_rz + self._normed(linear(seen, U_rz), slice(None, U_rz.shape[0]))).chunk(2, -1)
+            n = torch.tanh(a_n + self._normed(linear(r * seen, U_n), slice(U_rz.shape[0], None)))
+            h = h + z * (n - h)  # (1 - z) h + z n
+        return Step((h,), {"reset": r, "update": z, "candidate": n})
 
-    def _reset_after(self, from_input: Tensor, hidden: Tensor, from_hidden: Tensor) -> Step:
-        reset_input, update_input, candidate_input = from_input.chunk(3, -1)
-        reset_hidden, update_hidden, candidate_hidden = from_hidden.chunk(3, -1)
-        reset, update = torch.sigmoid(reset_input + reset_hidden), torch.sigmoid(update_input + update_hidden)
-        if self.bias_hh is not None:
-            candidate_hidden = candidate_hidden + self.bias_hh[2 * self.hidden_size :]
-        candidate = torch.tanh(candidate_input + reset * candidate_hidden)
-        hidden = candidate + update * (hidden - candidate)  # (1 - z) n + z h
-        return Step((hidden,), {"reset": reset, "update": update, "candidate": candidate})
-
-    def _reset_before(self, from_input: Tensor, hidden: Tensor, seen: Tensor, products: Products) -> Step:
-        gates_input, candidate_input = from_input.split([2 * self.hidden_size, self.hidden_size], -1)
-        gates_hidden = self._normalised(products["gates"](seen), slice(None, 2 * self.hidden_size))
-        reset, update = torch.sigmoid(gates_input + gates_hidden).chunk(2, -1)
-        candidate_hidden = products["candidate"](reset * seen)
-        candidate_hidden = self._normalised(candidate_hidden, slice(2 * self.hidden_size, None))
-        candidate = torch.tanh(candidate_input + candidate_hidden)
-        hidden = hidden + update * (candidate - hidden)  # (1 - z) h + z n
-        return Step((hidden,), {"reset": reset, "update": update, "candidate": candidate})
-
-    def _normalised(self, product: Tensor, rows: slice) -> Tensor:
+    def _normed(self, product: Tensor, rows: slice) -> Tensor:
         return product if self.norm_hh is None else self.norm_hh(product, rows)
 
-    def forward(self, values: Tensor, hidden: Tensor) -> Tensor:
-        """x (B, I), h (B, H) -> new h."""
-        return self.advance(values, (hidden,))[0]
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        """x (B, I), h (B, H) -> the new h."""
+        return self.step(input, self.start(input) if hx is None else (hx,)).state[0]

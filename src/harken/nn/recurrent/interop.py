@@ -1,20 +1,18 @@
-"""Weights to and from `torch.nn.RNN`, `LSTM` and `GRU`: the same numbers under two names.
+"""Weights to and from `torch.nn.RNN`, `LSTM` and `GRU`: the same numbers under other names.
 
     torch   weight_ih_l1_reverse        ours   cells.3.weight_ih        (layer 1, second direction)
 
-`load_state_dict` takes both. `torch_state` is the way back.
+`load_state_dict` takes both; `torch_state` gives torch's.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from harken.nn.recurrent.cell import Cell
+from harken.kernels.recurrent.cudnn import torch_weights
 
 NAMES = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
 PATTERN = re.compile(rf"(?:inner\.)?({'|'.join(NAMES)})_l(\d+)(_reverse)?")
@@ -27,19 +25,6 @@ def accept_torch_names(module: Any, state: dict[str, Any], prefix: str, *others:
         if found:
             name, depth, reverse = found.groups()
             state[f"{prefix}cells.{int(depth) * module.directions + bool(reverse)}.{name}"] = state.pop(key)
-
-
-def torch_weights(cells: Sequence[Cell]) -> list[Tensor]:
-    """The weights of one layer in the order of torch's fused loops; a second bias that a cell lacks is 0."""
-    weights: list[Tensor] = []
-    for cell in cells:
-        weights += [cell.weight_ih, cell.weight_hh]
-        if cell.bias_ih is not None:
-            weights += [cell.bias_ih, torch.zeros_like(cell.bias_ih) if cell.bias_hh is None else cell.bias_hh]
-        projection = getattr(cell, "weight_hr", None)
-        if projection is not None:
-            weights.append(projection)
-    return weights
 
 
 def torch_state(module: Any) -> dict[str, Tensor]:
@@ -61,3 +46,10 @@ def copy_weights(source: nn.RNNBase, target: nn.Module) -> None:
     assert isinstance(example, Tensor)
     target.to(example.device, example.dtype).train(source.training)
     target.load_state_dict(source.state_dict())
+
+
+def torch_arguments(module: nn.RNNBase) -> dict[str, Any]:
+    """What one of torch's layers was constructed with."""
+    names = ["input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional"]
+    names += ["nonlinearity"] if isinstance(module, nn.RNN) else ["proj_size"] if isinstance(module, nn.LSTM) else []
+    return {name: getattr(module, name) for name in names}

@@ -1,21 +1,21 @@
-"""The LSTM cell and its variants, written to be read.
+"""The LSTM cell and its variants; the equations are in `LSTMCell.step`.
 
-i = sigmoid(W_i [h, x] + b_i)      what to write into the cell
-f = sigmoid(W_f [h, x] + b_f)      what to keep of it
-g = tanh(W_C [h, x] + b_C)         the candidate
-C = f * C + i * g
-o = sigmoid(W_o [h, x] + b_o)      what to show
-h = o * tanh(C)
+i = sigmoid(W_i x + U_i h + b_i)      input gate
+f = sigmoid(W_f x + U_f h + b_f)      forget gate
+g = tanh(W_g x + U_g h + b_g)         candidate
+c = f * c + i * g
+o = sigmoid(W_o x + U_o h + b_o)      output gate
+h = o * tanh(c)
 
-peephole    i and f also see the old C, o sees the new one: through one weight a unit ("diagonal") or a matrix
-                 ("full"). Gers and Schmidhuber (2000).
-coupled     i = 1 - f: something is forgotten only where something is written. Greff et al. (2017).
-proj_size        h = W_r (o * tanh(C)), a narrower h. Sak et al. (2014).
-layer_norm       W x and U h are normalised gate by gate, and C before its tanh. Ba et al. (2016).
+peephole      i and f also see the old c, and o the new one: through one weight per unit ("diagonal") or a matrix
+              ("full"). Gers and Schmidhuber (2000).
+coupled       i = 1 - f: something is forgotten only where something is written. Greff et al. (2017).
+proj_size     h = R (o * tanh(c)), a narrower h. Sak et al. (2014).
+layer_norm    W x and U h are normalised gate by gate, and c before its tanh. Ba et al. (2016).
 
-Weights lie as in `torch.nn.LSTM`: gates i, f, g, o one below the other; coupled, there is no i. Peepholes: i, f, o.
-Hochreiter and Schmidhuber (1997), forget gate: Gers et al. (2000).
-Parameters with one bias, as E3 counts them: 4 (m n + n^2 + n).
+Weights have the layout of `torch.nn.LSTM`: the rows of i, f, g, o in this order; a coupled cell has no i. Peepholes:
+i, f, o. Hochreiter and Schmidhuber (1997), forget gate: Gers et al. (2000). With one bias a cell of m inputs and n
+units has 4 (m n + n^2 + n) parameters.
 
 >>> cell = LSTMCell(3, 5, bias="one")
 >>> sum(p.numel() for p in cell.parameters()) == 4 * (3 * 5 + 5 * 5 + 5)
@@ -24,20 +24,34 @@ True
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 
+from harken.kernels.recurrent.call import CellKind
 from harken.nn.recurrent.cell import Cell, Products, State, Step
 from harken.nn.recurrent.options import Bias, one_of
 
-LSTMState = tuple[Tensor, Tensor]  # h and C, each (B, H)
+LSTMState = tuple[Tensor, Tensor]  # h and c, each (B, H)
 
 
 def lstm_gates(gates: Tensor, cell: Tensor) -> LSTMState:
-    """The pointwise half of E2: pre-activations (B, 4H) in the order i, f, g, o and the last cell -> h, C."""
-    write, forget, candidate, show = gates.chunk(4, -1)
-    cell = torch.sigmoid(forget) * cell + torch.sigmoid(write) * torch.tanh(candidate)
-    return torch.sigmoid(show) * torch.tanh(cell), cell
+    """The pointwise part of a plain LSTM: W x + U h + b (B, 4H) in the order i, f, g, o and the old c -> h, c."""
+    i, f, g, o = gates.chunk(4, -1)
+    c = torch.sigmoid(f) * cell + torch.sigmoid(i) * torch.tanh(g)
+    return torch.sigmoid(o) * torch.tanh(c), c
+
+
+class LSTMWeights(NamedTuple):
+    """Of one step; what a variant lacks is None."""
+
+    W: Tensor  # (4H, I), rows of i, f, g, o; coupled: (3H, I), rows of f, g, o
+    U: Tensor  # (4H, R)
+    b: Tensor | None  # (4H,)
+    P_if: Tensor | None  # peepholes of i and f: (2H,), or (2H, H) where they are full; coupled: of f alone
+    P_o: Tensor | None  # and of o
+    R: Tensor | None  # projection (R, H)
 
 
 class LSTMCell(Cell):
@@ -62,12 +76,13 @@ class LSTMCell(Cell):
                 f"proj_size is {proj_size}, but a projection makes h narrower: it has to be less than hidden_size "
                 f"({hidden_size}), or 0 for none"
             )
-        super().__init__(input_size, hidden_size, 3 if coupled else 4, proj_size or hidden_size, bias, layer_norm)
+        kind = CellKind("lstm", layer_norm, peephole=peephole, coupled=coupled)
+        super().__init__(kind, input_size, hidden_size, 3 if coupled else 4, proj_size or hidden_size, bias)
         self.peephole, self.coupled, self.proj_size = peephole, coupled, proj_size
-        self.early = hidden_size * (1 if coupled else 2)  # rows of the gates that look at the old cell: (i,) f
+        self.early = hidden_size * (1 if coupled else 2)  # rows of i and f, the gates that see the old c
         shape = {None: None, "diagonal": (self.early + hidden_size,), "full": (self.early + hidden_size, hidden_size)}
-        seen = shape[peephole]
-        self.weight_ch = nn.Parameter(torch.empty(seen)) if seen else None
+        peepholes = shape[peephole]
+        self.weight_ch = nn.Parameter(torch.empty(peepholes)) if peepholes else None
         self.weight_hr = nn.Parameter(torch.empty(proj_size, hidden_size)) if proj_size else None
         self.norm_cell = nn.LayerNorm(hidden_size) if layer_norm else None
         self.draw()
@@ -76,44 +91,49 @@ class LSTMCell(Cell):
     def state_sizes(self) -> tuple[int, ...]:
         return self.output_size, self.hidden_size
 
-    def recurrent_weights(self) -> dict[str, Tensor]:
-        weights: dict[str, Tensor] = {"hidden": self.weight_hh}
-        if self.weight_ch is not None and self.peephole == "full":
-            weights["old cell"], weights["new cell"] = self.weight_ch.split([self.early, self.hidden_size])
-        if self.weight_hr is not None:
-            weights["projection"] = self.weight_hr
-        return weights
+    def weights(self) -> LSTMWeights:
+        P_if, P_o = None, None
+        if self.weight_ch is not None:
+            P_if, P_o = self.weight_ch.split([self.early, self.hidden_size])
+        return LSTMWeights(self.weight_ih, self.weight_hh, self.constant(), P_if, P_o, self.weight_hr)
 
-    def peep(self, gates: Tensor, cell: Tensor, which: str, products: Products) -> Tensor:
-        """E4: what the gates see of the `which` ("old cell", "new cell") cell is added to them."""
-        if self.weight_ch is None:
-            return gates
+    def tensors(self) -> dict[str, Tensor | None]:
+        named = super().tensors() | {"weight_ch": self.weight_ch, "weight_hr": self.weight_hr}
+        if self.norm_cell is not None:
+            named |= {"norm_cell": self.norm_cell.weight, "norm_cell_shift": self.norm_cell.bias}
+        return named
+
+    def step(self, x: Tensor, state: State, products: Products | None = None, keep: Tensor | None = None) -> Step:
+        """x (B, I) and the last (h, c) -> the new (h, c) and the gates; the arguments are those of `Cell.step`."""
+        linear = products or Products(self)
+        W, U, b, P_if, P_o, R = linear.weights
+        h, c = state
+        if keep is not None:  # recurrent dropout
+            h = h * keep
+        a = linear(x, W, b, self.norm_ih) + linear(h, U, None, self.norm_hh)  # W x + b + U h, (B, 4H)
+        i_f, g, o = a.split([self.early, self.hidden_size, self.hidden_size], -1)
+
+        if P_if is not None:  # i and f see the old c
+            i_f = i_f + self._peephole(linear, P_if, c)
+        i_f = torch.sigmoid(i_f)
+        i, f = (1 - i_f, i_f) if self.coupled else i_f.chunk(2, -1)
+        g = torch.tanh(g)
+        c = f * c + i * g
+        if P_o is not None:  # o sees the new c
+            o = o + self._peephole(linear, P_o, c)
+        o = torch.sigmoid(o)
+        h = o * torch.tanh(c if self.norm_cell is None else self.norm_cell(c))
+        if R is not None:
+            h = linear(h, R)
+        return Step((h, c), {"input": i, "forget": f, "candidate": g, "output": o})
+
+    def _peephole(self, linear: Products, P: Tensor, c: Tensor) -> Tensor:
+        """P c: a matrix, or one weight per unit of each gate."""
         if self.peephole == "full":
-            return gates + products[which](cell)
-        old, new = self.weight_ch.split([self.early, self.hidden_size])
-        weight = old if which == "old cell" else new
-        return gates + (weight.view(-1, self.hidden_size) * cell[:, None]).flatten(1)
+            return linear(c, P)
+        return (P.view(-1, self.hidden_size) * c[:, None]).flatten(1)
 
-    def step(self, from_input: Tensor, state: State, products: Products, keep: Tensor | None = None) -> Step:
-        """E2, with E4 and E5 where they were asked for."""
-        hidden, cell = state
-        seen = hidden if keep is None else hidden * keep
-        gates = from_input + self.from_hidden(seen, products)
-        early, candidate, show = gates.split([self.early, self.hidden_size, self.hidden_size], -1)
-        opened = torch.sigmoid(self.peep(early, cell, "old cell", products))
-        if self.coupled:
-            forget, write = opened, 1 - opened
-        else:
-            write, forget = opened.chunk(2, -1)
-        candidate = torch.tanh(candidate)
-        cell = forget * cell + write * candidate
-        show = torch.sigmoid(self.peep(show, cell, "new cell", products))
-        hidden = show * torch.tanh(cell if self.norm_cell is None else self.norm_cell(cell))
-        if self.weight_hr is not None:
-            hidden = products["projection"](hidden)
-        return Step((hidden, cell), {"input": write, "forget": forget, "candidate": candidate, "output": show})
-
-    def forward(self, values: Tensor, state: LSTMState) -> LSTMState:
-        """x (B, I), (h, C) -> new (h, C)."""
-        hidden, cell = self.advance(values, state)
-        return hidden, cell
+    def forward(self, input: Tensor, hx: LSTMState | None = None) -> LSTMState:
+        """x (B, I), (h, c) -> the new (h, c)."""
+        h, c = self.step(input, self.start(input) if hx is None else hx).state
+        return h, c

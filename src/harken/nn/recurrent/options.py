@@ -1,4 +1,4 @@
-"""What a layer was asked for, checked: a wrong word or number is refused with what would be right.
+"""The options of recurrent layers, validated: an error names what would be right.
 
 >>> one_of("reset", "befor", ["after", "before"])
 Traceback (most recent call last):
@@ -18,7 +18,7 @@ CONNECTIONS = (None, "residual", "highway", "dense")
 
 
 def one_of(what: str, found: object, choices: Sequence[object]) -> None:
-    """Refuse what is not among `choices`."""
+    """Raise a ValueError for what is not among `choices`."""
     if found in choices:
         return
     words = [repr(choice) for choice in choices]
@@ -28,13 +28,13 @@ def one_of(what: str, found: object, choices: Sequence[object]) -> None:
 
 
 def probability(what: str, found: float) -> None:
-    """Refuse what is not in [0, 1)."""
+    """Raise a ValueError for what is not in [0, 1)."""
     if not 0 <= found < 1:
         raise ValueError(f"{what} is {found}, but it is a probability: 0 or more, and less than 1")
 
 
 def at_least(what: str, found: int, least: int) -> None:
-    """Refuse a size that is too small."""
+    """Raise a ValueError for a size that is too small."""
     if found < least:
         raise ValueError(f"{what} is {found}, but it has to be at least {least}")
 
@@ -47,7 +47,7 @@ class StackOptions:
     hidden_size: int
     num_layers: int = 1
     bias: Bias = True
-    batch_first: bool = True
+    batch_first: bool = False
     dropout: float = 0.0
     bidirectional: bool = False
     layer_norm: bool = False
@@ -58,8 +58,8 @@ class StackOptions:
     def __post_init__(self) -> None:
         for size in ("input_size", "hidden_size", "num_layers"):
             at_least(size, getattr(self, size), 1)
-        for chance in ("dropout", "zoneout", "recurrent_dropout"):
-            probability(chance, getattr(self, chance))
+        for name in ("dropout", "zoneout", "recurrent_dropout"):
+            probability(name, getattr(self, name))
         one_of("bias", self.bias, (True, False, "two", "one", "none"))
         if not isinstance(self.batch_first, bool) or not isinstance(self.bidirectional, bool):
             raise ValueError("batch_first and bidirectional are True or False")
@@ -72,12 +72,12 @@ class StackOptions:
 
     def extras(self) -> list[str]:
         """The options in use that torch.nn's layers do not have."""
-        wanted = {name: getattr(self, name) for name in ("layer_norm", "zoneout", "recurrent_dropout", "connections")}
-        return [f"{name}={value!r}" for name, value in wanted.items() if value]
+        names = ("layer_norm", "zoneout", "recurrent_dropout", "connections")
+        return [f"{name}={getattr(self, name)!r}" for name in names if getattr(self, name)]
 
 
-def check_values(values: Tensor, input_size: int) -> None:
-    """Refuse inputs of another width or without a step."""
+def check_input(values: Tensor, input_size: int) -> None:
+    """Raise a ValueError for inputs (B, T, I) of another width or without a step."""
     if values.dim() != 3:
         raise ValueError(f"the input has {values.dim()} dimensions, not those of (batch, time, features)")
     if values.shape[-1] != input_size:

@@ -1,50 +1,57 @@
-"""Two regularisers inside the recurrence: recurrent (variational) dropout and zoneout.
+"""Regularisers of the recurrence: recurrent (variational) dropout, zoneout and weight drop.
 
-recurrent dropout    U (m * h): one mask m for all steps of a sequence, on h as the gates see it.
-                     Gal and Ghahramani (2016). In training alone; scaled, so the mean stays.
-zoneout              h = s * h_old + (1 - s) * h_new, and so for C: each unit skips a step with probability p.
-                     Krueger et al. (2017). In training s is drawn for every step; after it s is its mean p, so nothing
-                     is left to chance.
+recurrent dropout    U (m * h): one mask m for all steps of a sequence, on h as the gates see it. Only in training;
+                     scaled by 1 / (1 - p), so that the mean stays. Gal and Ghahramani (2016).
+zoneout              h = s * h_old + (1 - s) * h_new, and likewise c: each unit skips a step with probability p. In
+                     training s is drawn for every step, in evaluation it is its mean p. Krueger et al. (2017).
+weight drop          h = f(W x + (m * U) h): one mask m on the entries of U for a whole pass. Merity et al. (2018),
+                     after DropConnect.
 
->>> stay = Noise(None, (0.25,))
->>> stay.zone(0, 0, torch.tensor([[4.0]]), torch.tensor([[0.0]])).item()  # one quarter of the old state stays
+>>> noise = Noise(None, (0.25,))
+>>> noise.zone(0, (torch.tensor([[4.0]]),), (torch.tensor([[0.0]]),))[0].item()  # a quarter of the old state stays
 1.0
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from harken.nn.recurrent.cell import State
 
 
 @dataclass(frozen=True)
 class Noise:
-    """What one direction of one layer drew for a pass."""
+    """The masks that one direction of one layer drew for a pass."""
 
     keep: Tensor | None  # (B, R): recurrent dropout
-    stay: tuple[Tensor | float, ...]  # for each part of the state: (T, B, H) where it stays as it was, or a mean
+    stay: tuple[Tensor | float, ...]  # zoneout, for each part of the state: (T, B, H) where it stays, or a mean
 
-    def zone(self, part: int, time: int, old: Tensor, new: Tensor) -> Tensor:
-        """Part of the state (B, H) after zoneout; rows may be fewer than were drawn: the first are meant."""
+    def zone(self, time: int, old: State, new: State) -> State:
+        """The state (parts (B, H)) after zoneout; with fewer rows than were drawn, the first rows."""
         if not self.stay:
             return new
-        stay = self.stay[part]
-        if isinstance(stay, float):
-            return torch.lerp(new, old, stay)
-        return torch.where(stay[time, : new.shape[0]], old, new)
+        return tuple(
+            torch.lerp(after, before, stay)
+            if isinstance(stay, float)
+            else torch.where(stay[time, : after.shape[0]], before, after)
+            for stay, before, after in zip(self.stay, old, new, strict=True)
+        )
 
     def mask(self, rows: int) -> Tensor | None:
         """Recurrent dropout's mask of the first rows."""
         return None if self.keep is None else self.keep[:rows]
 
-    def sorted(self, order: Tensor | None) -> Noise:
+    def sorted(self, sorted_indices: Tensor | None) -> Noise:
         """The rows in another order."""
-        if order is None:
+        if sorted_indices is None:
             return self
-        keep = None if self.keep is None else self.keep[order]
-        return Noise(keep, tuple(part if isinstance(part, float) else part[:, order] for part in self.stay))
+        keep = None if self.keep is None else self.keep[sorted_indices]
+        return Noise(keep, tuple(part if isinstance(part, float) else part[:, sorted_indices] for part in self.stay))
 
 
 def draw_noise(
@@ -56,7 +63,7 @@ def draw_noise(
     sizes: tuple[int, ...],
     like: Tensor,
 ) -> Noise:
-    """Masks for a state whose parts have `sizes`, h first."""
+    """Masks for a state whose parts have the widths `sizes`, h first."""
     keep = None
     if training and recurrent_dropout:
         keep = torch.empty(batch, sizes[0], device=like.device, dtype=like.dtype).bernoulli_(1 - recurrent_dropout)
@@ -69,10 +76,31 @@ def draw_noise(
     return Noise(keep, tuple(drawn))
 
 
-def _draw(shape: torch.Size, chance: float, device: torch.device) -> Tensor:
-    """True with probability `chance`; on a CPU four values share one 64-bit draw, so it is a multiple of 1/65536."""
+def _draw(shape: torch.Size, p: float, device: torch.device) -> Tensor:
+    """True with probability p; on a CPU four values share one 64-bit draw, so p is rounded to a multiple of 1/65536."""
     if device.type != "cpu":
-        return torch.rand(shape, device=device) < chance
+        return torch.rand(shape, device=device) < p
     count = shape.numel()
     draws = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
-    return (draws.view(torch.int16)[:count] < round(chance * 2**16) - 2**15).view(shape)
+    return (draws.view(torch.int16)[:count] < round(p * 2**16) - 2**15).view(shape)
+
+
+def call_with_dropped_weights(layer: nn.Module, p: float, *arguments: Any, **options: Any) -> Any:
+    """`layer(*arguments, **options)` with weight drop in training.
+
+    U is the same at every step, so one dropped copy serves all of them: the layer is called with that copy instead of
+    its own matrix, by whatever backend it uses otherwise. Gradients reach U through the copy.
+
+    >>> from harken.nn import LSTM
+    >>> layer, x = LSTM(3, 5), torch.ones(4, 1, 3)
+    >>> torch.equal(call_with_dropped_weights(layer, 0.5, x)[0], layer(x)[0])
+    False
+    >>> torch.equal(call_with_dropped_weights(layer.eval(), 0.5, x)[0], layer(x)[0])
+    True
+    """
+    if not layer.training or p == 0:
+        return layer(*arguments, **options)
+    dropped = {
+        name: F.dropout(weight, p) for name, weight in layer.named_parameters() if name.split(".")[-1] == "weight_hh"
+    }
+    return torch.func.functional_call(layer, dropped, arguments, options)

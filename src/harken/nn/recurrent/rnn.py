@@ -1,8 +1,8 @@
-"""The vanilla (Elman) RNN cell, written to be read.
+"""The vanilla (Elman) RNN cell.
 
-h = tanh(W x + U h + b)      or relu, or sigmoid, in the place of tanh
+h = tanh(W x + U h + b)      or relu, or sigmoid, instead of tanh
 
-Weights lie as in `torch.nn.RNN`. Elman (1990).
+Weights have the layout of `torch.nn.RNN`. Elman (1990).
 
 >>> cell = RNNCell(1, 1)
 >>> for parameter in cell.parameters():
@@ -13,13 +13,24 @@ Weights lie as in `torch.nn.RNN`. Elman (1990).
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
+from harken.kernels.recurrent.call import CellKind
 from harken.nn.recurrent.cell import Cell, Products, State, Step
 from harken.nn.recurrent.options import Bias, one_of
 
 NONLINEARITIES = {"tanh": torch.tanh, "relu": torch.relu, "sigmoid": torch.sigmoid}
+
+
+class RNNWeights(NamedTuple):
+    """Of one step."""
+
+    W: Tensor  # (H, I)
+    U: Tensor  # (H, H)
+    b: Tensor | None  # (H,)
 
 
 class RNNCell(Cell):
@@ -34,17 +45,25 @@ class RNNCell(Cell):
         layer_norm: bool = False,
     ) -> None:
         one_of("nonlinearity", nonlinearity, tuple(NONLINEARITIES))
-        super().__init__(input_size, hidden_size, 1, hidden_size, bias, layer_norm)
+        kind = CellKind("rnn", layer_norm, nonlinearity=nonlinearity)
+        super().__init__(kind, input_size, hidden_size, 1, hidden_size, bias)
         self.nonlinearity = nonlinearity
         self.draw()
 
-    def step(self, from_input: Tensor, state: State, products: Products, keep: Tensor | None = None) -> Step:
-        """E1."""
-        (hidden,) = state
-        seen = hidden if keep is None else hidden * keep
-        hidden = NONLINEARITIES[self.nonlinearity](from_input + self.from_hidden(seen, products))
-        return Step((hidden,), {})
+    def weights(self) -> RNNWeights:
+        return RNNWeights(self.weight_ih, self.weight_hh, self.constant())
 
-    def forward(self, values: Tensor, hidden: Tensor) -> Tensor:
-        """x (B, I), h (B, H) -> new h."""
-        return self.advance(values, (hidden,))[0]
+    def step(self, x: Tensor, state: State, products: Products | None = None, keep: Tensor | None = None) -> Step:
+        """h = tanh(W x + U h + b)."""
+        linear = products or Products(self)
+        W, U, b = linear.weights
+        (h,) = state
+        if keep is not None:  # recurrent dropout
+            h = h * keep
+        a = linear(x, W, b, self.norm_ih) + linear(h, U, None, self.norm_hh)  # W x + b + U h, (B, H)
+        h = NONLINEARITIES[self.nonlinearity](a)
+        return Step((h,), {})
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        """x (B, I), h (B, H) -> the new h."""
+        return self.step(input, self.start(input) if hx is None else (hx,)).state[0]

@@ -1,49 +1,44 @@
 """Cells over time, in both directions, one layer above the other: what RNN, LSTM and GRU share.
 
-`definition` says what is computed: every cell, step by step. `forward` computes the same the quickest way there is for
-a call (`Stack.choose_path`): a kernel of ours, torch's own fused loop, or `harken.nn.recurrent.unroll`. Both share the
-wiring.
+`reference` calls every cell step by step (`harken.nn.recurrent.unroll`). `forward` computes the same by the backend
+that is fastest for the call (`harken.kernels.recurrent.dispatch`). Both share the wiring of layers, directions,
+connections and lengths below.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from harken.kernels.recurrent.cudnn import flatten_for_cudnn, run_layer
-from harken.kernels.recurrent.dispatch import is_chosen
+from harken.kernels.recurrent.call import Call, Direction
+from harken.kernels.recurrent.cudnn import flatten_for_cudnn, run_fused_stack, runs_whole_stack
+from harken.kernels.recurrent.dispatch import Backend, choose
 from harken.nn.dropout import Dropout
-from harken.nn.masks import length_mask
 from harken.nn.recurrent.cell import Cell, State
 from harken.nn.recurrent.connections import Connections
-from harken.nn.recurrent.cpu_backend import pays, run_quick
-from harken.nn.recurrent.gpu_backend import compute_dtype, kind_of, lengths_for_gpu, run_on_gpu
-from harken.nn.recurrent.interop import accept_torch_names, torch_weights
-from harken.nn.recurrent.options import StackOptions, check_values
-from harken.nn.recurrent.packing import Layout, check_lengths, check_shape
-from harken.nn.recurrent.regularization import Noise, draw_noise
+from harken.nn.recurrent.interop import accept_torch_names
+from harken.nn.recurrent.options import StackOptions, check_input
+from harken.nn.recurrent.packing import Layout, PaddedLayout, check_lengths, check_shape
+from harken.nn.recurrent.regularization import draw_noise
 from harken.nn.recurrent.trace import DirectionTrace, Trace
-from harken.nn.recurrent.unroll import unroll, unroll_by_definition
-
-Layer = tuple[Tensor, list[State], list[DirectionTrace]]  # output, last state and trace of each direction
+from harken.nn.recurrent.unroll import run_packed, run_padded
 
 
 class Stack(nn.Module):
-    """`make_cell(input_size)` gives a cell whose h is `output_size` wide; `fused` names torch's loop for it, if any."""
+    """`make_cell(input_size)` gives a cell whose h is `output_size` wide."""
 
-    def __init__(
-        self, options: StackOptions, output_size: int, make_cell: Callable[[int], Cell], fused: str | None
-    ) -> None:
+    def __init__(self, options: StackOptions, output_size: int, make_cell: Callable[[int], Cell]) -> None:
         super().__init__()
         self.options, self.directions = options, options.directions
         self.input_size, self.hidden_size, self.num_layers = options.input_size, options.hidden_size, options.num_layers
         self.batch_first, self.bidirectional = options.batch_first, options.bidirectional
         self.bias, self.dropout = options.bias, options.dropout
-        self.fused = fused if options.extras() in ([], [f"connections={options.connections!r}"]) else None
         width = self.directions * output_size
         self.connections = Connections(options.connections, options.input_size, width, options.num_layers)
         sizes = self.connections.input_sizes
@@ -52,208 +47,183 @@ class Stack(nn.Module):
         self.register_load_state_dict_pre_hook(accept_torch_names)
 
     def forward(
-        self, values: Any, state: Any = None, lengths: Tensor | None = None, trace: bool = False
+        self, input: Any, hx: Any = None, lengths: Tensor | None = None, trace: bool = False
     ) -> tuple[Any, ...]:
-        """(B, T, I) -> (B, T, H x directions) and the state after each row's last real step, in torch's shapes.
+        """(T, B, I) -> (T, B, H x directions) and the state after each row's last real step, in torch's shapes.
 
         Args:
-            values: (B, T, I); (T, B, I) with `batch_first=False`; (T, I) for one sequence; or a PackedSequence.
-            state: h, or (h, C) of an LSTM, each (layers x directions, B, H); zeros where it is not given.
+            input: (T, B, I); (B, T, I) with `batch_first=True`; (T, I) for one sequence; or a PackedSequence.
+            hx: h, or (h, c) of an LSTM, each (layers x directions, B, H); zeros by default.
             lengths: (B,) steps of each row, in any order, on any device; what lies behind them changes nothing.
             trace: also return a `Trace` with all gates and states.
 
         Raises:
-            ValueError: shapes that do not fit the layer, with what would.
+            ValueError: shapes that do not fit the layer, with those that do.
         """
-        if isinstance(values, PackedSequence):
-            return self._packed(values, state, trace)
-        single = values.dim() == 2
-        if single:
-            values, state = values[None], _map(state, lambda part: part[:, None])
-        elif not self.batch_first:
-            values = values.transpose(0, 1)
-        check_values(values, self.input_size)
-        batch, time, _ = values.shape
+        if isinstance(input, PackedSequence):
+            padded, lengths = pad_packed_sequence(input, self.batch_first)
+            output, *rest = self.forward(padded, hx, lengths, trace)
+            return pack_padded_sequence(output, lengths, self.batch_first, input.sorted_indices is None), *rest
+        x, state = self._batched(input, hx)
+        call = self._call(x, lengths, trace)
         traces: list[list[DirectionTrace]] = []
-        if self._fits_gpu(values, lengths is None, trace):  # rows stay as they are: neither sorted nor packed
-            output, after = self._padded(values, state, lengths)
-        elif lengths is not None and torch.compiler.is_compiling() and not trace:
-            output, after = self._masked(values, state, lengths, at_once=True)  # one graph, whatever the lengths
+        if x.shape[0] == 0:
+            output, last = self._empty(x)
         else:
-            layout = Layout.of(lengths, batch, time, values.device)
-            first = [layout.sort(parts) for parts in self._first(state, values)]
-            run = self._layer_runner(self.choose_path(values, layout, trace), layout, first, trace)
-            packed, last, traces = self._wire(layout.pack(values), run)
-            output, after = layout.unpack(packed), self._join([layout.unsort(parts) for parts in last])
-        if single:
-            output, after = output[0], _map(after, lambda part: part[:, 0])
-        elif not self.batch_first:
-            output = output.transpose(0, 1)
+            backend = choose(call)
+            if backend.name == "torch" and runs_whole_stack(call):
+                output, last = self._run_fused(call, state)
+            else:
+                output, last, traces = self._run(backend, call, state)
+        output, after = self._unbatched(input, output, last)
         return (output, after, Trace(traces)) if trace else (output, after)
 
-    def definition(self, values: Tensor, state: Any = None, lengths: Tensor | None = None) -> tuple[Tensor, Any]:
-        """What `forward` has to give, cell by cell and step by step; (B, T, I), batch first."""
-        check_values(values, self.input_size)
-        batch, time, _ = values.shape
-        lengths = torch.full((batch,), time) if lengths is None else lengths
-        check_lengths(lengths, batch, time)
-        return self._masked(values, state, lengths, at_once=False)
+    def reference(self, input: Tensor, hx: Any = None, lengths: Tensor | None = None) -> tuple[Tensor, Any]:
+        """What `forward` computes, cell by cell and step by step; the same layout of input and output."""
+        x, state = self._batched(input, hx)
+        if lengths is not None:
+            check_lengths(lengths, *x.shape[:2])
+        backend = Backend("reference", lambda call: True, partial(run_padded, project_first=False), padded=True)
+        output, last, _ = self._run(backend, self._call(x, lengths, trace=False), state)
+        return self._unbatched(input, output, last)
 
-    def _masked(self, values: Tensor, state: Any, lengths: Tensor, at_once: bool) -> tuple[Tensor, Any]:
-        """Every row goes every step, and what comes after its end is thrown away; see `unroll_by_definition`."""
-        batch, time, _ = values.shape
-        check_shape(lengths, batch)
-        running = length_mask(lengths.to(values.device), time)
-        first = self._first(state, values)
+    def backend(self, input: Tensor, lengths: Tensor | None = None, trace: bool = False) -> str:
+        """The name of the backend that `forward` uses for this call."""
+        return choose(self._call(self._batched(input, None)[0], lengths, trace)).name
 
-        def run(depth: int, below: Tensor) -> Layer:
-            ways = slice(depth * self.directions, (depth + 1) * self.directions)
-            noise = [self._noise(depth, time, batch, below) for _ in range(self.directions)]
-            made = [
-                unroll_by_definition(cell, below, running, begin, noise[way], way == 1, at_once)
-                for way, (cell, begin) in enumerate(zip(self._cells(depth), first[ways], strict=True))
-            ]
-            return torch.cat([output for output, _ in made], -1), [last for _, last in made], []
-
-        clean = values.masked_fill(~running[:, :, None], 0.0)
-        output, last, _ = self._wire(clean, run)
-        return output.masked_fill(~running[:, :, None], 0.0), self._join(last)
-
-    def _wire(
-        self, values: Tensor, run: Callable[[int, Tensor], Layer]
-    ) -> tuple[Tensor, list[State], list[list[DirectionTrace]]]:
-        """One layer after the other; values (..., I) padded or packed, as `run(depth, values)` likes them."""
-        below, states, traces = [values], [], []
+    def _run(self, backend: Backend, call: Call, state: State | None) -> tuple[Tensor, State, list]:
+        """All layers, one above the other: x (B, T, I) -> (B, T, H x directions), last states, traces."""
+        x = call.x
+        layout = self._padded_layout(call) if backend.padded else call.layout
+        below = [layout.pack(x)]  # what each layer reads: (N, I) packed, or (T, B, I)
+        if backend.padded:
+            call = self._hide_padding(backend, call, layout, below)
+        states: list[State] = []
+        traces: list[list[DirectionTrace]] = []
         for depth in range(self.num_layers):
             seen = self.connections.into(below)
-            made, last, trace = run(depth, self.between(seen) if depth else seen)
-            below.append(self.connections.out(depth, below, made))
-            states.extend(last)
+            seen = self.between(seen) if depth else seen
+            directions = self._directions(depth, state, layout, seen)
+            output, last, trace = backend.run(replace(call, x=seen, directions=directions))
+            below.append(self.connections.out(depth, below, output))
+            states += [layout.unsort(parts) for parts in last]
             traces.append(trace)
-        return below[-1], states, traces
+            call.padding = None  # the outputs of a layer are 0 there
+        return layout.unpack(below[-1]), tuple(torch.stack(parts) for parts in zip(*states, strict=True)), traces
 
-    def choose_path(self, values: Tensor, layout: Layout, trace: bool) -> str:
-        """Which way a call goes, for values (B, T, I): the quickest that was measured for its shape.
+    def _run_fused(self, call: Call, state: State | None) -> tuple[Tensor, State]:
+        """All layers in one call of torch's: x (B, T, I) -> (B, T, H x directions), last states."""
+        layout = None if call.lengths is None else call.layout
+        x = call.x.transpose(0, 1) if layout is None or layout.full else layout.pack(call.x)
+        sizes = None if layout is None or layout.full else layout.batch_sizes
+        order = None if layout is None else layout.sorted_indices
+        if state is not None and order is not None:
+            state = tuple(part.index_select(1, order) for part in state)
+        output, last = run_fused_stack(call, x, sizes, state, list(self.cells))
+        if order is not None:
+            inverse = torch.argsort(order)
+            last = tuple(part.index_select(1, inverse) for part in last)
+        return output.transpose(0, 1) if sizes is None else call.layout.unpack(output), last
 
-        "triton": `kernels.gpu_recurrent`; "torch": `kernels.torch_rnn`; "cpu": `kernels.cpu_recurrent`; "loop":
-        `nn.unroll`, and where a trace is wanted.
-        """
-        if trace:
-            return "loop"
-        if self._fits_gpu(values, layout.full, trace):
-            return "triton"
-        if torch.compiler.is_compiling():  # neither torch's fused loops nor our kernel can be traced
-            return "loop"
-        cell = self._cells(0)[0]
-        has_torch = self.fused is not None and layout.sizes[0] == layout.batch  # torch and cuDNN know no empty rows
-        if values.is_cuda:
-            return "torch" if has_torch else "loop"
-        has_torch = has_torch and cell.output_size == self.hidden_size  # torch's projected loop is no faster than ours
-        if pays(cell, values, layout, has_torch):
-            return "cpu"
-        return "torch" if has_torch and (layout.full or not torch.is_grad_enabled()) else "loop"
+    def _call(self, x: Tensor, lengths: Tensor | None, trace: bool) -> Call:
+        batch, time, _ = x.shape
+        return Call(
+            x,
+            self.cells[0],
+            self.bidirectional,
+            lengths,
+            partial(Layout.of, lengths, batch, time, x.device),
+            reference=run_packed,
+            masked_reference=run_padded,
+            training=self.training,
+            trace=trace,
+            noisy=bool(self.options.zoneout or self.options.recurrent_dropout),
+            connections=self.options.connections is not None,
+            dropout=self.dropout if self.num_layers > 1 else 0.0,
+        )
 
-    def _fits_gpu(self, values: Tensor, equal: bool, trace: bool) -> bool:
-        """Whether our own launch on a GPU is to be taken; `equal`: no row is shorter than the others."""
-        cell = self._cells(0)[0]
-        kind = None if trace or not values.is_cuda else kind_of(cell)
-        if kind is None:
-            return False
-        known = self.fused is not None and not torch.compiler.is_compiling()
-        return is_chosen(kind, values, compute_dtype(values, cell), self.hidden_size, self.directions, equal, known)
+    def _padded_layout(self, call: Call) -> PaddedLayout:
+        batch, time, _ = call.x.shape
+        lengths = call.lengths
+        if lengths is not None and torch.compiler.is_compiling():  # a graph cannot raise: kernels stay inside T anyway
+            check_shape(lengths, batch)
+            lengths = lengths.to(call.x.device, torch.int32).clamp(0, time)
+        elif lengths is not None:
+            check_lengths(lengths, batch, time)
+            lengths = lengths.to(torch.int32).to(call.x.device, non_blocking=True)
+        return PaddedLayout(lengths, batch, time)
 
-    def _padded(self, values: Tensor, state: Any, lengths: Tensor | None) -> tuple[Tensor, Any]:
-        """All layers by our own launches, (B, T, I) -> (B, T, H x directions) and the last state."""
-        batch, time, _ = values.shape
-        first = None if state is None else self._first(state, values)
-        steps, behind = values.transpose(0, 1), None  # (T, B, I), (T, B)
-        if lengths is None:
-            lengths = torch.full((batch,), time, dtype=torch.int32, device=values.device)
-        else:
-            lengths = lengths_for_gpu(lengths, batch, time, values.device)
-            if torch.is_grad_enabled():  # what lies behind a row must not reach the gradients of W
-                behind = torch.arange(time, device=values.device)[:, None] >= lengths
-                if self.options.connections is not None:  # nor those of the layers above that see it too
-                    steps, behind = steps.masked_fill(behind[:, :, None], 0.0), None
+    def _hide_padding(self, backend: Backend, call: Call, layout: PaddedLayout, below: list[Tensor]) -> Call:
+        """What lies behind the end of a row must reach no gradient: it is 0 in x, or the kernel is told."""
+        call = replace(call, lengths=layout.lengths)
+        if layout.lengths is None or (backend.name == "triton" and not torch.is_grad_enabled()):
+            return call
+        padding = layout.is_padding(call.x.device)
+        if backend.name == "triton" and not call.connections:
+            return replace(call, padding=padding)
+        assert padding is not None
+        below[0] = below[0].masked_fill(padding[:, :, None], 0.0)
+        return call
 
-        def run(depth: int, below: Tensor) -> Layer:
-            ways = slice(depth * self.directions, (depth + 1) * self.directions)
-            noises = [self._noise(depth, time, batch, below) for _ in range(self.directions)]
-            begin = None if first is None else first[ways]
-            return *run_on_gpu(self._cells(depth), below, lengths, begin, noises, None if depth else behind), []
+    def _directions(self, depth: int, state: State | None, layout: Any, like: Tensor) -> list[Direction]:
+        """The directions of one layer, with their first states and the noise they draw."""
+        options, made = self.options, []
+        for way, cell in enumerate(self.cells_of(depth)):
+            noise = draw_noise(
+                options.recurrent_dropout,
+                options.zoneout,
+                self.training,
+                layout.time,
+                layout.batch,
+                cell.state_sizes,
+                like,
+            ).sorted(layout.sorted_indices)
+            place = depth * self.directions + way
+            first = None if state is None else layout.sort(tuple(part[place] for part in state))
+            made.append(Direction(cell, first, noise, reverse=way == 1))
+        return made
 
-        output, last, _ = self._wire(steps, run)
-        return output.transpose(0, 1), self._join(last)
-
-    def _layer_runner(
-        self, path: str, layout: Layout, first: list[State], trace: bool
-    ) -> Callable[[int, Tensor], Layer]:
-        """`run(depth, below)` of the path chosen; packed values (N, I)."""
-
-        def run(depth: int, below: Tensor) -> Layer:
-            begin = first[depth * self.directions : (depth + 1) * self.directions]
-            if path == "torch":
-                return self._run_torch(depth, below, layout, begin)
-            noise = [self._noise(depth, layout.time, layout.batch, below).sorted(layout.order) for _ in begin]
-            if path == "cpu":
-                return *run_quick(self._cells(depth), below, layout, begin, noise), []
-            made = [
-                unroll(cell, below, layout, begin[way], noise[way], way == 1, trace)
-                for way, cell in enumerate(self._cells(depth))
-            ]
-            output = torch.cat([output for output, _, _ in made], -1) if len(made) > 1 else made[0][0]
-            return output, [last for _, last, _ in made], [seen for _, _, seen in made if seen is not None]
-
-        return run
-
-    def _run_torch(self, depth: int, below: Tensor, layout: Layout, begin: list[State]) -> Layer:
-        joined = tuple(torch.stack(parts) for parts in zip(*begin, strict=True))
-        weights, biased = torch_weights(self._cells(depth)), self._cells(depth)[0].bias_ih is not None
-        output, last = run_layer(str(self.fused), below, layout.sizes, joined, weights, biased, self.training)
-        return output, list(zip(*(part.unbind(0) for part in last), strict=True)), []
-
-    def _cells(self, depth: int) -> list[Cell]:
-        """The cells of one layer, forward first."""
+    def cells_of(self, depth: int) -> list[Cell]:
+        """The cells of one layer, the forward direction first."""
         cells = list(self.cells)[depth * self.directions : (depth + 1) * self.directions]
         return [cell for cell in cells if isinstance(cell, Cell)]
 
-    def _noise(self, depth: int, time: int, batch: int, like: Tensor) -> Noise:
-        options, sizes = self.options, self._cells(depth)[0].state_sizes
-        return draw_noise(options.recurrent_dropout, options.zoneout, self.training, time, batch, sizes, like)
-
-    def _first(self, state: Any, values: Tensor) -> list[State]:
-        """For each layer and direction the first state, parts (B, H), from torch's (layers x directions, B, H)."""
-        count, batch, sizes = len(self.cells), values.shape[0], self._cells(0)[0].state_sizes
-        if state is None:
-            return [tuple(values.new_zeros(batch, size) for size in sizes) for _ in range(count)]
-        parts = (state,) if isinstance(state, Tensor) else tuple(state)
-        wanted = [(count, batch, size) for size in sizes]
+    def _batched(self, input: Tensor, hx: Any) -> tuple[Tensor, State | None]:
+        """x (B, T, I), and the parts of the state (layers x directions, B, H)."""
+        single = input.dim() == 2
+        x = input[None] if single else input if self.batch_first else input.transpose(0, 1)
+        check_input(x, self.input_size)
+        if hx is None:
+            return x, None
+        parts = (hx,) if isinstance(hx, Tensor) else tuple(hx)
+        parts = tuple(part[:, None] for part in parts) if single else parts
+        sizes = self.cells_of(0)[0].state_sizes
+        wanted = [(len(self.cells), x.shape[0], size) for size in sizes]
         found = [tuple(part.shape) for part in parts]
         if found != wanted:
             raise ValueError(f"the state has shapes {found}, but this layer and input need {wanted}")
-        return list(zip(*(part.unbind(0) for part in parts), strict=True))
+        return x, parts
 
-    def _join(self, states: list[State]) -> Any:
-        parts = tuple(torch.stack(part) for part in zip(*states, strict=True))
-        return parts if len(parts) > 1 else parts[0]
+    def _unbatched(self, input: Tensor, output: Tensor, last: State) -> tuple[Tensor, Any]:
+        """Output and state in the layout of the input."""
+        if input.dim() == 2:
+            output, last = output[0], tuple(part[:, 0] for part in last)
+        elif not self.batch_first:
+            output = output.transpose(0, 1)
+        return output, last if len(last) > 1 else last[0]
 
-    def _packed(self, packed: PackedSequence, state: Any, trace: bool) -> tuple[Any, ...]:
-        padded, lengths = pad_packed_sequence(packed, self.batch_first)
-        output, *rest = self.forward(padded, state, lengths, trace)
-        return pack_padded_sequence(output, lengths, self.batch_first, packed.sorted_indices is None), *rest
+    def _empty(self, x: Tensor) -> tuple[Tensor, State]:
+        """No rows: outputs and states without rows."""
+        cell = self.cells_of(0)[0]
+        states = tuple(x.new_zeros(len(self.cells), 0, size) for size in cell.state_sizes)
+        return x.new_zeros(0, x.shape[1], self.directions * cell.output_size), states
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """After a move to a GPU, the weights lie as cuDNN wants them."""
+        """After a move to a GPU, the weights lie in memory as cuDNN needs them."""
         super()._apply(fn, recurse)
-        for depth in range(self.num_layers if self.fused and self.cells[0].weight_ih.is_cuda else 0):
-            cells = self._cells(depth)
-            weights = torch_weights(cells)
-            projection = cells[0].output_size if cells[0].output_size < self.hidden_size else 0
-            flatten_for_cudnn(str(self.fused), weights, len(weights) // len(cells), self.hidden_size, projection)
+        if self.cells[0].weight_ih.is_cuda and self.cells_of(0)[0].kind.torch_name is not None:
+            depths = range(self.num_layers)
+            whole = self.options.connections is None
+            for cells in [list(self.cells)] if whole else [self.cells_of(depth) for depth in depths]:
+                flatten_for_cudnn(cells, self.bidirectional)
         return self
-
-
-def _map(state: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    if state is None or isinstance(state, Tensor):
-        return None if state is None else change(state)
-    return tuple(change(part) for part in state)

@@ -1,15 +1,17 @@
-"""A look inside: every gate, candidate and state of every step, the very tensors the layer computed with.
+"""Every gate, candidate and state of every step of a layer: the very tensors it computed with.
 
 >>> from harken.nn import LSTM
->>> output, state, trace = LSTM(3, 5, num_layers=2)(torch.randn(2, 7, 3), trace=True)
+>>> output, state, trace = LSTM(3, 5, num_layers=2)(torch.randn(7, 2, 3), trace=True)
 >>> trace.words
 ('input', 'forget', 'candidate', 'output', 'hidden', 'cell')
 >>> trace[1].forget.shape  # of the second layer, (B, T, H)
 torch.Size([2, 7, 5])
 
-Gradients: say `trace.retain_grad()` before the backward pass; afterwards `trace[1].gradient("hidden")` is dL/dh_t for
-every step, all paths from h_t to the loss taken together. (The tensors above are put together from steps, and are no
-part of the path from inputs to loss; the steps are.)
+A trace is batch first whatever the layer's layout is.
+
+Gradients: call `trace.retain_grad()` before the backward pass; afterwards `trace[1].gradient("hidden")` is dL/dh_t for
+every step, over all paths from h_t to the loss. (The tensors above are assembled from the steps and are not on the path
+from inputs to loss; the steps are.)
 """
 
 from __future__ import annotations
@@ -27,19 +29,19 @@ from harken.nn.recurrent.regularization import Noise
 
 @dataclass(frozen=True)
 class Recurrence:
-    """How a direction went from step to step, to be gone through again: dh_t/dh_{t-1} is made from it."""
+    """What is needed to run the steps of a direction again: dh_t/dh_{t-1} is computed from it."""
 
     cell: Cell
-    inputs: Sequence[Tensor]  # for each step W x + b (rows that run, gates x H), held fast
+    inputs: Sequence[Tensor]  # for each step W x + b (rows that run, gates x H), held fixed
     before: list[State]  # for each step the state it began from, parts (rows that run, H)
     noise: Noise
     reverse: bool = False
 
     def step(self, time: int, state: State) -> State:
-        """Step t by the definition, of the first rows: a state before it -> the state after it."""
+        """Step t of the first rows: a state before it -> the state after it."""
         rows = state[0].shape[0]
         new = self.cell.step(self.inputs[time][:rows], state, self.cell.products(), self.noise.mask(rows)).state
-        return tuple(self.noise.zone(part, time, *pair) for part, pair in enumerate(zip(state, new, strict=True)))
+        return self.noise.zone(time, state, new)
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class DirectionTrace:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What this cell has."""
+        """The names of what this cell computes."""
         return tuple(self.steps)
 
     def __getitem__(self, word: str) -> Tensor:
@@ -62,7 +64,7 @@ class DirectionTrace:
         return self.layout.unpack(torch.cat(self.steps[word]))
 
     def retain_grad(self) -> None:
-        """Let the next backward pass leave its gradients here."""
+        """Keep the gradients of the next backward pass."""
         for tensors in self.steps.values():
             for tensor in tensors:
                 if tensor.requires_grad:
@@ -77,17 +79,17 @@ class DirectionTrace:
 
     @property
     def input(self) -> Tensor:
-        """LSTM: i, what is written (coupled: 1 - f)."""
+        """LSTM: i, the input gate (coupled: 1 - f)."""
         return self["input"]
 
     @property
     def forget(self) -> Tensor:
-        """LSTM: f, what is kept of the cell."""
+        """LSTM: f, the forget gate."""
         return self["forget"]
 
     @property
     def output(self) -> Tensor:
-        """LSTM: o, what is shown of the cell."""
+        """LSTM: o, the output gate."""
         return self["output"]
 
     @property
@@ -97,12 +99,12 @@ class DirectionTrace:
 
     @property
     def reset(self) -> Tensor:
-        """GRU: r, how much of the past the candidate sees."""
+        """GRU: r, the reset gate."""
         return self["reset"]
 
     @property
     def update(self) -> Tensor:
-        """GRU: z, in the convention of the form (see `harken.nn.recurrent.gru`)."""
+        """GRU: z, the update gate, in the convention of the form (see `harken.nn.recurrent.gru`)."""
         return self["update"]
 
     @property
@@ -112,7 +114,7 @@ class DirectionTrace:
 
     @property
     def cell(self) -> Tensor:
-        """LSTM: C."""
+        """LSTM: c."""
         return self["cell"]
 
 
@@ -134,11 +136,11 @@ class Trace:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What the cells have."""
+        """The names of what the cells compute."""
         return self.layers[0][0].words
 
     def retain_grad(self) -> None:
-        """Let the next backward pass leave its gradients in every layer and direction."""
+        """Keep the gradients of the next backward pass in every layer and direction."""
         for layer in self.layers:
             for direction in layer:
                 direction.retain_grad()

@@ -1,9 +1,9 @@
-"""A cell over all the steps of a sequence: the definition, and the fast way.
+"""A cell over all the steps of a sequence: the reference, and the loop that runs where no kernel does.
 
-`unroll_by_definition` asks the cell for one step after the other and keeps the old state of rows that have ended.
-`unroll` gives the same numbers: W x for all steps is one product, the weight gradients of all steps are one product
-(`harken.kernels.recurrent.deferred`), and rows that have ended take no part (`harken.nn.recurrent.packing`). The fast
-way can be differentiated once, the definition as often as one likes.
+`unroll_padded` calls `cell.step` for one step after the other on padded rows and keeps the old state of rows that have
+ended. `unroll_packed` computes the same faster: W x + b of all steps is one product, the weight gradients of all steps
+are one product (`harken.kernels.recurrent.deferred`), and rows that have ended take no part
+(`harken.nn.recurrent.packing`). It can be differentiated once, the reference any number of times.
 """
 
 from __future__ import annotations
@@ -11,67 +11,77 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from harken.nn.recurrent.cell import Cell, State
+from harken.kernels.recurrent.call import Call, Direction, Result
+from harken.nn.recurrent.cell import State
 from harken.nn.recurrent.packing import Layout
-from harken.nn.recurrent.regularization import Noise
 from harken.nn.recurrent.trace import DirectionTrace, Recurrence
 
 
-def unroll_by_definition(
-    cell: Cell, values: Tensor, running: Tensor, state: State, noise: Noise, reverse: bool, at_once: bool = False
-) -> tuple[Tensor, State]:
-    """x (B, T, I), running (B, T) True where a row has a step, (B, H) a part of the state -> (B, T, R), last state.
+def run_padded(call: Call, project_first: bool = True) -> Result:
+    """The directions of one layer over x (T, B, I), with lengths; `project_first` makes W x of all steps at once."""
+    made = [unroll_padded(each, call.x, call.lengths, project_first) for each in call.directions]
+    return torch.cat([output for output, _ in made], -1), [last for _, last in made], []
 
-    `at_once` makes W x of all steps in one product, for a graph that is compiled.
-    """
-    inputs = cell.from_input(values) if at_once else values
+
+def unroll_padded(way: Direction, x: Tensor, lengths: Tensor | None, project_first: bool) -> tuple[Tensor, State]:
+    """One direction over x (T, B, I): outputs (T, B, R), 0 behind the end of a row, and the state after its end."""
+    cell, noise, state = way.cell, way.noise, way.start(x.shape[1], x)
+    inputs, products = (cell.project_input(x), cell.products()) if project_first else (x, None)
     outputs: dict[int, Tensor] = {}
-    steps = range(values.shape[1])
-    for time in reversed(steps) if reverse else steps:
-        from_input = inputs[:, time] if at_once else cell.from_input(values[:, time])
-        new = cell.step(from_input, state, cell.products(), noise.keep).state
-        new = tuple(noise.zone(part, time, *pair) for part, pair in enumerate(zip(state, new, strict=True)))
-        goes_on = running[:, time, None]
-        state = tuple(torch.where(goes_on, after, before) for before, after in zip(state, new, strict=True))
-        outputs[time] = torch.where(goes_on, state[0], 0.0)
-    return torch.stack([outputs[time] for time in steps], 1), state
+    times = range(x.shape[0])
+    for t in reversed(times) if way.reverse else times:
+        new = noise.zone(t, state, cell.step(inputs[t], state, products, noise.keep).state)
+        if lengths is None:
+            state, outputs[t] = new, new[0]
+            continue
+        running = (t < lengths)[:, None]  # (B, 1)
+        state = tuple(torch.where(running, after, before) for before, after in zip(state, new, strict=True))
+        outputs[t] = torch.where(running, state[0], 0.0)
+    return torch.stack([outputs[t] for t in times]), state
 
 
-def unroll(
-    cell: Cell, values: Tensor, layout: Layout, first: State, noise: Noise, reverse: bool, traced: bool
+def run_packed(call: Call) -> Result:
+    """The directions of one layer over packed x (N, I)."""
+    made = [unroll_packed(each, call.x, call.layout, call.trace) for each in call.directions]
+    output = torch.cat([output for output, _, _ in made], -1) if len(made) > 1 else made[0][0]
+    return output, [last for _, last, _ in made], [trace for _, _, trace in made if trace is not None]
+
+
+def unroll_packed(
+    way: Direction, x: Tensor, layout: Layout, traced: bool
 ) -> tuple[Tensor, State, DirectionTrace | None]:
-    """Packed x (N, I), first state (parts (B, H), longest row first) -> packed (N, R), last state, what was traced."""
-    count = len(layout.sizes)
-    inputs = cell.from_input(values).split(layout.sizes)
-    products = cell.products(deferred=torch.is_grad_enabled() and not torch.compiler.is_compiling())
+    """One direction over packed x (N, I) -> packed outputs (N, R), the last state (longest row first), the trace."""
+    cell, noise, sizes = way.cell, way.noise, layout.batch_sizes
+    inputs = cell.project_input(x).split(sizes)  # T tensors (rows, gates x H)
+    products = cell.products(deferred=True)
+    first = way.start(layout.batch, x)
     outputs: list[Tensor] = []
-    made: list[dict[str, Tensor]] = []
+    steps: list[dict[str, Tensor]] = []
     before: list[State] = []
     finished: list[State] = []
-    state = tuple(part[:0] for part in first) if reverse else first
-    for time in range(count - 1, -1, -1) if reverse else range(count):
-        state = _resize(state, first, layout.sizes[time], finished)
+    state = tuple(part[:0] for part in first) if way.reverse else first
+    for t in range(len(sizes) - 1, -1, -1) if way.reverse else range(len(sizes)):
+        state = _resize(state, first, sizes[t], finished)
+        step = cell.step(inputs[t], state, products, noise.mask(sizes[t]))
         if traced:
             before.append(state)
-        step = cell.step(inputs[time], state, products, noise.mask(layout.sizes[time]))
-        state = tuple(noise.zone(part, time, *pair) for part, pair in enumerate(zip(state, step.state, strict=True)))
+        state = noise.zone(t, state, step.state)
         outputs.append(state[0])
         if traced:
-            words = ("hidden", "cell")[: len(state)]
-            made.append({**step.gates, **dict(zip(words, state, strict=True))})
-    if reverse:
+            steps.append({**step.gates, **dict(zip(("hidden", "cell"), state, strict=False))})
+    if way.reverse:
         outputs.reverse()
-        made.reverse()
+        steps.reverse()
         before.reverse()
+    output, last = torch.cat(outputs), _last(state, finished, first)
     if not traced:
-        return torch.cat(outputs), _last(state, finished, first), None
-    steps = {word: [step[word] for step in made] for word in made[0]}
-    trace = DirectionTrace(steps, layout, Recurrence(cell, inputs, before, noise, reverse))
-    return torch.cat(outputs), _last(state, finished, first), trace
+        return output, last, None
+    by_name = {name: [step[name] for step in steps] for name in steps[0]}
+    return output, last, DirectionTrace(by_name, layout, Recurrence(cell, inputs, before, noise, way.reverse))
 
 
 def _resize(state: State, first: State, rows: int, finished: list[State]) -> State:
-    """The state of the rows that run now: some have ended (put away in `finished`), or some begin."""
+    """The state of the rows that run now: some have ended (moved to `finished`), or some begin."""
     now = state[0].shape[0]
     if rows < now:
         finished.append(tuple(part[rows:] for part in state))

@@ -1,21 +1,32 @@
-"""An LSTM layer that sees a text through a soft window, which it moves itself.
+"""An LSTM layer that sees a text through a soft window, which it moves itself. Graves (2013), section 5.
 
-h_t = LSTM([x_t; w_{t-1}], h_{t-1})        E2, with what was seen last
-w_t, κ_t = window(h_t, κ_{t-1}, c)         `harken.nn.recurrent.window`
+h_t = LSTM([x_t; w_{t-1}], h_{t-1})          the input and what was seen last
+(α̂, β̂, Δ̂)_t = W h_t + b                    three numbers for each of K Gaussians
+κ_t = κ_{t-1} + exp(Δ̂_t)                    the window only moves forward
+φ(t, u) = Σ_k α_k exp(-β_k (κ_k - u - ½)²)
+w_t = Σ_u φ(t, u) c_u                        what is seen of the characters c
 
-What a step sees depends on where the step before has moved the window, so there is no way around a loop; `definition`
-asks cell and window one step after the other, `forward` is its quick twin `harken.kernels.recurrent.windowed_lstm`.
-Graves (2013), section 5.
+Character u reaches from u to u + 1, and its middle is where it weighs most; at first the window moves 1 / `pace` of a
+character per step. The weights are no probabilities: they may add up to more or less than 1. Padding is not seen.
+
+What a step sees depends on where the step before moved the window, so there is no way around a loop: `reference` calls
+cell and window step by step, `forward` runs `harken.kernels.recurrent.windowed_lstm`.
 
 >>> layer = WindowedLSTM(3, 8, characters=4, gaussians=2)
 >>> values, texts = torch.randn(2, 5, 3), torch.randn(2, 6, 4)
->>> quick, slow = layer(values, texts), layer.definition(values, texts)
->>> torch.allclose(quick.hidden, slow.hidden, atol=1e-5), quick.weights.shape
+>>> fast, slow = layer(values, texts), layer.reference(values, texts)
+>>> torch.allclose(fast.hidden, slow.hidden, atol=1e-5), fast.weights.shape
 (True, torch.Size([2, 5, 6]))
+>>> window = GaussianWindow(4, gaussians=2, pace=8)
+>>> _ = window.project.weight.data.zero_()
+>>> look = window(torch.zeros(1, 4), window.start(1), torch.ones(1, 3, 5), torch.ones(1, 3))
+>>> look.position.tolist(), int(look.weights.argmax())
+([[0.125, 0.125]], 0)
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -24,12 +35,50 @@ from torch import Tensor, nn
 
 from harken.kernels.recurrent.windowed_lstm import windowed_lstm
 from harken.nn.recurrent.cell import State
-from harken.nn.recurrent.initialization import initialize
+from harken.nn.recurrent.layers import initialize
 from harken.nn.recurrent.lstm import LSTMCell, LSTMState
 from harken.nn.recurrent.packing import Layout
 from harken.nn.recurrent.regularization import Noise
 from harken.nn.recurrent.trace import DirectionTrace, Recurrence, Trace
-from harken.nn.recurrent.window import GaussianWindow, Look
+
+SHARPNESS = 2.0  # β at first: a deviation of half a character
+
+
+class Look(NamedTuple):
+    """What one step sees."""
+
+    seen: Tensor  # w (B, E)
+    position: Tensor  # κ (B, K)
+    weights: Tensor  # φ (B, U)
+
+
+class GaussianWindow(nn.Module):
+    """Looks at characters (B, U, E) through K Gaussians, moved by a hidden state (B, H)."""
+
+    def __init__(self, hidden: int, gaussians: int, pace: float = 16.0) -> None:
+        super().__init__()
+        if gaussians < 1 or pace <= 0:
+            raise ValueError(f"a window needs at least one Gaussian and a pace above 0, not {gaussians} and {pace}")
+        self.gaussians = gaussians
+        self.project = nn.Linear(hidden, 3 * gaussians)
+        first = torch.tensor([-math.log(gaussians), math.log(SHARPNESS), -math.log(pace)])
+        with torch.no_grad():
+            self.project.weight.mul_(0.1)  # so that the first steps are even
+            self.project.bias.copy_(first.repeat_interleave(gaussians))
+
+    def start(self, rows: int) -> Tensor:
+        """κ before the first step, (B, K): where the text begins."""
+        return self.project.weight.new_zeros(rows, self.gaussians)
+
+    def forward(self, hidden: Tensor, position: Tensor, characters: Tensor, mask: Tensor) -> Look:
+        """One step: h (B, H), κ (B, K), characters (B, U, E), mask (B, U) of 1 and 0."""
+        weight, sharpness, step = self.project(hidden).exp().chunk(3, -1)  # (B, K) each
+        position = position + step
+        middles = torch.arange(characters.shape[1], device=hidden.device) + 0.5  # (U,)
+        bumps = torch.exp(-sharpness[:, :, None] * (position[:, :, None] - middles).square())  # (B, K, U)
+        weights = torch.bmm(weight[:, None], bumps)[:, 0] * mask  # (B, U)
+        seen = torch.bmm(weights[:, None], characters)[:, 0]  # (B, E)
+        return Look(seen, position, weights)
 
 
 class Windowed(NamedTuple):
@@ -37,7 +86,7 @@ class Windowed(NamedTuple):
 
     hidden: Tensor  # h (B, T, H)
     seen: Tensor  # w (B, T, E)
-    weights: Tensor  # φ (B, T, U); from the quick way without a gradient
+    weights: Tensor  # φ (B, T, U); from `forward` without a gradient
 
 
 class WindowedLSTM(nn.Module):
@@ -55,16 +104,18 @@ class WindowedLSTM(nn.Module):
         self.window = GaussianWindow(hidden_size, gaussians, pace)
 
     def forward(self, values: Tensor, characters: Tensor, mask: Tensor | None = None, trace: bool = False) -> Any:
-        """All steps, the quick way: `Windowed`; with `trace`, step by step, and also every gate and state."""
+        """All steps: `Windowed`; with `trace`, step by step, and also a `Trace` of every gate and state."""
         if trace:
             return self._traced(values, characters, _all(characters) if mask is None else mask)
+        if torch._C._are_functorch_transforms_active():  # the kernel's backward is not one for torch.func
+            return self.reference(values, characters, mask)
         from_value, from_seen = self.cell.weight_ih.split([self.input_size, characters.shape[2]], 1)
         inputs = F.linear(values, from_value, self.cell.constant())  # (B, T, 4 H)
         joint = torch.cat([self.cell.weight_hh, from_seen], 1)
         project, mask = self.window.project, _all(characters) if mask is None else mask
         return Windowed(*windowed_lstm(inputs, joint, project.weight, project.bias, characters, mask))
 
-    def definition(self, values: Tensor, characters: Tensor, mask: Tensor | None = None) -> Windowed:
+    def reference(self, values: Tensor, characters: Tensor, mask: Tensor | None = None) -> Windowed:
         """All steps, one after the other."""
         mask = _all(characters) if mask is None else mask
         nothing = values.new_zeros(len(values), self.hidden_size)
@@ -82,7 +133,7 @@ class WindowedLSTM(nn.Module):
         seen, position = self.start(characters)
         products, inputs, before, made, looks = self.cell.products(), [], [], [], []
         for value in values.unbind(1):
-            inputs.append(self.cell.from_input(torch.cat([value, seen], -1)))
+            inputs.append(self.cell.project_input(torch.cat([value, seen], -1)))
             before.append(state)
             step = self.cell.step(inputs[-1], state, products)
             state = step.state

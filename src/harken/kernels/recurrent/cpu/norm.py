@@ -1,8 +1,8 @@
-"""Layer normalisation inside a step for `cpu_recurrent`, forward, and backward by hand.
+"""Layer normalisation inside a step on a CPU, forward and backward.
 
-n = (v - mean(v)) / sqrt(var(v) + epsilon), result gain * n (+ shift), each gate on its own. The definitions are
-`harken.nn.recurrent.cell.GateNorm` and, of the cell state, `torch.nn.LayerNorm`; arrays are as in
-`cpu_recurrent_lstm_gates`. Sums may be taken in any order here: a compiler then takes sixteen at a time.
+n = (v - mean(v)) / sqrt(var(v) + epsilon), result gain * n (+ shift), each gate separately. The references are
+`harken.nn.recurrent.cell.GateNorm` and, of the cell state, `torch.nn.LayerNorm`; arrays are as in `lstm.py`. Sums may
+be taken in any order here: a compiler then takes sixteen at a time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from harken.kernels.numba_math import FLAGS, compiled
-from harken.kernels.recurrent.cpu.plan import Place
+from harken.kernels.recurrent.cpu.plan import Span
 
 REORDERED: Any = {**FLAGS, "fastmath": {"contract", "reassoc", "nsz"}}
 
@@ -78,39 +78,39 @@ def norm_backward(
     gain: Any,  # (gates x H,)
     normal: Any,  # (N, gates x H)
     scale: Any,  # (N, gates)
-    gain_gradient: Any,  # (gates x H,), added to
-    shift_gradient: Any,  # (gates x H,), added to, or empty
+    grad_gain: Any,  # (gates x H,), added to
+    grad_shift: Any,  # (gates x H,), added to, or empty
     start: int,
     rows: int,
 ) -> None:
-    """What `norm_forward` did, the other way round."""
+    """What `norm_forward` did, backwards."""
     gates = scale.shape[1]
     width = gradient.shape[1] // gates
     for row in range(rows):
         for gate in range(gates):
             low, high = gate * width, (gate + 1) * width
-            pull, kept = gradient[row, low:high], normal[start + row, low:high]
-            weight, gathered = gain[low:high], gain_gradient[low:high]
-            if len(shift_gradient) > 0:
-                moved = shift_gradient[low:high]
+            d_values, kept = gradient[row, low:high], normal[start + row, low:high]
+            weight, total = gain[low:high], grad_gain[low:high]
+            if len(grad_shift) > 0:
+                moved = grad_shift[low:high]
                 for unit in range(width):
-                    moved[unit] += pull[unit]
+                    moved[unit] += d_values[unit]
             for unit in range(width):
-                gathered[unit] += pull[unit] * kept[unit]
+                total[unit] += d_values[unit] * kept[unit]
             for unit in range(width):
-                pull[unit] *= weight[unit]
-            mean, along, factor = _mean(pull), _mean_product(pull, kept), scale[start + row, gate]
+                d_values[unit] *= weight[unit]
+            mean, along, factor = _mean(d_values), _mean_product(d_values, kept), scale[start + row, gate]
             for unit in range(width):
-                pull[unit] = (pull[unit] - mean - kept[unit] * along) * factor
+                d_values[unit] = (d_values[unit] - mean - kept[unit] * along) * factor
 
 
 class StepNorm:
-    """One norm over all steps of a pass: what it keeps for the way back (`room(W)` is (N, W)), and its gradients."""
+    """One norm over all steps of a pass: what its backward needs (`allocate(W)` is (N, W)), and its gradients."""
 
-    def __init__(self, gain: Tensor, shift: Tensor | None, gates: int, room: Callable[[int], Tensor]) -> None:
+    def __init__(self, gain: Tensor, shift: Tensor | None, gates: int, allocate: Callable[[int], Tensor]) -> None:
         self.gain, self.shift = gain.numpy(), gain.new_empty(0).numpy() if shift is None else shift.numpy()
-        self.normal, self.scale = room(len(gain)).numpy(), room(gates).numpy()
-        self.gathered: dict[int, tuple[Tensor, Tensor]] = {}  # first lane -> gradients of gain and shift
+        self.normal, self.scale = allocate(len(gain)).numpy(), allocate(gates).numpy()
+        self.sums: dict[int, tuple[Tensor, Tensor]] = {}  # first lane -> gradients of gain and shift
 
     def forward(self, values: Tensor, result: Tensor, start: int, rows: int, epsilon: float = 1e-5) -> None:
         """`values` (rows, gates x H), those from row `start` on of the packed sequence, normalised into `result`."""
@@ -126,12 +126,12 @@ class StepNorm:
             epsilon,
         )
 
-    def backward(self, gradient: Tensor, place: Place) -> None:
+    def backward(self, gradient: Tensor, span: Span) -> None:
         """In place: of the result, then of the values."""
-        lane = place.lanes.start
-        if lane not in self.gathered:
-            self.gathered[lane] = gradient.new_zeros(len(self.gain)), gradient.new_zeros(len(self.shift))
-        gain, shift = self.gathered[lane]
+        lane = span.lanes.start
+        if lane not in self.sums:
+            self.sums[lane] = gradient.new_zeros(len(self.gain)), gradient.new_zeros(len(self.shift))
+        gain, shift = self.sums[lane]
         norm_backward(
             gradient.numpy(),
             self.gain,
@@ -139,12 +139,12 @@ class StepNorm:
             self.scale,
             gain.numpy(),
             shift.numpy(),
-            place.start,
-            place.rows,
+            span.start,
+            span.rows,
         )
 
     def gradients(self) -> tuple[Tensor, Tensor]:
         """Of gain and shift; the threads' shares are added in the order of their lanes."""
-        shares = [self.gathered[lane] for lane in sorted(self.gathered)]
+        shares = [self.sums[lane] for lane in sorted(self.sums)]
         gain, shift = zip(*shares, strict=True)
         return torch.stack(gain).sum(0), torch.stack(shift).sum(0)

@@ -1,6 +1,6 @@
 """Where the rows of a packed sequence lie at each step, who works on which of them, and where states are kept.
 
-The packed layout is that of `harken.nn.recurrent.packing`: step t has `sizes[t]` rows, longest sequence first. A
+The packed layout is that of `harken.nn.recurrent.packing`: step t has `batch_sizes[t]` rows, longest sequence first. A
 *lane* is a row of the batch; threads take neighbouring lanes, as many as make the work even.
 
 >>> Plan([24, 24, 8, 8], batch=24).lanes(2)
@@ -17,23 +17,22 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from harken.kernels.recurrent.call import CellKind
+
 FEWEST_LANES = 8  # fewer make products too thin
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a direction is, beside its tensors."""
+    """A direction, beside its tensors."""
 
-    cell: str  # "rnn", "lstm", "gru after" or "gru before"
+    kind: CellKind
     reverse: bool
     keep: Tensor | None  # (B, R): recurrent dropout
     stay: tuple[Tensor | float, ...]  # zoneout: for each part of the state (T, B, W), or a mean
-    nonlinearity: str = "tanh"
-    coupled: bool = False
-    peephole: str | None = None
 
 
-class Place(NamedTuple):
+class Span(NamedTuple):
     """The rows of one thread at one step."""
 
     time: int
@@ -47,86 +46,86 @@ class Place(NamedTuple):
 class Plan:
     """The packed layout of a batch."""
 
-    sizes: list[int]
+    batch_sizes: list[int]
     batch: int
 
     @property
     def total(self) -> int:
         """N: rows in the packed sequence."""
-        return sum(self.sizes)
+        return sum(self.batch_sizes)
 
     @property
     def full(self) -> bool:
         """Whether every row runs at every step."""
-        return self.sizes[-1] == self.batch
+        return self.batch_sizes[-1] == self.batch
 
     def lanes(self, parts: int) -> list[tuple[int, int]]:
         """The batch in `parts` of about equal work, or fewer where it is small."""
-        running = self.sizes[0]
+        running = self.batch_sizes[0]
         parts = max(1, min(parts, running // FEWEST_LANES)) if running >= FEWEST_LANES else 1
-        lengths = [sum(size > lane for size in self.sizes) for lane in range(running)]
+        lengths = [sum(size > lane for size in self.batch_sizes) for lane in range(running)]
         done = [0, *accumulate(lengths)]
         cuts = [min(range(running + 1), key=lambda lane: abs(done[lane] - done[-1] * k / parts)) for k in range(parts)]
         edges = sorted({*cuts, running})
         return list(pairwise(edges))
 
-    def places(self, low: int, high: int, reverse: bool) -> Iterator[Place]:
+    def spans(self, low: int, high: int, reverse: bool) -> Iterator[Span]:
         """Step after step, the rows of lanes `low` to `high`; `reverse`: from the last step to the first."""
-        starts = [0, *accumulate(self.sizes)]
-        times = range(len(self.sizes))
+        starts = [0, *accumulate(self.batch_sizes)]
+        times = range(len(self.batch_sizes))
         for time in reversed(times) if reverse else times:
-            rows = min(self.sizes[time], high) - low
+            rows = min(self.batch_sizes[time], high) - low
             if rows > 0:
                 start = starts[time] + low
-                yield Place(time, start, rows, slice(start, start + rows), slice(low, low + rows))
+                yield Span(time, start, rows, slice(start, start + rows), slice(low, low + rows))
 
 
 class Timeline:
     """One part of the state before and after each step, (N, W) each.
 
     Where all rows run at all steps, after one step is before the next, and both are views of one piece of memory.
-    `room(rows, W)` makes that.
+    `allocate(rows, W)` makes that.
     """
 
-    def __init__(self, first: Tensor, plan: Plan, reverse: bool, room: Callable[[int, int], Tensor]) -> None:
+    def __init__(self, first: Tensor, plan: Plan, reverse: bool, allocate: Callable[[int, int], Tensor]) -> None:
         self.shared = plan.full
         batch, total, width = plan.batch, plan.total, first.shape[1]
         if self.shared:
-            whole = room(total + batch, width)
+            whole = allocate(total + batch, width)
             early, late = whole[:total], whole[batch:]
             self.before, self.after = (late, early) if reverse else (early, late)
             (whole[total:] if reverse else whole[:batch]).copy_(first)
             self.last = whole[:batch] if reverse else whole[total:]
         else:
-            self.before, self.after = room(2 * total, width).view(2, total, width)
+            self.before, self.after = allocate(2 * total, width).view(2, total, width)
             self.last = first.clone()
 
-    def begin(self, place: Place) -> None:
+    def begin(self, span: Span) -> None:
         """Before a step: what the last one left."""
         if not self.shared:
-            self.before[place.packed].copy_(self.last[place.lanes])
+            self.before[span.packed].copy_(self.last[span.lanes])
 
-    def end(self, place: Place) -> None:
+    def end(self, span: Span) -> None:
         """After a step."""
         if not self.shared:
-            self.last[place.lanes].copy_(self.after[place.packed])
+            self.last[span.lanes].copy_(self.after[span.packed])
 
-    def zone(self, place: Place, stay: Tensor | float) -> None:
+    def zoneout(self, span: Span, stay: Tensor | float) -> None:
         """Zoneout: where `stay` says so, the state stays as it was."""
-        old, new = self.before[place.packed], self.after[place.packed]
+        old, new = self.before[span.packed], self.after[span.packed]
         if isinstance(stay, float):
             new.lerp_(old, stay)
         else:
-            torch.where(stay[place.time, place.lanes], old, new, out=new)
+            torch.where(stay[span.time, span.lanes], old, new, out=new)
 
 
-def unzone(gradient: Tensor, place: Place, stay: Tensor | float) -> Tensor:
-    """The way back: of `gradient` (rows, W), what goes to the old state; what is left in it goes to the new one."""
+def zoneout_backward(gradient: Tensor, span: Span, stay: Tensor | float) -> Tensor:
+    """The part of `gradient` (rows, W) of the old state; what is left in it is that of the new one."""
     if isinstance(stay, float):
         kept = gradient * stay
         gradient.sub_(kept)
     else:
-        mask = stay[place.time, place.lanes]
+        mask = stay[span.time, span.lanes]
         kept = gradient * mask
         gradient.masked_fill_(mask, 0.0)
     return kept

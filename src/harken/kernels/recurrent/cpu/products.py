@@ -1,4 +1,4 @@
-"""Matrix products for `cpu_recurrent`: thin ones with a weight packed once, wide ones split over threads.
+"""Matrix products of the CPU kernels: thin ones with a weight packed once, wide ones split over threads.
 
 The product of every step is thin, (rows, H) with the same weight. oneDNN multiplies with a weight that lies as its
 kernels read it; on the machine of `benchmarks/records` that is 109 GFLOP/s a core where MKL makes 85 of unpacked ones.
@@ -18,7 +18,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-LEAST_PACKED = 2**17  # numbers in a weight: from here on packing pays
+LEAST_PACKED = 2**17  # numbers in a weight: from here on packing is faster
 BLOCK_ROWS = 128  # of a wide product at a time: what it makes is still in the cache when it is put in its place
 TYPICAL_ROWS = 32  # oneDNN packs for a number of rows; what it makes of this one is good for all
 

@@ -11,22 +11,30 @@ after the launch; those of peepholes and gains are summed up on the way.
 
 from __future__ import annotations
 
-from harken.kernels.recurrent.triton.gates import lstm_backward, rnn_backward, tanh
 from harken.kernels.recurrent.triton.norm import gains_of, kept_norm, norm_backward, one_by_one, side_by_side
-from harken.kernels.recurrent.triton.product import awaited_product, exchanged, held_weights
-from harken.kernels.recurrent.triton.tiles import clear, gates_of, keep_gates, peepholes, places
-from harken.kernels.recurrent.triton_import import tl, triton
+from harken.kernels.recurrent.triton.product import avoid_sentinel, held_weights, wait_product
+from harken.kernels.recurrent.triton.tiles import (
+    clear,
+    gates_of,
+    keep_gates,
+    lstm_backward,
+    offsets,
+    peepholes,
+    rnn_backward,
+    tanh,
+)
+from harken.kernels.triton_import import tl, triton
 
 
 @triton.jit
-def shared_out(gradient, stay, zone, place, mask, ZONE: tl.constexpr):
+def zoneout_backward(gradient, stay, zone, offset, mask, ZONE: tl.constexpr):
     """The gradient of a zoned state -> of the new one, of the old one."""
     if ZONE == 0:
         return gradient, tl.zeros_like(gradient)
     elif ZONE == 1:
         return gradient * (1.0 - zone), gradient * zone
     else:
-        stays = tl.load(stay + place, mask=mask, other=0) != 0
+        stays = tl.load(stay + offset, mask=mask, other=0) != 0
         return tl.where(stays, 0.0, gradient), tl.where(stays, gradient, 0.0)
 
 
@@ -46,12 +54,12 @@ def kept_of(
     """What was kept of a step, and the gradient from above: (four gates, the C or h it began with, d_y), its norms."""
     row, length, direction, unit, inside, _ = here
     saved, previous, d_y, normals, scales = sources
-    place, start = places(step, row, length, direction, B, H, unit, OPTIONS[3], OPTIONS[7])
+    offset, start = offsets(step, row, length, direction, B, H, unit, OPTIONS[3], OPTIONS[7])
     runs = (step < length) & (length * 0 <= step)  # two tensors: what the interpreter takes
     now = inside & runs[:, None]
     i, j, k, o = gates_of(saved, start, unit, now, H, OPTIONS[2])
-    above = tl.load(d_y + place, mask=now, other=0.0)
-    before = tl.load(previous + place, mask=now, other=0.0) if OPTIONS[1] > 1 else tl.zeros(inside.shape, tl.float32)
+    above = tl.load(d_y + offset, mask=now, other=0.0)
+    before = tl.load(previous + offset, mask=now, other=0.0) if OPTIONS[1] > 1 else tl.zeros(inside.shape, tl.float32)
     normed = ()
     if NORM[0] > 0:
         normed = kept_norm(normals, scales, start // H, unit, now, runs, H, NORM)
@@ -98,7 +106,7 @@ def backward_step(
     R: tl.constexpr = NORM[4]
     LSTM: tl.constexpr = KIND == "lstm" or KIND == "coupled"
     row, length, direction, unit, inside, block = here
-    place, start = places(step, row, length, direction, B, H, unit, D, REVERSE)
+    offset, start = offsets(step, row, length, direction, B, H, unit, D, REVERSE)
     runs = step < length
     now = inside & runs[:, None]
     next_data, next_normed = kept_of(step - 1, here, sources, B, H, OPTIONS, NORM)
@@ -111,25 +119,25 @@ def backward_step(
         target = d_product
         board, inner_board, gains, inner_gain, inner_shift = norm
         normal = normed[0].to(tl.float32)
-    d_new, d_old = shared_out(d_hidden + above.to(tl.float32), stay_hidden, zone, place, now, ZONE)
+    d_new, d_old = zoneout_backward(d_hidden + above.to(tl.float32), stay_hidden, zone, offset, now, ZONE)
     w = i.to(tl.float32)
     x = j.to(tl.float32)
     y = k.to(tl.float32)
     z = o.to(tl.float32)
     d_before = d_cell
     if LSTM:
-        d_kept, d_stays = shared_out(d_cell, stay_cell, zone, place, now, ZONE)
-        write, forget, candidate, show = w, x, y, z
+        d_kept, d_stays = zoneout_backward(d_cell, stay_cell, zone, offset, now, ZONE)
+        input_gate, forget, candidate, output_gate = w, x, y, z
         if KIND == "coupled":
-            write, forget, candidate, show = 1.0 - w, w, x, y
-        after = forget * before + write * candidate
+            input_gate, forget, candidate, output_gate = 1.0 - w, w, x, y
+        after = forget * before + input_gate * candidate
         seen = after
         if NORM[0] > 0:
             inner = normed[2].to(tl.float32)
             seen = inner * inner_gain + inner_shift
-        shown = tanh(seen)
-        d_show = d_new * shown * show * (1.0 - show)
-        d_seen = d_new * show * (1.0 - shown * shown)
+        tanh_cell = tanh(seen)
+        d_output_gate = d_new * tanh_cell * output_gate * (1.0 - output_gate)
+        d_seen = d_new * output_gate * (1.0 - tanh_cell * tanh_cell)
         if NORM[0] > 0:
             d_gains, d_inner_gain, d_inner_shift = norm_sums
             d_inner_gain += tl.where(now, d_seen * inner, 0.0)
@@ -140,20 +148,20 @@ def backward_step(
                 inside, inner_board, at, block, runs, limit, H, NORM, PLAN,
             )  # fmt: skip
             d_seen, _, _, _ = one_by_one(d_inner, 1)
-        d_write, d_forget, d_candidate, d_before = lstm_backward(
-            d_show, d_kept + d_seen, write, forget, candidate, before, peeps[0], peeps[1], peeps[2], KIND
+        d_input_gate, d_forget, d_candidate, d_before = lstm_backward(
+            d_output_gate, d_kept + d_seen, input_gate, forget, candidate, before, peeps[0], peeps[1], peeps[2], KIND
         )
-        gates = (d_write, d_forget, d_candidate, d_show)
+        gates = (d_input_gate, d_forget, d_candidate, d_output_gate)
         if KIND == "coupled":
-            gates = (d_forget, d_candidate, d_show, d_write)
+            gates = (d_forget, d_candidate, d_output_gate, d_input_gate)
         if NORM[0] == 0:
             keep_gates(d_input, start, unit, now, H, gates, GATES, GATES, True)
         d_before += d_stays
         if PEEP:
             p, q, r = sums
-            p += tl.where(now, d_write * before, 0.0)
+            p += tl.where(now, d_input_gate * before, 0.0)
             q += tl.where(now, d_forget * before, 0.0)
-            r += tl.where(now, d_show * after, 0.0)
+            r += tl.where(now, d_output_gate * after, 0.0)
             sums = (p, q, r)
     elif KIND == "gru":
         d_candidate = d_new * (1.0 - x) * (1.0 - y * y)
@@ -162,18 +170,18 @@ def backward_step(
         gates = (d_reset, d_update, d_candidate * w, d_reset)
         keep_gates(d_input, start, unit, now, H, gates, 2, GATES, True)
         if NORM[0] == 0:
-            tl.store(d_product + place, exchanged(d_candidate * w, d_product), mask=now)
+            tl.store(d_product + offset, avoid_sentinel(d_candidate * w, d_product), mask=now)
         elif PEEP:
             p, q, r = sums
             p += tl.where(now, d_candidate * w, 0.0)
             sums = (p, q, r)
-        tl.store(into + 2 * H, exchanged(d_candidate, d_input), mask=now)
+        tl.store(into + 2 * H, avoid_sentinel(d_candidate, d_input), mask=now)
         d_old += d_new * x
     elif KIND == "gru_before":
         d_candidate = d_new * x * (1.0 - y * y)
-        tl.store(into + 2 * H, exchanged(d_candidate, d_input), mask=now)
+        tl.store(into + 2 * H, avoid_sentinel(d_candidate, d_input), mask=now)
         d_update = d_new * (y - before) * x * (1.0 - x)
-        tl.store(into + H, exchanged(d_update, d_input), mask=now)
+        tl.store(into + H, avoid_sentinel(d_update, d_input), mask=now)
         if NORM[0] > 0:
             inner = normed[2].to(tl.float32)
             d_gains, d_inner_gain, d_inner_shift = norm_sums
@@ -184,20 +192,22 @@ def backward_step(
                 inside, inner_board, at, block, runs, limit, H, NORM, PLAN,
             )  # fmt: skip
             d_inner, _, _, _ = one_by_one(d_inner, 1)
-            tl.store(target + (start * GATES + 2 * H)[:, None] + unit[None, :], exchanged(d_inner, target), mask=now)
-        d_shown, _, _, _, limit = awaited_product(
+            tl.store(
+                target + (start * GATES + 2 * H)[:, None] + unit[None, :], avoid_sentinel(d_inner, target), mask=now
+            )
+        d_reset_hidden, _, _, _, limit = wait_product(
             candidate_held, target + 2 * H, target, start * GATES, start, runs, 0, H, limit, 1, False, 1, PLAN
         )
         if KEEP:
-            d_shown *= kept
-        d_reset = d_shown * before * w * (1.0 - w)
+            d_reset_hidden *= kept
+        d_reset = d_reset_hidden * before * w * (1.0 - w)
         gates = (d_reset, d_update, d_reset, d_reset)
-        tl.store(into, exchanged(d_reset, d_input), mask=now)
-        d_old += d_new * (1.0 - x) + d_shown * w
+        tl.store(into, avoid_sentinel(d_reset, d_input), mask=now)
+        d_old += d_new * (1.0 - x) + d_reset_hidden * w
     else:
         d_first = rnn_backward(d_new, w, KIND)
         gates = (d_first, d_first, d_first, d_first)
-        tl.store(into, exchanged(d_first, d_input), mask=now)
+        tl.store(into, avoid_sentinel(d_first, d_input), mask=now)
 
     if NORM[0] > 0:
         d_normal = side_by_side(gates, R)
@@ -213,16 +223,16 @@ def backward_step(
             keep_gates(d_input, start, unit, now, H, gates, GATES, GATES, True)
     if KIND == "gru_before":
         # z was written before the wait for the candidate, so that it is multiplied while r is still on its way
-        by_update, _, _, _, limit = awaited_product(
+        by_update, _, _, _, limit = wait_product(
             held, target + H, target, start * GATES, start, runs, 0, H, limit, 1, False, 1, PLAN
         )
-        reached, _, _, _, limit = awaited_product(
+        reached, _, _, _, limit = wait_product(
             reset_held, target, target, start * GATES, start, runs, 0, H, limit, 1, False, 1, PLAN
         )
         reached += by_update
     else:
         APART: tl.constexpr = KIND == "gru" and NORM[0] == 0
-        reached, _, _, _, limit = awaited_product(
+        reached, _, _, _, limit = wait_product(
             held, target, d_product, start * GATES, start, runs, H, H, limit, GATES, APART, 1, PLAN
         )
     if KEEP:
@@ -256,7 +266,7 @@ def backward_kernel(
     normals,
     scales,
     d_gain,  # (row blocks, D, ROWS, H)
-    fine,
+    ok_flag,
     T,
     B,
     H: tl.constexpr,
@@ -354,4 +364,4 @@ def backward_kernel(
     elif KIND == "gru":
         clear(d_product, 1, row, length, direction, T, B, H, unit, inside, D)
     if limit == 1:
-        tl.store(fine, 0)
+        tl.store(ok_flag, 0)

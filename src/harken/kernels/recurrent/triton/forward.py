@@ -8,26 +8,36 @@ Step s of a row is time s, read backwards it is time length - 1 - s: every row s
 its own last one; after that it keeps its state.
 
 Shapes: W x + b (T, B, D, gates, H), U (D, gates, H, H), y (T, B, D, H), states (D, B, H), where D is directions. What
-is exchanged (y, or h * keep, and reset * h) was filled with the pattern beforehand; where a row has no step, it is 0 in
-the end.
-Definition: `harken.nn.recurrent.unroll.unroll_by_definition`.
+is exchanged (y, or h * keep, and reset * h) was filled with the sentinel beforehand; where a row has no step, it is
+0 in the end.
+Reference: `harken.nn.recurrent.unroll.unroll_padded`.
 """
 
 from __future__ import annotations
 
-from harken.kernels.recurrent.triton.gates import lstm_forward, rnn_forward, sigmoid, tanh
 from harken.kernels.recurrent.triton.norm import gains_of, keep_norm, normalised, one_by_one
 from harken.kernels.recurrent.triton.product import (
-    awaited_product,
-    awaited_tiles,
-    exchanged,
+    avoid_sentinel,
     held_weights,
     product,
     product_of,
     tiles_of,
+    wait_product,
+    wait_tiles,
 )
-from harken.kernels.recurrent.triton.tiles import clear, gates_of, keep_gates, peepholes, places, zoned
-from harken.kernels.recurrent.triton_import import tl, triton
+from harken.kernels.recurrent.triton.tiles import (
+    clear,
+    gates_of,
+    keep_gates,
+    lstm_forward,
+    offsets,
+    peepholes,
+    rnn_forward,
+    sigmoid,
+    tanh,
+    zoneout,
+)
+from harken.kernels.triton_import import tl, triton
 
 
 @triton.jit
@@ -44,7 +54,7 @@ def forward_step(
     candidate_held,
     kept,
     peeps,
-    norm,  # boards, what is kept for the way back, gains; empty where nothing is normalised
+    norm,  # boards, what is kept for the backward pass, gains; empty where nothing is normalised
     from_input,
     stay_hidden,
     stay_cell,
@@ -73,10 +83,10 @@ def forward_step(
     LATE: tl.constexpr = KIND == "gru_before" and NORM[0] == 0 and PLAN[5] >= PLAN[4]
     LSTM: tl.constexpr = KIND == "lstm" or KIND == "coupled"
     row, length, direction, unit, inside, block = here
-    place, start = places(step, row, length, direction, B, H, unit, D, REVERSE)
+    offset, start = offsets(step, row, length, direction, B, H, unit, D, REVERSE)
     runs, runs_on = step < length, step + 1 < length
     now = inside & runs[:, None]
-    _, next_start = places(step + 1, row, length, direction, B, H, unit, D, REVERSE)
+    _, next_start = offsets(step + 1, row, length, direction, B, H, unit, D, REVERSE)
     next_inputs = gates_of(from_input, next_start, unit, inside & runs_on[:, None], H, GATES)
 
     if LATE:
@@ -105,10 +115,10 @@ def forward_step(
             inner, inner_scale, limit = normalised(
                 (cell,), inside, inner_board, at, block, runs, limit, H, 1, NORM, PLAN
             )
-            show = fourth if KIND == "lstm" else third
+            output_gate = fourth if KIND == "lstm" else third
             seen_cell, _, _, _ = one_by_one(inner, 1)
-            hidden = show * tanh(seen_cell * inner_gain + inner_shift)
-        cell = zoned(old_cell, cell, stay_cell, zone, place, now, ZONE)
+            hidden = output_gate * tanh(seen_cell * inner_gain + inner_shift)
+        cell = zoneout(old_cell, cell, stay_cell, zone, offset, now, ZONE)
     elif KIND == "gru":
         first = sigmoid(a + i)
         second = sigmoid(b + j)
@@ -117,12 +127,12 @@ def forward_step(
         hidden = third + second * (hidden - third)
     elif KIND == "gru_before":
         first = sigmoid(a + i)
-        shown = first * hidden * kept if KEEP else first * hidden
-        tl.store(reset_seen + place, exchanged(shown, reset_seen), mask=now)
+        reset_hidden = first * hidden * kept if KEEP else first * hidden
+        tl.store(reset_seen + offset, avoid_sentinel(reset_hidden, reset_seen), mask=now)
         if LATE:  # z is not needed before the candidate: it is made while r h is on its way
             b, _, _, _ = product_of(update_held, tiles, 1, PLAN)
         second = sigmoid(b + j)
-        e, _, _, _, limit = awaited_product(
+        e, _, _, _, limit = wait_product(
             candidate_held, reset_seen, reset_seen, start, start, runs, 0, H, limit, 1, False, 1, PLAN
         )
         if NORM[0] > 0:
@@ -133,28 +143,28 @@ def forward_step(
     else:
         hidden = rnn_forward(a + i, KIND)
         first = hidden
-    hidden = zoned(old_hidden, hidden, stay_hidden, zone, place, now, ZONE)
+    hidden = zoneout(old_hidden, hidden, stay_hidden, zone, offset, now, ZONE)
     hidden = tl.where(now, hidden, old_hidden)
     cell = tl.where(now, cell, old_cell)
     if KEEP:
-        tl.store(seen + place, exchanged(hidden * kept, seen), mask=now)
-    tl.store(y + place, exchanged(hidden, y), mask=now)
+        tl.store(seen + offset, avoid_sentinel(hidden * kept, seen), mask=now)
+    tl.store(y + offset, avoid_sentinel(hidden, y), mask=now)
     if SAVE:
         keep_gates(saved, start, unit, now, H, (first, second, third, fourth), SAVED, SAVED, False)
         if LSTM:
-            tl.store(previous + place, old_cell, mask=now)
+            tl.store(previous + offset, old_cell, mask=now)
         elif GATES == 3:
-            tl.store(previous + place, old_hidden, mask=now)
+            tl.store(previous + offset, old_hidden, mask=now)
         if NORM[0] > 0:
             keep_norm(normals, scales, at, unit, now, runs, block, normal, scale, H, 0, NORM[2], NORM[3])
             if NORM[3] > NORM[2]:
                 keep_norm(normals, scales, at, unit, now, runs, block, inner, inner_scale, H, NORM[2], 1, NORM[3])
     if LATE:
-        tiles, limit = awaited_tiles(seen, start, runs_on, limit, H, PLAN)
+        tiles, limit = wait_tiles(seen, start, runs_on, limit, H, PLAN)
         a, _, _, _ = product_of(held, tiles, 1, PLAN)
         next_products = (a, tiles)
     else:
-        a, b, c, d, limit = awaited_product(held, seen, seen, start, start, runs_on, 0, H, limit, 1, False, R, PLAN)
+        a, b, c, d, limit = wait_product(held, seen, seen, start, start, runs_on, 0, H, limit, 1, False, R, PLAN)
         next_products = (a, b, c, d)
     return hidden, cell, next_products, next_inputs, limit
 
@@ -183,7 +193,7 @@ def forward_kernel(
     inner_board,
     normals,  # (T, B, D, norms, H): what was normalised
     scales,  # (T, B, D, norms): and by how much
-    fine,
+    ok_flag,
     T,
     B,
     H: tl.constexpr,
@@ -222,8 +232,8 @@ def forward_kernel(
         held = held_weights(weight, first_unit, H * H, H, 1, H, 1, 1, PLAN)
         update_held = held_weights(weight + H * H, first_unit, H * H, H, 1, H, 1, 1, PLAN)
     else:
-        EXCHANGED: tl.constexpr = 2 if KIND == "gru_before" else GATES
-        held = held_weights(weight, first_unit, H * H, H, 1, H, EXCHANGED, R, PLAN)
+        GATES_AT_ONCE: tl.constexpr = 2 if KIND == "gru_before" else GATES
+        held = held_weights(weight, first_unit, H * H, H, 1, H, GATES_AT_ONCE, R, PLAN)
         update_held = held
     candidate_held = held
     if KIND == "gru_before":
@@ -250,7 +260,7 @@ def forward_kernel(
         norm = (board, inner_board, normals, scales, gains, inner_gain, inner_shift)
 
     here = (row, length, direction, unit, inside, tl.program_id(0) % blocks)
-    _, start = places(0, row, length, direction, B, H, unit, D, REVERSE)
+    _, start = offsets(0, row, length, direction, B, H, unit, D, REVERSE)
     products = (a, b, c, d)
     if LATE:
         from_state = (direction * B + row).to(tl.int64) * H
@@ -285,4 +295,4 @@ def forward_kernel(
     if KIND == "gru_before":
         clear(reset_seen, 1, row, length, direction, T, B, H, unit, inside, D)
     if limit == 1:
-        tl.store(fine, 0)
+        tl.store(ok_flag, 0)

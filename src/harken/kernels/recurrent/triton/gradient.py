@@ -2,7 +2,7 @@
 
 dU = sum over t of dG_t^T h_(t - 1)      time is the first axis: all of dG but its first step, all of h but its last
 
-It has no derivative of its own: the definition in `harken.nn` has.
+It has no derivative of its own: the reference in `harken.nn` has.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from harken.kernels.recurrent.triton.launch import CELLS, awaited, boards, launch, plan_for, wide, zoning
+from harken.kernels.recurrent.triton.launch import CELLS, boards, launch, plan_for, sentinel_filled, wide, zoning
 from harken.kernels.recurrent.triton.plan import GATES, SAVED
 
 
@@ -40,8 +40,8 @@ def launch_backward(
     gates, has_cell, peeps = GATES[kind], kind in CELLS, _has_sums(kind, extra, gain)
     plan = plan_for(kind, saved, backward=True)
     blocks = -(-rows // plan.rows)
-    d_input = awaited(saved, time, rows, directions, gates, units)
-    d_product = awaited(saved, *_product_shape(kind, tuple(d_y.shape), gain))
+    d_input = sentinel_filled(saved, time, rows, directions, gates, units)
+    d_product = sentinel_filled(saved, *_product_shape(kind, tuple(d_y.shape), gain))
     d_hidden = saved.new_empty(directions, rows, units)
     d_cell = wide(saved, directions, rows, units) if has_cell else wide(saved, 0)
     d_extra = wide(saved, blocks, directions, 3, units) if peeps else wide(saved, 0)

@@ -7,14 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harken.kernels.recurrent.dispatch import chip_of
-from harken.kernels.recurrent.triton.plan import NORMS, TOGETHER, Plan, gate_rows, plan_of
+from harken.kernels.recurrent.triton.plan import NORMS, TOGETHER, Plan, chip_of, gate_rows, plan_of
 
 LIMIT = 1 << 22  # tries of one wait: seconds; a launch whose programs are all on the chip waits microseconds
-CELLS = ("lstm", "coupled")  # kinds that have a C
+CELLS = ("lstm", "coupled")  # kinds that have a c
+CUDNN_KINDS = ("rnn_tanh", "rnn_relu", "lstm", "gru")
 FORCED: dict[str, Plan] = {}  # "forward", "backward": tiles to use whatever the rule says; for tests and benchmarks
 
-_fine: dict[torch.device, Tensor] = {}
+_ok_flags: dict[torch.device, Tensor] = {}
 
 
 def plan_for(kind: str, values: Tensor, backward: bool) -> Plan:
@@ -31,8 +31,8 @@ def plan_for(kind: str, values: Tensor, backward: bool) -> Plan:
     return plan
 
 
-def awaited(like: Tensor, *shape: int) -> Tensor:
-    """A buffer to exchange data in: every element is the pattern."""
+def sentinel_filled(like: Tensor, *shape: int) -> Tensor:
+    """A buffer in which programs exchange data: every element is the sentinel."""
     whole = torch.int32 if like.dtype == torch.float32 else torch.int16
     return torch.full(shape, -1, dtype=whole, device=like.device).view(like.dtype)
 
@@ -46,8 +46,8 @@ def boards(like: Tensor, kind: str, plan: Plan, shape: tuple[int, ...]) -> tuple
     """Where programs tell each other of the norms of all gates, and of the inner norm; shape (T, B, D, H)."""
     *steps, units = shape
     blocks, numbers = -(-units // plan.units), wide(like, 0)
-    inner = awaited(numbers, *steps, blocks, 1, 2) if NORMS[kind] > TOGETHER[kind] else numbers
-    return awaited(numbers, *steps, blocks, gate_rows(kind), 2), inner
+    inner = sentinel_filled(numbers, *steps, blocks, 1, 2) if NORMS[kind] > TOGETHER[kind] else numbers
+    return sentinel_filled(numbers, *steps, blocks, gate_rows(kind), 2), inner
 
 
 def zoning(zone: float, stay: Tensor | None) -> int:
@@ -55,21 +55,34 @@ def zoning(zone: float, stay: Tensor | None) -> int:
     return 2 if stay is not None else int(zone > 0)
 
 
+def precision(options: dict[str, Any]) -> str:
+    """How float32 products are computed: as the implementation would that runs the cell without this kernel.
+
+    That is cuDNN for plain cells, with its `allow_tf32`, and otherwise the reference loop with the `allow_tf32` of
+    products. Without TF32, three TF32 products give float32's precision; relu lets errors grow, so it needs IEEE.
+    """
+    kind, *_ = options["OPTIONS"]
+    keep, zone = options["OPTIONS"][4:6]
+    peepholes = options["EXTRA"] and kind in CELLS
+    is_plain = kind in CUDNN_KINDS and not (options["ROWS"] or keep or zone or peepholes)
+    if torch.backends.cudnn.allow_tf32 if is_plain else torch.backends.cuda.matmul.allow_tf32:
+        return "tf32"
+    return "ieee" if kind == "rnn_relu" else "tf32x3"
+
+
 def launch(kernel: Any, programs: int, plan: Plan, arguments: tuple[Tensor | None, ...], options: dict) -> None:
-    """Start all programs at once: a launch that cannot be is refused by the driver, one that failed is told."""
+    """Start all programs at once: the driver refuses a launch that does not fit; a timeout raises asynchronously."""
     present = next(part for part in arguments if part is not None)
     device = present.device
-    if device not in _fine:
-        _fine[device] = torch.ones((), dtype=torch.int32, device=device)
-    fine = _fine[device]
+    if device not in _ok_flags:
+        _ok_flags[device] = torch.ones((), dtype=torch.int32, device=device)
+    ok_flag = _ok_flags[device]
     given = (present if part is None else part for part in arguments)  # what is not there is never read
-    # as cuDNN does; relu lets errors grow, so that three products in TF32 are not quite enough for it
-    exact = "ieee" if options["OPTIONS"][0] == "rnn_relu" else "tf32x3"
     options = {**options, "NORM": plan.norm(options["OPTIONS"][0], options["H"]) if options["ROWS"] else (0,) * 5}
-    tiles = plan.tiles("tf32" if torch.backends.cudnn.allow_tf32 else exact)
+    tiles = plan.tiles(precision(options))
     cooperative = {"launch_cooperative_grid": True} if present.is_cuda else {}
     kernel[(programs,)](
-        *given, fine, **options, limit=LIMIT, PLAN=tiles, num_warps=plan.warps, num_stages=1, **cooperative
+        *given, ok_flag, **options, limit=LIMIT, PLAN=tiles, num_warps=plan.warps, num_stages=1, **cooperative
     )
     if present.is_cuda:
-        torch._assert_async(fine, "a recurrent kernel waited in vain for another program; its result is not valid")
+        torch._assert_async(ok_flag, "spin-wait timeout in a recurrent kernel; its result is not valid")

@@ -6,19 +6,19 @@ n = (v - mean(v)) / sqrt(var(v) + epsilon)        dv = (dn - mean(dn) - n mean(d
 Both means of a line are over all H units, gate by gate; a program has BH of them. It writes two numbers a row and gate
 on a board and reads those of all programs: forward its sum, and its sum of squares about its own mean, which are put
 together as Chan et al. (1983) do, so that nothing cancels; backward the sums of dn and of dn n. The board was filled
-with the pattern that means "not there yet" (`harken.kernels.recurrent.triton.product`), and the wait is bounded
+with the sentinel (`harken.kernels.recurrent.triton.product`), and the wait is bounded
 likewise.
 
 Tiles are (BB, BH, R): R gates side by side. NORM is (blocks, pairs, gates, norms, R): blocks of units, rounded up to a
 power of two; pairs of numbers of one row that are read at once; gates that are normalised together; these, and the
 inner norm where there is one (C of an LSTM, the candidate of a GRU with its reset before); and R.
-Definitions: `harken.nn.recurrent.cell.GateNorm`, and `torch.nn.LayerNorm` of C in `harken.nn.recurrent.lstm`.
+References: `harken.nn.recurrent.cell.GateNorm`, and `torch.nn.LayerNorm` of C in `harken.nn.recurrent.lstm`.
 """
 
 from __future__ import annotations
 
-from harken.kernels.recurrent.triton.product import exchanged, pattern_in
-from harken.kernels.recurrent.triton_import import tl, triton
+from harken.kernels.recurrent.triton.product import avoid_sentinel, has_sentinel
+from harken.kernels.triton_import import tl, triton
 
 
 @triton.jit
@@ -50,7 +50,7 @@ def one_by_one(values, R: tl.constexpr):
 
 
 @triton.jit
-def _tell(board, at, block, running, values, others, H: tl.constexpr, R: tl.constexpr, PLAN: tl.constexpr):
+def _publish(board, at, block, running, values, others, H: tl.constexpr, R: tl.constexpr, PLAN: tl.constexpr):
     """Write this program's sums of R tiles (BB, BH) and of R others; a row lies within a warp, and stays there."""
     BH: tl.constexpr = PLAN[0]
     BB: tl.constexpr = PLAN[1]
@@ -60,24 +60,26 @@ def _tell(board, at, block, running, values, others, H: tl.constexpr, R: tl.cons
     for gate in tl.static_range(R):
         numbers = tl.where(column == 2 * gate, tl.sum(values[gate], 1)[:, None], numbers)
         numbers = tl.where(column == 2 * gate + 1, tl.sum(others[gate], 1)[:, None], numbers)
-    place = ((at * BLOCKS + block) * (2 * R))[:, None] + column
-    tl.store(board + place, exchanged(numbers, board), mask=running[:, None] & (column < 2 * R))
+    pointer = ((at * BLOCKS + block) * (2 * R))[:, None] + column
+    tl.store(board + pointer, avoid_sentinel(numbers, board), mask=running[:, None] & (column < 2 * R))
 
 
 @triton.jit
-def _hear(board, at, running, limit, FIRST: tl.constexpr, COUNT: tl.constexpr, BLOCKS: tl.constexpr, R: tl.constexpr):
+def _collect(
+    board, at, running, limit, FIRST: tl.constexpr, COUNT: tl.constexpr, BLOCKS: tl.constexpr, R: tl.constexpr
+):
     """The two numbers (BB, COUNT, R) of each of COUNT programs from FIRST on, 0 of those that are not there."""
     BB: tl.constexpr = at.shape[0]
     block = FIRST + tl.arange(0, COUNT)[None, :, None]
-    place = at[:, None, None] * (BLOCKS * 2 * R) + block * (2 * R) + tl.arange(0, 2 * R)[None, None, :]
-    place = board + place  # what one program wrote of a row is read as one piece
+    pointer = at[:, None, None] * (BLOCKS * 2 * R) + block * (2 * R) + tl.arange(0, 2 * R)[None, None, :]
+    pointer = board + pointer  # what one program wrote of a row is read as one piece
     mask = running[:, None, None] & (block < BLOCKS)
-    found = tl.load(place, mask=mask, other=0.0, volatile=True)
-    waiting = pattern_in((found,), 1)
+    found = tl.load(pointer, mask=mask, other=0.0, volatile=True)
+    waiting = has_sentinel((found,), 1)
     tries = 0
     while waiting > 0:
-        found = tl.load(place, mask=mask, other=0.0, volatile=True)
-        waiting = pattern_in((found,), 1)
+        found = tl.load(pointer, mask=mask, other=0.0, volatile=True)
+        waiting = has_sentinel((found,), 1)
         tries += 1
         if tries >= limit:
             waiting = 0
@@ -112,7 +114,7 @@ def moments(board, at, running, limit, H: tl.constexpr, R: tl.constexpr, NORM: t
     mean = tl.zeros((BB, R), tl.float32)
     spread = mean
     for first in tl.static_range(0, BLOCKS, COUNT):
-        sums, squares, limit = _hear(board, at, running, limit, first, COUNT, BLOCKS, R)
+        sums, squares, limit = _collect(board, at, running, limit, first, COUNT, BLOCKS, R)
         mean, spread = _put_together(mean, spread, sums, squares, H, first, BH)
     return mean, 1.0 / tl.sqrt(spread / H + 1e-5), limit
 
@@ -140,7 +142,7 @@ def normalised(
         apart = tl.where(inside, clean - (tl.sum(clean, 1) / there)[:, None], 0.0)
         own = own + (clean,)  # noqa: RUF005
         squares = squares + (apart * apart,)  # noqa: RUF005
-    _tell(board, at, block, running, own, squares, H, R, PLAN)
+    _publish(board, at, block, running, own, squares, H, R, PLAN)
     mean, scale, limit = moments(board, at, running, limit, H, R, NORM, PLAN)
     return (side_by_side(values, R) - mean[:, None, :]) * scale[:, None, :], scale, limit
 
@@ -163,13 +165,13 @@ def norm_backward(
     COUNT: tl.constexpr = min(NORM[0], NORM[1] // R)
     clean = tl.where(inside[:, :, None], gradient, 0.0)
     first, second = tl.reduce((clean, clean * normal), 1, _two_sums)
-    place = ((at * BLOCKS + block) * (2 * R))[:, None] + tl.arange(0, 2 * R)[None, :]
-    numbers = exchanged(tl.join(first, second).reshape(BB, 2 * R), board)
-    tl.store(board + place, numbers, mask=running[:, None])
+    pointer = ((at * BLOCKS + block) * (2 * R))[:, None] + tl.arange(0, 2 * R)[None, :]
+    numbers = avoid_sentinel(tl.join(first, second).reshape(BB, 2 * R), board)
+    tl.store(board + pointer, numbers, mask=running[:, None])
     mean = tl.zeros((BB, R), tl.float32)
     along = mean
     for block_now in tl.static_range(0, BLOCKS, COUNT):
-        sums, products, limit = _hear(board, at, running, limit, block_now, COUNT, BLOCKS, R)
+        sums, products, limit = _collect(board, at, running, limit, block_now, COUNT, BLOCKS, R)
         sums, products = tl.reduce((sums, products), 1, _two_sums)
         mean += sums / H
         along += products / H
@@ -197,10 +199,12 @@ def keep_norm(
     normals, scales, at, unit, now, running, block, normal, scale,
     H: tl.constexpr, FIRST: tl.constexpr, COUNT: tl.constexpr, NORMS: tl.constexpr,
 ):  # fmt: skip
-    """For the way back: n into (T, B, D, NORMS, H), 1 / sqrt(var + epsilon) into (T, B, D, NORMS), gate FIRST on."""
+    """For backward: n into (T, B, D, NORMS, H), 1 / sqrt(var + epsilon) into (T, B, D, NORMS), gate FIRST on."""
     gate = tl.arange(0, normal.shape[2])
-    place = ((at * NORMS + FIRST) * H)[:, None, None] + unit[None, :, None] + (gate * H)[None, None, :]
-    tl.store(normals + place, normal.to(normals.dtype.element_ty), mask=now[:, :, None] & (gate < COUNT)[None, None, :])
+    pointer = ((at * NORMS + FIRST) * H)[:, None, None] + unit[None, :, None] + (gate * H)[None, None, :]
+    tl.store(
+        normals + pointer, normal.to(normals.dtype.element_ty), mask=now[:, :, None] & (gate < COUNT)[None, None, :]
+    )
     row = (at * NORMS + FIRST)[:, None] + gate[None, :]
     writes = running & (at * 0 == block)  # all programs have the same; two tensors: what the interpreter takes
     tl.store(scales + row, scale, mask=writes[:, None] & (gate < COUNT)[None, :])
@@ -213,8 +217,8 @@ def kept_norm(normals, scales, at, unit, now, running, H: tl.constexpr, NORM: tl
     NORMS: tl.constexpr = NORM[3]
     R: tl.constexpr = NORM[4]
     gate = tl.arange(0, R)
-    place = (at * NORMS * H)[:, None, None] + unit[None, :, None] + (gate * H)[None, None, :]
-    normal = tl.load(normals + place, mask=now[:, :, None] & (gate < GATES)[None, None, :], other=0.0)
+    pointer = (at * NORMS * H)[:, None, None] + unit[None, :, None] + (gate * H)[None, None, :]
+    normal = tl.load(normals + pointer, mask=now[:, :, None] & (gate < GATES)[None, None, :], other=0.0)
     row = (at * NORMS)[:, None] + gate[None, :]
     scale = tl.load(scales + row, mask=running[:, None] & (gate < GATES)[None, :], other=0.0)
     if NORMS > GATES:

@@ -1,11 +1,10 @@
 """A recurrent layer on a GPU as one operator, with its gradient: `torch.ops.harken.recurrent`.
 
-W x + b of all steps and directions goes in as one tensor (one product, made by torch); the launches are in
-`harken.kernels.recurrent.triton.forward` and `..._backward`. They work in the dtype of W x + b, sums, C and gains in
-float32; under autocast that is autocast's dtype (`torch.nn.LSTM` on a GPU takes float16 whatever autocast's is). Under
-`torch.compile` the operator stays one node of the graph; without it, `harken.kernels.recurrent.triton.layer` goes the
-shorter way.
-Definition: `harken.nn.recurrent.unroll.unroll_by_definition`.
+W x + b of all steps and directions goes in as one tensor (one product, computed by torch); the kernels are in
+`forward.py` and `backward.py`. They compute in the dtype of W x + b, sums, c and gains in float32; under autocast the
+caller casts to its dtype (`layer.py`). Under `torch.compile` the operator is one node of the graph; without it,
+`layer.py` takes a shorter way.
+Reference: `harken.nn.recurrent.unroll.unroll_padded`.
 """
 
 from __future__ import annotations
@@ -16,9 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harken.kernels.recurrent.dispatch import DTYPES
 from harken.kernels.recurrent.triton.gradient import weight_gradient
-from harken.kernels.recurrent.triton.launch import CELLS, awaited, boards, launch, plan_for, wide, zoning
+from harken.kernels.recurrent.triton.launch import CELLS, boards, launch, plan_for, sentinel_filled, wide, zoning
 from harken.kernels.recurrent.triton.plan import NORMS, SAVED, gate_rows
 
 
@@ -38,7 +36,7 @@ def launch_forward(
     reverse: bool,
     save: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """y (T, B, D, H), last h and C (D, B, H); for the way back: what products saw, gates, states before a step, norms.
+    """y (T, B, D, H), last h and c (D, B, H); for backward: what products saw, gates, states before a step, norms.
 
     Args:
         from_input: W x + b, (T, B, D, gates, H).
@@ -61,9 +59,9 @@ def launch_forward(
     time, rows, directions, gates, units = from_input.shape
     plan = plan_for(kind, from_input, backward=False)
     shape = (time, rows, directions, units)
-    y = awaited(from_input, *shape)
-    seen = y if keep is None else awaited(y, *shape)
-    reset_seen = awaited(y, *shape) if kind == "gru_before" else y.new_empty(0)
+    y = sentinel_filled(from_input, *shape)
+    seen = y if keep is None else sentinel_filled(y, *shape)
+    reset_seen = sentinel_filled(y, *shape) if kind == "gru_before" else y.new_empty(0)
     saved = y.new_empty((*shape[:3], SAVED[kind], units) if save else 0)
     previous = wide(y, *shape) if save and gates > 1 else wide(y, 0)
     hidden_last = y.new_empty(directions, rows, units)
@@ -188,26 +186,3 @@ def _backward(ctx: Any, d_y: Tensor, d_hidden_last: Tensor, d_cell_last: Tensor,
 
 
 recurrent.register_autograd(_backward, setup_context=_keep_for_backward)
-
-
-def _under_autocast(device: str, key: str) -> Callable[..., Any]:
-    """The operator inside `torch.autocast`: all but C and gains is cast to its dtype."""
-
-    def run(*given: Any) -> Any:
-        from_input, weight, hidden, cell, extra, gain, keep, *rest = given
-        low = torch.get_autocast_dtype(device)
-        cast = [
-            part.to(low) if part is not None and part.dtype in DTYPES else part
-            for part in (from_input, weight, hidden, extra, keep)
-        ]
-        from_input, weight, hidden, extra, keep = cast
-        excluded = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
-        with torch._C._ExcludeDispatchKeyGuard(excluded):
-            return torch.ops.harken.recurrent(from_input, weight, hidden, cell, extra, gain, keep, *rest)
-
-    return run
-
-
-_library = torch.library.Library("harken", "FRAGMENT")
-_library.impl("recurrent", _under_autocast("cuda", "AutocastCUDA"), "AutocastCUDA")
-_library.impl("recurrent", _under_autocast("cpu", "AutocastCPU"), "AutocastCPU")

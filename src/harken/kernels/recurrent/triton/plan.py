@@ -3,7 +3,7 @@
 A program has BH units and BB rows. Its slice of U has to fit into the registers or the shared memory of a
 multiprocessor beside what it works on, and there may be no more programs than multiprocessors: they wait for each
 other, so that none may have to wait for a free place. Fewer rows a program mean less to read in a step, so the smallest
-BB that fits is taken. The other numbers are those that were quickest on an H200 (`benchmarks/gpu_recurrent.py`).
+BB that fits is taken. The other numbers are those that were fastest on an H200 (`benchmarks/gpu_recurrent.py`).
 
 >>> plan_of("lstm", torch.bfloat16, rows=16, hidden=768, directions=1, chip=Chip(132, 232448))
 Plan(units=16, rows=8, parts=4, columns=64, chunks=3, group=3, in_registers=False, warps=4)
@@ -14,17 +14,21 @@ True
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 import torch
 
 GATES = {"rnn_tanh": 1, "rnn_relu": 1, "rnn_sigmoid": 1, "lstm": 4, "coupled": 3, "gru": 3, "gru_before": 3}
-SAVED = {**GATES, "gru": 4}  # gates kept for the way back
+SAVED = {**GATES, "gru": 4}  # gates kept for the backward pass
 TOGETHER = {**GATES, "gru_before": 2}  # gates whose U h is made, and normalised, at once
 NORMS = {**GATES, "lstm": 5, "coupled": 4}  # norms of U h, and of C
 HELD_BYTES = 512  # of weights in the registers of a thread, at most
 LOADED_BYTES = 192  # of a thread, under way at once
-HEARD_BYTES = 128  # of a thread, of what other programs tell of a norm
+NORM_BYTES = 128  # of a thread, of what other programs tell of a norm
+
+
+DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
 
 class Chip(NamedTuple):
@@ -32,6 +36,30 @@ class Chip(NamedTuple):
 
     processors: int
     shared: int  # bytes of shared memory that one program can have
+
+
+@cache
+def chip_of(device: int) -> Chip | None:
+    """What a plan may use of a GPU; None where the kernels were not measured (all but Hopper)."""
+    found: Any = torch.cuda.get_device_properties(device)
+    return Chip(found.multi_processor_count, found.shared_memory_per_block_optin) if found.major == 9 else None
+
+
+def kernel_kind(cell: Any) -> str | None:
+    """The kernels' name for a cell, a key of `GATES`; None for what they lack: full peepholes and projections.
+
+    >>> from harken.nn import GRUCell, LSTMCell
+    >>> kernel_kind(GRUCell(3, 5)), kernel_kind(LSTMCell(3, 5, peephole="full"))
+    ('gru', None)
+    """
+    kind = cell.kind
+    if kind.name == "rnn":
+        return f"rnn_{kind.nonlinearity}"
+    if kind.name == "gru":
+        return "gru" if kind.reset == "after" else "gru_before"
+    if kind.peephole == "full" or cell.output_size < cell.hidden_size:
+        return None
+    return "coupled" if kind.coupled else "lstm"
 
 
 @dataclass(frozen=True)
@@ -61,7 +89,7 @@ class Plan:
         blocks = 1 << (-(-hidden // self.units) - 1).bit_length()
         # fewer numbers than threads are loaded twice by the compiler, which waits for one copy and uses the other
         blocks = max(blocks, 32 * self.warps // (2 * self.rows))
-        pairs = max(4, HEARD_BYTES * 32 * self.warps // 8 // self.rows)
+        pairs = max(4, NORM_BYTES * 32 * self.warps // 8 // self.rows)
         return blocks, pairs, TOGETHER[kind], NORMS[kind], gate_rows(kind)
 
 

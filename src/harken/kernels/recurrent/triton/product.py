@@ -3,23 +3,23 @@
 
 U h for all units needs the h that all programs made in the step before. There is no barrier: what a program waits for
 is the data itself. The buffer that a step is written to was filled beforehand with a bit pattern that no result has
-(all ones: one of the NaNs), so an element is there when it is something else. A program reads the group of tiles that
-is written last until it finds no pattern in it, reads the rest and multiplies. An element of the rest that was still
-missing shows as a NaN in every sum it enters: then all is read again, until the sums have no NaN, or until the elements
-were all seen before they were read and the NaN is thus one that was computed. So the usual step costs a trip or two to
-the L2 cache and no barrier between programs.
+(the sentinel, all ones: one of the NaNs), so an element is there when it is something else. A program reads the group
+of tiles that is written last until it finds no sentinel in it, reads the rest and multiplies. An element of the rest
+that was still missing shows as a NaN in every sum it enters: then all is read again, until the sums have no NaN, or
+until the elements were all seen before they were read and the NaN is thus one that was computed. So the usual step
+costs a trip or two to the L2 cache and no barrier between programs.
 
-Every spin is bounded: after `limit` tries a program notes that it failed and waits no more for the rest of the launch.
+Every spin-wait is bounded: after `limit` tries a program sets the error flag and does not wait again in this launch.
 
 The warps of a program share the work along K: part s multiplies columns (j x KS + s) x KC ... of chunk j, and the sums
 of all parts are added in a fixed order. PLAN is (BH, BB, KS, KC, NK, GROUP, precision, in registers): units and rows of
 a program, parts, columns of a part in a chunk, chunks, chunks loaded at once (`harken.kernels.recurrent.triton.plan`).
-Definition: `torch.nn.functional.linear` in `harken.nn.recurrent.cell.Cell.from_hidden`.
+Reference: U h in the steps of `harken.nn.recurrent`.
 """
 
 from __future__ import annotations
 
-from harken.kernels.recurrent.triton_import import tl, triton
+from harken.kernels.triton_import import tl, triton
 
 
 @triton.jit
@@ -47,8 +47,8 @@ def held_weights(
     unit = first + row // R
     for chunk in tl.static_range(NK):
         column = (chunk * KS + part) * KC + inner
-        place = weight + gate * gate_stride + unit * unit_stride + column * column_stride
-        held = held + (tl.load(place, mask=(unit < H) & (column < H) & (gate < GATES), other=0.0),)  # noqa: RUF005
+        pointer = weight + gate * gate_stride + unit * unit_stride + column * column_stride
+        held = held + (tl.load(pointer, mask=(unit < H) & (column < H) & (gate < GATES), other=0.0),)  # noqa: RUF005
     return held
 
 
@@ -112,16 +112,16 @@ def _found(
         if H % (KS * KC):
             mask = mask & (column + tile % NK * KS * KC < H)
         if APART and tile // NK == 0:
-            place = base_apart + tile % NK * KS * KC
+            pointer = base_apart + tile % NK * KS * KC
         else:
-            place = base + ((SEGMENTS - 1 - tile // NK) * segment_stride + tile % NK * KS * KC)
-        found = found + (tl.load(place, mask=mask, other=0.0, volatile=True),)  # noqa: RUF005
+            pointer = base + ((SEGMENTS - 1 - tile // NK) * segment_stride + tile % NK * KS * KC)
+        found = found + (tl.load(pointer, mask=mask, other=0.0, volatile=True),)  # noqa: RUF005
     return found
 
 
 @triton.jit
-def pattern_in(tiles, COUNT: tl.constexpr):
-    """1 where an element of the tiles is the pattern, else 0: seen as a whole number, it is the largest of all."""
+def has_sentinel(tiles, COUNT: tl.constexpr):
+    """1 where an element of the tiles is the sentinel, else 0: seen as a whole number, it is the largest of all."""
     if tiles[0].dtype == tl.float32:
         most = tiles[0].to(tl.uint32, bitcast=True)
         for tile in tl.static_range(1, COUNT):
@@ -182,15 +182,15 @@ def tiles_of(source, offset, running, H: tl.constexpr, PLAN: tl.constexpr):
 
 
 @triton.jit
-def awaited_tiles(source, offset, running, limit, H: tl.constexpr, PLAN: tl.constexpr):
+def wait_tiles(source, offset, running, limit, H: tl.constexpr, PLAN: tl.constexpr):
     """They, once every element is there, and the limit for the next wait; several products can be made of them."""
     CHUNKS: tl.constexpr = PLAN[4]
     found = tiles_of(source, offset, running, H, PLAN)
-    waiting = pattern_in(found, CHUNKS)
+    waiting = has_sentinel(found, CHUNKS)
     tries = 0
     while waiting > 0:
         found = tiles_of(source, offset, running, H, PLAN)
-        waiting = pattern_in(found, CHUNKS)
+        waiting = has_sentinel(found, CHUNKS)
         tries += 1
         if tries >= limit:
             waiting = 0
@@ -214,7 +214,7 @@ def product_of(held, tiles, R: tl.constexpr, PLAN: tl.constexpr):
 
 
 @triton.jit
-def awaited_product(
+def wait_product(
     held,
     source,
     other,
@@ -246,10 +246,10 @@ def awaited_product(
     again = 1
     while again > 0:
         found = _found(source, other, offset, offset_apart, running, segment_stride, H, SEGMENTS, APART, 0, PLAN)
-        waiting = pattern_in(found, WATCHED)
+        waiting = has_sentinel(found, WATCHED)
         while waiting > 0:
             found = _found(source, other, offset, offset_apart, running, segment_stride, H, SEGMENTS, APART, 0, PLAN)
-            waiting = pattern_in(found, WATCHED)
+            waiting = has_sentinel(found, WATCHED)
             tries += 1
             if tries >= limit:
                 waiting = 0
@@ -265,7 +265,7 @@ def awaited_product(
                     now = _found(
                         source, other, offset, offset_apart, running, segment_stride, H, SEGMENTS, APART, start, PLAN
                     )
-                    complete = tl.minimum(complete, 1 - pattern_in(now, min(GROUP, TILES - start)))
+                    complete = tl.minimum(complete, 1 - has_sentinel(now, min(GROUP, TILES - start)))
                 tries += 1
                 if tries >= limit:
                     again = 0
@@ -275,8 +275,8 @@ def awaited_product(
 
 
 @triton.jit
-def exchanged(values, target):
-    """Values as the target has them, never the pattern."""
+def avoid_sentinel(values, target):
+    """Values as the target has them, never the sentinel."""
     values = values.to(target.dtype.element_ty)
     if target.dtype.element_ty == tl.float32:
         bits = values.to(tl.int32, bitcast=True)

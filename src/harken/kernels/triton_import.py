@@ -1,8 +1,8 @@
-"""Triton where it is installed; where it is not, kernels can be read and imported, not launched.
+"""Triton where it is installed; elsewhere kernels can be imported and read, but not launched.
 
-`triton_is_here()` tells. Torch for CUDA brings Triton along, torch for CPUs does not.
+`has_triton()` tells which. Torch for CUDA brings Triton along, torch for CPUs does not.
 
->>> isinstance(triton_is_here(), bool)
+>>> isinstance(has_triton(), bool)
 True
 """
 
@@ -15,13 +15,13 @@ triton: Any
 tl: Any
 
 
-def triton_is_here() -> bool:
+def has_triton() -> bool:
     """Whether Triton can be imported."""
     return find_spec("triton") is not None
 
 
 class _Absent:
-    """Stands for Triton in definitions: `@triton.jit` leaves the function as it is."""
+    """Replaces Triton where kernels are defined: `@triton.jit` leaves the function as it is."""
 
     constexpr = Any
 
@@ -30,7 +30,7 @@ class _Absent:
         return function
 
 
-if triton_is_here():
+if has_triton():
     import triton  # type: ignore[no-redef]
     import triton.language as tl  # type: ignore[no-redef]
 else:

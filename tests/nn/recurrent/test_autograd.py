@@ -1,0 +1,151 @@
+"""How recurrent layers behave in autograd and in the transforms of torch.func, by each backend."""
+
+import gc
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+
+from harken.kernels.recurrent import deferred, dispatch
+from harken.kernels.recurrent.cpu import operator
+from harken.nn import Dropout
+from harken.nn.recurrent import stack
+
+sys.path.insert(0, str(Path(__file__).parent))
+from recurrent_cases import VARIANTS, build
+
+T, B, INPUTS, H = 3, 2, 3, 4
+
+
+@pytest.fixture(params=["loop", "cpu"])
+def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Every call goes to this backend."""
+    if request.param == "cpu":
+        pytest.importorskip("numba", reason="the CPU kernels are compiled by numba")
+    chosen = next(one for one in dispatch.BACKENDS if one.name == request.param)
+    monkeypatch.setattr(stack, "choose", lambda call: chosen)
+    yield request.param
+
+
+def layer_of(variant: str, **options: Any) -> Any:
+    torch.manual_seed(1)
+    return build(variant, INPUTS, H, **{"batch_first": False, **options})
+
+
+def inputs() -> Tensor:
+    return torch.randn(T, B, INPUTS, dtype=torch.float64)
+
+
+CHANGED = ["weight_hh", "weight_ih"]
+
+
+@pytest.mark.parametrize("variant", ["tanh", "lstm", "lstm full", "gru after", "gru before"])
+@pytest.mark.parametrize("name", CHANGED)
+def test_a_weight_changed_in_place_before_backward_raises(variant: str, name: str, backend: str) -> None:
+    layer = layer_of(variant)
+    x = inputs().requires_grad_()
+    output, _ = layer(x)
+    with torch.no_grad():
+        getattr(layer.cells[0], name).add_(1.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        output.sum().backward()
+
+
+@pytest.mark.parametrize("name", ["weight_ch", "weight_hr"])
+def test_a_peephole_or_projection_changed_in_place_raises(name: str, backend: str) -> None:
+    layer = layer_of("lstm full")
+    output, _ = layer(inputs())
+    with torch.no_grad():
+        getattr(layer.cells[0], name).mul_(2.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        output.sum().backward()
+
+
+def test_torchs_loop_raises_too() -> None:
+    layer = layer_of("lstm")
+    assert layer.backend(inputs()) == "torch"
+    output, _ = layer(inputs().requires_grad_())
+    with torch.no_grad():
+        layer.cells[0].weight_hh.add_(1.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        output.sum().backward()
+
+
+@pytest.mark.parametrize("variant", ["lstm full", "gru before", "tanh"])
+def test_a_call_leaves_no_reference_cycle(variant: str, backend: str) -> None:
+    """What a pass kept is freed with its output, without the garbage collector."""
+    layer = layer_of(variant)
+    gc.collect()
+    gc.disable()
+    try:
+        before = kept_objects()
+        for backward in (True, False, True):
+            output, state = layer(inputs())
+            assert kept_objects() > before
+            if backward:
+                output.sum().backward()
+            del output, state
+            assert kept_objects() == before
+    finally:
+        gc.enable()
+
+
+def kept_objects() -> int:
+    """How many records are kept for backward passes."""
+    return sum(type(one) in (deferred._Record, operator._Layer) for one in gc.get_objects())
+
+
+def parameters_of(layer: nn.Module) -> dict[str, Tensor]:
+    return {name: weight.detach() for name, weight in layer.named_parameters()}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_func_grad_equals_autograd(variant: str) -> None:
+    layer, x = layer_of(variant, bidirectional=True), inputs()
+
+    def loss(weights: dict[str, Tensor]) -> Tensor:
+        return functional_call(layer, weights, (x,))[0].square().sum()
+
+    found = grad(loss)(parameters_of(layer))
+    right = torch.autograd.grad(layer(x)[0].square().sum(), list(layer.parameters()))
+    for one, other in zip(found.values(), right, strict=True):
+        assert torch.allclose(one, other, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_vmap_over_inputs_and_per_sample_gradients(variant: str) -> None:
+    layer, x = layer_of(variant, layer_norm=True), inputs()
+    weights = parameters_of(layer)
+
+    def loss(weights: dict[str, Tensor], row: Tensor) -> Tensor:
+        return functional_call(layer, weights, (row,))[0].square().sum()  # (T, I): one sequence
+
+    right = [layer(x[:, row])[0] for row in range(B)]
+    assert torch.allclose(vmap(lambda row: layer(row)[0], in_dims=1)(x), torch.stack(right), atol=1e-9)
+    found = vmap(grad(loss), in_dims=(None, 1))(weights, x)
+    for row in range(B):
+        wanted = torch.autograd.grad(right[row].square().sum(), list(layer.parameters()), retain_graph=True)
+        for one, other in zip(found.values(), wanted, strict=True):
+            assert torch.allclose(one[row], other, rtol=0, atol=1e-9)
+
+
+def test_func_grad_through_training_dropout() -> None:
+    layer = Dropout(0.5)
+    found = grad(lambda x: layer(x).sum())(torch.ones(1000))
+    assert set(found.tolist()) == {0.0, 2.0}
+    masks = vmap(layer, randomness="different")(torch.ones(2, 1000))
+    assert not torch.equal(masks[0], masks[1])
+
+
+def test_double_backward_by_the_reference_and_refused_by_the_fast_loop(backend: str) -> None:
+    layer, x = layer_of("lstm diagonal"), inputs().requires_grad_()
+    (gradient,) = torch.autograd.grad(layer.reference(x)[0].square().sum(), x, create_graph=True)
+    gradient.sum().backward()
+    assert x.grad is not None and x.grad.abs().sum() > 0
+    with pytest.raises(RuntimeError, match=r"once_differentiable|reference"):
+        torch.autograd.grad(layer(x)[0].square().sum(), x, create_graph=True)[0].sum().backward()
