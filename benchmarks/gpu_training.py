@@ -88,7 +88,8 @@ def training_step(model: nn.Module, loss: Callable[..., Tensor], arguments: tupl
 
 def main() -> None:
     """Measure both and print a line each."""
-    from harken.models.transformer.transformer import Transformer
+    from harken.models.build import build_model
+    from harken.models.config import TransformerConfig
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path)
@@ -114,9 +115,8 @@ def main() -> None:
         lengths = torch.full((rows,), length, device="cuda")
         padding = torch.zeros(rows, length, dtype=torch.bool, device="cuda")
         peer = TorchTransformer().cuda()
-        ours = Transformer(
-            VOCABULARY, VOCABULARY, layers=LAYERS, width=WIDTH, heads=HEADS, feedforward=INNER, dropout=0.1
-        ).cuda()
+        config = TransformerConfig(layers=LAYERS, width=WIDTH, heads=HEADS, feedforward=INNER, dropout=0.1)
+        ours = build_model(config, VOCABULARY, VOCABULARY).cuda()
         cases = {
             "torch.nn.Transformer compiled": (peer, torch.compile(peer.loss), (source, target, wanted, padding)),
             "harken compiled, with lengths": (ours, torch.compile(ours.loss), (source, lengths, target, wanted, 0.1)),

@@ -1,4 +1,4 @@
-"""What every table about a network has in common."""
+"""The base classes of all `[model]` tables."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Tied = Literal["all", "output", "none"]
 TIED = "all: source, target and output share one matrix (joint vocabulary); output: target and output; none"
+TIED_OUTPUT = "embedding and output layer share one matrix (Press and Wolf, 2017)"
+START = "folder of a masked model (task masked) that the encoder and the token embeddings are initialised from"
 DECODER = (
     "a table [model.decoder] with an architecture and keys of its own puts that decoder on this encoder; "
-    "what [model] says of its decoder is then of no account"
+    "the decoder keys of [model] itself are then not used"
 )
 
 
@@ -25,6 +27,12 @@ class ModelTable(BaseModel):
     def title(self) -> str:
         """The network in a few words."""
         return self.architecture
+
+    @property
+    def embedding_width(self) -> int:
+        """E, the width of the embeddings that are read; D where there is no key for it."""
+        width: int = getattr(self, "embedding", None) or self.width  # type: ignore[attr-defined]
+        return width
 
     @property
     def longest(self) -> int | None:

@@ -3,12 +3,11 @@
 import pytest
 import torch
 
-from harken.models.encoder_decoder import EncoderDecoder
+from harken.models.encoder_decoder import EncoderDecoder, TranslationModel
 from harken.models.recurrent.encoder import RecurrentEncoder
 from harken.models.transformer.decoder import TransformerDecoder
 from harken.models.transformer.decoder_only import DecoderOnly
 from harken.models.transformer.transformer import Transformer
-from harken.models.translation_model import TranslationModel
 from harken.nn import Balance
 
 SOURCE = torch.tensor([[4, 5, 3, 0], [6, 7, 5, 3]])

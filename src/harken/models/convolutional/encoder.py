@@ -17,9 +17,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from harken.models.base import Encoder, Memory
 from harken.models.convolutional.inputs import ConvolutionalInput
-from harken.models.encoder import Encoder
-from harken.models.memory import Memory
 from harken.nn.convolution.dilated import DilatedBlock, dilations
 from harken.nn.convolution.gated import GatedBlock
 from harken.nn.masks import length_mask

@@ -21,8 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from harken.models.encoder import Encoder
-from harken.models.memory import Memory
+from harken.models.base import Encoder, Memory
 from harken.nn.convolution.convolution import hide
 from harken.nn.dropout import Dropout
 from harken.nn.masks import length_mask

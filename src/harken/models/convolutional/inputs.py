@@ -11,7 +11,7 @@ import math
 
 from torch import Tensor, nn
 
-from harken.models.too_long import refuse_too_long
+from harken.models.base import refuse_too_long
 from harken.nn.dropout import Dropout
 from harken.nn.positions.absolute import LearnedPositions
 from harken.nn.positions.kinds import added_positions

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, field_validator
 
-from harken.models.config_encoder import (
+from harken.models.config import (
     ConvolutionalEncoderConfig,
     RecurrentEncoderConfig,
     TransformerEncoderConfig,
@@ -40,12 +40,6 @@ class ForecastWords(BaseModel):
         if 0.5 not in values or not inside or any(low >= high for low, high in pairwise(values)):
             raise ValueError(f"model.quantiles is {values}; give numbers between 0 and 1 that rise, 0.5 among them")
         return values
-
-    def head_parameters(self, width: int, steps: int, known: int) -> int:
-        """Of one member, beside its encoder: queries, what is known ahead, two layers, and the mixture."""
-        queries = steps * width + (known * width if known else 0)
-        smoothing = 4 + 4 + 4 * width + 4 if self.base == "smoothing" else 0
-        return queries + 2 * width * width + width + (width + 1) * len(self.quantiles) + smoothing
 
 
 class RecurrentForecasterConfig(ForecastWords, RecurrentEncoderConfig):

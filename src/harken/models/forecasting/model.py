@@ -25,10 +25,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from harken.models.base import Memory
 from harken.models.build import build_encoder
 from harken.models.forecasting.config import AnyForecasterConfig
 from harken.models.forecasting.smoothing import FORECASTS, Smoothing
-from harken.models.memory import Memory
 from harken.models.reader import FrameInput
 from harken.nn.attention.functional import attend_with_weights
 from harken.nn.masks import length_mask
@@ -159,6 +159,12 @@ class ForecastNetwork(nn.Module):
             (slope,) = torch.autograd.grad(moved, past)
         strength = slope[..., 0].abs()
         return strength / strength.sum(1, keepdim=True).clamp_min(1e-12)
+
+    def dry_run(self, length: int) -> Tensor:
+        """Quantiles (1, T, Q) after a window of `length` steps (`harken.models.sizing`)."""
+        member = self.networks[0]
+        past, future = member.inputs.dummy(length), self.floor.new_zeros(1, self.horizon, self.known)
+        return self(past, None, future)
 
     def attention(self, past: Tensor, lengths: Tensor | None, future: Tensor) -> Tensor:
         """How much each coming step looks at each step of the past, (B, T, S), mean over the members."""

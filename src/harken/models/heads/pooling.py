@@ -16,7 +16,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from harken.models.memory import Memory
+from harken.models.base import Memory
 from harken.nn.attention.pooling import AttentionPooling
 
 POOLINGS = ("last", "mean", "max", "attention")

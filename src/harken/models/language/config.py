@@ -1,60 +1,21 @@
-"""What `[model]` of a recipe for a language model may say."""
+"""`[model]` of language models, in one direction or in both (ELMo)."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from harken.models.recurrent.config import RecurrentCellsConfig
+from harken.models.config_table import TIED_OUTPUT
+from harken.models.recurrent.config import RecurrentLanguageConfig
 from harken.models.transformer.config import TransformerBlocksConfig
-
-TIED = "embedding and output layer share one matrix (Press and Wolf, 2017)"
-
-
-class RecurrentLanguageConfig(RecurrentCellsConfig):
-    """Recurrent layers that read from left to right, with the regularisation of Merity et al. (2018)."""
-
-    architecture: Literal["recurrent"] = "recurrent"
-    bidirectional: bool = Field(False, description="always false: the second direction would see what is predicted")
-    top: Literal["width", "embedding"] = Field(
-        "width", description="how wide the last layer is: as the others, or as the embedding it may be tied to"
-    )
-    dropout_between: float | None = Field(
-        None, ge=0, lt=1, description="share zeroed between layers, where it differs from `dropout`"
-    )
-    word_dropout: float = Field(0.0, ge=0, lt=1, description="share of the words whose embedding is zeroed in a batch")
-    weight_drop: float = Field(
-        0.0, ge=0, lt=1, description="share of the recurrent weights zeroed in a batch (Merity et al., 2018)"
-    )
-    activation_penalty: float = Field(
-        0.0, ge=0, description="weight in the loss of the mean square of the top layer's states"
-    )
-    temporal_penalty: float = Field(
-        0.0, ge=0, description="weight in the loss of how much those states change from step to step"
-    )
-    tied: bool = Field(True, description=TIED)
-
-    @model_validator(mode="after")
-    def _reads_one_way(self) -> RecurrentLanguageConfig:
-        if self.bidirectional:
-            raise ValueError(
-                "model.bidirectional is true, but a bidirectional layer in a language model would see the words it "
-                "has to predict: leave it out"
-            )
-        if self.top == "embedding" and self.connections != "none":
-            raise ValueError(
-                f'model.top is "embedding", but model.connections "{self.connections}" join layers of one width: set '
-                'one of them to "width" or "none"'
-            )
-        return self
 
 
 class TransformerLanguageConfig(TransformerBlocksConfig):
     """Blocks that see what came before, no more than data.chunk tokens of it."""
 
     architecture: Literal["transformer"] = "transformer"
-    tied: bool = Field(True, description=TIED)
+    tied: bool = Field(True, description=TIED_OUTPUT)
 
     @model_validator(mode="after")
     def _no_trees_here(self) -> TransformerLanguageConfig:
@@ -65,3 +26,29 @@ class TransformerLanguageConfig(TransformerBlocksConfig):
 
 AnyLanguageConfig = RecurrentLanguageConfig | TransformerLanguageConfig
 LanguageConfig = Annotated[AnyLanguageConfig, Field(discriminator="architecture")]
+
+
+class ElmoConfig(BaseModel):
+    """Words by their characters, LSTM layers in each direction, one output layer (Peters et al., 2018)."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    width: int = Field(128, ge=1, description="width of a word and of every layer, in each direction")
+    layers: int = Field(2, ge=1, description="LSTM layers in each direction")
+    spelling: Literal["convolutional", "lstm"] = Field("convolutional", description="what reads a word's characters")
+    character_embedding: int = Field(32, ge=1, description="width of a character's vector")
+    character_width: int = Field(128, ge=2, description="width of what is read from the characters")
+    dropout: float = Field(0.1, ge=0, lt=1, description="share zeroed before every layer and before the output")
+
+    @model_validator(mode="after")
+    def _width_splits(self) -> ElmoConfig:
+        if self.spelling == "lstm" and self.character_width % 2:
+            raise ValueError(
+                f"model.character_width {self.character_width} is odd; each direction of the LSTM has half of it"
+            )
+        return self
+
+    @property
+    def title(self) -> str:
+        """For reports."""
+        return f"ELMo, {self.layers} LSTM layers of {self.width} each way"

@@ -15,9 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harken.models.decoder import Decoder
-from harken.models.memory import Memory
-from harken.models.too_long import refuse_too_long
+from harken.models.base import Decoder, Memory, refuse_too_long
 from harken.nn.transformer import stack as transformer_stack
 from harken.nn.transformer.balance import Balance
 from harken.nn.transformer.stack import Past

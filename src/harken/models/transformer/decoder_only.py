@@ -20,8 +20,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harken.models.too_long import refuse_too_long
-from harken.models.translation_model import TranslationModel
+from harken.models.base import refuse_too_long
+from harken.models.encoder_decoder import TranslationModel
 from harken.nn.masks import causal_mask
 from harken.nn.transformer.balance import Balance
 from harken.nn.transformer.stack import Past, TransformerEncoder

@@ -13,9 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
-from harken.models.encoder import Encoder
-from harken.models.memory import Memory
-from harken.models.too_long import refuse_too_long
+from harken.models.base import Encoder, Memory, refuse_too_long
 from harken.nn.masks import length_mask
 from harken.nn.transformer import stack as transformer_stack
 from harken.nn.transformer.balance import Balance

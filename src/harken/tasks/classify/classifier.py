@@ -18,9 +18,8 @@ from torch import Tensor
 from harken.data.text.labelled import cleaned
 from harken.data.tokenizers.base import JOINT, Tokenizer, load_tokenizer
 from harken.errors import UserError
-from harken.models.context_input import values_alone
 from harken.models.heads.classifier import ClassifierModel
-from harken.models.reader import FrameInput
+from harken.models.reader import FrameInput, values_alone
 from harken.tasks.by_length import rows_of_part
 from harken.tasks.classify.build import build_classifier
 from harken.tasks.classify.labels import load_fine, load_labels

@@ -14,11 +14,9 @@ from harken.data.text.labelled_splits import read_examples, read_splits, split_t
 from harken.data.tokenizers.base import JOINT, Tokenizer, load_tokenizer, train_tokenizers
 from harken.data.tokenizers.word import WordTokenizer
 from harken.errors import UserError
-from harken.models.context_input import words_alone
-from harken.models.reader import FrameInput, TokenInput
-from harken.models.size import ENCODERS
+from harken.models.reader import FrameInput, TokenInput, words_alone
+from harken.models.sizing import measure
 from harken.tasks.classify.build import build_classifier
-from harken.tasks.classify.check import size_of
 from harken.tasks.classify.classifier import Classifier
 from harken.tasks.classify.labels import (
     FINE,
@@ -67,7 +65,7 @@ class ClassifyJob(Job):
         folder.mkdir(parents=True, exist_ok=True)
         train, valid = splits.train, splits.valid
         labels = load_labels(folder) if resuming else in_order(train.labels)
-        width = ENCODERS[recipe.model.architecture](recipe.model).embedding
+        width = recipe.model.embedding_width
         begun, key = PretrainedEmbeddings(recipe, folder, resuming), width_key(recipe.model)
         vectors = begun.vectors(width, train.values, key)
         context = context_of(recipe.embeddings.elmo, folder, resuming)
@@ -101,7 +99,6 @@ class ClassifyJob(Job):
             valid_labels,
         )
         steps = float(np.mean(rows.lengths))
-        size = size_of(recipe, inputs if tokenizer else inputs + 1, len(names))
         count = f"{len(train):,} training examples, {len(valid):,} for validation"
         read = f"{tokenizer.size:,} {recipe.tokenizer.kind} pieces" if tokenizer else f"{inputs} channels"
         parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -122,7 +119,7 @@ class ClassifyJob(Job):
                 *begun.said,
                 *(f"skipped {n:,} examples: {why}" for why, n in splits.skipped.items()),
             ],
-            flops_per_token=size.flops_per_target_token * steps,
+            flops_per_token=measure(model, round(steps), terms=1).flops,
         )
 
     def load(self, folder: Path, recipe: ClassifyRecipe, device: str) -> Classifier:

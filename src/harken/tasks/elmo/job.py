@@ -8,7 +8,7 @@ from typing import Any
 
 from harken.data.tokenizers.tokens import SPECIALS
 from harken.errors import UserError
-from harken.tasks.elmo.check import size_of
+from harken.models.sizing import SENTENCE, measure
 from harken.tasks.elmo.elmo import Elmo, build_elmo
 from harken.tasks.elmo.recipe import ElmoRecipe
 from harken.tasks.elmo.rows import ElmoRows, cut, learn_vocabulary
@@ -52,7 +52,7 @@ class ElmoJob(Job):
             title=f"{text.name}, {recipe.model.title}",
             facts={"data": f"{text.name}: {words}", "vocabulary": known, **begun.facts},
             lines=[f"{text.name}: {words}", f"{recipe.model.title}: {parameters:,} parameters, {known}", *begun.said],
-            flops_per_token=size_of(recipe, vocabulary.word_count, vocabulary.character_count).flops_per_target_token,
+            flops_per_token=measure(model, SENTENCE, terms=2 * (SENTENCE - 1)).flops,
         )
 
     def load(self, folder: Path, recipe: ElmoRecipe, device: str) -> Elmo:

@@ -15,14 +15,12 @@ from harken.data.text.labelled_splits import read_examples, read_splits, split_t
 from harken.data.tokenizers.base import JOINT, Tokenizer, load_tokenizer, train_tokenizers
 from harken.errors import UserError
 from harken.metrics.interval import bootstrap, resampled
-from harken.models.context_input import words_alone
-from harken.models.reader import FrameInput, TokenInput
-from harken.models.size import ENCODERS
+from harken.models.reader import FrameInput, TokenInput, words_alone
+from harken.models.sizing import measure
 from harken.tasks.classify.reading import as_frames, as_rows, in_context, require_kind
 from harken.tasks.context import COPY, context_of
 from harken.tasks.job import Job, Prepared
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
-from harken.tasks.regress.check import size_of
 from harken.tasks.regress.recipe import RegressRecipe
 from harken.tasks.regress.regressor import Regressor, build_regressor
 from harken.tasks.regress.task import RegressionTask
@@ -55,7 +53,7 @@ class RegressJob(Job):
         require_kind(train.values, cast(Any, recipe))
         folder.mkdir(parents=True, exist_ok=True)
         begun, key = PretrainedEmbeddings(recipe, folder, resuming), width_key(recipe.model)
-        vectors = begun.vectors(ENCODERS[recipe.model.architecture](recipe.model).embedding, train.values, key)
+        vectors = begun.vectors(recipe.model.embedding_width, train.values, key)
         context = context_of(recipe.embeddings.elmo, folder, resuming)
         seen = [*train.values, *(vectors.words if vectors and recipe.tokenizer.kind == "word" else [])]
         tokenizer = self._tokenizer(recipe, seen, folder, resuming) if recipe.data.kind == "text" else None
@@ -86,7 +84,7 @@ class RegressJob(Job):
             title=f"{splits.name}, {recipe.model.title}",
             facts={"data": f"{splits.name}: {count}", **begun.facts},
             lines=[f"{splits.name}: {count}", f"{recipe.model.title}: {parameters:,} parameters", *begun.said],
-            flops_per_token=size_of(recipe, inputs).flops_per_target_token * float(np.mean(rows.lengths)),
+            flops_per_token=measure(model, round(np.mean(rows.lengths)), terms=1).flops,
         )
 
     def load(self, folder: Path, recipe: RegressRecipe, device: str) -> Regressor:

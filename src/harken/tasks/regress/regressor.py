@@ -20,10 +20,9 @@ from harken.data.tokenizers.base import JOINT, Tokenizer, load_tokenizer
 from harken.errors import UserError
 from harken.inspection.picture import Picture
 from harken.models.build import build_encoder
-from harken.models.context_input import values_alone
 from harken.models.heads.classifier import ClassifierModel
 from harken.models.heads.regressor import RegressorModel
-from harken.models.reader import FrameInput, Reader, TokenInput
+from harken.models.reader import FrameInput, Reader, TokenInput, values_alone
 from harken.tasks.by_length import rows_of_part
 from harken.tasks.classify.looking import picture_of, read_example, steps_of, to_one
 from harken.tasks.classify.reading import Rows, as_rows, by_word, in_context, stored_channels

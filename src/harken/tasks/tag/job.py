@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harken.errors import UserError
+from harken.models.sizing import measure
 from harken.tasks.context import COPY, context_of
 from harken.tasks.job import Job, Prepared
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings
@@ -47,9 +48,6 @@ class TagJob(Job):
             if vocabulary.channels
             else f"{len(vocabulary.words):,} words, {len(vocabulary.characters):,} characters"
         )
-        matrices = sum(
-            value.numel() for name, value in task.model.named_parameters() if not name.endswith("table.weight")
-        )
         return Prepared(
             task,
             title=f"{corpus.name} tags, {recipe.model.title}{' with a CRF' * recipe.tags.crf}",
@@ -63,7 +61,7 @@ class TagJob(Job):
                 f"{recipe.model.title}: {parameters:,} parameters, {known_words}, {len(vocabulary.tags)} tags",
                 *begun.said,
             ],
-            flops_per_token=6.0 * matrices,
+            flops_per_token=measure(task.model).flops,
         )
 
     def load(self, folder: Path, recipe: TagRecipe, device: str) -> Tagger:

@@ -19,8 +19,8 @@ from harken.data.tokenizers.base import (
 )
 from harken.metrics import corpus_bleu
 from harken.models.build import build_model
-from harken.models.size import size_of
-from harken.models.translation_model import TranslationModel
+from harken.models.encoder_decoder import TranslationModel
+from harken.models.sizing import measure
 from harken.tasks.job import Job, Prepared
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
 from harken.tasks.translate.recipe import TranslateRecipe
@@ -60,7 +60,7 @@ class TranslateJob(Job):
                 *begun.said,
                 *(f"skipped {count:,} lines: {reason}" for reason, count in skipped.items()),
             ],
-            flops_per_token=size_of(recipe.model, source.size, target.size).flops_per_target_token,
+            flops_per_token=measure(model).flops,
         )
 
     def load(self, folder: Path, recipe: TranslateRecipe, device: str) -> Translator:

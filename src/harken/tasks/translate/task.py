@@ -17,7 +17,7 @@ from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.tokens import PAD
 from harken.errors import UserError
 from harken.models.config import longest_of
-from harken.models.translation_model import TranslationModel
+from harken.models.encoder_decoder import TranslationModel
 from harken.nn.loss import smoothed_cross_entropy
 from harken.search import greedy_search
 from harken.tasks.translate.recipe import TranslateRecipe
