@@ -1,4 +1,4 @@
-"""What `[model]` may say where questions are answered from facts."""
+"""`[model]` of question answering over facts."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ class AnswererConfig(BaseModel):
 
     attention: Literal["softmax", "newest"] = Field(
         "newest",
-        description="softmax: a memory network, each hop shares one unit of attention out over the facts; newest: each "
-        "fact says how far it answers the query, newer ones hide older ones (query reduction)",
+        description="softmax: a memory network, each hop attends to all facts (Sukhbaatar et al., 2015); newest: query "
+        "reduction, newer facts hide older ones (Seo et al., 2017)",
     )
     reader: Literal["positions", "bag", "gru", "lstm"] = Field(
         "positions",
-        description="a sentence as one vector: words weighted by their place, words as they are, or states of a layer",
+        description="a sentence as one vector: words weighted by position, plain words, or the last states of a layer",
     )
-    hops: int = Field(2, ge=1, description="how often the facts are looked at")
-    width: int = Field(50, ge=1, description="numbers in the vector of a word, a fact, a query")
+    hops: int = Field(2, ge=1, description="passes of attention over the facts")
+    width: int = Field(50, ge=1, description="width of the vectors of words, facts and queries")
     score: Literal["dot", "scaled", "multiplicative", "additive", "cosine"] = Field(
-        "dot", description="how a query is compared with a fact; its entries are weighted first"
+        "dot", description="score of a query and a fact; the query is weighted entry by entry first"
     )
     tied: Literal["adjacent", "layerwise"] = Field(
         "adjacent",
         description="softmax: what a hop reads is what the next compares (adjacent), or all hops share (layerwise)",
     )
     gate: bool = Field(
-        True, description="a gate on what a hop brings: of the query (softmax), or of each fact (newest)"
+        True, description="a gate on the update of a hop: of the query (softmax), or of each fact (newest)"
     )
     max_facts: int = Field(80, ge=1, description="older facts than these are not read")
     noise: float = Field(
-        0.1, ge=0, lt=1, description="softmax: in training, the chance of a gap in time after each fact"
+        0.1, ge=0, lt=1, description="softmax: in training, the probability of a gap in time after each fact"
     )
     output: Literal["classes", "set", "pointer"] = Field(
         "classes",

@@ -1,4 +1,4 @@
-"""`[model]` of a captioner: how pictures become regions, and the decoder that looks into them."""
+"""`[model]` of a captioner: an image encoder, and the decoder that attends to its regions."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ LOOKS_INTO = "a table [model.decoder] with an architecture: recurrent, transform
 
 
 class ImageTable(ModelTable):
-    """What every captioner's `[model]` has."""
+    """Keys that all image encoders have."""
 
     width: int = Field(128, ge=2, description="W, the width of a region's vector")
     dropout: float = Field(0.1, ge=0, lt=1, description="share of the regions' values zeroed in training")
-    focus: float = Field(
-        0.0, ge=0, description="weight in the loss of how widely each word looks, the entropy of its map in nats"
-    )
+    focus: float = Field(0.0, ge=0, description="weight in the loss of the entropy of each word's attention, in nats")
     tied: Literal["output", "none"] = Field("output", description="whether embedding and output layer share a matrix")
     decoder: DecoderConfig = Field(description=LOOKS_INTO)
 
@@ -32,10 +30,10 @@ class ImageTable(ModelTable):
         return self.decoder.longest
 
     def side(self, size: int) -> int:
-        """Regions along a side of a picture of `size` pixels.
+        """Regions along a side of an image of `size` pixels.
 
         Raises:
-            ValueError: the picture cannot be cut that way.
+            ValueError: the image cannot be divided into regions.
         """
         cell = self.cell
         if size % cell or size < cell:
@@ -59,11 +57,11 @@ class RegionsConfig(ImageTable):
         [32, 64, 128],
         min_length=1,
         max_length=8,
-        description="channels after each block; each block halves the picture",
+        description="channels after each block; each block halves the image",
     )
     depth: list[Annotated[int, Field(ge=0)]] = Field(
         [1, 0, 0],
-        description="convolutions in each block after the halving; the more, and the later, the further a region sees",
+        description="convolutions in each block after the halving; each widens the receptive field of a region",
     )
 
     @model_validator(mode="after")

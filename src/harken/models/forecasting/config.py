@@ -1,4 +1,4 @@
-"""`[model]` of a forecaster: an encoder that reads the past, and what is made of it."""
+"""`[model]` of a forecaster: an encoder of the past, the base forecast, and the quantiles."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from harken.models.config import (
 )
 
 
-class ForecastWords(BaseModel):
-    """What every forecaster may say, whatever reads the past."""
+class ForecastOptions(BaseModel):
+    """Keys that all forecasters have."""
 
     base: Literal["smoothing", "seasonal", "last", "none"] = Field(
         "smoothing",
-        description="what the network corrects: exponential smoothing learnt with it, the value a season ago, the last "
-        "value, or none: the mean of the window",
+        description="the forecast that the network corrects: exponential smoothing trained with it, the value a season "
+        "ago, the last value, or none: the mean of the window",
     )
     residual: bool = Field(
-        True, description="the network adds to the base; false: it only mixes the smoothings and says how sure it is"
+        True, description="the network adds to the base; false: it only mixes the smoothings and predicts the spread"
     )
     strategy: Literal["direct", "recursive"] = Field(
         "direct", description="all steps of the horizon at once, or one step that is fed back"
@@ -42,7 +42,7 @@ class ForecastWords(BaseModel):
         return values
 
 
-class RecurrentForecasterConfig(ForecastWords, RecurrentEncoderConfig):
+class RecurrentForecasterConfig(ForecastOptions, RecurrentEncoderConfig):
     """Recurrent layers read the past."""
 
     cell: Literal["rnn", "lstm", "gru"] = Field("gru", description="recurrent cell")
@@ -52,7 +52,7 @@ class RecurrentForecasterConfig(ForecastWords, RecurrentEncoderConfig):
     dropout: float = Field(0.1, ge=0, lt=1, description="share zeroed on inputs, between layers and before the output")
 
 
-class TransformerForecasterConfig(ForecastWords, TransformerEncoderConfig):
+class TransformerForecasterConfig(ForecastOptions, TransformerEncoderConfig):
     """Self-attention reads the past."""
 
     layers: int = Field(2, ge=1, description="blocks")
@@ -61,7 +61,7 @@ class TransformerForecasterConfig(ForecastWords, TransformerEncoderConfig):
     feedforward: int = Field(64, ge=1, description="width inside the feed-forward layer")
 
 
-class ConvolutionalForecasterConfig(ForecastWords, ConvolutionalEncoderConfig):
+class ConvolutionalForecasterConfig(ForecastOptions, ConvolutionalEncoderConfig):
     """Convolutions read the past."""
 
     width: int = Field(32, ge=2, description="width of the states")

@@ -61,7 +61,7 @@ class NGram:
         """(N - 1,): log p of every id after the first, each after as much context as the order has."""
         order = len(self.orders)
         text = np.concatenate([np.repeat(ids[:1], order - 1), ids[1:]]).astype(np.int64)
-        chance = np.full(len(text), 1.0 / self.size)
+        probability = np.full(len(text), 1.0 / self.size)
         numbers = np.zeros(len(text) + 1, dtype=np.int64)
         for length, table in enumerate(self.orders, 1):
             context = numbers[:-1]  # of the length - 1 words before each place; -1: never seen
@@ -69,11 +69,11 @@ class NGram:
             places = np.searchsorted(table.keys, joined).clip(max=len(table.keys) - 1)
             seen = table.keys[places] == joined
             rest = np.where(context >= 0, table.rest[context.clip(min=0)], 1.0)
-            chance = np.where(seen, table.found[places], 0.0) + rest * chance
+            probability = np.where(seen, table.found[places], 0.0) + rest * probability
             numbers = np.concatenate([[-1], np.where(seen, places, -1)])
             if length == 1:
                 numbers[0] = -1
-        return np.log(chance[order - 1 :])
+        return np.log(probability[order - 1 :])
 
 
 def _tables(

@@ -36,7 +36,10 @@ class RecurrentCellsConfig(ModelTable):
     )
     layer_norm: bool = Field(False, description="normalise inside the cells, gate by gate (Ba et al., 2016)")
     zoneout: float = Field(
-        0.0, ge=0, lt=1, description="chance that a unit of the state skips a step (Krueger et al., 2017)"
+        0.0,
+        ge=0,
+        lt=1,
+        description="probability that a unit keeps its old state at a step (Krueger et al., 2017)",
     )
     recurrent_dropout: float = Field(
         0.0, ge=0, lt=1, description="share of the last state zeroed, the same at all steps (Gal and Ghahramani, 2016)"

@@ -7,6 +7,7 @@ bidirectional = false      left to right
 Layers from `connections_from` on, counted from 1, have residual, highway or dense connections.
 Sutskever et al. (2014); bidirectional: Bahdanau et al. (2015).
 
+>>> import torch
 >>> from harken.models.recurrent.config import RecurrentEncoderConfig
 >>> encoder = RecurrentEncoder(RecurrentEncoderConfig(embedding=4, width=6))
 >>> memory = encoder(torch.randn(2, 5, 4), torch.tensor([5, 3]))
