@@ -215,8 +215,8 @@ def score_rows(say: Callable[[Row], None]) -> None:
 
 def loop_rows(say: Callable[[Row], None]) -> None:
     """The decoder alone, forward + backward through a whole batch of targets."""
-    from harken.models.memory import Memory
-    from harken.models.recurrent.cell_options import CellOptions
+    from harken.models.base import Memory
+    from harken.models.recurrent.config import RecurrentDecoderConfig
     from harken.models.recurrent.decoder import RecurrentDecoder
 
     cases = [
@@ -228,15 +228,10 @@ def loop_rows(say: Callable[[Row], None]) -> None:
     ]
     for cell, attention, order, layers, batch, targets, sources in cases:
         torch.manual_seed(0)
-        decoder = RecurrentDecoder(
-            embedding=256,
-            width=512,
-            layers=layers,
-            cell=CellOptions(cell),
-            attention=attention,
-            attend=order,
-            dropout=0.2,
-        ).cuda()
+        config = RecurrentDecoderConfig(
+            embedding=256, width=512, layers=layers, cell=cell, attention=attention, attend=order, dropout=0.2
+        )
+        decoder = RecurrentDecoder(config).cuda()
         embedded = torch.randn(batch, targets, 256, device="cuda", requires_grad=True)
         values = torch.randn(batch, sources, 512, device="cuda").bfloat16().requires_grad_()
         mask = length_mask(torch.randint(sources // 2, sources + 1, (batch,), device="cuda"), sources)

@@ -9,8 +9,9 @@ import pytest
 
 from harken.checking import check
 from harken.errors import UserError
-from harken.models.size import size_of
+from harken.models.build import build_model
 from harken.recipe import load_recipe
+from harken.tasks.estimates import text_size
 
 
 @pytest.fixture
@@ -33,7 +34,8 @@ def test_vectors_have_to_be_there(tmp_path: Path) -> None:
 def test_a_built_in_recipe_is_counted() -> None:
     recipe = load_recipe("phrasebook-transformer")
     found = check("phrasebook-transformer")
-    assert found.parameters == size_of(recipe.model, recipe.tokenizer.size, recipe.tokenizer.size).total
+    model = build_model(recipe.model, recipe.tokenizer.size, recipe.tokenizer.size)
+    assert found.parameters == sum(parameter.numel() for parameter in model.parameters())
     assert found.seconds == 60 * recipe.train.max_minutes
     assert "phrasebook (en-fr)" in found.corpus
     assert any("max_minutes" in note for note in found.notes)
@@ -67,7 +69,35 @@ def test_a_short_file_is_counted_exactly(folder: Path) -> None:
     assert found.tokens_per_epoch == 30
 
 
-def test_checking_needs_no_torch() -> None:
-    code = "import sys, harken.checking as c; c.check('phrasebook-transformer'); print('torch' in sys.modules)"
+def test_lines_are_estimated_from_all_over_a_sorted_file(tmp_path: Path) -> None:
+    """A file sorted by length, as parallel corpora often are: its first lines are the shortest."""
+    lines = [" ".join(["word"] * (1 + number // 500)) for number in range(20_000)]
+    for side in ("en", "fr"):
+        (tmp_path / f"a.{side}").write_text("\n".join(lines) + "\n")
+    size = text_size(tmp_path / "a.en")
+    assert size.lines == pytest.approx(20_000, rel=0.1)
+    assert size.words == pytest.approx(sum(len(line.split()) for line in lines), rel=0.1)
+
+
+CODE = """
+import sys, time, torch
+start = time.process_time()
+import harken.checking
+assert "harken.nn" not in sys.modules
+harken.checking.check({recipe!r})
+print(time.process_time() - start, *(name for name in ("torch._dynamo", "triton", "numba") if name in sys.modules))
+"""
+
+
+@pytest.mark.parametrize("recipe", ["phrasebook-transformer", "phrasebook-attention", "seasons-forecast"])
+def test_a_check_takes_less_than_a_second_beyond_the_import_of_torch(recipe: str) -> None:
+    code = CODE.format(recipe=recipe)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    seconds, *slow_imports = done.stdout.split()
+    assert float(seconds) < 1 and not slow_imports
+
+
+def test_importing_it_loads_no_torch() -> None:
+    code = "import sys, harken.checking; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 import harken
 from harken.cli.app import app
-from harken.models.recurrent.cell_options import CellOptions
-from harken.models.recurrent.cells import make_layer
+from harken.models.recurrent.config import RecurrentEncoderConfig
+from harken.models.recurrent.encoder import make_layer
 from harken.registry import CELLS, SCORES, TASKS, Registry, import_plugin
 from harken.training.loop import Trainer
 
@@ -159,7 +159,7 @@ def test_the_cell_pools_and_classifies(run: Callable[..., Any], place: Path) -> 
 def test_a_layer_of_the_cell_is_its_steps_and_padding_changes_nothing(place: Path, bidirectional: bool) -> None:
     import_plugin(str(place / "parts.py"))
     torch.manual_seed(2)
-    layer = make_layer(CellOptions("forget-only"), 3, 5, bidirectional)
+    layer = make_layer(RecurrentEncoderConfig(cell="forget-only"), 3, 10 if bidirectional else 5, bidirectional)
     values = torch.randn(2, 6, 3)
     output, _ = layer(values, lengths=torch.tensor([6, 4]))
     alone, _ = layer(values[1:, :4])

@@ -1,4 +1,4 @@
-"""What a recipe would do, found without loading anything heavy: its files, its size, its memory, its time.
+"""What training a recipe would take: its files, its parameters, its memory and its time, without training.
 
 >>> found = check("phrasebook-transformer", ["train.max_steps=100"])
 >>> found.memory_bytes > 4 * found.parameters
@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from harken.errors import UserError
-from harken.models.size import Size
+from harken.models.sizing import Size
 from harken.recipe import Recipe, as_recipe
 from harken.tasks.registry import estimate
 
-EFFICIENCY = 0.25  # share of a plain matrix product's speed that training reaches (dropout, norms, optimizer ...)
+EFFICIENCY = 0.25  # share of a matrix product's speed that training reaches (dropout, norms, optimizer ...)
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,10 @@ class Check:
     """What `harken check` reports. Sizes are upper bounds where a vocabulary may end before its limit."""
 
     recipe: Recipe
-    corpus: str  # what will be trained on, in words
+    corpus: str  # a description of the training data
     size: Size
     memory_bytes: int
-    tokens_per_epoch: int | None  # target pieces of one pass over the training text
+    tokens_per_epoch: int | None  # terms of the loss in one epoch
     seconds: float | None  # of training, on this machine's CPU
     notes: list[str]
 
@@ -39,7 +39,7 @@ class Check:
         return self.size.total
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Values for JSON."""
         return {
             "corpus": self.corpus,
             "parameters": self.parameters,
@@ -56,28 +56,28 @@ def check(recipe: str | Path | Recipe, overrides: Sequence[str] = ()) -> Check:
     """Validate keys, paths and shapes, and estimate the run.
 
     Raises:
-        UserError: what is wrong, as `harken train` would say it, before anything is trained.
+        UserError: the error that `harken train` would raise.
     """
     chosen = as_recipe(recipe, overrides)
-    require_vectors(chosen)
+    _require_vectors(chosen)
     found = estimate(chosen)
     train, size, notes = chosen.train, found.size, list(found.notes)
     seconds = _seconds(chosen, size, found.tokens_per_epoch_estimate)
     if train.device.startswith("cuda") and not _has_gpu():
         notes.append(f"train.device is {train.device}, but this machine shows no NVIDIA GPU")
     elif train.device == "auto" and _has_gpu():
-        notes.append("a GPU is here and will be used; the time is for the CPU, so expect less")
+        notes.append("this machine has a GPU, which will be used; the time is for the CPU, so expect less")
     if train.max_minutes is not None and seconds is not None and seconds >= 60 * train.max_minutes:
         notes.append(f"the run ends after train.max_minutes {train.max_minutes:g}")
     memory = size.training_bytes(train.batch_tokens, averaged=train.average > 0)
     return Check(chosen, found.corpus, size, memory, found.tokens_per_epoch_estimate, seconds, notes)
 
 
-def require_vectors(recipe: Any) -> None:
-    """Say that word vectors are not where `[embeddings]` has them.
+def _require_vectors(recipe: Any) -> None:
+    """Check the paths of `[embeddings]`.
 
     Raises:
-        UserError: the first that is not there.
+        UserError: the first that does not exist.
     """
     for key, place in getattr(recipe, "embeddings", ()):
         if isinstance(place, str) and place != "own" and not Path(place).expanduser().exists():
@@ -85,10 +85,10 @@ def require_vectors(recipe: Any) -> None:
 
 
 def _seconds(recipe: Recipe, size: Size, tokens_per_epoch: int | None) -> float | None:
-    """Training time on this CPU until the first budget ends; None where nothing is known."""
+    """Training time on this CPU until the first budget ends; None without an estimate."""
     train = recipe.train
     budgets = [] if train.max_minutes is None else [60 * train.max_minutes]
-    speed = EFFICIENCY * _matrix_speed() / size.flops_per_target_token  # target tokens a second
+    speed = EFFICIENCY * _matrix_speed() / size.flops_per_target_token  # target tokens per second
     if train.max_steps is not None:
         budgets.append(train.max_steps * train.batch_tokens * train.accumulate / speed)
     if train.max_epochs is not None and tokens_per_epoch is not None:
@@ -97,7 +97,7 @@ def _seconds(recipe: Recipe, size: Size, tokens_per_epoch: int | None) -> float 
 
 
 def _matrix_speed() -> float:
-    """Floating-point operations a second of one matrix product on this machine."""
+    """FLOP/s of a matrix product on this machine."""
     import numpy as np
 
     width = 512

@@ -7,7 +7,9 @@ import torch
 from torch import Tensor
 
 from harken.kernels.decoder_loop import cuda_graph as decoder_loop
-from harken.models.recurrent.seq2seq import Seq2Seq
+from harken.models.build import build_model
+from harken.models.config import RecurrentConfig
+from harken.models.encoder_decoder import TranslationModel
 from harken.nn import length_mask
 
 pytestmark = [
@@ -35,9 +37,9 @@ def full_float32() -> Any:
     torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
 
 
-def build(options: dict[str, Any], dropout: float = 0.0) -> Seq2Seq:
+def build(options: dict[str, Any], dropout: float = 0.0) -> TranslationModel:
     torch.manual_seed(1)
-    return Seq2Seq(40, 40, embedding=24, width=32, dropout=dropout, **options).cuda()
+    return build_model(RecurrentConfig(embedding=24, width=32, dropout=dropout, **options), 40, 40).cuda()
 
 
 def batch(seed: int, rows: int = 5, longest: int = 9) -> tuple[Tensor, ...]:
@@ -50,7 +52,7 @@ def batch(seed: int, rows: int = 5, longest: int = 9) -> tuple[Tensor, ...]:
     return tuple(part.cuda() for part in (source, lengths, target, wanted))
 
 
-def losses(model: Seq2Seq, *given: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+def losses(model: TranslationModel, *given: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
     model.zero_grad()
     loss = model.loss(*given)
     loss.backward()
@@ -64,7 +66,7 @@ def near(found: dict[str, Tensor], right: dict[str, Tensor], tolerance: float) -
         assert (found[name] - gradient).norm() <= tolerance * (gradient.norm() + 0.01 * scale), name
 
 
-def captured(model: Seq2Seq) -> int:
+def captured(model: TranslationModel) -> int:
     return sum(decoder_loop.captured_graphs(part) for part in model.modules())
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from harken.kernels.recurrent.triton import layer
-from harken.models.language.build import build_language
+from harken.models.build import build_language
 from harken.recipe import load_recipe
 from harken.tasks.language.task import LanguageTask
 

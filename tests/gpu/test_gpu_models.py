@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 
 from harken.models.build import build_model
-from harken.models.config import TransformerConfig
-from harken.models.encoder_decoder import EncoderDecoder
-from harken.models.recurrent.seq2seq import Seq2Seq
+from harken.models.config import RecurrentConfig, TransformerConfig
+from harken.models.encoder_decoder import EncoderDecoder, TranslationModel
 from harken.nn import Dropout, attend, attend_with_weights, length_mask
 
 pytestmark = [
@@ -37,10 +36,10 @@ def full_float32() -> Any:
     torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
 
 
-def build(options: dict[str, Any]) -> EncoderDecoder:
+def build(options: dict[str, Any]) -> TranslationModel:
     torch.manual_seed(1)
     if "cell" in options:
-        return Seq2Seq(40, 40, embedding=16, width=32, dropout=0.0, **options)
+        return build_model(RecurrentConfig(embedding=16, width=32, dropout=0.0, **options), 40, 40)
     return build_model(TransformerConfig(width=32, heads=4, feedforward=64, dropout=0.0, **options), 40, 40)
 
 

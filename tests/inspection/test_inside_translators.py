@@ -1,5 +1,7 @@
 """Gradients and gates inside encoder-decoders: the decoder's steps too, padded or alone, one kind beside another."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -11,11 +13,7 @@ from harken.inspection import gradient_flow
 from harken.inspection.jacobian import jacobians
 from harken.inspection.tracing import still, tracing
 from harken.models.build import build_model
-from harken.models.config import TransformerConfig
-from harken.models.encoder_decoder import EncoderDecoder
-from harken.models.recurrent.decoder import RecurrentDecoder
-from harken.models.recurrent.seq2seq import Seq2Seq
-from harken.models.transformer.encoder import TransformerEncoder
+from harken.models.config import RecurrentConfig, TransformerConfig
 
 PAIRS = [([5, 6, 7, 8, 9], [4, 5, 6]), ([7, 5], [9, 8, 7, 6, 5, 4]), ([4, 4, 4], [6])]
 
@@ -25,9 +23,9 @@ def batch_of(pairs: list[tuple[list[int], list[int]]]) -> ParallelBatch:
     return ParallelIds(*sides).batch(range(len(pairs)))
 
 
-def network(**options: object) -> Seq2Seq:
+def network(**options: Any) -> Any:
     torch.manual_seed(2)
-    return Seq2Seq(12, 12, embedding=6, width=8, layers=2, **options).double()  # type: ignore[arg-type]
+    return build_model(RecurrentConfig(embedding=6, width=8, layers=2, **options), 12, 12).double()
 
 
 @pytest.mark.parametrize("attention", ["none", "additive"])
@@ -76,8 +74,8 @@ def test_a_decoders_jacobian_is_its_cells() -> None:
 
 
 def test_a_recurrent_decoder_on_a_transformers_encoder() -> None:
-    encoder = TransformerEncoder(TransformerConfig(width=8, heads=2, feedforward=16, layers=1))
-    model = EncoderDecoder(12, 12, encoder, RecurrentDecoder(embedding=8, width=6))
+    decoder = {"architecture": "recurrent", "embedding": 8, "width": 6}
+    model = build_model(TransformerConfig(width=8, heads=2, feedforward=16, layers=1, decoder=decoder), 12, 12)
     assert [layer.name for layer in gradient_flow(model, batch_of(PAIRS))] == ["decoder"]
 
 

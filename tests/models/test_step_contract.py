@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from harken.models.build import build_model
-from harken.models.config import ConvolutionalConfig, TransformerConfig
+from harken.models.config import ConvolutionalConfig, RecurrentConfig, TransformerConfig
 from harken.models.encoder_decoder import EncoderDecoder
-from harken.models.recurrent.seq2seq import Seq2Seq
 from harken.nn import smoothed_cross_entropy
 
 VOCABULARY = 9
@@ -33,7 +32,7 @@ OPTIONS += [{"norm": norm, "tied": tied, "layers": 2} for norm, tied in product(
 OPTIONS += [{"norm": "pre", "tied": "all", "encoder_layers": 1, "decoder_layers": 3, "alignment_heads": [1]}]
 OPTIONS += [{"norm": "pre", "tied": "all", "layers": 2, "alignment_layer": -1}]
 OPTIONS += [
-    {"positions": "learned", "max_length": 16, "norm": "pre", "tied": "all", "layers": 2, "activation": "gelu"},
+    {"positions": "learned", "max_length": 32, "norm": "pre", "tied": "all", "layers": 2, "activation": "gelu"},
     {"positions": "relative", "max_distance": 2, "norm": "pre", "tied": "output", "layers": 2, "attention": "cosine"},
     {"positions": "rotary", "norm": "post", "tied": "none", "layers": 2, "activation": "swiglu", "attention": "dot"},
     {"positions": "alibi", "norm": "pre", "tied": "all", "layers": 2, "activation": "swiglu"},
@@ -73,7 +72,7 @@ CONVOLUTIONAL: list[dict[str, Any]] = [
     },
     {"style": "convs2s", "tied": "none", "layers": 2, "positions": "sinusoidal"},
     {"style": "bytenet", "tied": "output", "layers": 3, "embedding": 6, "attention": "none", "positions": "none"},
-    {"style": "bytenet", "tied": "all", "layers": 2, "attention": "none", "max_length": 16},
+    {"style": "bytenet", "tied": "all", "layers": 2, "attention": "none", "max_length": 32},
     {"style": "bytenet", "tied": "none", "layers": 3, "attention": "dot", "positions": "sinusoidal"},
 ]
 OPTIONS += [{"embedding": 8, **options} for options in CONVOLUTIONAL]
@@ -84,12 +83,13 @@ def build(options: dict[str, Any], dropout: float = 0.3) -> EncoderDecoder:
     torch.manual_seed(1)
     target_size = VOCABULARY if options["tied"] == "all" else VOCABULARY + 2
     if "cell" in options:
-        model: EncoderDecoder = Seq2Seq(VOCABULARY, target_size, width=6, dropout=dropout, **options)
+        config: Any = RecurrentConfig(width=6, dropout=dropout, **options)
     elif "style" in options:
-        model = build_model(ConvolutionalConfig(width=8, dropout=dropout, **options), VOCABULARY, target_size)
+        config = ConvolutionalConfig(width=8, dropout=dropout, **options)
     else:
         config = TransformerConfig(width=8, heads=2, feedforward=10, dropout=dropout, **options)
-        model = build_model(config, VOCABULARY, target_size)
+    model = build_model(config, VOCABULARY, target_size)
+    assert isinstance(model, EncoderDecoder)
     for parameter in model.parameters():
         parameter.data.add_(torch.randn_like(parameter), alpha=0.3)
     return model.double().eval()

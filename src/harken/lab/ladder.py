@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harken.errors import UserError
-from harken.models.size import size_of
 from harken.recipe import as_recipe
 
 if TYPE_CHECKING:
@@ -152,20 +151,28 @@ def on_rung(recipe: TranslateRecipe, rung: Rung) -> TranslateRecipe:
     words.pop("width", None)
     values = recipe.model_dump()
     vocabulary = recipe.tokenizer.size
-    wanted = size_of(recipe.model, vocabulary, vocabulary).total
+    wanted = _parameters(recipe, vocabulary)
     best: tuple[float, TranslateRecipe] | None = None
     for width in range(WIDTH_STEP, WIDEST + 1, WIDTH_STEP):
         try:
             made = type(recipe).model_validate({**values, "model": {**words, **_widths(words, width)}})
         except ValidationError as problem:
             raise UserError(f"rung {rung.name}: {problem.errors()[0]['msg']}") from None
-        total = size_of(made.model, vocabulary, vocabulary).total
+        total = _parameters(made, vocabulary)
         if best is None or abs(total - wanted) < best[0]:
             best = (abs(total - wanted), made)
         if total > wanted:
             break
     assert best is not None
     return best[1]
+
+
+def _parameters(recipe: TranslateRecipe, vocabulary: int) -> int:
+    from harken.models.build import build_model
+    from harken.models.sizing import count_parameters, uninitialised
+
+    model = uninitialised(lambda: build_model(recipe.model, vocabulary, vocabulary))
+    return sum(count_parameters(model).values())
 
 
 def _widths(words: dict[str, Any], width: int) -> dict[str, Any]:
@@ -192,6 +199,7 @@ def _train_and_score(
     rung: Rung, recipe: TranslateRecipe, folder: Path, test: tuple[str, Sequence[Any]], progress: bool
 ) -> Result:
     from harken.api import train
+    from harken.models.sizing import measure
     from harken.training.checkpoints import load_checkpoint
     from harken.training.log import read_metrics
 
@@ -202,7 +210,6 @@ def _train_and_score(
     state = stored[1]
     split, pairs = test
     scores = translator.evaluate(pairs)
-    size = size_of(translator.recipe.model, translator.source.size, translator.target.size)
     speeds = [entry["tokens_per_second"] for entry in read_metrics(folder) if entry["kind"] == "train"]
     return Result(
         rung=rung.name,
@@ -212,7 +219,7 @@ def _train_and_score(
         alignment_error=scores.alignment_error,
         split=split,
         parameters=sum(parameter.numel() for parameter in translator.model.parameters()),
-        flops=float(size.flops_per_target_token) * state.tokens,
+        flops=measure(translator.model).flops * state.tokens,
         seconds=state.seconds,
         tokens_per_second=statistics.median(speeds) if speeds else state.tokens / max(state.seconds, 1e-9),
         updates=state.step,

@@ -1,4 +1,10 @@
-"""From the `[model]` section of a recipe to a network."""
+"""From a config to a network.
+
+>>> from harken.models.config import RecurrentConfig
+>>> model = build_model(RecurrentConfig(cell="gru", attention="dot", embedding=8, width=8), 20, 20)
+>>> type(model.encoder).__name__, type(model.decoder).__name__
+('RecurrentEncoder', 'RecurrentDecoder')
+"""
 
 from __future__ import annotations
 
@@ -6,84 +12,88 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from harken.errors import UserError
+from harken.models.base import Decoder, Encoder
 from harken.models.convolutional.decoder import ConvolutionalDecoder
 from harken.models.convolutional.encoder import ConvolutionalEncoder, FiltersEncoder
-from harken.models.decoder import Decoder
-from harken.models.encoder import Encoder
-from harken.models.encoder_decoder import EncoderDecoder
+from harken.models.encoder_decoder import EncoderDecoder, TranslationModel
 from harken.models.recurrent.decoder import RecurrentDecoder
 from harken.models.recurrent.encoder import RecurrentEncoder
-from harken.models.recurrent.seq2seq import Seq2Seq
+from harken.models.recurrent.language import RecurrentLanguage
 from harken.models.transformer.decoder import TransformerDecoder
 from harken.models.transformer.decoder_only import DecoderOnly
 from harken.models.transformer.encoder import TransformerEncoder
-from harken.models.translation_model import TranslationModel
+from harken.models.transformer.language import TransformerLanguage
 
 if TYPE_CHECKING:
-    from harken.models.config import Architecture
-    from harken.models.config_encoder import AnyEncoderConfig
+    from harken.models.config import AnyEncoderConfig, Architecture
+    from harken.models.language.base import LanguageNetwork
+    from harken.models.language.config import AnyLanguageConfig
 
 
 def build_model(config: Architecture, source_size: int, target_size: int) -> TranslationModel:
-    """A new network, with weights drawn from torch's current random state.
+    """A new encoder-decoder or decoder-only network over two vocabularies, with initialised weights.
 
     Raises:
-        UserError: words that do not go together.
+        UserError: incompatible options.
     """
     try:
         if config.architecture == "decoder-only":
             return DecoderOnly(config, source_size, target_size)
-        if config.architecture == "recurrent" and config.decoder is None:
-            options = config.model_dump(exclude={"architecture", "decoder"})
-            return Seq2Seq(source_size, target_size, **options)
+        encoder = ENCODERS[config.architecture](config)
         table = config.decoder or config
-        encoder, decoder = ENCODERS[config.architecture](config), DECODERS[table.architecture](table)
+        decoder = DECODERS[table.architecture](table)
         return EncoderDecoder(source_size, target_size, encoder, decoder, config.tied)
     except ValueError as problem:
         raise UserError(f"model: {problem}") from problem
 
 
 def build_encoder(config: AnyEncoderConfig, may_start: bool = False) -> Encoder:
-    """A new encoder alone, for jobs that read and write no sequence.
+    """A new encoder alone, for jobs that write no sequence.
 
     Args:
-        may_start: the caller sees to `model.start` (`harken.models.pretrained`); else it is refused, not passed over.
+        may_start: the caller applies `model.start` (`harken.models.pretrained`); else the key is refused.
 
     Raises:
-        UserError: words that do not go together.
+        UserError: incompatible options.
     """
     start = getattr(config, "start", None)
     if start is not None and not may_start:
-        raise UserError(f"model.start is {start}, but this job begins with no other model; leave it out")
+        raise UserError(f"model.start is {start}, but this job cannot start from another model; remove the key")
     try:
         return ENCODERS[config.architecture](config)
     except ValueError as problem:
         raise UserError(f"model: {problem}") from problem
 
 
-def _recurrent_encoder(config: Any) -> Encoder:
-    return RecurrentEncoder(**_picked(config, "bidirectional", *RECURRENT), cell=config.cell_options)
+def build_decoder(config: Any) -> Decoder:
+    """A new decoder alone, from a `[model.decoder]` table."""
+    return DECODERS[config.architecture](config)
 
 
-def _recurrent_decoder(config: Any) -> Decoder:
-    looking = ("attention", "attend", "look_from", "context", "context_to", "coverage", "hard_attention")
-    return RecurrentDecoder(**_picked(config, "input_feeding", *looking, *RECURRENT), cell=config.cell_options)
+def build_language(config: AnyLanguageConfig, size: int) -> LanguageNetwork:
+    """A new language model over `size` tokens.
 
+    Raises:
+        UserError: incompatible options.
+    """
+    try:
+        return (
+            TransformerLanguage(config, size)
+            if config.architecture == "transformer"
+            else RecurrentLanguage(config, size)
+        )
+    except ValueError as problem:
+        raise UserError(f"model: {problem}") from problem
 
-def _picked(config: Any, *keys: str) -> dict[str, Any]:
-    return {key: getattr(config, key) for key in keys}
-
-
-RECURRENT = ("embedding", "width", "layers", "connections", "connections_from", "dropout", "variational")
 
 ENCODERS: dict[str, Callable[[Any], Encoder]] = {
-    "recurrent": _recurrent_encoder,
+    "recurrent": RecurrentEncoder,
     "transformer": TransformerEncoder,
     "convolutional": ConvolutionalEncoder,
     "filters": FiltersEncoder,
 }
 DECODERS: dict[str, Callable[[Any], Decoder]] = {
-    "recurrent": _recurrent_decoder,
+    "recurrent": RecurrentDecoder,
     "transformer": TransformerDecoder,
     "convolutional": ConvolutionalDecoder,
 }

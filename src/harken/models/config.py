@@ -1,4 +1,4 @@
-"""What the `[model]` section of a recipe may say, one class for each architecture.
+"""`[model]` tables: encoder-decoders of every architecture, and single encoders for jobs that write no sequence.
 
 Any encoder goes with any decoder: `[model]` names one architecture for both, and a table `[model.decoder]` another for
 the decoder.
@@ -6,14 +6,23 @@ the decoder.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from harken.models.config_table import DECODER, TiedTable
-from harken.models.convolutional.config import ConvolutionalDecoderConfig, ConvolutionalStackConfig
-from harken.models.recurrent.config import RecurrentDecoderConfig, RecurrentStackConfig
-from harken.models.transformer.config import TransformerDecoderConfig, TransformerStackConfig
+from harken.models.config_table import DECODER, START, ModelTable, TiedTable
+from harken.models.convolutional.config import (
+    ConvolutionalBlocksConfig,
+    ConvolutionalDecoderConfig,
+    ConvolutionalStackConfig,
+)
+from harken.models.recurrent.config import (
+    RecurrentDecoderConfig,
+    RecurrentEncoderConfig,
+    RecurrentStackConfig,
+    refuse_odd_width,
+)
+from harken.models.transformer.config import TransformerBlocksConfig, TransformerDecoderConfig, TransformerStackConfig
 
 DecoderConfig = Annotated[
     TransformerDecoderConfig | RecurrentDecoderConfig | ConvolutionalDecoderConfig, Field(discriminator="architecture")
@@ -21,7 +30,7 @@ DecoderConfig = Annotated[
 
 
 class EncoderDecoderTable(TiedTable):
-    """`[model]` of an encoder-decoder; `[model.decoder]` may replace the decoder."""
+    """`[model]` of an encoder and a decoder; `[model.decoder]` replaces the second."""
 
     decoder: DecoderConfig | None = Field(None, description=DECODER)
 
@@ -31,18 +40,13 @@ class EncoderDecoderTable(TiedTable):
 
     @model_validator(mode="after")
     def _widths_can_be_tied(self) -> EncoderDecoderTable:
-        if self.tied == "all" and self.decoder is not None and _reads(self) != _reads(self.decoder):
+        own, other = self.embedding_width, self.decoder.embedding_width if self.decoder else self.embedding_width
+        if self.tied == "all" and own != other:
             raise ValueError(
-                f'model.tied is "all", but the encoder reads embeddings of width {_reads(self)} and the decoder of '
-                f'{_reads(self.decoder)}: make them equal, or set model.tied = "output"'
+                f'model.tied is "all", but the encoder reads embeddings of width {own} and the decoder of {other}: '
+                'make them equal, or set model.tied = "output"'
             )
         return self
-
-
-def _reads(table: Any) -> int:
-    """The width of the embeddings a side reads."""
-    width: int = getattr(table, "embedding", table.width)
-    return width
 
 
 class TransformerConfig(EncoderDecoderTable, TransformerStackConfig):
@@ -71,10 +75,7 @@ class RecurrentConfig(EncoderDecoderTable, RecurrentStackConfig):
 
     @model_validator(mode="after")
     def _width_splits(self) -> RecurrentConfig:
-        if self.bidirectional and self.width % 2:
-            raise ValueError(
-                f"model.width {self.width} is odd; a bidirectional encoder gives each direction half of it"
-            )
+        refuse_odd_width(self.bidirectional, self.width)
         return self
 
 
@@ -129,3 +130,52 @@ def longest_of(config: Architecture) -> int | None:
     sides = [config] if isinstance(config, DecoderOnlyConfig) or config.decoder is None else [config, config.decoder]
     known = [side.longest for side in sides if side.longest is not None]
     return min(known) if known else None
+
+
+class TransformerEncoderConfig(TransformerBlocksConfig):
+    """Transformer encoder."""
+
+    no_dependency_trees = 'model.positions is "dependency", which only translation has trees for; choose another'
+    architecture: Literal["transformer"] = "transformer"
+    start: str | None = Field(None, description=START)
+
+
+class ConvolutionalEncoderConfig(ConvolutionalBlocksConfig):
+    """Convolutional encoder with centred kernels."""
+
+    architecture: Literal["convolutional"] = "convolutional"
+    start: str | None = Field(None, description=START)
+
+    @model_validator(mode="after")
+    def _kernel_has_a_centre(self) -> ConvolutionalEncoderConfig:
+        if self.kernel % 2 == 0:
+            raise ValueError(
+                f"model.kernel {self.kernel} is even; the encoder's is centred on a word, so choose {self.kernel + 1}"
+            )
+        return self
+
+
+class FiltersEncoderConfig(ModelTable):
+    """One layer of convolution filters of several widths (Kim, 2014)."""
+
+    architecture: Literal["filters"] = "filters"
+    start: str | None = Field(None, description=START)
+    embedding: int = Field(128, ge=1, description="width of word embeddings")
+    kernels: list[Annotated[int, Field(ge=1)]] = Field(
+        [1, 2, 3, 4, 5], min_length=1, description="kernel widths in words"
+    )
+    width: int = Field(500, ge=1, description="number of filters over all widths, equally divided")
+    dropout: float = Field(0.3, ge=0, lt=1, description="dropout on embeddings")
+
+    @model_validator(mode="after")
+    def _width_is_dealt_out(self) -> FiltersEncoderConfig:
+        if self.width % len(self.kernels):
+            raise ValueError(
+                f"model.width {self.width} is not a multiple of the {len(self.kernels)} model.kernels, which have as "
+                "many filters each; choose one that is"
+            )
+        return self
+
+
+AnyEncoderConfig = RecurrentEncoderConfig | TransformerEncoderConfig | ConvolutionalEncoderConfig | FiltersEncoderConfig
+EncoderConfig = Annotated[AnyEncoderConfig, Field(discriminator="architecture")]

@@ -1,7 +1,7 @@
-"""What a recipe may say of word vectors that its model begins with: `embeddings = "PLACE"`, or a table `[embeddings]`.
+"""Pretrained embeddings in a recipe: `embeddings = "PLACE"`, or a table `[embeddings]`.
 
-    embeddings = "runs/wiki"                              vectors to begin with, trained on
-    embeddings = {words = "runs/wiki", tuned = false}     vectors that stay as they are
+    embeddings = "runs/wiki"                              initialised from these vectors, fine-tuned
+    embeddings = {words = "runs/wiki", tuned = false}     frozen
 
 >>> as_table("runs/wiki"), as_table({"words": "runs/wiki", "tuned": False})
 ({'words': 'runs/wiki'}, {'words': 'runs/wiki', 'tuned': False})

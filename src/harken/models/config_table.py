@@ -1,4 +1,4 @@
-"""What every table about a network has in common."""
+"""The base classes of all `[model]` tables."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ CellName = Literal["rnn", "lstm", "gru"] | Annotated[str, registered(CELLS)]
 ScoreName = Literal["dot", "scaled", "multiplicative", "additive", "cosine"] | Annotated[str, registered(SCORES)]
 Tied = Literal["all", "output", "none"]
 TIED = "weight tying: all (source, target and output; needs a joint vocabulary), output (target and output), or none"
+TIED_OUTPUT = "embedding and output layer share one matrix (Press and Wolf, 2017)"
+START = "folder of a masked model (task masked) that the encoder and the token embeddings are initialised from"
 DECODER = (
     "a table [model.decoder] with its own architecture and keys replaces the decoder; the decoder's keys in [model] "
     "are then ignored"
@@ -45,6 +47,12 @@ class ModelTable(BaseModel):
     def title(self) -> str:
         """The network in a few words."""
         return self.architecture
+
+    @property
+    def embedding_width(self) -> int:
+        """E, the width of the embeddings that are read; D where there is no key for it."""
+        width: int = getattr(self, "embedding", None) or self.width  # type: ignore[attr-defined]
+        return width
 
     @property
     def longest(self) -> int | None:

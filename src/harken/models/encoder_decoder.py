@@ -1,13 +1,13 @@
-"""Any encoder with any decoder: embeddings, an encoder, a decoder, an output layer.
+"""Encoder-decoders: any encoder with any decoder, between embeddings and an output layer.
+
+P(y | x) = product over t of P(y_t | y_<t, x)
 
 source ids -> embeddings -> encoder -> memory -> (a linear map where widths differ) -> decoder -> output layer
 
->>> import torch
+>>> from harken.models.build import build_model
 >>> from harken.models.config import TransformerConfig
->>> from harken.models.recurrent.decoder import RecurrentDecoder
->>> from harken.models.transformer.encoder import TransformerEncoder
->>> encoder = TransformerEncoder(TransformerConfig(width=8, heads=2, feedforward=16, layers=1))
->>> model = EncoderDecoder(20, 20, encoder, RecurrentDecoder(embedding=8, width=6))
+>>> recurrent = {"architecture": "recurrent", "embedding": 8, "width": 6}
+>>> model = build_model(TransformerConfig(layers=1, width=8, heads=2, feedforward=16, decoder=recurrent), 20, 20)
 >>> source, target = torch.randint(4, 20, (2, 5)), torch.randint(4, 20, (2, 3))
 >>> model.logits(model(source, None, target)).shape
 torch.Size([2, 3, 20])
@@ -15,19 +15,142 @@ torch.Size([2, 3, 20])
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from harken.models.decoder import Decoder, State
-from harken.models.encoder import Encoder
-from harken.models.memory import Memory
-from harken.models.translation_model import TranslationModel
+from harken.kernels.cross_entropy import linear_cross_entropy
+from harken.models.base import PAD, Decoder, Encoder, Memory, State, token_embedding
 from harken.nn.transformer.balance import Balance
 
 
+class TranslationModel(nn.Module, ABC):
+    """Source ids (B, S) with lengths (B,) in, target distributions out.
+
+    A subclass implements `start` (sources to a state), `step` (one token), and `forward` (a whole target under teacher
+    forcing); `step` and `forward` give the same numbers.
+    """
+
+    source_embedding: nn.Embedding
+    target_embedding: nn.Embedding
+    output_bias: nn.Parameter | None
+    output_weight: Tensor  # (V, D); tied: the target embedding's
+    narrow: nn.Module  # from the decoder's width to that of a tied output matrix
+    alignment_shift: bool = False  # see Decoder
+    balances: bool = False  # whether the loss has a term for the balance of experts
+
+    def build_vocabulary(
+        self, sizes: tuple[int, int], widths: tuple[int, int], hidden_width: int, tied: str, bias: bool
+    ) -> None:
+        """Create the source embedding, the target embedding and the output matrix, shared as `tied` says.
+
+        Args:
+            sizes: words of the source and of the target.
+            widths: of their embeddings.
+            hidden_width: of the inputs of the output layer.
+            tied: "all", "output" or "none".
+            bias: whether the output layer has one.
+
+        Raises:
+            ValueError: matrices to be shared differ in shape.
+        """
+        (source_size, target_size), (source_width, target_width) = sizes, widths
+        if tied == "all" and source_size != target_size:
+            raise ValueError("tied embeddings need one vocabulary for both sides: set tokenizer.joint = true")
+        if tied == "all" and source_width != target_width:
+            raise ValueError(
+                f"tied embeddings need one width for both sides, but the encoder reads {source_width} and the decoder "
+                f'{target_width}: make them equal, or set model.tied = "output"'
+            )
+        self.source_embedding = token_embedding(source_size, source_width)
+        self.target_embedding = self.source_embedding if tied == "all" else token_embedding(target_size, target_width)
+        self.output_bias = nn.Parameter(torch.zeros(target_size)) if bias else None
+        if tied == "none":
+            self.output_weight = nn.Parameter(torch.empty(target_size, hidden_width))
+            nn.init.normal_(self.output_weight, std=hidden_width**-0.5)
+        else:
+            self.output_weight = self.target_embedding.weight
+        differ = tied != "none" and target_width != hidden_width
+        self.narrow = nn.Linear(hidden_width, target_width) if differ else nn.Identity()
+
+    @abstractmethod
+    def forward(
+        self, source: Tensor, lengths: Tensor | None, target: Tensor, distances: Tensor | None = None
+    ) -> Tensor:
+        """Source (B, S), target so far (B, T), BOS first -> hidden states (B, T, D) before the output layer.
+
+        Lengths (B,) are those of the sources; None: no padding. Distances (B, S, S) are for relative positions that
+        come with the data.
+        """
+
+    @abstractmethod
+    def forward_with_balance(
+        self, source: Tensor, lengths: Tensor | None, target: Tensor, real: Tensor, distances: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """`forward`, and the weighted sum of the experts' balances over the tokens where real (B, T) is True."""
+
+    @abstractmethod
+    def start(self, source: Tensor, lengths: Tensor | None, distances: Tensor | None = None) -> State:
+        """The state after the sources and before the first token."""
+
+    @abstractmethod
+    def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any, Tensor | None]:
+        """Tokens (B,) -> logits (B, V), the next state, attention (B, S) where there is any."""
+
+    @abstractmethod
+    def attention(
+        self, source: Tensor, lengths: Tensor | None, target: Tensor, distances: Tensor | None = None
+    ) -> Tensor | None:
+        """All weights (B, L, N, T, S) of reading `target` under teacher forcing; None without attention."""
+
+    @abstractmethod
+    def alignment(self, weights: Tensor) -> Tensor:
+        """The part of `attention`'s (B, L, N, T, S) that is read as word alignment: (B, T, S)."""
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """(..., D) -> (..., V)."""
+        return F.linear(hidden, self.output_weight, self.output_bias)
+
+    def loss(
+        self,
+        source: Tensor,
+        lengths: Tensor | None,
+        target: Tensor,
+        wanted: Tensor,
+        smoothing: float = 0.0,
+        distances: Tensor | None = None,
+    ) -> Tensor:
+        """Summed loss over the real tokens of `wanted` (B, T), which is `target` one step ahead with EOS.
+
+        In training the weighted balance of experts is added to the loss of each token, where there are any.
+        """
+        if not (self.training and self.balances):
+            return self._loss_of_hidden(self(source, lengths, target, distances), wanted, smoothing)
+        real = wanted != PAD
+        hidden, uneven = self.forward_with_balance(source, lengths, target, real, distances)
+        return self._loss_of_hidden(hidden, wanted, smoothing) + real.sum() * uneven
+
+    def _loss_of_hidden(self, hidden: Tensor, wanted: Tensor, smoothing: float) -> Tensor:
+        flat, wanted = hidden.reshape(-1, hidden.shape[-1]), wanted.reshape(-1)
+        if flat.is_cuda:  # fixed shapes: no synchronisation for the count of real tokens
+            logits = F.linear(flat, self.output_weight, self.output_bias).float()
+            return F.cross_entropy(logits, wanted, ignore_index=PAD, label_smoothing=smoothing, reduction="sum")
+        real = wanted != PAD
+        if not bool(real.all()):
+            flat, wanted = flat[real], wanted[real]
+        return linear_cross_entropy(flat, self.output_weight, self.output_bias, wanted, smoothing)
+
+    def dry_run(self, length: int) -> Tensor:
+        """Logits (1, T, V) of a source and a target of `length` tokens (`harken.models.sizing`)."""
+        ids = torch.full((1, length), PAD, device=self.output_weight.device)
+        return self.logits(self(ids, None, ids))
+
+
 class EncoderDecoder(TranslationModel):
-    """See the module's text."""
+    """See the module's docstring; `harken.models.build.build_model` builds one from its config."""
 
     def __init__(
         self,
@@ -53,8 +176,8 @@ class EncoderDecoder(TranslationModel):
         self.balances = encoder.balance > 0 or decoder.balance > 0
 
     def encode(self, source: Tensor, lengths: Tensor | None, distances: Tensor | None = None) -> Memory:
-        """(B, S) -> what the decoder looks into."""
-        return self._joined(self.encoder(self.source_embedding(source), lengths, distances))
+        """(B, S) -> the memory that the decoder attends to."""
+        return self._join(self.encoder(self.source_embedding(source), lengths, distances))
 
     def forward(
         self, source: Tensor, lengths: Tensor | None, target: Tensor, distances: Tensor | None = None
@@ -63,11 +186,11 @@ class EncoderDecoder(TranslationModel):
         return self.narrow(self.decoder(self.target_embedding(target), self.encode(source, lengths, distances)))
 
     def start(self, source: Tensor, lengths: Tensor | None, distances: Tensor | None = None) -> State:
-        """Read the sources once."""
+        """The state after the sources."""
         return self.decoder.start(self.encode(source, lengths, distances))
 
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any, Tensor | None]:
-        """One token a row."""
+        """One token per row."""
         hidden, state, attention = self.decoder.step(self.target_embedding(tokens), state)
         return self.logits(self.narrow(hidden)), state, attention
 
@@ -80,11 +203,11 @@ class EncoderDecoder(TranslationModel):
     def forward_with_balance(
         self, source: Tensor, lengths: Tensor | None, target: Tensor, real: Tensor, distances: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The same, and how unevenly experts were used on both sides, each by its weight."""
+        """`forward`, and the balance of the experts of both sides, times their weights."""
         reading, writing = Balance(), Balance(real)
         to_encoder = {"balance": reading} if self.encoder.balance else {}
         to_decoder = {"balance": writing} if self.decoder.balance else {}
-        memory = self._joined(self.encoder(self.source_embedding(source), lengths, distances, **to_encoder))
+        memory = self._join(self.encoder(self.source_embedding(source), lengths, distances, **to_encoder))
         hidden = self.narrow(self.decoder(self.target_embedding(target), memory, **to_decoder))
         uneven = self.encoder.balance * reading.total() + self.decoder.balance * writing.total()
         return hidden, uneven.to(hidden.device)
@@ -93,5 +216,5 @@ class EncoderDecoder(TranslationModel):
         """(B, L, N, T, S) -> (B, T, S), as the decoder reads it."""
         return self.decoder.alignment(weights)
 
-    def _joined(self, memory: Memory) -> Memory:
-        return memory if self.join is None else memory.through(self.join)
+    def _join(self, memory: Memory) -> Memory:
+        return memory if self.join is None else memory.map(self.join)

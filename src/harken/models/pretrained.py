@@ -1,7 +1,6 @@
-"""Begin with what a masked model has learnt: its encoder and its token vectors go over into another reader.
+"""Initialise a reader from a masked language model: its encoder, and the embeddings of shared tokens.
 
-`[model] start = "runs/masked"` in a recipe for classification or tagging. The encoder must be the same; of the token
-vectors those are taken whose token the new vocabulary has too.
+`[model] start = "runs/masked"` in a recipe for classification or tagging. The encoders must have the same config.
 
 >>> rows_in(["cat", "owl"], {"owl": 7}, special=2)  # ids 0 and 1 are the same in both
 [0, 1, -1, 7]
@@ -25,11 +24,11 @@ NOWHERE = -1
 
 
 def take_over(reader: Reader, folder: str | Path, rows: Sequence[int] | None = None) -> int:
-    """Copy the encoder of a masked model, and its token vectors; gives back how many vectors those are.
+    """Copy the encoder of a masked model and its token embeddings; returns the number of embeddings copied.
 
     Args:
         rows: for every token of the reader's vocabulary its row in the folder's, -1 where that has none; such tokens
-            keep the vectors they were drawn with. None: both have the same vocabulary.
+            keep their initial embeddings. None: both have the same vocabulary.
 
     Raises:
         UserError: the folder holds no masked model, or one of another shape.
@@ -58,7 +57,7 @@ def take_over(reader: Reader, folder: str | Path, rows: Sequence[int] | None = N
 
 
 def rows_in(tokens: Sequence[str], ids: Mapping[str, int], special: int = 4) -> list[int]:
-    """For `take_over`: the special ids as they are, then each token's id in another vocabulary, or -1."""
+    """For `take_over`: the special ids, then each token's id in another vocabulary, or -1."""
     return [*range(special), *(ids.get(token, NOWHERE) for token in tokens)]
 
 

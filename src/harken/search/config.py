@@ -26,7 +26,7 @@ class SearchConfig(BaseModel):
         default="bleu",
         description="validation metric by which the best weights are chosen: BLEU, or the share of exact matches",
     )
-    batch_sentences: int = Field(64, ge=1, description="sentences searched at once")
+    batch_sentences: int = Field(64, ge=1, description="sentences per batch")
 
 
 class CtcSearchConfig(BaseModel):
@@ -34,13 +34,13 @@ class CtcSearchConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    beam: int = Field(1, ge=1, description="prefixes kept at every step; 1: the best path alone (greedy)")
+    beam: int = Field(1, ge=1, description="prefixes kept at every step; 1: best path (greedy)")
     lm_order: int = Field(
         3,
         ge=1,
         description="order of the n-gram model of the training texts, which is saved with the model for the beam",
     )
     lm_weight: float = Field(0.0, ge=0, description="weight of the language model in the beam; 0: unused")
-    bonus: float = Field(0.0, description="added for every symbol, as language models prefer short texts")
+    bonus: float = Field(0.0, description="bonus per symbol, since language models prefer short texts")
     prune: float = Field(1e-4, ge=0, lt=1, description="symbols less probable than this at a step are skipped; 0: none")
     batch: int = Field(16, ge=1, description="recordings per batch")

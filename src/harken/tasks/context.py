@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from harken.embeddings.contextual import word_states
 from harken.errors import UserError
-from harken.models.context_input import ContextInput, InContext
+from harken.models.reader import ContextInput, InContext
 from harken.recipe import load_recipe
 from harken.tasks.artifacts import Artifact
 from harken.tasks.context_shape import KINDS, shape_of

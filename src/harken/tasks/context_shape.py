@@ -6,10 +6,9 @@ language    each layer                                                      (L, 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from harken.models.size_side import linear
 
 KINDS = ("elmo", "language")
 
@@ -23,15 +22,26 @@ def shape_of(recipe: Any) -> tuple[int, int]:
     return model.layers, max(model.width if not narrow or model.layers > 1 else 0, model.embedding if narrow else 0)
 
 
-def parameters_beside(place: str | None, width: int) -> int:
-    """What `ContextInput` adds to a model whose embeddings have this width; 0 without a place.
+@dataclass(frozen=True)
+class ContextShape:
+    """Stands for a `harken.tasks.context.Context` that is not loaded, where only the size of a model is asked."""
 
-    Raises:
-        UserError: the folder has no readable recipe.
-    """
-    from harken.recipe import load_recipe
+    layers: int
+    width: int
 
-    if place is None:
-        return 0
-    layers, context = shape_of(load_recipe(Path(place).expanduser() / "recipe.toml"))
-    return layers + 1 + linear(width + context, width)
+    @classmethod
+    def of(cls, place: str | None) -> Any:
+        """From the recipe of the folder that `embeddings.elmo` names; None without one.
+
+        Raises:
+            UserError: the folder has no readable recipe.
+        """
+        from harken.recipe import load_recipe
+
+        return None if place is None else cls(*shape_of(load_recipe(Path(place).expanduser() / "recipe.toml")))
+
+    def beside(self, inputs: Any, width: int) -> Any:
+        """The input of an encoder that also reads the layers."""
+        from harken.models.reader import ContextInput
+
+        return ContextInput(inputs, width, layers=self.layers, context=self.width)

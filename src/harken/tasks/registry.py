@@ -3,7 +3,7 @@
 A job that ships is a folder of `harken.tasks` with files of the same names, imported when they are needed:
 
     recipe.py   RECIPE, the class that checks its recipes     no torch
-    check.py    estimate(recipe) for `harken check`           no torch
+    check.py    estimate(recipe) for `harken check`
     job.py      JOB: from a recipe to a run, from a folder to an object to use (`harken.tasks.job`)
     task.py     batches, loss and metrics for the trainer (`harken.training.task`)
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from harken.models.size import Size
+from harken.models.sizing import Size
 from harken.registry import JOBS, TASKS
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ __all__ = ["JOBS", "Estimate", "estimate", "job_of", "recipe_class"]
 
 @dataclass(frozen=True)
 class Estimate:
-    """What `harken check` can know without reading all of the data."""
+    """What `harken check` knows without reading all of the data."""
 
-    corpus: str  # what will be trained on, in words
-    tokens_per_epoch_estimate: int | None  # terms of the loss in one pass
+    corpus: str  # a description of the training data
+    tokens_per_epoch_estimate: int | None  # terms of the loss in one epoch
     size: Size
     notes: list[str] = field(default_factory=list)
 

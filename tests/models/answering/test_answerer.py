@@ -7,10 +7,9 @@ import torch
 from torch import Tensor
 
 from harken.models.answering.config import AnswererConfig
+from harken.models.answering.hops import SentenceReader, newest_first
 from harken.models.answering.model import Answerer, Found
-from harken.models.answering.reduction_hops import newest_first
-from harken.models.answering.sentence_reader import SentenceReader
-from harken.tasks.answer.check import size_of_answerer
+from harken.models.sizing import measure
 
 VOCABULARY, ANSWERS = 30, 6
 KINDS: dict[str, dict[str, Any]] = {
@@ -61,9 +60,8 @@ def test_every_parameter_has_a_gradient_and_is_counted(name: str) -> None:
     wanted = torch.zeros(3, ANSWERS).index_fill(1, torch.tensor([1]), 1.0) if model.output == "set" else told[:, 0, 0]
     model.loss(found, wanted if model.output != "classes" else torch.tensor([0, 1, 2])).backward()
     assert [key for key, value in model.named_parameters() if value.grad is None] == []
-    config = AnswererConfig(**{"width": 8, "max_facts": 12, **KINDS[name]})
-    counted = size_of_answerer(config, VOCABULARY, ANSWERS)
-    assert counted.total == sum(value.numel() for value in model.parameters())
+    size = measure(model, 5, terms=1)
+    assert size.total == sum(value.numel() for value in model.parameters()) and size.flops > 0
 
 
 def test_newer_facts_hide_older_ones_as_step_after_step() -> None:
@@ -118,11 +116,11 @@ def test_losses_and_chances_are_their_formulas() -> None:
     found = Found(scores, attention)
     chance = torch.softmax(scores, 1)[0, 1]
     assert classes.loss(found, torch.tensor([1])).item() == pytest.approx(-chance.log().item())
-    assert classes.chances(found, torch.tensor([1])).item() == pytest.approx(chance.item())
+    assert classes.probabilities(found, torch.tensor([1])).item() == pytest.approx(chance.item())
     wanted = torch.tensor([[1.0, 0.0, 1.0]])
     each = torch.sigmoid(scores)[0]
     both = (each[0] * (1 - each[1]) * each[2]).item()
-    assert sets.chances(found, wanted).item() == pytest.approx(both)
+    assert sets.probabilities(found, wanted).item() == pytest.approx(both)
     assert sets.loss(found, wanted).exp().item() == pytest.approx(1 / both)
 
 

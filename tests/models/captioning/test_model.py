@@ -5,13 +5,12 @@ from typing import Any
 import pytest
 import torch
 
-from harken.models.captioning.build import build_caption_model
 from harken.models.captioning.config import AnyImageConfig, PatchesConfig, RegionsConfig
 from harken.models.captioning.image_encoder import RegionEncoder
-from harken.models.captioning.model import CaptionModel
-from harken.models.captioning.size import size_of_captioner
+from harken.models.captioning.model import CaptionModel, build_caption_model
 from harken.models.convolutional.config import ConvolutionalDecoderConfig
 from harken.models.recurrent.config import RecurrentDecoderConfig
+from harken.models.sizing import measure
 from harken.models.transformer.config import TransformerDecoderConfig
 
 DECODERS: list[Any] = [
@@ -36,7 +35,7 @@ def build(encoder: Any, decoder: Any, **more: Any) -> tuple[AnyImageConfig, Capt
 @pytest.mark.parametrize("decoder", DECODERS, ids=lambda one: one.architecture)
 @pytest.mark.parametrize("encoder", ENCODERS, ids=["regions", "patches"])
 def test_any_image_encoder_with_any_decoder(encoder: Any, decoder: Any) -> None:
-    config, model = build(encoder, decoder)
+    _, model = build(encoder, decoder)
     images, target = 255 * torch.rand(3, 3, 16, 16), torch.randint(4, 20, (3, 5))
     whole = model.logits(model(images, None, target))
     state, steps = model.start(images, None), []
@@ -49,16 +48,16 @@ def test_any_image_encoder_with_any_decoder(encoder: Any, decoder: Any) -> None:
     weights = model.attention(images, None, target)
     assert weights is not None and weights.shape[-2:] == (5, 16) and model.grid == (4, 4)
     torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
-    assert sum(parameter.numel() for parameter in model.parameters()) == size_of_captioner(config, 16, 20).total
     model.train()
     model.loss(images, None, target, target).backward()
     assert [name for name, parameter in model.named_parameters() if parameter.grad is None] == []
 
 
 @pytest.mark.parametrize("encoder", ENCODERS, ids=["regions", "patches"])
-def test_untied_sizes_too(encoder: Any) -> None:
-    config, model = build(encoder, DECODERS[0], tied="none")
-    assert sum(parameter.numel() for parameter in model.parameters()) == size_of_captioner(config, 16, 20).total
+def test_an_image_is_shared_by_the_words_of_its_caption(encoder: Any) -> None:
+    _, model = build(encoder, DECODERS[0])
+    short, long = (measure(model, length).flops for length in (2, 20))
+    assert short > 1.5 * long
 
 
 def test_reading_a_picture_once_for_all_its_captions_changes_nothing() -> None:
@@ -82,7 +81,7 @@ def test_padding_of_a_caption_changes_nothing() -> None:
 
 
 def test_focus_is_the_entropy_of_the_maps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harken.models.captioning.model.TOO_LITTLE", 0.0)
+    monkeypatch.setattr("harken.models.captioning.model.LEAST_WEIGHT", 0.0)
     _, model = build(ENCODERS[0], DECODERS[0], focus=0.5)
     images, target = 255 * torch.rand(8, 3, 16, 16), torch.randint(4, 20, (8, 5))
     target[0, 3:] = 0
@@ -96,7 +95,7 @@ def test_focus_is_the_entropy_of_the_maps(monkeypatch: pytest.MonkeyPatch) -> No
     terms = (target != 0).sum()
     wanted = plain + 0.5 * torch.exp(-5 * plain / terms) * terms * entropy
     torch.testing.assert_close(model.loss_of_captions(images, torch.arange(8), target, target), wanted)
-    monkeypatch.setattr("harken.models.captioning.model.TOO_LITTLE", 2.0)
+    monkeypatch.setattr("harken.models.captioning.model.LEAST_WEIGHT", 2.0)
     torch.testing.assert_close(model.loss_of_captions(images, torch.arange(8), target, target), plain)
 
 
@@ -109,7 +108,8 @@ def test_a_recurrent_decoder_knows_nothing_before_it_looks() -> None:
 
 def test_a_region_sees_19_pixels_and_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """Halvings and convolutions of 3 x 3: 3, 7, 11, 19; only the mean colour comes from further off."""
-    encoder = RegionEncoder(size=64, channels=[8, 8, 8], width=8, dropout=0.0)
+    config = RegionsConfig(channels=[8, 8, 8], width=8, dropout=0.0, decoder=DECODERS[0])
+    encoder = RegionEncoder(config, size=64)
     images = torch.rand(1, 3, 64, 64).mul_(255).requires_grad_()
     monkeypatch.setattr("harken.models.captioning.image_encoder.contrast", lambda images: images / 64)
     encoder(images).values[0, 3 * 8 + 4, 0].backward()  # row 3, column 4

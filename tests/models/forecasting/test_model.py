@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from harken.models.forecasting.config import AnyForecasterConfig, ForecasterConfig
 from harken.models.forecasting.model import ForecastNetwork
-from harken.tasks.forecast.check import size_of
+from harken.models.sizing import measure
 from harken.tasks.forecast.recipe import ForecastRecipe
 
 ARCHITECTURES = ["recurrent", "transformer", "convolutional"]
@@ -117,16 +117,18 @@ def test_every_parameter_has_a_gradient(architecture: str) -> None:
 
 
 @pytest.mark.parametrize(("architecture", "base", "known"), [*product(ARCHITECTURES, BASES, [0, 2])])
-def test_the_size_is_counted_right(architecture: str, base: str, known: int) -> None:
+def test_the_cost_grows_with_the_window(architecture: str, base: str, known: int) -> None:
     words = {"architecture": architecture, "width": 8, "base": base, "members": 2}
     recipe = ForecastRecipe.model_validate(
         {"data": {"corpus": "seasons", "season": 3, "horizon": 4}, "model": words, "train": {"max_steps": 1}}
     )
     model = ForecastNetwork(recipe.model, channels=2 + known, known=known, horizon=4, season=3)
-    assert size_of(recipe, 2 + known, known).total == sum(value.numel() for value in model.parameters())
+    short, long = (measure(model, window, terms=4) for window in (10, 100))
+    assert short.total == sum(value.numel() for value in model.parameters())
+    assert long.flops > 5 * short.flops
 
 
-def test_influence_is_a_slope() -> None:
+def test_influence_is_a_derivative() -> None:
     model = network(base="last", known=0, residual=True)
     past, future = inputs(known=0, rows=1)
     strength = model.influence(past, None, future)[0]

@@ -8,11 +8,11 @@ import pytest
 import torch
 from pydantic import TypeAdapter
 
+from harken.models.base import Memory
 from harken.models.build import build_encoder
-from harken.models.config_encoder import EncoderConfig
+from harken.models.config import EncoderConfig
 from harken.models.heads.classifier import ClassifierModel
 from harken.models.heads.pooling import POOLINGS, Pooling
-from harken.models.memory import Memory
 from harken.models.reader import FrameInput, Reader, TokenInput
 
 TABLES: list[dict[str, Any]] = [

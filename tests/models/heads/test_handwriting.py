@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from harken.models.heads.config import PenConfig
 from harken.models.heads.handwriting import HandwritingModel
 
 TEXTS = torch.tensor([[4, 5, 6, 3], [7, 3, 0, 0]])
@@ -11,7 +12,7 @@ LENGTHS = torch.tensor([4, 2])
 
 def network(characters: int, layers: int = 2) -> HandwritingModel:
     torch.manual_seed(3)
-    return HandwritingModel(characters, width=6, layers=layers, mixtures=3, window=2, embedding=5).eval()
+    return HandwritingModel(PenConfig(width=6, layers=layers, mixtures=3, window=2, embedding=5), characters).eval()
 
 
 @pytest.mark.parametrize("layers", [1, 3])

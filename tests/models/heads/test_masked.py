@@ -9,20 +9,19 @@ from safetensors.torch import save_file
 
 from harken.errors import UserError
 from harken.models.build import build_encoder
-from harken.models.config import TransformerConfig
-from harken.models.config_encoder import RecurrentEncoderConfig
+from harken.models.config import RecurrentEncoderConfig, TransformerEncoderConfig
 from harken.models.heads.character_features import WordInput
 from harken.models.heads.masked import MASK, Masked, MaskedModel, mask_tokens
 from harken.models.pretrained import rows_in, take_over
 from harken.models.reader import FrameInput, Reader, TokenInput
 from harken.models.recurrent.encoder import RecurrentEncoder
-from harken.models.transformer.encoder import TransformerEncoder
 
 
 def reader(tokens: int = 20, width: int = 8, seed: int = 1) -> Reader:
     torch.manual_seed(seed)
     return Reader(
-        TokenInput(tokens, width), TransformerEncoder(TransformerConfig(layers=2, width=width, heads=2, feedforward=16))
+        TokenInput(tokens, width),
+        build_encoder(TransformerEncoderConfig(layers=2, width=width, heads=2, feedforward=16)),
     )
 
 
@@ -64,11 +63,11 @@ def test_the_loss_is_cross_entropy_at_the_chosen_places_whatever_the_padding() -
 
 
 def test_any_encoder_will_do_and_frames_will_not() -> None:
-    model = MaskedModel(Reader(TokenInput(20, 6), RecurrentEncoder(embedding=6, width=10)))
+    model = MaskedModel(Reader(TokenInput(20, 6), RecurrentEncoder(RecurrentEncoderConfig(embedding=6, width=10))))
     chosen = torch.tensor([[True, False, True]])
     assert model(torch.tensor([[2, 5, 2]]), None, chosen).shape == (2, 20)
-    with pytest.raises(ValueError, match="need an input of tokens"):
-        MaskedModel(Reader(FrameInput(3, 6), RecurrentEncoder(embedding=6, width=10)))
+    with pytest.raises(ValueError, match="needs an input of tokens"):
+        MaskedModel(Reader(FrameInput(3, 6), RecurrentEncoder(RecurrentEncoderConfig(embedding=6, width=10))))
 
 
 @pytest.fixture
@@ -89,7 +88,7 @@ def test_of_another_vocabulary_what_both_know_is_taken(folder: Path) -> None:
     torch.manual_seed(2)
     theirs = reader(seed=5)
     words = WordInput(7, 9, 8, character_embedding=4, character_width=4)
-    ours = Reader(words, TransformerEncoder(TransformerConfig(layers=2, width=8, heads=2, feedforward=16)))
+    ours = Reader(words, build_encoder(TransformerEncoderConfig(layers=2, width=8, heads=2, feedforward=16)))
     before = words.words.table.weight.detach().clone()
     assert take_over(ours, folder, rows_in(["owl", "new", "cat"], {"cat": 9, "owl": 4})) == 6
     table, known = words.words.table.weight, theirs.inputs.table.weight
@@ -111,6 +110,6 @@ def test_what_does_not_fit_is_said(folder: Path, tmp_path: Path) -> None:
 
 def test_a_job_that_cannot_start_from_another_model_says_so() -> None:
     config = RecurrentEncoderConfig(start="runs/masked")
-    with pytest.raises(UserError, match=r"model\.start is runs/masked, but this job begins with no other model"):
+    with pytest.raises(UserError, match=r"model\.start is runs/masked, but this job cannot start from another model"):
         build_encoder(config)
     assert build_encoder(config, may_start=True).width == 512

@@ -4,22 +4,22 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from harken.models.config import ConvolutionalConfig, TransformerConfig
-from harken.models.convolutional.encoder import ConvolutionalEncoder
-from harken.models.encoder import Encoder
+from harken.models.base import Encoder
+from harken.models.build import build_encoder
+from harken.models.config import ConvolutionalEncoderConfig, TransformerEncoderConfig
 from harken.models.heads.tagger import TaggingModel
 from harken.models.reader import FrameInput, Reader, TokenInput
+from harken.models.recurrent.config import RecurrentEncoderConfig
 from harken.models.recurrent.encoder import RecurrentEncoder
-from harken.models.transformer.encoder import TransformerEncoder
 
 
 def encoder(kind: str) -> Encoder:
     torch.manual_seed(1)
     if kind == "recurrent":
-        return RecurrentEncoder(embedding=8, width=8, layers=2, dropout=0.0)
+        return RecurrentEncoder(RecurrentEncoderConfig(embedding=8, width=8, layers=2, dropout=0.0))
     if kind == "transformer":
-        return TransformerEncoder(TransformerConfig(layers=1, width=8, heads=2, feedforward=16))
-    return ConvolutionalEncoder(ConvolutionalConfig(layers=2, width=8, embedding=8, kernel=3, dropout=0.0))
+        return build_encoder(TransformerEncoderConfig(layers=1, width=8, heads=2, feedforward=16))
+    return build_encoder(ConvolutionalEncoderConfig(layers=2, width=8, embedding=8, kernel=3, dropout=0.0))
 
 
 @pytest.mark.parametrize("crf", [False, True])

@@ -2,12 +2,9 @@
 
 import pytest
 import torch
-from pydantic import TypeAdapter
 
-from harken.models.config_encoder import EncoderConfig
-from harken.models.convolutional.config import FrontConfig
-from harken.models.heads.size_transcriber import transcriber_size
 from harken.nn.ctc import ctc_loss
+from harken.tasks.transcribe.check import size_of
 from harken.tasks.transcribe.network import build_network
 from harken.tasks.transcribe.recipe import TranscribeRecipe
 
@@ -48,12 +45,12 @@ def test_padding_changes_nothing(encoder: str, front: str) -> None:
 
 @pytest.mark.parametrize("front", FRONTS)
 @pytest.mark.parametrize("encoder", ENCODERS)
-def test_the_size_by_arithmetic_is_what_is_built(encoder: str, front: str) -> None:
+def test_the_cost_of_a_symbol_grows_with_its_steps(encoder: str, front: str) -> None:
     chosen = recipe(encoder, front)
     network = build_network(chosen, 5)
-    config = TypeAdapter(EncoderConfig).validate_python(ENCODERS[encoder])
-    size = transcriber_size(config, FrontConfig(**FRONTS[front]), 30, 5, 4.0)
-    assert size.total == sum(parameter.numel() for parameter in network.parameters())
+    one, four = (size_of(network, chosen, steps) for steps in (1.0, 4.0))
+    assert one.total == sum(parameter.numel() for parameter in network.parameters())
+    assert four.flops == pytest.approx(4 * one.flops) and one.flops > 6 * 30 * network.inputs.project.out_features
 
 
 def test_the_loss_is_the_definition_and_every_weight_has_a_gradient() -> None:

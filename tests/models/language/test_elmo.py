@@ -6,7 +6,8 @@ import torch
 
 from harken.data.text.tagged import Tagged
 from harken.models.heads.character_features import WordBatch
-from harken.models.language.elmo import ElmoNetwork, turn
+from harken.models.language.config import ElmoConfig
+from harken.models.language.elmo import ElmoNetwork, reverse_indices
 from harken.tasks.elmo.rows import ElmoRows
 from harken.tasks.tag.vocabulary import Vocabulary
 
@@ -21,7 +22,8 @@ def known() -> Vocabulary:
 def network(known: Vocabulary, spelling: str = "convolutional") -> ElmoNetwork:
     torch.manual_seed(3)
     sizes = known.word_count, known.character_count
-    return ElmoNetwork(*sizes, width=6, character_embedding=5, character_width=8, spelling=spelling).eval()
+    config = ElmoConfig(width=6, character_embedding=5, character_width=8, spelling=spelling)
+    return ElmoNetwork(config, *sizes).eval()
 
 
 @pytest.mark.parametrize("spelling", ["convolutional", "lstm"])
@@ -39,7 +41,7 @@ def test_neither_direction_sees_what_it_predicts(known: Vocabulary) -> None:
     model = network(known)
     _, lengths = ElmoRows(SENTENCES, known).gather([2])
     words = torch.randn(1, 8, 6, requires_grad=True)
-    turned = turn(lengths, 8)
+    turned = reverse_indices(lengths, 8)
     ahead = model._read(model.ahead, words)
     back = [
         made.gather(1, turned[:, :, None].expand(-1, -1, 6))

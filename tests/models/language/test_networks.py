@@ -7,9 +7,8 @@ import torch
 import torch.nn.functional as F
 from pydantic import ValidationError
 
-from harken.models.language.build import build_language
+from harken.models.build import build_language
 from harken.models.language.config import RecurrentLanguageConfig, TransformerLanguageConfig
-from harken.models.language.size import language_size
 from harken.models.recurrent.language import RecurrentLanguage
 
 SIZE = 30
@@ -73,9 +72,8 @@ def test_nothing_comes_from_the_future(config: Any, tokens: torch.Tensor) -> Non
     assert layers[0].shape[:3] == (config.layers, 3, 11)
 
 
-def test_the_size_by_arithmetic_is_what_is_built_and_every_parameter_learns(config: Any, tokens: torch.Tensor) -> None:
+def test_every_parameter_has_a_gradient(config: Any, tokens: torch.Tensor) -> None:
     network = build_language(config, SIZE).train()
-    assert sum(parameter.numel() for parameter in network.parameters()) == language_size(config, SIZE).total
     network.loss(tokens, tokens)[0].backward()
     assert [name for name, parameter in network.named_parameters() if parameter.grad is None] == []
 
@@ -89,10 +87,10 @@ def test_the_loss_is_the_cross_entropy_of_its_logits(config: Any, tokens: torch.
 
 
 def test_activation_and_temporal_penalties_are_their_formulas(tokens: torch.Tensor) -> None:
-    network = RecurrentLanguage(
-        SIZE, embedding=8, width=12, dropout=0.0, activation_penalty=2.0, temporal_penalty=0.5
-    ).train()
-    plain = RecurrentLanguage(SIZE, embedding=8, width=12, dropout=0.0).train()
+    options = {"embedding": 8, "width": 12, "dropout": 0.0}
+    config = RecurrentLanguageConfig(**options, activation_penalty=2.0, temporal_penalty=0.5)
+    network = RecurrentLanguage(config, SIZE).train()
+    plain = RecurrentLanguage(RecurrentLanguageConfig(**options), SIZE).train()
     plain.load_state_dict(network.state_dict())
     states = network.layers_of(tokens)[-1]
     penalty = 2 * states.square().mean() + 0.5 * (states[:, 1:] - states[:, :-1]).square().mean()
@@ -101,7 +99,7 @@ def test_activation_and_temporal_penalties_are_their_formulas(tokens: torch.Tens
 
 
 def test_word_dropout_takes_a_word_everywhere_or_nowhere() -> None:
-    network = RecurrentLanguage(6, embedding=4, width=4, dropout=0.0, word_dropout=0.5).train()
+    network = RecurrentLanguage(RecurrentLanguageConfig(embedding=4, width=4, dropout=0.0, word_dropout=0.5), 6).train()
     tokens, kept = torch.tensor([[4, 5, 4, 5, 4, 4]]), set()
     for seed in range(20):
         torch.manual_seed(seed)
@@ -116,11 +114,9 @@ def test_word_dropout_takes_a_word_everywhere_or_nowhere() -> None:
 def test_a_bidirectional_language_model_is_refused_with_the_reason() -> None:
     with pytest.raises(ValidationError, match="would see the words it has to predict"):
         RecurrentLanguageConfig(bidirectional=True)
-    with pytest.raises(ValueError, match="would see the words it has to predict"):
-        RecurrentLanguage(SIZE, bidirectional=True)
 
 
-def test_words_that_do_not_go_together_are_refused() -> None:
+def test_incompatible_options_are_refused() -> None:
     with pytest.raises(ValidationError, match="layers of one width"):
         RecurrentLanguageConfig(top="embedding", connections="residual")
     with pytest.raises(ValidationError, match="only translation has trees"):

@@ -8,7 +8,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from harken.models.recurrent.seq2seq import Seq2Seq
+from harken.models.build import build_model
+from harken.models.config import RecurrentConfig
+from harken.models.encoder_decoder import EncoderDecoder
+from harken.models.recurrent import loop
 from harken.nn import GRUCell, LSTMCell
 from harken.nn.dropout import VariationalDropout
 
@@ -17,16 +20,16 @@ LENGTHS = torch.tensor([3, 4])
 TARGET = torch.tensor([[2, 5, 6], [2, 8, 4]])
 
 
-def build(**options: Any) -> Seq2Seq:
+def build(**options: Any) -> Any:
     torch.manual_seed(1)
-    model = Seq2Seq(9, 11, embedding=4, width=6, tied="output", **options)
+    model = build_model(RecurrentConfig(embedding=4, width=6, tied="output", **options), 9, 11)
     for parameter in model.parameters():
         parameter.data.add_(torch.randn_like(parameter), alpha=0.3)
     return model.double().eval()
 
 
-def score(model: Seq2Seq, kind: str, s: Tensor, h: Tensor, covered: Tensor | None = None) -> Tensor:
-    """E9, one pair at a time."""
+def score(model: EncoderDecoder, kind: str, s: Tensor, h: Tensor, covered: Tensor | None = None) -> Tensor:
+    """The score functions, one pair at a time."""
     parts = model.decoder.attend.score
     if kind == "dot":
         return s @ h
@@ -41,7 +44,7 @@ def score(model: Seq2Seq, kind: str, s: Tensor, h: Tensor, covered: Tensor | Non
 
 
 def joined(connections: nn.Module, below: list[Tensor], made: Tensor) -> Tensor:
-    """S7: what goes on from the layer above `below` (the input and the layers so far) that made `made`."""
+    """What goes on from the layer above `below` (the input and the layers so far) that made `made`."""
     depth = len(below) - 1
     if depth < connections.first or connections.kind in (None, "dense"):
         return made
@@ -52,12 +55,12 @@ def joined(connections: nn.Module, below: list[Tensor], made: Tensor) -> Tensor:
 
 
 def seen(connections: nn.Module, below: list[Tensor]) -> Tensor:
-    """S7: what the next layer reads."""
+    """What the next layer reads."""
     return torch.cat(below, -1) if connections.kind == "dense" and len(below) > connections.first else below[-1]
 
 
-def definition(model: Seq2Seq, kind: str, source: Tensor, target: Tensor) -> Tensor:
-    """Hidden states (T, E) of one unpadded sentence: the module's text, line by line."""
+def definition(model: EncoderDecoder, kind: str, source: Tensor, target: Tensor) -> Tensor:
+    """Hidden states (T, E) of one unpadded sentence: the module's equations, line by line."""
     encoder, decoder = model.encoder, model.decoder
     scale = math.sqrt(4)  # of the embedding's width, as in the Transformer
     values, bridge, states = [scale * model.source_embedding(source)[None]], iter(decoder.bridge), []
@@ -71,17 +74,17 @@ def definition(model: Seq2Seq, kind: str, source: Tensor, target: Tensor) -> Ten
     memory, fed, hidden = values[-1][0], torch.zeros(decoder.width, dtype=torch.float64), []
     fed = summary if decoder.constant_context else fed
     coverage = torch.zeros(len(memory), dtype=torch.float64)
-    stays = decoder.options.zoneout
+    stays = decoder.config.zoneout
 
     def look(s: Tensor) -> Tensor:
-        covered = coverage if decoder.covers else [None] * len(memory)
+        covered = coverage if decoder.config.coverage else [None] * len(memory)
         scores = [score(model, kind, s, h, past) for h, past in zip(memory, covered, strict=True)]
         return torch.stack(scores).softmax(0)
 
     for token in target:
         below = [scale * model.target_embedding(token)]
-        if decoder.looks_first:
-            weights = look(states[decoder.looking][0])
+        if decoder.attends_before:
+            weights = look(states[decoder.query_layer][0])
             fed = weights @ memory
         for depth, cell in enumerate(decoder.layers):
             read = seen(decoder.connections, below)
@@ -93,7 +96,7 @@ def definition(model: Seq2Seq, kind: str, source: Tensor, target: Tensor) -> Ten
             below.append(joined(decoder.connections, below, states[depth][0]))
         out = below[-1]
         if decoder.attends:
-            weights = weights if decoder.looks_first else look(states[decoder.looking][0])
+            weights = weights if decoder.attends_before else look(states[decoder.query_layer][0])
             coverage = coverage + weights
             out = torch.tanh(decoder.combine.weight @ torch.cat((weights @ memory, out)))
         fed = fed if decoder.constant_context else out
@@ -180,22 +183,50 @@ def test_a_trace_holds_the_very_numbers(cell: str) -> None:
     assert (trace[0].gradient("hidden") != 0).any(-1).all()
 
 
-def agrees(model: Seq2Seq, attention: str) -> None:
+def agrees(model: EncoderDecoder, attention: str) -> None:
     """The fast forward pass with a padded batch equals `definition`, in values and gradients."""
     fast = model(SOURCE, LENGTHS, TARGET)
     rows = [definition(model, attention, SOURCE[row, :length], TARGET[row]) for row, length in enumerate(LENGTHS)]
     slow = torch.stack(rows)
     assert torch.allclose(fast, slow, rtol=0, atol=1e-9)
     parameters = [parameter for key, parameter in model.named_parameters() if key != "output_bias"]
-    pull = torch.randn_like(fast)
-    found = torch.autograd.grad(fast, parameters, pull)
-    for one, other in zip(found, torch.autograd.grad(slow, parameters, pull), strict=True):
+    grad_output = torch.randn_like(fast)
+    found = torch.autograd.grad(fast, parameters, grad_output)
+    for one, other in zip(found, torch.autograd.grad(slow, parameters, grad_output), strict=True):
         assert torch.allclose(one, other, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("cell", ["rnn", "lstm", "gru"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"attend": "before", "attention": "dot"},
+        {"coverage": True, "layers": 2, "connections": "residual"},
+        {"attention": "none", "context": "constant", "context_to": "all", "layers": 2},
+        {"layer_norm": True, "zoneout": 0.2, "layers": 2, "look_from": "bottom"},
+    ],
+)
+def test_the_fast_loop_is_the_loop_over_steps(cell: str, options: dict[str, Any]) -> None:
+    model = build(cell=cell, **options)
+    memory, embedded = model.encode(SOURCE, LENGTHS), model.target_embedding(TARGET)
+    fast, (slow, weights) = model.decoder(embedded, memory), model.decoder.reference(embedded, memory)
+    assert torch.allclose(fast, slow, rtol=0, atol=1e-12)
+    found = model.decoder.attention(embedded, memory)
+    assert (found is None) == (weights is None)
+    assert found is None or torch.allclose(found[:, 0, 0], weights, rtol=0, atol=1e-12)
+    parameters, grad_output = list(model.decoder.parameters()), torch.randn_like(fast)
+    for one, other in zip(
+        torch.autograd.grad(fast, parameters, grad_output, retain_graph=True),
+        torch.autograd.grad(slow, parameters, grad_output),
+        strict=True,
+    ):
+        assert torch.allclose(one, other, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("layers", [1, 2])
 def test_forget_gates_start_open(layers: int) -> None:
-    model = Seq2Seq(9, 9, embedding=4, width=6, layers=layers)
+    model = build_model(RecurrentConfig(embedding=4, width=6, layers=layers), 9, 9)
     cells = [module for module in model.modules() if isinstance(module, LSTMCell)]
     assert len(cells) == 3 * layers  # both directions of the encoder, and the decoder
     for cell in cells:
@@ -207,7 +238,7 @@ def test_forget_gates_start_open(layers: int) -> None:
 
 
 def test_gru_biases_start_at_zero() -> None:
-    model = Seq2Seq(9, 9, cell="gru", embedding=4, width=6)
+    model = build_model(RecurrentConfig(cell="gru", embedding=4, width=6), 9, 9)
     cells = [cell for cell in model.decoder.layers if isinstance(cell, GRUCell)]
     assert cells
     assert not any(cell.bias_ih.any() or cell.bias_hh.any() for cell in cells)
@@ -246,7 +277,7 @@ def test_dropout_acts_between_the_decoders_layers(cell: str, variational: bool) 
     state = model.start(SOURCE, LENGTHS)
 
     def unrolled() -> Tensor:
-        return model.decoder._unroll(model.target_embedding(TARGET), state)[0]
+        return loop.unroll(model.decoder, model.target_embedding(TARGET), state)[0]
 
     masks = [unrolled() for _ in range(2)]
     assert not torch.allclose(masks[0], masks[1])

@@ -5,11 +5,10 @@ import torch
 
 from harken.models.build import build_model
 from harken.models.config import DecoderOnlyConfig, TransformerConfig
-from harken.models.encoder_decoder import EncoderDecoder
+from harken.models.encoder_decoder import EncoderDecoder, TranslationModel
 from harken.models.recurrent.encoder import RecurrentEncoder
 from harken.models.transformer.config import TransformerDecoderConfig
 from harken.models.transformer.decoder import TransformerDecoder
-from harken.models.translation_model import TranslationModel
 from harken.nn import Balance
 
 SOURCE = torch.tensor([[4, 5, 3, 0], [6, 7, 5, 3]])

@@ -18,8 +18,8 @@ from harken.data.synthetic.opinions import make_splits
 from harken.data.text.examples import Labelled, LabelledSplits
 from harken.embeddings.vectors import WordVectors
 from harken.errors import UserError
+from harken.models.sizing import measure
 from harken.recipe import load_recipe
-from harken.tasks.classify.check import size_of
 from harken.tasks.classify.classifier import build_classifier
 from harken.tasks.classify.job import JOB
 from harken.tasks.classify.labels import in_order, merge_fine, numbers_of
@@ -105,13 +105,14 @@ def test_without_attention_it_says_so_and_looks_by_gradient(tmp_path: Path, pool
 @pytest.mark.parametrize("name", ["opinions-classify", "gestures-classify"])
 @pytest.mark.parametrize("pooling", ["mean", "attention"])
 @pytest.mark.parametrize("score", ["additive", "multiplicative", "cosine", "dot"])
-def test_the_size_is_what_is_built(name: str, pooling: str, score: str) -> None:
+def test_an_example_costs_as_much_as_its_tokens(name: str, pooling: str, score: str) -> None:
     recipe = load_recipe(name, [f"classifier.pooling={pooling}", f"classifier.score={score}"])
     inputs = 50 if recipe.data.kind == "text" else 3
     recipe.classifier.members = 3 if score == "additive" else 1
     model = build_classifier(recipe, inputs, 7)
-    counted = size_of(recipe, inputs if recipe.data.kind == "text" else inputs + 1, 7)
-    assert counted.total == sum(parameter.numel() for parameter in model.parameters())
+    token, example = measure(model, 20), measure(model, 20, terms=1)
+    assert example.total == sum(parameter.numel() for parameter in model.parameters())
+    assert example.flops == pytest.approx(20 * token.flops) and token.flops > 0
 
 
 def test_a_run_that_breaks_off_goes_on_to_the_same_weights(ends_the_same: Callable[..., Any]) -> None:

@@ -173,11 +173,9 @@ def test_mistakes(penman: Penman, tmp_path: Path) -> None:
         HandwritingJob().evaluate(penman, None, [tmp_path / "a.jsonl"], lambda done: None)
 
 
-def test_the_size_is_counted_without_building(penman: Penman, free: Penman) -> None:
-    from harken.tasks.handwriting.check import size_of_pen
+def test_a_point_costs_the_same_at_every_length(penman: Penman, free: Penman) -> None:
+    from harken.models.sizing import measure
 
     for model in (penman, free):
-        characters = model.tokenizer.size if model.tokenizer else 0
-        built = sum(parameter.numel() for parameter in model.model.parameters())
-        assert size_of_pen(model.recipe.model, characters).total == built
+        assert measure(model.model, 10).flops == pytest.approx(measure(model.model, 500).flops)
     assert harken.check("penfont-handwriting").tokens_per_epoch == 12000 * 86

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from harken.models.language.build import build_language
+from harken.models.build import build_language
 from harken.recipe import load_recipe
 from harken.tasks.language.scoring import log_probabilities
 from harken.tasks.language.streams import Chunks, stream_of

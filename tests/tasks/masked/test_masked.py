@@ -10,8 +10,9 @@ import torch
 import harken
 from harken.data.text.tagged import Tagged
 from harken.errors import UserError
+from harken.models.sizing import measure
 from harken.recipe import load_recipe
-from harken.tasks.masked.check import estimate, size_of
+from harken.tasks.masked.check import estimate
 from harken.tasks.masked.masked_reader import MaskedReader, build_masked_model
 from harken.tasks.masked.text import as_rows, read_text
 from harken.tasks.registry import job_of
@@ -99,8 +100,10 @@ def test_text_is_read_in_rows(tmp_path: Path) -> None:
         load_recipe("wikitext2-masked")
 
 
-def test_the_size_is_that_of_what_is_built() -> None:
+def test_the_output_layer_is_charged_for_masked_tokens_alone() -> None:
     recipe = load_recipe("phrasebook-masked", TINY)
-    built = sum(parameter.numel() for parameter in build_masked_model(recipe, 50).parameters())
-    assert size_of(recipe, 50).total == built
-    assert estimate(recipe).tokens_per_epoch_estimate == 3960
+    model = build_masked_model(recipe, 50)
+    few, all_of_them = (measure(model, 20, run=lambda n, rate=rate: model.dry_run(n, rate)) for rate in (0.1, 1.0))
+    head = model.transform.weight.numel() + model.table.numel()
+    assert all_of_them.flops - few.flops == pytest.approx(0.9 * 6 * head)
+    assert estimate(recipe).tokens_per_epoch_estimate == 3600

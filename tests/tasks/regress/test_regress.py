@@ -9,8 +9,8 @@ import pytest
 
 import harken
 from harken.models.heads.regressor import RegressorModel
+from harken.models.sizing import measure
 from harken.recipe import load_recipe
-from harken.tasks.regress.check import size_of
 from harken.tasks.regress.job import JOB, score
 from harken.tasks.regress.regressor import build_regressor
 
@@ -90,8 +90,8 @@ def test_a_label_that_is_no_number_is_refused(home: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("pooling", ["last", "attention"])
-def test_the_size_is_counted_right(home: Path, pooling: str) -> None:
+def test_the_size_is_measured(home: Path, pooling: str) -> None:
     recipe = load_recipe(home / "recipe.toml", [f"regressor.pooling={pooling}"])
     model: RegressorModel = build_regressor(recipe, 50)
-    assert size_of(recipe, 50).total == sum(value.numel() for value in model.parameters())
+    assert measure(model).total == sum(value.numel() for value in model.parameters())
     assert harken.check(home / "recipe.toml").parameters > 0

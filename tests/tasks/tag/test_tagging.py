@@ -13,10 +13,11 @@ from harken.data.series.framed import Framed
 from harken.data.text.tagged import Tagged
 from harken.errors import UserError
 from harken.inspection import gates, gradient_flow
+from harken.models.sizing import measure
 from harken.recipe import load_recipe
 from harken.tasks.registry import job_of
 from harken.tasks.tag.building import build_tagging_model, build_task
-from harken.tasks.tag.check import estimate, size_of
+from harken.tasks.tag.check import estimate
 from harken.tasks.tag.tagger import Tagger
 from harken.tasks.tag.vocabulary import Vocabulary
 
@@ -134,12 +135,12 @@ def test_frames_with_a_label_each_are_learnt(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("overrides", [[], ["tags.crf=true", "words.characters=lstm"], ["words.characters=none"]])
-def test_the_size_is_that_of_what_is_built(overrides: list[str]) -> None:
+def test_the_size_is_measured(overrides: list[str]) -> None:
     recipe = load_recipe("phrasebook-tag", overrides)
     vocabulary = Vocabulary(["A", "B", "C"], ["x", "y"], ["a", "b", "c"])
     model = build_tagging_model(recipe, vocabulary)
-    size = size_of(recipe, words=vocabulary.word_count, characters=vocabulary.character_count, tags=3)
-    assert size.total == sum(parameter.numel() for parameter in model.parameters())
+    size = measure(model)
+    assert size.total == sum(parameter.numel() for parameter in model.parameters()) and size.flops > 0
     assert estimate(recipe).tokens_per_epoch_estimate == 54_000
 
 

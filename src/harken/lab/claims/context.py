@@ -120,6 +120,7 @@ def _measure(seed: int, quick: bool) -> dict[str, Any]:
     import torch
 
     from harken.lab.helpers import learn
+    from harken.models.language.config import ElmoConfig
     from harken.models.language.elmo import ElmoNetwork
     from harken.tasks.elmo.rows import ElmoRows, learn_vocabulary
 
@@ -130,9 +131,8 @@ def _measure(seed: int, quick: bool) -> dict[str, Any]:
     rows = ElmoRows([made.words for made in text], vocabulary)
     torch.manual_seed(seed)
     width = 16 if quick else 48
-    model = ElmoNetwork(
-        vocabulary.word_count, vocabulary.character_count, width=width, character_embedding=16, character_width=width
-    )
+    config = ElmoConfig.model_validate({"width": width, "character_embedding": 16, "character_width": width})
+    model = ElmoNetwork(config, vocabulary.word_count, vocabulary.character_count)
 
     def vectors(words: list[tuple[str, ...]], places: list[int]) -> dict[str, np.ndarray]:
         with torch.no_grad():

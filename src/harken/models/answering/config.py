@@ -1,4 +1,4 @@
-"""What `[model]` may say where questions are answered from facts."""
+"""`[model]` of question answering over facts."""
 
 from __future__ import annotations
 
@@ -14,20 +14,17 @@ class AnswererConfig(BaseModel):
 
     attention: Literal["softmax", "newest"] = Field(
         "newest",
-        description=(
-            "softmax: memory network, each hop is a softmax over the facts (Sukhbaatar et al., 2015); "
-            "newest: query reduction, each fact has a gate and newer facts override older ones (Seo et "
-            "al., 2017)"
-        ),
+        description="softmax: a memory network, each hop attends to all facts (Sukhbaatar et al., 2015); newest: query "
+        "reduction, newer facts hide older ones (Seo et al., 2017)",
     )
     reader: Literal["positions", "bag", "gru", "lstm"] = Field(
         "positions",
-        description="sentence encoder: position encoding, sum of word embeddings, or a recurrent layer",
+        description="a sentence as one vector: words weighted by position, plain words, or the last states of a layer",
     )
-    hops: int = Field(2, ge=1, description="number of attention hops")
-    width: int = Field(50, ge=1, description="width of the embeddings of words, facts and queries")
+    hops: int = Field(2, ge=1, description="passes of attention over the facts")
+    width: int = Field(50, ge=1, description="width of the vectors of words, facts and queries")
     score: Literal["dot", "scaled", "multiplicative", "additive", "cosine"] = Field(
-        "dot", description="attention score between a query, weighted elementwise, and a fact"
+        "dot", description="score of a query and a fact; the query is weighted entry by entry first"
     )
     tied: Literal["adjacent", "layerwise"] = Field(
         "adjacent",
@@ -36,9 +33,13 @@ class AnswererConfig(BaseModel):
             " all hops (layerwise)"
         ),
     )
-    gate: bool = Field(True, description="gate on the result of a hop: per query (softmax) or per fact (newest)")
+    gate: bool = Field(
+        True, description="a gate on the update of a hop: of the query (softmax), or of each fact (newest)"
+    )
     max_facts: int = Field(80, ge=1, description="read at most this many facts, the newest")
-    noise: float = Field(0.1, ge=0, lt=1, description="softmax: probability of a time gap after each fact in training")
+    noise: float = Field(
+        0.1, ge=0, lt=1, description="softmax: in training, the probability of a gap in time after each fact"
+    )
     output: Literal["classes", "set", "pointer"] = Field(
         "classes",
         description=(

@@ -1,4 +1,4 @@
-"""`[model]` of a captioner: how pictures become regions, and the decoder that looks into them."""
+"""`[model]` of a captioner: an image encoder, and the decoder that attends to its regions."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ LOOKS_INTO = "a table [model.decoder] with an architecture: recurrent, transform
 
 
 class ImageTable(ModelTable):
-    """Keys that every captioning model has."""
+    """Keys that all image encoders have."""
 
     width: int = Field(128, ge=2, description="width of a region's feature vector")
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the region features")
-    focus: float = Field(
-        0.0, ge=0, description="weight in the loss of the entropy of each word's attention map, in nats"
-    )
+    focus: float = Field(0.0, ge=0, description="weight in the loss of the entropy of each word's attention, in nats")
     tied: Literal["output", "none"] = Field("output", description="tie the embedding and the output layer")
     decoder: DecoderConfig = Field(description=LOOKS_INTO)
 
@@ -32,10 +30,10 @@ class ImageTable(ModelTable):
         return self.decoder.longest
 
     def side(self, size: int) -> int:
-        """Regions along a side of a picture of `size` pixels.
+        """Regions along a side of an image of `size` pixels.
 
         Raises:
-            ValueError: the picture cannot be cut that way.
+            ValueError: the image cannot be divided into regions.
         """
         cell = self.cell
         if size % cell or size < cell:
@@ -59,11 +57,11 @@ class RegionsConfig(ImageTable):
         [32, 64, 128],
         min_length=1,
         max_length=8,
-        description="channels after each block; each block halves the resolution",
+        description="channels after each block; each block halves the image",
     )
     depth: list[Annotated[int, Field(ge=0)]] = Field(
         [1, 0, 0],
-        description="further convolutions in each block; more, and later ones, widen the receptive field",
+        description="convolutions in each block after the halving; each widens the receptive field of a region",
     )
 
     @model_validator(mode="after")

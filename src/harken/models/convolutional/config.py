@@ -101,8 +101,8 @@ class FrontConfig(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     layers: int = Field(0, ge=0, description="convolutions before the encoder; 0: none")
-    kernel: int = Field(5, ge=1, description="steps that each sees; odd")
-    stride: int = Field(2, ge=1, description="steps from one output to the next: each layer shortens by this much")
+    kernel: int = Field(5, ge=1, description="kernel width in steps; odd")
+    stride: int = Field(2, ge=1, description="stride: each layer shortens the sequence by this factor")
 
     @model_validator(mode="after")
     def _kernel_has_a_centre(self) -> FrontConfig:

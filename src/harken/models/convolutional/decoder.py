@@ -25,9 +25,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from harken.models.base import Decoder, Memory
 from harken.models.convolutional.encoder import ConvolutionalInput
-from harken.models.decoder import Decoder
-from harken.models.memory import Memory
 from harken.nn.convolution.attention import KeyValue, keys_values, unfold
 from harken.nn.convolution.dilated import DilatedDecoderBlock, dilations
 from harken.nn.convolution.gated import GatedDecoderBlock

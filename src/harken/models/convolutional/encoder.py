@@ -30,9 +30,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from harken.models.encoder import Encoder
-from harken.models.memory import Memory
-from harken.models.too_long import refuse_too_long
+from harken.models.base import Encoder, Memory, refuse_too_long
 from harken.nn.convolution.convolution import hide
 from harken.nn.convolution.dilated import DilatedBlock, dilations
 from harken.nn.convolution.gated import GatedBlock
@@ -42,7 +40,7 @@ from harken.nn.positions.absolute import LearnedPositions
 from harken.nn.positions.kinds import added_positions
 
 if TYPE_CHECKING:
-    from harken.models.config_encoder import FiltersEncoderConfig
+    from harken.models.config import FiltersEncoderConfig
     from harken.models.convolutional.config import ConvolutionalBlocksConfig
 
 
@@ -105,7 +103,7 @@ class ConvolutionalEncoder(Encoder):
 class FiltersEncoder(Encoder):
     """Filters of several widths side by side.
 
-    >>> from harken.models.config_encoder import FiltersEncoderConfig
+    >>> from harken.models.config import FiltersEncoderConfig
     >>> encoder = FiltersEncoder(FiltersEncoderConfig(embedding=4, width=6, kernels=[1, 2, 3]))
     >>> encoder(torch.randn(2, 5, 4), torch.tensor([5, 3])).values.shape
     torch.Size([2, 5, 6])

@@ -1,4 +1,4 @@
-"""`[model]` of a forecaster: an encoder that reads the past, and what is made of it."""
+"""`[model]` of a forecaster: an encoder of the past, the base forecast, and the quantiles."""
 
 from __future__ import annotations
 
@@ -7,28 +7,23 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, field_validator
 
-from harken.models.config_encoder import (
+from harken.models.config import (
     ConvolutionalEncoderConfig,
     RecurrentEncoderConfig,
     TransformerEncoderConfig,
 )
 
 
-class ForecastWords(BaseModel):
-    """Keys that every forecaster has."""
+class ForecastOptions(BaseModel):
+    """Keys that all forecasters have."""
 
     base: Literal["smoothing", "seasonal", "last", "none"] = Field(
         "smoothing",
-        description=(
-            "base forecast: learned exponential smoothing, the value one season ago, the last value, or "
-            "none (the mean of the window)"
-        ),
+        description="the forecast that the network corrects: exponential smoothing trained with it, the value a season "
+        "ago, the last value, or none: the mean of the window",
     )
     residual: bool = Field(
-        True,
-        description=(
-            "add a learned residual to the base; false: only mix the base forecasts and predict their quantiles"
-        ),
+        True, description="the network adds to the base; false: it only mixes the smoothings and predicts the spread"
     )
     strategy: Literal["direct", "recursive"] = Field(
         "direct", description="forecast all steps of the horizon at once, or one step that is fed back"
@@ -46,14 +41,8 @@ class ForecastWords(BaseModel):
             raise ValueError(f"model.quantiles is {values}; give numbers between 0 and 1 that rise, 0.5 among them")
         return values
 
-    def head_parameters(self, width: int, steps: int, known: int) -> int:
-        """Of one member, beside its encoder: queries, what is known ahead, two layers, and the mixture."""
-        queries = steps * width + (known * width if known else 0)
-        smoothing = 4 + 4 + 4 * width + 4 if self.base == "smoothing" else 0
-        return queries + 2 * width * width + width + (width + 1) * len(self.quantiles) + smoothing
 
-
-class RecurrentForecasterConfig(ForecastWords, RecurrentEncoderConfig):
+class RecurrentForecasterConfig(ForecastOptions, RecurrentEncoderConfig):
     """Forecaster with a recurrent encoder."""
 
     cell: Literal["rnn", "lstm", "gru"] = Field("gru", description="recurrent cell")
@@ -63,7 +52,7 @@ class RecurrentForecasterConfig(ForecastWords, RecurrentEncoderConfig):
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout on inputs, between layers and before the output")
 
 
-class TransformerForecasterConfig(ForecastWords, TransformerEncoderConfig):
+class TransformerForecasterConfig(ForecastOptions, TransformerEncoderConfig):
     """Forecaster with a Transformer encoder."""
 
     layers: int = Field(2, ge=1, description="blocks")
@@ -72,7 +61,7 @@ class TransformerForecasterConfig(ForecastWords, TransformerEncoderConfig):
     feedforward: int = Field(64, ge=1, description="width inside the feed-forward layer")
 
 
-class ConvolutionalForecasterConfig(ForecastWords, ConvolutionalEncoderConfig):
+class ConvolutionalForecasterConfig(ForecastOptions, ConvolutionalEncoderConfig):
     """Forecaster with a convolutional encoder."""
 
     width: int = Field(32, ge=2, description="hidden width")

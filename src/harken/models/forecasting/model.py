@@ -1,14 +1,14 @@
 """A forecaster: a window of the past in, quantiles of all coming steps out.
 
-    z_s = (y_s - y_t) / d                    d: deviation of the window; so no level or scale has to be learnt
+    z_s = (y_s - y_t) / d                    d: deviation of the window, so that no level or scale is learned
     h_1 .. h_S = encoder(z, covariates)      any encoder
     q_k = query_k + W x_{t+k}                a query for every coming step, with what is known of it ahead
     c_k = sum_s softmax(q_k . h_s / sqrt W)_s h_s
     median   y_{t+k} = y_t + d (base_k + r_k),  r = V tanh(U [c_k; h_S])
     others   the median plus and minus sums of softplus, so that no two quantiles cross
 
-The base is what a simple method forecasts (`models/smoothing.py`); r and the mixture's shift start at 0, so training
-begins from it. Normalising by the window follows Kim et al. (2022), quantiles Wen et al. (2017).
+The base is the forecast of a simple method (`harken.models.forecasting.smoothing`); r and the mixture's shift start at
+0, so training starts from it. Normalising by the window follows Kim et al. (2022), quantiles Wen et al. (2017).
 
 >>> from harken.models.forecasting.config import RecurrentForecasterConfig
 >>> model = ForecastNetwork(RecurrentForecasterConfig(base="last"), channels=1, known=0, horizon=3, season=1)
@@ -25,10 +25,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from harken.models.base import Memory
 from harken.models.build import build_encoder
 from harken.models.forecasting.config import AnyForecasterConfig
 from harken.models.forecasting.smoothing import FORECASTS, Smoothing
-from harken.models.memory import Memory
 from harken.models.reader import FrameInput
 from harken.nn.attention.functional import attend_with_weights
 from harken.nn.masks import length_mask
@@ -69,7 +69,7 @@ class ForecastNetwork(nn.Module):
 
     @property
     def networks(self) -> list[Member]:
-        """The members as what they are."""
+        """The members, typed."""
         return [member for member in self.members if isinstance(member, Member)]
 
     def forward(self, past: Tensor, lengths: Tensor | None, future: Tensor) -> Tensor:
@@ -84,7 +84,7 @@ class ForecastNetwork(nn.Module):
         return window.last[:, :, None] + window.deviation[:, :, None] * found
 
     def window(self, past: Tensor, lengths: Tensor | None) -> Window:
-        """Level and scale taken away."""
+        """The target of a window without its level and scale."""
         rows, steps = past.shape[:2]
         if lengths is None:
             lengths = torch.full((rows,), steps, device=past.device)
@@ -156,9 +156,15 @@ class ForecastNetwork(nn.Module):
         past = past.detach().clone().requires_grad_()
         with torch.enable_grad():
             moved = self(past, lengths, future)[..., middle].mean(1).sum()
-            (slope,) = torch.autograd.grad(moved, past)
-        strength = slope[..., 0].abs()
+            (gradient,) = torch.autograd.grad(moved, past)
+        strength = gradient[..., 0].abs()
         return strength / strength.sum(1, keepdim=True).clamp_min(1e-12)
+
+    def dry_run(self, length: int) -> Tensor:
+        """Quantiles (1, T, Q) after a window of `length` steps (`harken.models.sizing`)."""
+        member = self.networks[0]
+        past, future = member.inputs.dummy(length), self.floor.new_zeros(1, self.horizon, self.known)
+        return self(past, None, future)
 
     def attention(self, past: Tensor, lengths: Tensor | None, future: Tensor) -> Tensor:
         """How much each coming step looks at each step of the past, (B, T, S), mean over the members."""
@@ -168,7 +174,7 @@ class ForecastNetwork(nn.Module):
 
 
 class Member(nn.Module):
-    """One network; works in the units of the window."""
+    """One network, in units of the window."""
 
     def __init__(self, config: AnyForecasterConfig, channels: int, known: int, horizon: int, season: int) -> None:
         super().__init__()

@@ -1,10 +1,10 @@
-"""Words as a tagger reads them: a vector of their own, plus what their characters say.
+"""Word inputs of a tagger: an embedding plus features of the characters.
 
     e(word) = E[word] + W f(c_1 ... c_n)         f: last states of a BiLSTM, or the maximum over a convolution
 
-The vector knows the words of the training text; the characters also know endings, capitals and digits of words that
-were never seen. In training some words are read as unknown, so that the unknown one means something (word dropout).
-Each distinct word of a batch is spelled once. Added up as in Dozat, Qi and Manning (2017).
+The embedding covers the words of the training text; the characters also cover endings, capitals and digits of unseen
+words. In training some words are replaced by the unknown word, so that its embedding is trained (word dropout). Each
+distinct word of a batch is read once. The sum is that of Dozat, Qi and Manning (2017).
 
 >>> inputs = WordInput(10, 30, 8, characters="lstm", character_embedding=4, character_width=6)
 >>> batch = WordBatch(torch.tensor([[5, 1, 5]]), torch.tensor([[0, 1, 0]]), torch.tensor([[4, 5], [6, 0]]))
@@ -20,7 +20,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from harken.models.reader import PAD, TokenInput
+from harken.models.base import PAD
+from harken.models.reader import TokenInput
 from harken.nn import LSTM
 
 UNKNOWN = 1
@@ -39,6 +40,13 @@ class WordBatch:
         """The batch on another device."""
         tensors = (self.words, self.spelled, self.spellings)
         return WordBatch(*(tensor.to(device, non_blocking=True) for tensor in tensors))
+
+
+def dummy_words(length: int, device: torch.device, letters: int = 5) -> WordBatch:
+    """One sentence of `length` different words of so many letters."""
+    words = torch.ones(1, length, dtype=torch.long, device=device)
+    spellings = torch.ones(length, letters, dtype=torch.long, device=device)
+    return WordBatch(words, torch.arange(length, device=device)[None], spellings)
 
 
 class WordInput(nn.Module):
@@ -67,7 +75,7 @@ class WordInput(nn.Module):
             self.project = nn.Linear(character_width, width)
 
     def forward(self, batch: WordBatch) -> Tensor:
-        """Embeddings (B, T, E); padding is no vector of its own here, and the encoder hides it."""
+        """Embeddings (B, T, E); those of padding are arbitrary, as the encoder masks them."""
         ids = batch.words
         if self.training and self.word_dropout:
             dropped = torch.rand(ids.shape, device=ids.device) < self.word_dropout
@@ -77,6 +85,10 @@ class WordInput(nn.Module):
             return embedded
         spelled = self.project(self.speller(batch.spellings)) * self.scale  # (U, E)
         return embedded + spelled[batch.spelled]
+
+    def dummy(self, length: int) -> WordBatch:
+        """A batch of one sentence of `length` words, for `harken.models.sizing`."""
+        return dummy_words(length, self.words.table.weight.device)
 
 
 class CharacterFeatures(nn.Module):

@@ -1,21 +1,22 @@
-"""A sequence to one of K labels: read, pool, drop out, decide.
+"""Sequence classification: encode, pool, dropout, a linear layer.
 
 h_1 .. h_T = encoder(x_1 .. x_T)        any encoder, over ids or frames (`harken.models.reader`)
 v = pool(h)                             last, mean, max or attention (`harken.models.heads.pooling`)
 p(k | x) = softmax_k(W dropout(v) + b)
 
-Labels may be finer than those that are asked for: with `merged`, which says for each of F fine labels which of K it
-belongs to, p(k | x) is the sum over its own (Li and Roth, 2002, have fifty kinds of answer in six).
+The network may be trained on finer labels than it predicts: `merged` maps each of F fine labels to one of K, and
+p(k | x) is the sum over its fine labels (Li and Roth, 2002, have fifty kinds of answer in six).
 
-Several networks may read the same embeddings, each with an encoder, a pooling and an output layer of its own; what they
-say together is the mean of their chances (Hansen and Salamon, 1990).
+Several members may read the same embeddings, each with its own encoder, pooling and output layer; the ensemble's
+probabilities are the mean of theirs (Hansen and Salamon, 1990).
 
-In training a word may be replaced by the unknown word (word dropout; Iyyer et al., 2015), and noise may be added to
-frames, so that a small set is not learnt by heart.
+Regularisation in training: word dropout, which replaces words by the unknown word (Iyyer et al., 2015), and Gaussian
+noise on frames.
 
 >>> from harken.models.reader import TokenInput
+>>> from harken.models.recurrent.config import RecurrentEncoderConfig
 >>> from harken.models.recurrent.encoder import RecurrentEncoder
->>> reader = Reader(TokenInput(10, 8), RecurrentEncoder(embedding=8, width=4))
+>>> reader = Reader(TokenInput(10, 8), RecurrentEncoder(RecurrentEncoderConfig(embedding=8, width=4)))
 >>> model = ClassifierModel(reader, labels=3, pooling="attention")
 >>> logits, weights = model(torch.tensor([[5, 6, 3], [7, 3, 0]]), torch.tensor([3, 2]))
 >>> logits.shape, weights.shape, weights[1, 2].item()
@@ -32,17 +33,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from harken.models.context_input import InContext
-from harken.models.encoder import Encoder
+from harken.models.base import Encoder
 from harken.models.heads.pooling import Pooling
-from harken.models.reader import FrameInput, Reader
+from harken.models.reader import FrameInput, InContext, Reader
 from harken.nn.dropout import Dropout
 
 UNK, FIRST_WORD = 1, 4  # ids below are padding, unknown, begin and end
 
 
 class Member(nn.Module):
-    """One of several that read the same embeddings (B, T, E)."""
+    """One of several networks over the same embeddings (B, T, E)."""
 
     def __init__(self, encoder: Encoder, labels: int, pooling: str, score: str, dropout: float) -> None:
         super().__init__()
@@ -58,13 +58,13 @@ class Member(nn.Module):
         return logits, weights
 
 
-def together(said: Sequence[tuple[Tensor, Tensor | None]]) -> tuple[Tensor, Tensor | None]:
-    """The logarithm of the mean chance (B, F), and the mean of the weights (B, T); of one member what it says."""
-    if len(said) == 1:
-        return said[0]
-    chances = torch.stack([torch.log_softmax(logits.float(), -1) for logits, _ in said])  # (M, B, F)
-    weights = [found for _, found in said if found is not None]
-    return torch.logsumexp(chances, 0) - math.log(len(said)), torch.stack(weights).mean(0) if weights else None
+def average(members: Sequence[tuple[Tensor, Tensor | None]]) -> tuple[Tensor, Tensor | None]:
+    """The log of the mean probabilities (B, F), and the mean of the weights (B, T); a single member unchanged."""
+    if len(members) == 1:
+        return members[0]
+    log_probs = torch.stack([torch.log_softmax(logits.float(), -1) for logits, _ in members])  # (M, B, F)
+    weights = [found for _, found in members if found is not None]
+    return torch.logsumexp(log_probs, 0) - math.log(len(members)), torch.stack(weights).mean(0) if weights else None
 
 
 class ClassifierModel(nn.Module):
@@ -93,16 +93,16 @@ class ClassifierModel(nn.Module):
         self.merged = None if merged is None else tuple(merged)
 
     def forward(self, values: Any, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Steps of a row from `lengths` on are of no account."""
+        """Steps of a row from `lengths` on are padding."""
         fine, weights = self.finely(values, lengths)
         return self.merge(fine), weights
 
     def finely(self, values: Any, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """The same before labels are merged: logits (B, F)."""
-        return together(self.each(values, lengths))
+        return average(self.each(values, lengths))
 
     def each(self, values: Any, lengths: Tensor | None) -> list[tuple[Tensor, Tensor | None]]:
-        """What every member says of fine labels, which is what training goes by; each is disturbed for itself."""
+        """Fine logits and weights of every member, for the loss; each has its own word dropout and noise."""
         return [
             member.decide(self.reader.inputs(self.disturbed(values)), lengths)
             for member in (self, *self.others)
@@ -116,7 +116,7 @@ class ClassifierModel(nn.Module):
         return logits, weights
 
     def merge(self, fine: Tensor) -> Tensor:
-        """Logits (B, F) of fine labels -> (B, K), whose softmax adds up the chances of those that are one label."""
+        """Logits (B, F) of fine labels -> (B, K), whose softmax sums the probabilities of the fine labels of each."""
         if self.merged is None:
             return fine
         owner = torch.tensor(self.merged, device=fine.device)  # (F,)
@@ -124,7 +124,7 @@ class ClassifierModel(nn.Module):
         return torch.logsumexp(fine[:, None].masked_fill(apart, -torch.inf), -1)
 
     def disturbed(self, values: Any) -> Any:
-        """What comes in, as training is to see it: some words unknown, or frames with noise."""
+        """In training: some words replaced by the unknown word, or frames with noise."""
         if not self.training:
             return values
         if isinstance(values, InContext):
@@ -137,12 +137,17 @@ class ClassifierModel(nn.Module):
         dropped = torch.rand(values.shape, device=values.device) < self.word_dropout
         return values.masked_fill(dropped & (values >= FIRST_WORD), UNK)
 
+    def dry_run(self, length: int) -> Tensor:
+        """Logits (1, K) of a sequence of `length` steps (`harken.models.sizing`)."""
+        logits: Tensor = self(self.reader.inputs.dummy(length), None)[0]  # type: ignore[operator]
+        return logits
+
     def saliency(self, values: Any, lengths: Tensor | None) -> Tensor:
-        """|d logit_k / d e_t| (B, T) of the label k that wins: how much each step moves it. Simonyan et al. (2014)."""
+        """|d logit_k / d e_t| (B, T) of the predicted label k (Simonyan et al., 2014)."""
         with torch.enable_grad():
             embedded = self.reader.inputs(values).detach().requires_grad_()
-            said = [member.decide(embedded, lengths) for member in (self, *self.others)]
-            logits = self.merge(together(said)[0])
+            found = [member.decide(embedded, lengths) for member in (self, *self.others)]
+            logits = self.merge(average(found)[0])
             (gradient,) = torch.autograd.grad(logits.amax(-1).sum(), embedded)
-        found: Tensor = gradient.norm(dim=-1)
-        return found
+        norms: Tensor = gradient.norm(dim=-1)
+        return norms

@@ -1,14 +1,14 @@
-"""Masked-token pre-training of an encoder: hide some tokens, read the rest from both sides, say what was hidden.
+"""Masked language modelling: pre-training of an encoder that predicts masked tokens from both sides.
 
     h = encoder(E[x with some tokens masked])
     p(x_t | the rest) = softmax(E LayerNorm(gelu(W h_t + b)) + c)          E is also the output layer
 
-Devlin et al. (2019), "BERT". What is kept for other jobs is the reader: token matrix and encoder (`pretrained.py`).
+Devlin et al. (2019), "BERT". Other jobs start from its reader, embedding and encoder (`harken.models.pretrained`).
 
 >>> from harken.models.reader import Reader
->>> from harken.models.config import TransformerConfig
->>> from harken.models.transformer.encoder import TransformerEncoder
->>> encoder = TransformerEncoder(TransformerConfig(layers=1, width=8, heads=2, feedforward=16))
+>>> from harken.models.build import build_encoder
+>>> from harken.models.config import TransformerEncoderConfig
+>>> encoder = build_encoder(TransformerEncoderConfig(layers=1, width=8, heads=2, feedforward=16))
 >>> reader = Reader(TokenInput(50, 8), encoder)
 >>> model = MaskedModel(reader)
 >>> model(torch.tensor([[4, 2, 6]]), None, torch.tensor([[False, True, False]])).shape
@@ -26,18 +26,18 @@ from torch import Tensor, nn
 from harken.models.reader import Reader, TokenInput
 
 FIRST_WORD = 4  # the ids below are special ones
-MASK = 2  # the id that opens a decoder's output; an encoder has no other use for it
+MASK = 2  # BOS, which an encoder has no other use for
 
 
 class Masked(NamedTuple):
-    """A batch with some tokens hidden."""
+    """A batch with some tokens masked."""
 
-    ids: Tensor  # (B, T) as the model reads them
-    chosen: Tensor  # (B, T) True where it has to say what stood there
+    ids: Tensor  # (B, T) the inputs
+    chosen: Tensor  # (B, T) True at the tokens to predict
 
 
 def mask_tokens(ids: Tensor, size: int, rate: float = 0.15, generator: torch.Generator | None = None) -> Masked:
-    """Choose a share of the words of ids (B, T): 80% become MASK, 10% any word, 10% stay; drawn anew at every call.
+    """Choose a share of the words of ids (B, T): 80% become MASK, 10% a random word, 10% stay.
 
     >>> torch.manual_seed(1) and mask_tokens(torch.tensor([[7, 8, 9, 3, 0]]), 20, rate=1.0).chosen
     tensor([[ True,  True,  True, False, False]])
@@ -54,12 +54,12 @@ def mask_tokens(ids: Tensor, size: int, rate: float = 0.15, generator: torch.Gen
 
 
 class MaskedModel(nn.Module):
-    """A reader of tokens, and the head that names what was hidden."""
+    """A reader of tokens, and the head that predicts the masked ones."""
 
     def __init__(self, reader: Reader) -> None:
         super().__init__()
         if not isinstance(reader.inputs, TokenInput):
-            raise ValueError("masked tokens need an input of tokens")
+            raise ValueError("masked language modelling needs an input of tokens")
         self.reader = reader
         size, width = reader.inputs.table.weight.shape
         self.transform = nn.Linear(reader.width, width)
@@ -68,17 +68,24 @@ class MaskedModel(nn.Module):
 
     @property
     def table(self) -> Tensor:
-        """E (V, D), which reads and names tokens."""
+        """E (V, D), shared by input and output."""
         matrix: Tensor = self.reader.inputs.table.weight  # type: ignore[union-attr,assignment]
         return matrix
 
     def forward(self, ids: Tensor, lengths: Tensor | None, chosen: Tensor) -> Tensor:
-        """Logits (M, V) of the M chosen places, row after row."""
+        """Logits (M, V) of the M chosen tokens, row after row."""
         values = self.reader(ids, lengths).values[chosen]  # (M, W)
         hidden = self.norm(F.gelu(self.transform(values)))
         return F.linear(hidden, self.table, self.bias)
 
     def loss(self, ids: Tensor, lengths: Tensor | None, masked: Masked) -> Tensor:
-        """-log p of what was hidden, summed over the chosen places."""
+        """-log p of the original tokens, summed over the chosen ones."""
         logits = self(masked.ids, lengths, masked.chosen)
         return F.cross_entropy(logits.float(), ids[masked.chosen], reduction="sum")
+
+    def dry_run(self, length: int, rate: float = 0.15) -> Tensor:
+        """Logits of the masked share of `length` tokens (`harken.models.sizing`)."""
+        ids = torch.ones(1, length, dtype=torch.long, device=self.bias.device)
+        chosen = torch.arange(length, device=self.bias.device)[None] < max(1, round(rate * length))
+        logits: Tensor = self(ids, None, chosen)
+        return logits

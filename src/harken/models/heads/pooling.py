@@ -1,10 +1,10 @@
-"""What was read, a state for each step, as one vector: last, mean, max, or attention.
+"""Pooling: the states of all steps as one vector, by last, mean, max or attention.
 
 last        recurrent: the last state of each direction; others: the state at the last word
 mean, max   over the steps, element by element
 attention   sum_t a_t h_t with a = softmax(score(q, h_t)), q learned (`harken.nn.attention.pooling`)
 
-Padding is of no account in any of them. Lin et al. (2017), Conneau et al. (2017).
+Padding changes none of them. Lin et al. (2017), Conneau et al. (2017).
 
 >>> memory = Memory(torch.tensor([[[1.0], [3.0], [9.0]]]), torch.tensor([[True, True, False]]))
 >>> [Pooling(kind, 1)(memory, torch.tensor([2]))[0].item() for kind in ("last", "mean", "max")]
@@ -16,14 +16,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from harken.models.memory import Memory
+from harken.models.base import Memory
 from harken.nn.attention.pooling import AttentionPooling
 
 POOLINGS = ("last", "mean", "max", "attention")
 
 
 class Pooling(nn.Module):
-    """Memory (B, T, W) -> (B, W), and the weights (B, T) where there are some."""
+    """Memory (B, T, W) -> (B, W), and the weights (B, T) of attention."""
 
     def __init__(self, kind: str, width: int, score: str = "additive") -> None:
         super().__init__()

@@ -1,10 +1,11 @@
-"""A sequence to real numbers: read, pool, and one linear map, in units of the training values.
+"""Sequence regression: encode, pool, and one linear layer, in units of the training values.
 
 y = mean + deviation (W dropout(pool(h_1 .. h_T)) + b)
 
 >>> from harken.models.reader import FrameInput, Reader
+>>> from harken.models.recurrent.config import RecurrentEncoderConfig
 >>> from harken.models.recurrent.encoder import RecurrentEncoder
->>> reader = Reader(FrameInput(3, 8), RecurrentEncoder(embedding=8, width=4))
+>>> reader = Reader(FrameInput(3, 8), RecurrentEncoder(RecurrentEncoderConfig(embedding=8, width=4)))
 >>> model = RegressorModel(ClassifierModel(reader, labels=1, pooling="mean"))
 >>> model.fit_values(torch.tensor([[10.0], [30.0]]))
 >>> model.mean.tolist(), model.deviation.tolist(), model(torch.zeros(2, 5, 3), None).shape
@@ -32,7 +33,7 @@ class RegressorModel(nn.Module):
         self.deviation = nn.Parameter(torch.ones(outputs), requires_grad=False)
 
     def fit_values(self, values: Tensor) -> None:
-        """Take mean and deviation from the training values (N, K); what never moves is not scaled."""
+        """Mean and deviation of the training values (N, K); a constant one is not scaled."""
         with torch.no_grad():
             self.mean.copy_(values.double().mean(0))
             deviation = values.double().std(0, correction=0)
@@ -43,6 +44,10 @@ class RegressorModel(nn.Module):
         return self.mean + self.deviation * self.standard(values, lengths)
 
     def standard(self, values: Any, lengths: Tensor | None) -> Tensor:
-        """In units of their deviation, above their mean: what the loss is made of."""
+        """Standardised, as the loss uses them."""
         found: Tensor = self.network(values, lengths)[0]
         return found
+
+    def dry_run(self, length: int) -> Tensor:
+        """Values (1, K) of a sequence of `length` steps (`harken.models.sizing`)."""
+        return self.network.dry_run(length)

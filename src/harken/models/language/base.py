@@ -1,9 +1,9 @@
-"""What every language model has: an embedding, layers that read from left to right, an output layer, a loss.
+"""The base class of language models: an embedding, layers that read from left to right, an output layer, a loss.
 
 P(w_1 .. w_T) = product over t of P(w_t | w_1 .. w_{t-1}),   loss = - sum over t of log P(w_t | ...)
 
-A subclass says how a piece of text is read after a state (`forward`); `step` reads one token, so that any search or
-sampler over the `step` contract can write with it. Reading a text in pieces gives what reading it at once gives.
+A subclass implements `read`, a piece of text after a state; `step` reads one token, which is the contract of search
+and sampling. Reading a text in pieces gives the same numbers as reading it at once.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harken.kernels.cross_entropy import linear_cross_entropy
-
-PAD = 0  # the padding id of harken.data.tokenizers.tokens; models do not import data
+from harken.models.base import token_embedding
 
 
 class Read(NamedTuple):
-    """What reading a piece of text gave."""
+    """The result of reading a piece of text."""
 
     hidden: Tensor  # (B, T, O), what the output layer sees
     state: Any  # after the last token
-    penalty: Tensor | None = None  # for each token, what regularisation adds to its loss; in training alone
+    penalty: Tensor | None = None  # regularisation added to the loss of each token, in training alone
 
 
 class LanguageNetwork(nn.Module, ABC):
@@ -37,11 +36,8 @@ class LanguageNetwork(nn.Module, ABC):
     narrow: nn.Module  # from the top layer's width to that of a tied output matrix
 
     def build_vocabulary(self, size: int, width: int, hidden_width: int, tied: bool) -> None:
-        """The vocabulary's matrices: `width` of the embedding, `hidden_width` of the top layer."""
-        self.embedding = nn.Embedding(size, width, padding_idx=PAD)
-        nn.init.normal_(self.embedding.weight, std=width**-0.5)  # small: the output layer may share it
-        with torch.no_grad():
-            self.embedding.weight[PAD].zero_()
+        """Embedding (V, width) and output layer over a top layer of `hidden_width`."""
+        self.embedding = token_embedding(size, width)
         self.output_bias = nn.Parameter(torch.zeros(size))
         if tied:
             self.output_weight = self.embedding.weight
@@ -64,7 +60,7 @@ class LanguageNetwork(nn.Module, ABC):
         """The state of `rows` rows before the first token."""
 
     def carried(self, rows: int) -> dict[str, Tensor]:
-        """Named tensors of zeros that hold the state of `rows` streams between batches; none where nothing is kept."""
+        """Named zero tensors for the state of `rows` streams between batches; empty where no state is carried."""
         return {}
 
     def forward(self, tokens: Tensor, state: Any = None) -> tuple[Tensor, Any]:
@@ -82,7 +78,7 @@ class LanguageNetwork(nn.Module, ABC):
         return F.linear(hidden, self.output_weight, self.output_bias)
 
     def loss(self, tokens: Tensor, wanted: Tensor, state: Any = None, smoothing: float = 0.0) -> tuple[Tensor, Any]:
-        """Summed over all of `wanted` (B, T), which is `tokens` one step ahead; and the state to go on from."""
+        """Summed over `wanted` (B, T), which is `tokens` one step ahead; and the state after the last token."""
         found = self.read(tokens, state)
         flat, wanted = found.hidden.flatten(0, 1), wanted.flatten()
         if flat.is_cuda:
@@ -90,3 +86,8 @@ class LanguageNetwork(nn.Module, ABC):
         else:
             total = linear_cross_entropy(flat, self.output_weight, self.output_bias, wanted, smoothing)
         return total if found.penalty is None else total + wanted.numel() * found.penalty, found.state
+
+    def dry_run(self, length: int) -> Tensor:
+        """Logits (1, T, V) of a text of `length` tokens (`harken.models.sizing`)."""
+        ids = torch.ones(1, length, dtype=torch.long, device=self.output_bias.device)
+        return self.logits(self(ids)[0])

@@ -23,9 +23,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from harken.models.decoder import Decoder
-from harken.models.memory import Memory
-from harken.models.too_long import refuse_too_long
+from harken.models.base import Decoder, Memory, refuse_too_long
 from harken.nn.transformer import stack
 from harken.nn.transformer.balance import Balance
 from harken.nn.transformer.stack import KVCache, cached_length

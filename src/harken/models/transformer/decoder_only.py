@@ -21,9 +21,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from harken.models.too_long import refuse_too_long
+from harken.models.base import refuse_too_long
+from harken.models.encoder_decoder import TranslationModel
 from harken.models.transformer.decoder import alignment_layer
-from harken.models.translation_model import TranslationModel
 from harken.nn.transformer.balance import Balance
 from harken.nn.transformer.stack import KVCache, TransformerEncoder, cached_length
 

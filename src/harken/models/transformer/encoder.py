@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from harken.models.encoder import Encoder
-from harken.models.memory import Memory
-from harken.models.too_long import refuse_too_long
+from harken.models.base import Encoder, Memory, refuse_too_long
 from harken.nn.masks import length_mask
 from harken.nn.transformer import stack
 from harken.nn.transformer.balance import Balance

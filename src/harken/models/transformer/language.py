@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from harken.models.base import refuse_too_long
 from harken.models.language.base import LanguageNetwork, Read
-from harken.models.too_long import refuse_too_long
 from harken.nn.transformer.balance import Balance
 from harken.nn.transformer.stack import KVCache, TransformerEncoder, cached_length
 

@@ -11,11 +11,12 @@ from harken.data.text.questions import Question, example_of, texts_of
 from harken.data.tokenizers.base import JOINT, load_tokenizer, train_tokenizer
 from harken.errors import UserError
 from harken.inspection import HopMap
+from harken.models.answering.hops import EMBEDDING_STD
 from harken.models.answering.model import Answerer as Network
-from harken.models.answering.sentence_reader import SPREAD
+from harken.models.sizing import measure
 from harken.tasks.answer.answerer import Answerer
 from harken.tasks.answer.answers import FILE, Answers
-from harken.tasks.answer.check import WORDS, size_of_answerer
+from harken.tasks.answer.check import FACTS, WORDS
 from harken.tasks.answer.evaluation import evaluate
 from harken.tasks.answer.recipe import AnswerRecipe
 from harken.tasks.answer.sources import read_file, read_questions
@@ -46,11 +47,10 @@ class AnswerJob(Job):
             PretrainedEmbeddings(recipe, folder, resuming),
         )
         texts = texts_of(asked.train)
-        pretrained.fill(model.hops.tables, words_of(tokenizer), texts, "model.width", spread=SPREAD)
+        pretrained.fill(model.hops.tables, words_of(tokenizer), texts, "model.width", spread=EMBEDDING_STD)
         parameters = sum(parameter.numel() for parameter in model.parameters())
         count = f"{len(asked.train):,} training questions, {len(asked.valid):,} for validation"
         known = f"{tokenizer.size:,} words, {len(answers.texts):,} answers"
-        size = size_of_answerer(recipe.model, tokenizer.size, len(answers.texts))
         return Prepared(
             AnswerTask(recipe, asked.train, asked.valid, model, tokenizer, answers),
             title=f"{asked.name}, {recipe.model.title}",
@@ -61,7 +61,7 @@ class AnswerJob(Job):
                 *pretrained.said,
                 *skipped_lines(asked.skipped),
             ],
-            flops_per_token=size.flops_per_target_token,
+            flops_per_token=measure(model, FACTS, terms=1).flops,
         )
 
     def load(self, folder: Path, recipe: AnswerRecipe, device: str) -> Answerer:

@@ -82,7 +82,7 @@ class AnswerTask(ByLength):
             if answered.any():
                 some = Found(found.scores[answered], found.attention)
                 loss += float(self.model.loss(some, known[answered]))
-                chance += float(self.model.chances(some, known[answered]).sum())
+                chance += float(self.model.probabilities(some, known[answered]).sum())
             texts, _ = texts_of_scores(found.scores, self.answers, self.tokenizer)
             right += sum(
                 same(text, self.valid_answers[row], self.answers.kind) for text, row in zip(texts, rows, strict=True)

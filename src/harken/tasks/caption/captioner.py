@@ -23,8 +23,7 @@ from harken.data.tokenizers.tokens import BOS
 from harken.errors import UserError
 from harken.inspection.gates import ENDS, axis_pieces
 from harken.metrics.alignment import merge_subwords
-from harken.models.captioning.build import build_caption_model
-from harken.models.captioning.model import CaptionModel, to_images
+from harken.models.captioning.model import CaptionModel, build_caption_model, to_images
 from harken.search import Hypothesis, beam_search, greedy_search
 from harken.tasks.caption.caption import Caption
 from harken.tasks.caption.recipe import CaptionRecipe

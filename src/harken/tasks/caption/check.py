@@ -1,37 +1,39 @@
-"""What can be said of a recipe for captioning before anything is read whole or trained."""
+"""`harken check` of a captioning recipe."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from harken.data.images.caption_table import pictures_of
 from harken.data.images.flickr8k import SPLITS, TOKENS, find
 from harken.data.io.files import require_file
 from harken.data.io.table import read_table
-from harken.models.captioning.size import TYPICAL_CAPTION, size_of_captioner
+from harken.models.captioning.model import build_caption_model
+from harken.models.sizing import measure, uninitialised
 from harken.tasks.caption.recipe import CaptionRecipe
+from harken.tasks.estimates import vocabulary_notes
 from harken.tasks.registry import Estimate
+
+CAPTION = 12  # tokens of a caption, with EOS
 
 
 def estimate(recipe: CaptionRecipe) -> Estimate:
-    """Files that are there, and the size of it all.
+    """Check the files, and measure the network for a full vocabulary; the image is shared by the words of a caption.
 
     Raises:
-        UserError: what is wrong, as training would say it.
+        UserError: the error that training would raise.
     """
     corpus, terms = describe(recipe)
-    size = size_of_captioner(recipe.model, recipe.data.image_size, recipe.tokenizer.size)
-    notes = []
-    if recipe.tokenizer.kind in ("word", "character"):
-        notes.append(f"the vocabulary may end before tokenizer.size {recipe.tokenizer.size:,}: sizes are upper bounds")
-    return Estimate(corpus, terms, size, notes)
+    size = recipe.data.image_size
+    model = uninitialised(lambda: build_caption_model(recipe.model, size, recipe.tokenizer.size))
+    return Estimate(corpus, terms, measure(model, CAPTION), vocabulary_notes(recipe.tokenizer))
 
 
 def describe(recipe: CaptionRecipe) -> tuple[str, int | None]:
-    """The training pictures in words, and about how many words their captions have."""
-    from pathlib import Path
-
+    """A description of the training images, and about how many words their captions have."""
     data = recipe.data
     if data.corpus == "scenes":
-        return f"scenes, {data.scenes:,} pictures drawn by harken", data.scenes * TYPICAL_CAPTION
+        return f"scenes, {data.scenes:,} pictures drawn by harken", data.scenes * CAPTION
     if data.corpus == "flickr8k":
         folder = Path(data.dir or "").expanduser()
         for name in (TOKENS, *SPLITS.values()):

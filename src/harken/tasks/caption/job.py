@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from harken.data.images.caption_table import read_caption_corpus
 from harken.data.tokenizers.base import TARGET, load_tokenizer, train_tokenizer
-from harken.models.captioning.build import build_caption_model
-from harken.models.captioning.size import size_of_captioner
+from harken.models.captioning.model import build_caption_model
+from harken.models.sizing import measure
+from harken.tasks.caption.check import CAPTION
 from harken.tasks.caption.recipe import CaptionRecipe
 from harken.tasks.caption.task import CaptionTask
 from harken.tasks.job import Job, Prepared
@@ -65,7 +66,7 @@ class CaptionJob(Job):
                 *pretrained.said,
                 *corpus.notes,
             ],
-            flops_per_token=size_of_captioner(recipe.model, size, tokenizer.size).flops_per_target_token,
+            flops_per_token=measure(model, CAPTION).flops,
         )
 
     def load(self, folder: Path, recipe: CaptionRecipe, device: str) -> Captioner:

@@ -14,7 +14,6 @@ from harken.inspection.confusion import ConfusionMatrix
 from harken.metrics.interval import bootstrap, resampled
 from harken.metrics.labels import confusion, f1_by_class, macro_f1
 from harken.models.heads.classifier import ClassifierModel
-from harken.tasks.classify.check import size_of
 from harken.tasks.classify.classifier import Classifier, build_classifier
 from harken.tasks.classify.labels import LABELS, Labels, numbers_of
 from harken.tasks.classify.recipe import ClassifyRecipe
@@ -53,10 +52,6 @@ class ClassifyJob(LabelledJob):
         labels = torch.tensor(numbers_of(known, targets.names, "training"))
         valid_labels = torch.tensor(numbers_of(splits.valid.labels, targets.classes, "the validation"))
         return ClassificationTask(recipe, model, (rows[0], labels), (rows[1], valid_labels))
-
-    def flops(self, recipe: ClassifyRecipe, inputs: int, targets: Labels) -> float:
-        rows = inputs if recipe.data.kind == "text" else inputs + 1
-        return size_of(recipe, rows, len(targets.names)).flops_per_target_token
 
     def describe(self, recipe: ClassifyRecipe, targets: Labels) -> tuple[str, str, dict[str, str]]:
         classes = targets.classes

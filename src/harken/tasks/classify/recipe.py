@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from harken.errors import UserError
 from harken.models.config_embeddings import in_one_table
-from harken.models.heads.pooling_config import PoolingConfig
+from harken.models.heads.config import PoolingConfig
 from harken.tasks.labelled.recipe import LabelledRecipe
 
 
@@ -46,9 +46,9 @@ class ClassifierConfig(PoolingConfig):
 
 
 class ClassifyRecipe(LabelledRecipe):
-    """All the sections of a recipe for classification."""
+    """Recipe for classification."""
 
-    task: Literal["classify"] = Field("classify", description="the job the model learns")
+    task: Literal["classify"] = Field("classify", description="the job")
     classifier: ClassifierConfig = Field(
         ClassifierConfig.model_validate({}), description="from the encoder states to a label"
     )

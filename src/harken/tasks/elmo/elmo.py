@@ -33,7 +33,7 @@ Sentence = str | Sequence[str]
 
 def build_elmo(recipe: ElmoRecipe, vocabulary: Vocabulary) -> ElmoNetwork:
     """A new network, with weights drawn from torch's current random state."""
-    return ElmoNetwork(vocabulary.word_count, vocabulary.character_count, **recipe.model.model_dump())
+    return ElmoNetwork(recipe.model, vocabulary.word_count, vocabulary.character_count)
 
 
 class Elmo:

@@ -9,7 +9,7 @@ from typing import Any
 from harken.data.splits import skipped_lines
 from harken.data.tokenizers.tokens import SPECIALS
 from harken.errors import UserError
-from harken.tasks.elmo.check import size_of
+from harken.models.sizing import SENTENCE, measure
 from harken.tasks.elmo.elmo import Elmo, build_elmo
 from harken.tasks.elmo.recipe import ElmoRecipe
 from harken.tasks.elmo.rows import ElmoRows, cut, learn_vocabulary
@@ -58,7 +58,7 @@ class ElmoJob(Job):
                 *pretrained.said,
                 *skipped_lines(text.skipped),
             ],
-            flops_per_token=size_of(recipe, vocabulary.word_count, vocabulary.character_count).flops_per_target_token,
+            flops_per_token=measure(model, SENTENCE, terms=2 * (SENTENCE - 1)).flops,
         )
 
     def load(self, folder: Path, recipe: ElmoRecipe, device: str) -> Elmo:

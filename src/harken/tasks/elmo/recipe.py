@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from harken.errors import UserError
 from harken.models.config_embeddings import SECTION, Embeddings, EmbeddingsConfig
-from harken.models.language.elmo_config import ElmoConfig
+from harken.models.language.config import ElmoConfig
 from harken.recipe import Recipe
 from harken.tasks.masked.recipe import MaskedDataConfig
 from harken.training.config import TrainConfig

@@ -1,19 +1,20 @@
-"""What can be said of a recipe for forecasting before anything is trained."""
+"""`harken check` of a forecasting recipe."""
 
 from __future__ import annotations
 
 from harken.data.io.files import require_file
 from harken.data.series.series import read_series
-from harken.models.size import ENCODERS, Size
+from harken.models.forecasting.model import ForecastNetwork
+from harken.models.sizing import measure, uninitialised
 from harken.tasks.forecast.recipe import ForecastRecipe
 from harken.tasks.registry import Estimate
 
 
 def estimate(recipe: ForecastRecipe) -> Estimate:
-    """The file with its columns, and the size of it all.
+    """Read the file, and measure the network; a term of the loss is one forecast step of one window.
 
     Raises:
-        UserError: what is wrong, as training would say it.
+        UserError: the error that training would raise.
     """
     data = recipe.data
     known = 2 * len(data.calendar) + len(data.covariates)
@@ -25,24 +26,6 @@ def estimate(recipe: ForecastRecipe) -> Estimate:
         series = read_series(path, data.layout)
         rows = sum(min(len(one), data.rows or len(one)) for one in series)
         corpus, channels = f"{path}: {rows:,} rows", 1 + known + len(data.past_covariates)
-    return Estimate(corpus, rows * data.horizon, size_of(recipe, channels, known))
-
-
-def size_of(recipe: ForecastRecipe, channels: int, known: int) -> Size:
-    """Parameters and cost; a term of the loss is one step of one window, with its share of reading the window."""
-    config, data = recipe.model, recipe.data
-    side = ENCODERS[config.architecture](config)
-    steps = 1 if config.strategy == "recursive" else data.horizon
-    inputs = (channels + 1) * side.embedding + 2 * channels
-    head = config.head_parameters(side.width, steps, known) + 2 * known
-    share = max(1, data.window // steps)  # steps read for every step forecast
-    return Size(
-        parameters={
-            "inputs": config.members * inputs,
-            "encoder": config.members * side.parameters,
-            "head": config.members * head + 1,
-        },
-        source_matrices=config.members * share * (side.matrices + channels * side.embedding),
-        target_matrices=config.members * (2 * side.width**2 + side.width * (data.window + len(config.quantiles))),
-        activations=config.members * share * side.activations,
-    )
+    sizes = {"channels": channels, "known": known, "horizon": data.horizon, "season": 1}
+    model = uninitialised(lambda: ForecastNetwork(recipe.model, **sizes))
+    return Estimate(corpus, rows * data.horizon, measure(model, data.window, terms=model.horizon))

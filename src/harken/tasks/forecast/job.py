@@ -9,7 +9,7 @@ from typing import Any
 from harken.data.series.series import Series, read_series
 from harken.errors import UserError
 from harken.inspection.picture import Picture
-from harken.tasks.forecast.check import size_of
+from harken.models.sizing import measure
 from harken.tasks.forecast.ends import ENDS, Ends
 from harken.tasks.forecast.evaluation import evaluate
 from harken.tasks.forecast.forecaster import Forecaster
@@ -113,5 +113,5 @@ def prepare_series(
             f"{name}: {count}{rows:,} rows, {len(task.train):,} training windows, {len(task.valid):,} for validation",
             f"{recipe.model.title}: {parameters:,} parameters, {data.window} steps in, {data.horizon} out",
         ],
-        flops_per_token=size_of(recipe, task.train.frames.shape[1], task.train.known).flops_per_target_token,
+        flops_per_token=measure(task.model, data.window, terms=task.model.horizon).flops,
     )

@@ -13,7 +13,7 @@ from harken.data.strokes.corpus import StrokeCorpus, read_strokes_corpus
 from harken.data.tokenizers.base import JOINT, Tokenizer, load_tokenizers, save_tokenizers
 from harken.data.tokenizers.character import CharacterTokenizer
 from harken.errors import UserError
-from harken.tasks.handwriting.check import size_of_pen
+from harken.models.sizing import measure
 from harken.tasks.handwriting.penman import Penman, build
 from harken.tasks.handwriting.recipe import HandwritingRecipe
 from harken.tasks.handwriting.task import HandwritingTask
@@ -50,7 +50,7 @@ class HandwritingJob(Job):
             facts={"data": f"{corpus.name}: {count}", "drawings skipped": skipped, "reads": alphabet},
             lines=[f"{corpus.name}: {count}", f"{recipe.model.title}: {parameters:,} parameters, {alphabet}"]
             + ([f"skipped {skipped}"] if corpus.skipped else []),
-            flops_per_token=size_of_pen(recipe.model, tokenizer.size if tokenizer else 0).flops_per_target_token,
+            flops_per_token=measure(model, round(points / pages)).flops,
         )
 
     def load(self, folder: Path, recipe: HandwritingRecipe, device: str) -> Penman:

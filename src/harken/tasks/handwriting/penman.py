@@ -214,4 +214,4 @@ class Penman:
 
 def build(recipe: HandwritingRecipe, tokenizer: Tokenizer | None) -> HandwritingModel:
     """The network that the recipe's `[model]` describes."""
-    return HandwritingModel(0 if tokenizer is None else tokenizer.size, **recipe.model.model_dump())
+    return HandwritingModel(recipe.model, 0 if tokenizer is None else tokenizer.size)

@@ -16,10 +16,9 @@ from harken.data.text.labelled_splits import read_examples, read_splits, split_t
 from harken.data.tokenizers.base import Tokenizer, train_tokenizers
 from harken.data.tokenizers.word import WordTokenizer
 from harken.inspection.picture import Picture
-from harken.models.context_input import words_alone
 from harken.models.heads.classifier import ClassifierModel
-from harken.models.reader import FrameInput, TokenInput
-from harken.models.size import ENCODERS
+from harken.models.reader import FrameInput, TokenInput, words_alone
+from harken.models.sizing import measure
 from harken.tasks.artifacts import Artifact
 from harken.tasks.context import CONTEXT, Context, context_of
 from harken.tasks.job import Job, Prepared, Summary, skipped_in_words
@@ -53,10 +52,6 @@ class LabelledJob(Job):
     @abstractmethod
     def task(self, recipe: Any, model: Any, targets: Any, rows: tuple[Rows, Rows], splits: LabelledSplits) -> Task:
         """The task of training it on rows, for training and validation."""
-
-    @abstractmethod
-    def flops(self, recipe: Any, inputs: int, targets: Any) -> float:
-        """Floating-point operations of training on one step."""
 
     @abstractmethod
     def describe(self, recipe: Any, targets: Any) -> tuple[str, str, dict[str, str]]:
@@ -104,7 +99,7 @@ class LabelledJob(Job):
         }
         counts = splits.name, name, len(splits.train), len(splits.valid)
         summary = Summary(*counts, about=about, reads=reads, skipped=splits.skipped, facts=facts, notes=pretrained.said)
-        return summary.prepared(task, self.flops(recipe, inputs, targets) * steps)
+        return summary.prepared(task, measure(model, round(steps), terms=1).flops)
 
     def evaluate(self, model: Any, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
         return self.score(model, self.read(model.recipe, split, files), progress)
@@ -140,7 +135,7 @@ class LabelledJob(Job):
         def learn() -> Tokenizer:
             joint = recipe.tokenizer.model_copy(update={"joint": True})
             tokenizer, _ = train_tokenizers(joint, texts, [], recipe.train.seed)
-            width = ENCODERS[recipe.model.architecture](recipe.model).embedding
+            width = recipe.model.embedding_width
             vectors = pretrained.vectors(width, texts, width_key(recipe.model))
             if vectors is not None and isinstance(tokenizer, WordTokenizer):
                 tokenizer = with_words(tokenizer, vectors.words, recipe.tokenizer.size)

@@ -15,9 +15,8 @@ from harken.data.text.labelled import cleaned
 from harken.data.tokenizers.base import Tokenizer
 from harken.errors import UserError
 from harken.inspection.picture import Picture
-from harken.models.context_input import values_alone
 from harken.models.heads.classifier import ClassifierModel
-from harken.models.reader import FrameInput
+from harken.models.reader import FrameInput, values_alone
 from harken.tasks.artifacts import TokenizerArtifact
 from harken.tasks.context import COPY, Context, open_context
 from harken.tasks.labelled.looking import picture_of, read_example, steps_of, to_one

@@ -6,9 +6,9 @@ from pydantic import Field, model_validator
 
 from harken.data.text.config import TokenizerConfig
 from harken.data.text.examples_config import ExamplesConfig
+from harken.models.config import EncoderConfig
 from harken.models.config_embeddings import SECTION, EmbeddingsInContext, EmbeddingsInContextConfig
-from harken.models.config_encoder import EncoderConfig
-from harken.models.heads.pooling_config import PoolingConfig
+from harken.models.heads.config import PoolingConfig
 from harken.recipe import Recipe
 
 

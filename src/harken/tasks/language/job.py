@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from harken.data.text.texts import TextCorpus, read_texts
 from harken.data.tokenizers.base import JOINT, Tokenizer, load_tokenizer, train_tokenizer
 from harken.errors import UserError
-from harken.models.language.build import build_language
-from harken.models.language.size import language_size
+from harken.models.build import build_language
+from harken.models.sizing import measure
 from harken.tasks.job import Job, Prepared
 from harken.tasks.language.evaluation import evaluate
 from harken.tasks.language.language_model import LanguageModel
@@ -59,7 +59,7 @@ class LanguageJob(Job):
                 f"{recipe.model.title}: {parameters:,} parameters, {tokenizer.size:,} {recipe.tokenizer.kind} pieces",
                 *pretrained.said,
             ],
-            flops_per_token=language_size(recipe.model, tokenizer.size).flops_per_target_token,
+            flops_per_token=measure(model, recipe.data.chunk).flops,
         )
 
     def load(self, folder: Path, recipe: LanguageRecipe, device: str) -> LanguageModel:

@@ -21,8 +21,8 @@ from harken.data.io.token_rows import pad
 from harken.data.tokenizers.base import JOINT, Tokenizer, load_tokenizer
 from harken.data.tokenizers.tokens import BOS, EOS, PAD, UNK
 from harken.errors import UserError
+from harken.models.build import build_language
 from harken.models.language.base import LanguageNetwork
-from harken.models.language.build import build_language
 from harken.models.transformer.language import TransformerLanguage
 from harken.search.sampling import check, sample
 from harken.tasks.language.recipe import LanguageRecipe

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from harken.data.splits import skipped_lines
 from harken.data.tokenizers.base import JOINT, Tokenizer, load_tokenizer, train_tokenizer
 from harken.errors import UserError
+from harken.models.sizing import measure
 from harken.tasks.job import Job, Prepared
 from harken.tasks.masked.masked_reader import MaskedReader, build_masked_model
 from harken.tasks.masked.recipe import MaskedRecipe
@@ -39,8 +40,6 @@ class MaskedJob(Job):
         task = MaskedTask(recipe.train, model, tokenizer.size, recipe.masking.rate, train, valid)
         tokens = f"{len(train.flat):,} training tokens in {len(train):,} rows, {len(valid.flat):,} for validation"
         parameters = sum(parameter.numel() for parameter in model.parameters())
-        inside = sum(parameter.numel() for parameter in model.reader.encoder.parameters())
-        output = recipe.masking.rate * tokenizer.size * model.norm.weight.numel()
         return Prepared(
             task,
             title=f"{text.name} masked, {recipe.model.title}",
@@ -55,7 +54,7 @@ class MaskedJob(Job):
                 *pretrained.said,
                 *skipped_lines(text.skipped),
             ],
-            flops_per_token=6.0 * (inside + output),
+            flops_per_token=measure(model, run=lambda length: model.dry_run(length, recipe.masking.rate)).flops,
         )
 
     def load(self, folder: Path, recipe: MaskedRecipe, device: str) -> MaskedReader:

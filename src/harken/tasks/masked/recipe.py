@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from harken.data.text.config import Files, TokenizerConfig
+from harken.models.config import EncoderConfig
 from harken.models.config_embeddings import SECTION, Embeddings, EmbeddingsConfig
-from harken.models.config_encoder import EncoderConfig
 from harken.recipe import Recipe
 from harken.tasks.folders import require_folder
 from harken.training.config import TrainConfig

@@ -1,42 +1,26 @@
-"""What can be said of a recipe for regression before anything is trained."""
+"""`harken check` of a regression recipe."""
 
 from __future__ import annotations
 
 from harken.data.io.example_files import matching
-from harken.models.size import ENCODERS, Size
-from harken.tasks.context_shape import parameters_beside
+from harken.models.sizing import measure, uninitialised
+from harken.tasks.context_shape import ContextShape
+from harken.tasks.estimates import first_and_more
 from harken.tasks.registry import Estimate
 from harken.tasks.regress.recipe import RegressRecipe
+from harken.tasks.regress.regressor import build_regressor
 
-USUAL_CHANNELS = 8  # where files would have to be read to know
+CHANNELS = 8  # a typical number, where the files would have to be read
 
 
 def estimate(recipe: RegressRecipe) -> Estimate:
-    """Files that are there, and the size of the network.
+    """Check the files, and measure the network; the cost is that of one token or frame.
 
     Raises:
-        UserError: what is wrong, as training would say it.
+        UserError: the error that training would raise.
     """
     paths = matching(recipe.data.dir, recipe.data.train)
-    rows = recipe.tokenizer.size if recipe.data.kind == "text" else len(recipe.data.channels or []) or USUAL_CHANNELS
-    return Estimate(
-        f"{paths[0]}" + (f" and {len(paths) - 1} more" if len(paths) > 1 else ""), None, size_of(recipe, rows)
-    )
-
-
-def size_of(recipe: RegressRecipe, inputs: int) -> Size:
-    """Count what is built for `inputs` ids or channels."""
-    side, chosen = ENCODERS[recipe.model.architecture](recipe.model), recipe.regressor
-    width, signal = side.width, recipe.data.kind == "signal"
-    score = {"additive": 2 * width**2 + 2 * width, "multiplicative": width**2, "cosine": 1}.get(chosen.score, 0)
-    return Size(
-        parameters={
-            "embeddings": (inputs + signal) * side.embedding + 2 * inputs * signal,
-            "encoder": side.parameters + parameters_beside(recipe.embeddings.elmo, side.embedding),
-            "pooling": width + score if chosen.pooling == "attention" else 0,
-            "output": width + 1 + 2,
-        },
-        source_matrices=side.matrices,
-        target_matrices=width,
-        activations=side.activations,
-    )
+    inputs = recipe.tokenizer.size if recipe.data.kind == "text" else len(recipe.data.channels or []) or CHANNELS
+    context = ContextShape.of(recipe.embeddings.elmo)
+    model = uninitialised(lambda: build_regressor(recipe, inputs, context))
+    return Estimate(first_and_more(paths), None, measure(model))

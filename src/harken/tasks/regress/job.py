@@ -17,7 +17,6 @@ from harken.models.heads.regressor import RegressorModel
 from harken.tasks.context import Context
 from harken.tasks.labelled.job import LabelledJob
 from harken.tasks.labelled.reading import Rows
-from harken.tasks.regress.check import size_of
 from harken.tasks.regress.recipe import RegressRecipe
 from harken.tasks.regress.regressor import Regressor, build_regressor
 from harken.tasks.regress.task import RegressionTask
@@ -48,9 +47,6 @@ class RegressJob(LabelledJob):
         splits: LabelledSplits,
     ) -> RegressionTask:
         return RegressionTask(recipe, model, (rows[0], targets), (rows[1], numbers(splits.valid.labels)))
-
-    def flops(self, recipe: RegressRecipe, inputs: int, targets: np.ndarray) -> float:
-        return size_of(recipe, inputs).flops_per_target_token
 
     def describe(self, recipe: RegressRecipe, targets: np.ndarray) -> tuple[str, str, dict[str, str]]:
         between = f"{targets.min():g} to {targets.max():g}, mean {targets.mean():g}"

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from harken.errors import UserError
-from harken.models.heads.pooling_config import PoolingConfig
+from harken.models.heads.config import PoolingConfig
 from harken.tasks.labelled.recipe import LabelledRecipe
 
 

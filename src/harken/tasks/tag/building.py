@@ -15,12 +15,10 @@ from harken.data.tokenizers.tokens import SPECIALS
 from harken.embeddings.vectors import WordVectors
 from harken.errors import UserError
 from harken.models.build import build_encoder
-from harken.models.context_input import words_alone
 from harken.models.heads.character_features import WordInput
 from harken.models.heads.tagger import TaggingModel
 from harken.models.pretrained import rows_in, take_over
-from harken.models.reader import FrameInput, Reader
-from harken.models.size import ENCODERS
+from harken.models.reader import FrameInput, Reader, words_alone
 from harken.tasks.context import Context
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key
 from harken.tasks.starting import starting_words
@@ -49,7 +47,7 @@ def build_task(
     """
     pretrained = pretrained or PretrainedEmbeddings(recipe)
     texts, key = [" ".join(example.words) for example in train if isinstance(example, Tagged)], width_key(recipe.model)
-    width = ENCODERS[recipe.model.architecture](recipe.model).embedding
+    width = recipe.model.embedding_width
     vectors = pretrained.vectors(width, texts, key) if vocabulary is None else None
     vocabulary = vocabulary or learn_vocabulary(recipe, train, valid, vectors)
     if vocabulary.channels and (recipe.embeddings.elmo or recipe.embeddings.words):

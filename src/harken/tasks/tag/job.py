@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from harken.data.splits import skipped_lines
 from harken.errors import UserError
+from harken.models.sizing import measure
 from harken.tasks.context import COPY, context_of
 from harken.tasks.job import Job, Prepared
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings
@@ -50,9 +51,6 @@ class TagJob(Job):
             if vocabulary.channels
             else f"{len(vocabulary.words):,} words, {len(vocabulary.characters):,} characters"
         )
-        matrices = sum(
-            value.numel() for name, value in task.model.named_parameters() if not name.endswith("table.weight")
-        )
         return Prepared(
             task,
             title=f"{corpus.name} tags, {recipe.model.title}{' with a CRF' * recipe.tags.crf}",
@@ -67,7 +65,7 @@ class TagJob(Job):
                 *pretrained.said,
                 *skipped_lines(corpus.skipped),
             ],
-            flops_per_token=6.0 * matrices,
+            flops_per_token=measure(task.model).flops,
         )
 
     def load(self, folder: Path, recipe: TagRecipe, device: str) -> Tagger:

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from harken.data.text.config import Files, Share
+from harken.models.config import EncoderConfig
 from harken.models.config_embeddings import SECTION, EmbeddingsInContext, EmbeddingsInContextConfig, in_one_table
-from harken.models.config_encoder import EncoderConfig
 from harken.recipe import Recipe
 from harken.tasks.folders import require_folder
 from harken.training.config import TrainConfig

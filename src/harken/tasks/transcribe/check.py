@@ -1,4 +1,4 @@
-"""What can be said of a recipe for transcription before a recording is heard."""
+"""`harken check` of a transcription recipe."""
 
 from __future__ import annotations
 
@@ -7,30 +7,38 @@ from pathlib import Path
 from harken.data.io.files import require_file
 from harken.data.io.table import read_table
 from harken.data.tokenizers.symbols import Symbols
-from harken.models.heads.size_transcriber import transcriber_size
+from harken.models.heads.transcriber import TranscriberNetwork
+from harken.models.sizing import Size, measure, uninitialised
 from harken.tasks.registry import Estimate
+from harken.tasks.transcribe.network import build_network
 from harken.tasks.transcribe.recipe import TranscribeRecipe
 
-SECONDS = {"character": 0.07, "word": 0.4, "digit": 0.7, "letter": 0.1}  # that it takes to say one
+STEPS = 24  # of an example whose cost is measured
+SECONDS = {"character": 0.07, "word": 0.4, "digit": 0.7, "letter": 0.1}  # of speech per symbol
 DIGITS, DIGIT_LETTERS, LETTERS_OF_A_DIGIT = 10, 16, 5.0  # with the space between words
 TONE_LETTERS, LETTERS_OF_A_TONE_TEXT = 12, 12.0
 
 
 def estimate(recipe: TranscribeRecipe) -> Estimate:
-    """Files that are there and readable, and the size of it all.
+    """Check the files, and measure the network; a term of the loss is a symbol.
 
     Raises:
-        UserError: what is wrong, as training would say it.
+        UserError: the error that training would raise.
     """
     corpus, symbols, terms, seconds = describe(recipe)
-    size = transcriber_size(
-        recipe.model, recipe.front, recipe.features.channels, symbols, seconds / recipe.step_seconds
-    )
-    return Estimate(corpus, terms, size)
+    model = uninitialised(lambda: build_network(recipe, symbols))
+    return Estimate(corpus, terms, size_of(model, recipe, seconds / recipe.step_seconds))
+
+
+def size_of(model: TranscriberNetwork, recipe: TranscribeRecipe, steps_per_symbol: float) -> Size:
+    """The size of a network whose encoder reads so many steps for each symbol."""
+    shortened = recipe.front.stride**recipe.front.layers  # frames of a step
+    frames = STEPS * shortened
+    return measure(model, frames, terms=STEPS / steps_per_symbol, run=model.dry_run)
 
 
 def describe(recipe: TranscribeRecipe) -> tuple[str, int, int, float]:
-    """The training set in words, how many symbols there are, how many an epoch says, and the seconds of one."""
+    """A description of the training set, the number of symbols, those of an epoch, and the seconds of one."""
     data = recipe.data
     if data.corpus:
         return f"made speech, {data.size:,} utterances an epoch", *_tones(recipe)

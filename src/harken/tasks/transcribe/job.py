@@ -11,10 +11,10 @@ from harken.data.splits import skipped_lines
 from harken.data.tokenizers.symbols import FILE, Symbols
 from harken.errors import UserError
 from harken.inspection.picture import Picture
-from harken.models.heads.size_transcriber import transcriber_size
 from harken.models.language.ngram import NGram
 from harken.tasks.job import Job, Prepared
 from harken.tasks.scores import Scores
+from harken.tasks.transcribe.check import size_of
 from harken.tasks.transcribe.evaluation import evaluate
 from harken.tasks.transcribe.frames import refuse_misfits, steps_of
 from harken.tasks.transcribe.network import build_network, fit_normalisation
@@ -44,13 +44,6 @@ class TranscribeJob(Job):
         parameters = sum(parameter.numel() for parameter in model.parameters())
         count = f"{len(train):,} training recordings, {len(valid):,} for validation"
         kinds = f"{len(symbols)} {symbols.kind}s"
-        size = transcriber_size(
-            recipe.model,
-            recipe.front,
-            recipe.features.channels,
-            len(symbols),
-            _steps_per_symbol(recipe, train, symbols),
-        )
         return Prepared(
             TranscribeTask(recipe, train, valid, symbols, model),
             title=f"{splits.name}, {recipe.model.title} with CTC",
@@ -60,7 +53,7 @@ class TranscribeJob(Job):
                 f"{recipe.model.title} with CTC: {parameters:,} parameters, {kinds}",
                 *skipped_lines(splits.skipped),
             ],
-            flops_per_token=size.flops_per_target_token,
+            flops_per_token=size_of(model, recipe, _steps_per_symbol(recipe, train, symbols)).flops,
         )
 
     def load(self, folder: Path, recipe: TranscribeRecipe, device: str) -> Transcriber:

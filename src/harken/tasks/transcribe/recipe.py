@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from harken.data.audio.config import AugmentConfig, FeatureConfig
 from harken.errors import UserError
-from harken.models.config_encoder import EncoderConfig
+from harken.models.config import EncoderConfig
 from harken.models.convolutional.config import FrontConfig
 from harken.recipe import Recipe
 from harken.search.config import CtcSearchConfig

@@ -10,8 +10,8 @@ from harken.data.text.dependency_heads import write_heads
 from harken.data.text.pairs import Pair
 from harken.errors import UserError
 from harken.metrics import Score, alignment_error_rate, corpus_bleu, corpus_chrf, exact_match
-from harken.metrics.bootstrap import Comparison
 from harken.metrics.interval import Interval
+from harken.metrics.significance import Comparison
 from harken.tasks.scores import Metric, Scores
 from harken.tasks.translate.translation import Translation
 

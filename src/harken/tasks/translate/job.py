@@ -14,8 +14,8 @@ from harken.data.tokenizers.base import Tokenizer, train_tokenizers
 from harken.errors import UserError
 from harken.metrics import compare_systems, corpus_bleu
 from harken.models.build import build_model
-from harken.models.size import size_of
-from harken.models.translation_model import TranslationModel
+from harken.models.encoder_decoder import TranslationModel
+from harken.models.sizing import measure
 from harken.tasks.artifacts import Artifact
 from harken.tasks.job import Job, Prepared, Summary, skipped_in_words
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
@@ -48,7 +48,7 @@ class TranslateJob(Job):
         fill_embeddings(pretrained, recipe, texts, model, source, target)
         task = TranslationTask(recipe, corpus, model, source, target)
         summary = summarise(recipe, corpus, source, target, pretrained)
-        return summary.prepared(task, size_of(recipe.model, source.size, target.size).flops_per_target_token)
+        return summary.prepared(task, measure(model).flops)
 
     def evaluate(
         self,

@@ -14,7 +14,7 @@ from harken.data.io.token_rows import ParallelBatch
 from harken.data.text.pairs import Corpus
 from harken.data.tokenizers.base import Tokenizer
 from harken.metrics import corpus_bleu, exact_match
-from harken.models.translation_model import TranslationModel
+from harken.models.encoder_decoder import TranslationModel
 from harken.search import greedy_search
 from harken.tasks.sequence_task import SequenceTask, Sums
 from harken.tasks.translate.recipe import TranslateRecipe

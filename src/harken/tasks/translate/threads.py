@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import torch
 
 from harken.data.tokenizers.tokens import EOS
-from harken.models.translation_model import TranslationModel
+from harken.models.encoder_decoder import TranslationModel
 from harken.training.machine import cores
 
 

@@ -19,7 +19,7 @@ from harken.data.text.pairs import Pair
 from harken.data.tokenizers.base import Tokenizer
 from harken.errors import UserError
 from harken.models.build import build_model
-from harken.models.translation_model import TranslationModel
+from harken.models.encoder_decoder import TranslationModel
 from harken.search import Hypothesis, beam_search, greedy_search
 from harken.tasks.artifacts import TokenizerPairArtifact
 from harken.tasks.predictor import Predictor, Progress

@@ -1,18 +1,19 @@
-"""What is rounded up for a replay says the same once cut back; what a recording depends on is seen."""
+"""Sizes rounded up for a CUDA graph give the same result once cut back; a graph notices what it depends on."""
 
 import pytest
 import torch
 
 from harken.kernels.decoder_loop import cuda_graph as decoder_loop
-from harken.models.memory import Memory
+from harken.models.base import Memory
+from harken.models.recurrent.config import RecurrentDecoderConfig
 from harken.models.recurrent.decoder import RecurrentDecoder
-from harken.models.recurrent.replay import padded, replayed
+from harken.models.recurrent.loop import pad_sizes, replay
 from harken.nn import length_mask
 
 
 def example(masked: bool) -> tuple[RecurrentDecoder, torch.Tensor, Memory]:
     torch.manual_seed(1)
-    decoder = RecurrentDecoder(embedding=6, width=8, dropout=0.0)
+    decoder = RecurrentDecoder(RecurrentDecoderConfig(embedding=6, width=8, dropout=0.0))
     mask = length_mask(torch.tensor([5, 2, 4]), 5) if masked else None
     state = torch.randn(3, 8)
     return decoder, torch.randn(3, 9, 6), Memory(torch.randn(3, 5, 8), mask, [(state, state)])
@@ -22,11 +23,11 @@ def example(masked: bool) -> tuple[RecurrentDecoder, torch.Tensor, Memory]:
 def test_padding_changes_nothing(masked: bool) -> None:
     decoder, embedded, memory = example(masked)
     right = decoder(embedded, memory)
-    wide, wider = padded(embedded, memory)
+    wide, wider = pad_sizes(embedded, memory)
     assert wide.shape == (8, 16, 6) and wider.values.shape == (8, 8, 8)
     assert wider.mask is not None and not wider.mask[:, 5:].any()
     assert torch.allclose(decoder(wide, wider)[:3, :9], right, atol=1e-6)
-    assert torch.allclose(replayed(decoder, decoder._read, embedded, memory), right, atol=1e-6)
+    assert torch.allclose(replay(decoder, embedded, memory), right, atol=1e-6)
 
 
 def test_a_recording_has_leaves_of_its_own() -> None:

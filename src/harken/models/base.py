@@ -1,0 +1,133 @@
+"""The contracts between encoders, decoders and what is built of them.
+
+    encoder: embeddings (B, S, E) -> Memory (B, S, W)
+    decoder: Memory, then token by token (B, E) -> hidden states (B, O) for the output layer
+
+>>> memory = Memory(torch.tensor([[[1.0], [3.0], [9.0]]]), torch.tensor([[True, True, False]]))
+>>> memory.summary().tolist()  # the mean over the words, without padding
+[[2.0]]
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self
+
+import torch
+from torch import Tensor, nn
+
+from harken.errors import UserError
+from harken.nn.positions.absolute import LearnedPositions
+
+PAD = 0  # the padding id of harken.data.tokenizers.tokens; models do not import data
+
+
+def token_embedding(size: int, width: int) -> nn.Embedding:
+    """V rows from N(0, 1 / E), as the output layer may share them; the row of the padding is 0.
+
+    Encoders and decoders multiply what they read by sqrt(E).
+    """
+    embedding = nn.Embedding(size, width, padding_idx=PAD)
+    nn.init.normal_(embedding.weight, std=width**-0.5)
+    with torch.no_grad():
+        embedding.weight[PAD].zero_()
+    return embedding
+
+
+@dataclass
+class Memory:
+    """The sources of a batch as a decoder sees them."""
+
+    values: Tensor  # (B, S, W)
+    mask: Tensor | None  # (B, S) True where there is a word; None: no padding
+    states: list[tuple[Tensor, ...]] | None = None  # recurrent encoders: last state of each layer, parts (B, W)
+    embedded: Tensor | None = None  # (B, S, W) convolutional encoders: what attention adds to the values (ConvS2S)
+
+    def summary(self) -> Tensor:
+        """One vector per source, (B, W): the last state of the top layer, or else the mean over the words."""
+        if self.states is not None:
+            return self.states[-1][0]
+        if self.mask is None:
+            return self.values.mean(1)
+        visible = self.mask[:, :, None]
+        return torch.where(visible, self.values, 0.0).sum(1) / visible.sum(1)
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Memory:
+        """Every tensor (..., W) through `function`; the mask stays."""
+        states = None if self.states is None else [tuple(function(part) for part in parts) for parts in self.states]
+        embedded = None if self.embedded is None else function(self.embedded)
+        return replace(self, values=function(self.values), states=states, embedded=embedded)
+
+
+class State(Protocol):
+    """What a decoder carries from step to step, one row per hypothesis."""
+
+    def select(self, rows: Tensor) -> Self:
+        """Reorder, repeat or drop rows."""
+
+
+class Encoder(nn.Module, ABC):
+    """Reads sources; a subclass is built from its pydantic config: `EncoderClass(config)`."""
+
+    embedding: int  # E, the width of the embeddings it reads
+    width: int  # W, the width of its memory
+    balance: float = 0.0  # weight of the experts' balance in the loss; above 0, forward takes `balance=`
+
+    @abstractmethod
+    def forward(self, embedded: Tensor, lengths: Tensor | None, distances: Tensor | None = None) -> Memory:
+        """Embeddings (B, S, E) -> memory; the encoder itself applies scaling, positions and dropout.
+
+        Args:
+            embedded: rows of the embedding matrix.
+            lengths: (B,) words of each source; None: no padding.
+            distances: (B, S, S) in place of j - i, for relative positions that come with the data.
+        """
+
+
+class Decoder(nn.Module, ABC):
+    """Writes targets; a subclass is built from its pydantic config: `DecoderClass(config)`.
+
+    `step` reads one token, `forward` a whole target under teacher forcing; both give the same numbers.
+    """
+
+    embedding: int  # E, the width of the embeddings it reads
+    memory_width: int  # W, the width of the memory it attends to
+    width: int  # O, the width of its hidden states
+    balance: float = 0.0  # weight of the experts' balance in the loss; above 0, forward takes `balance=`
+    output_bias: bool = False  # whether the output layer above it has a bias
+    alignment_shift: bool = False  # a word's alignment is read one step after its prediction, where it is the input
+
+    @abstractmethod
+    def start(self, memory: Memory) -> State:
+        """The state before the first token."""
+
+    @abstractmethod
+    def step(self, embedded: Tensor, state: Any) -> tuple[Tensor, Any, Tensor | None]:
+        """Embeddings of one token per row (B, E) -> hidden (B, O), the next state, attention (B, S) if any."""
+
+    @abstractmethod
+    def forward(self, embedded: Tensor, memory: Memory) -> Tensor:
+        """Embeddings of the target so far, BOS first, (B, T, E) -> hidden (B, T, O)."""
+
+    @abstractmethod
+    def attention(self, embedded: Tensor, memory: Memory) -> Tensor | None:
+        """All weights (B, L, N, T, S) of reading a target under teacher forcing; None without attention."""
+
+    @abstractmethod
+    def alignment(self, weights: Tensor) -> Tensor:
+        """The part of `attention`'s (B, L, N, T, S) that is read as word alignment: (B, T, S)."""
+
+
+def refuse_too_long(positions: nn.Module | None, length: int) -> None:
+    """Check the length of a sequence against the positions that were learned.
+
+    Raises:
+        UserError: there are positions for fewer tokens than `length`.
+    """
+    if isinstance(positions, LearnedPositions) and length > positions.embedding.num_embeddings:
+        raise UserError(
+            f"a sequence of {length} tokens is too long: positions were learned for "
+            f"{positions.embedding.num_embeddings}; shorten the text, or train with a larger model.max_length"
+        )
