@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from harken.models.encoder_decoder import EncoderDecoder, TranslationModel
+from harken.models.recurrent.config import RecurrentEncoderConfig
 from harken.models.recurrent.encoder import RecurrentEncoder
 from harken.models.transformer.decoder import TransformerDecoder
 from harken.models.transformer.decoder_only import DecoderOnly
@@ -20,7 +21,7 @@ WORDS = {"layers": 2, "width": 8, "heads": 2, "feedforward": 12, "experts": 3, "
 def build(kind: str, balance: float) -> TranslationModel:
     torch.manual_seed(1)
     if kind == "mixed":
-        encoder = RecurrentEncoder(embedding=8, width=6, dropout=0.0)
+        encoder = RecurrentEncoder(RecurrentEncoderConfig(embedding=8, width=6, dropout=0.0))
         return EncoderDecoder(9, 9, encoder, TransformerDecoder(**WORDS, balance=balance)).double()
     model = {"transformer": Transformer, "decoder-only": DecoderOnly}[kind]
     return model(9, 9, **WORDS, balance=balance).double()
