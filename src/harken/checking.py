@@ -23,7 +23,7 @@ EFFICIENCY = 0.25  # share of a matrix product's speed that training reaches (dr
 
 @dataclass(frozen=True)
 class Check:
-    """What `harken check` reports. Sizes are upper bounds where a vocabulary may end before its limit."""
+    """What `harken check` reports. Sizes are upper bounds where a vocabulary may have fewer tokens."""
 
     recipe: Recipe
     corpus: str  # a description of the training data

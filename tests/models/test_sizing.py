@@ -121,6 +121,12 @@ def test_a_token_meets_the_active_experts_and_the_gate_alone() -> None:
     assert wider - mixed == pytest.approx(6 * 2 * 4 * 4)
 
 
+def test_a_model_is_not_run_beyond_its_learned_positions() -> None:
+    table = {"architecture": "convolutional", "layers": 1, "embedding": 6, "width": 8, "max_length": 16}
+    plain = size_of({**table, "positions": "none"})
+    assert size_of(table).flops == pytest.approx(plain.flops)
+
+
 def test_swiglu_costs_a_third_map() -> None:
     table = {**TRANSFORMER, "layers": 1, "width": 4, "feedforward": 8}
     plain, gated = (size_of({**table, "activation": kind}).flops for kind in ("relu", "swiglu"))

@@ -75,7 +75,11 @@ class Size:
 
 
 def measure(
-    model: nn.Module, length: int = SENTENCE, terms: float | None = None, run: Callable[[int], Tensor] | None = None
+    model: nn.Module,
+    length: int = SENTENCE,
+    terms: float | None = None,
+    run: Callable[[int], Tensor] | None = None,
+    lengths: tuple[int, ...] = LENGTHS,
 ) -> Size:
     """The size of a model.
 
@@ -84,10 +88,11 @@ def measure(
         length: steps of an example.
         terms: terms of the loss of such an example; where not given, one per step.
         run: a forward pass over an example of a given length; where not given, `model.dry_run`.
+        lengths: of the passes for a longer example; at most what the model's positions allow.
     """
     run = run or model.dry_run  # type: ignore[assignment]
     assert run is not None
-    counts = {at: _count(model, run, at) for at in (LENGTHS if length > 2 * LENGTHS[-1] else (length,))}
+    counts = {at: _count(model, run, at) for at in (lengths if length > lengths[-1] else (length,))}
     flops, saved = (_extrapolate({at: found[part] for at, found in counts.items()}, length) for part in (0, 1))
     terms = length if terms is None else terms
     return Size(count_parameters(model), (1 + BACKWARD) * flops / terms, saved / terms)

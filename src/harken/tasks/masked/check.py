@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from harken.models.sizing import measure, uninitialised
+from harken.models.heads.masked import MaskedModel
+from harken.models.sizing import Size, measure, uninitialised
 from harken.tasks.estimates import PHRASE, TOKENS_PER_WORD, text_size
 from harken.tasks.masked.masked_reader import build_masked_model
 from harken.tasks.masked.recipe import MaskedRecipe
@@ -20,10 +21,16 @@ def estimate(recipe: MaskedRecipe) -> Estimate:
     """
     data, per_word = recipe.data, TOKENS_PER_WORD[recipe.tokenizer.kind]
     model = uninitialised(lambda: build_masked_model(recipe, recipe.tokenizer.size))
-    size = measure(model, LENGTH, run=lambda length: model.dry_run(length, recipe.masking.rate))
+    size = size_of(model, recipe)
     if data.corpus:
         tokens = int(data.size * (PHRASE + 1) * per_word)
         return Estimate(f"{data.corpus}, {data.size:,} sentences made by harken", tokens, size)
     paths = [path for split in (data.train, data.valid, data.test) for path in files_of(data, split)]
     words = text_size(paths[0]).words
     return Estimate(f"{paths[0]} and {len(paths) - 1} more files", int(words * per_word), size)
+
+
+def size_of(model: MaskedModel, recipe: MaskedRecipe) -> Size:
+    """The size of a network whose output layer reads the masked share of the tokens."""
+    length = min(LENGTH, recipe.model.longest or LENGTH)
+    return measure(model, length, run=lambda count: model.dry_run(count, recipe.masking.rate), lengths=(length,))

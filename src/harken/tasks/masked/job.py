@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from harken.data.splits import skipped_lines
 from harken.data.tokenizers.base import JOINT, Tokenizer, load_tokenizer, train_tokenizer
 from harken.errors import UserError
-from harken.models.sizing import measure
 from harken.tasks.job import Job, Prepared
+from harken.tasks.masked.check import size_of
 from harken.tasks.masked.masked_reader import MaskedReader, build_masked_model
 from harken.tasks.masked.recipe import MaskedRecipe
 from harken.tasks.masked.task import MaskedTask
@@ -54,7 +54,7 @@ class MaskedJob(Job):
                 *pretrained.said,
                 *skipped_lines(text.skipped),
             ],
-            flops_per_token=measure(model, run=lambda length: model.dry_run(length, recipe.masking.rate)).flops,
+            flops_per_token=size_of(model, recipe).flops,
         )
 
     def load(self, folder: Path, recipe: MaskedRecipe, device: str) -> MaskedReader:

@@ -8,7 +8,7 @@ from harken.data.io.files import require_file
 from harken.data.io.table import read_table
 from harken.data.tokenizers.symbols import Symbols
 from harken.models.heads.transcriber import TranscriberNetwork
-from harken.models.sizing import Size, measure, uninitialised
+from harken.models.sizing import LENGTHS, Size, measure, uninitialised
 from harken.tasks.registry import Estimate
 from harken.tasks.transcribe.network import build_network
 from harken.tasks.transcribe.recipe import TranscribeRecipe
@@ -32,9 +32,9 @@ def estimate(recipe: TranscribeRecipe) -> Estimate:
 
 def size_of(model: TranscriberNetwork, recipe: TranscribeRecipe, steps_per_symbol: float) -> Size:
     """The size of a network whose encoder reads so many steps for each symbol."""
-    shortened = recipe.front.stride**recipe.front.layers  # frames of a step
-    frames = STEPS * shortened
-    return measure(model, frames, terms=STEPS / steps_per_symbol, run=model.dry_run)
+    frames = recipe.front.stride**recipe.front.layers  # of a step of the encoder
+    lengths = tuple(steps * frames for steps in LENGTHS)
+    return measure(model, STEPS * frames, terms=STEPS / steps_per_symbol, lengths=lengths)
 
 
 def describe(recipe: TranscribeRecipe) -> tuple[str, int, int, float]:
