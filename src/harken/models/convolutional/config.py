@@ -96,7 +96,7 @@ class ConvolutionalDecoderConfig(ConvolutionalStackConfig):
 
 
 class FrontConfig(BaseModel):
-    """`[front]`: strided convolutions between the frames of a recording and the encoder."""
+    """Convolutions over time that shorten what the encoder reads."""
 
     model_config = ConfigDict(extra="forbid")
 

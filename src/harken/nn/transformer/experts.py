@@ -29,6 +29,8 @@ from torch import Tensor, nn
 from harken.nn.activations import ACTIVATIONS, inner_width
 from harken.nn.dropout import Dropout
 
+FEWEST_TOKENS = 64  # on a CPU: for fewer, as in a decoding step, a loop over the experts is faster than grouped_mm
+
 
 class Experts(nn.Module):
     """E feed-forward layers of the same shape and the gate that chooses `active` of them for each token."""
@@ -120,7 +122,8 @@ def grouped_linear(tokens: Tensor, weight: Tensor, bias: Tensor, expert: Tensor,
     else:
         sizes = counts.tolist()
     parts = zip(tokens.split(sizes), weight, bias, strict=True)
-    return torch.cat([F.linear(part, matrix, vector) for part, matrix, vector in parts])
+    products = [F.linear(part, matrix, vector) for part, matrix, vector in parts if len(part)]
+    return torch.cat(products) if products else F.linear(tokens, weight[0], bias[0])
 
 
 def _has_grouped_mm(tokens: Tensor, weight: Tensor) -> bool:
@@ -131,6 +134,7 @@ def _has_grouped_mm(tokens: Tensor, weight: Tensor) -> bool:
         and tokens.dtype == weight.dtype
         and tokens.dtype in dtypes
         and not torch.compiler.is_compiling()
+        and (tokens.is_cuda or len(tokens) >= FEWEST_TOKENS)
         and weight.shape[1] % 8 == 0
         and weight.shape[2] % 8 == 0
     )
