@@ -88,7 +88,7 @@ def test_a_full_disk_leaves_the_old_one_and_says_what_to_do(tmp_path: Path, monk
 
     monkeypatch.setattr(safetensors.torch, "save_file", full)
     with pytest.raises(
-        UserError, match=r"cannot be written \(.*No space left.*\); make room, and go on with --resume$"
+        UserError, match=r"cannot be written \(.*No space left.*\); free disk space and continue with --resume$"
     ):
         save_checkpoint(tmp_path, {"w": torch.ones(2)}, Progress(step=2), {})
     assert [path.name for path in tmp_path.iterdir()] == [CHECKPOINT]

@@ -1,7 +1,7 @@
-"""A running average of the weights, which translates better than the last weights do.
+"""An exponential moving average of the weights, which generalises better than the last weights.
 
 average <- d * average + (1 - d) * weights, with d = min(decay, (1 + n) / (10 + n)) at update n, so that early weights
-are forgotten quickly. Polyak and Juditsky (1992). It is updated every few steps with the matching power of the decay.
+decay fast. Polyak and Juditsky (1992). It is updated every few steps with the corresponding power of the decay.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-EVERY = 4  # steps between updates: a pass over all weights each step would cost more than it gives
+EVERY = 4  # steps between updates: a pass over all weights in every step would be too slow
 
 
 class Average:
-    """Shadow copy of a model's parameters; `decay` 0 keeps none and stands for the weights themselves."""
+    """Averaged copy of a model's parameters; with `decay` 0 there is none and the weights are used."""
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
@@ -25,7 +25,7 @@ class Average:
 
     @torch.no_grad()
     def update(self, step: int) -> None:
-        """Take the weights after `step` in."""
+        """Add the weights after `step` to the average."""
         if not self.decay or step % EVERY:
             return
         decay = min(self.decay, (1 + step) / (10 + step)) ** EVERY
@@ -33,7 +33,7 @@ class Average:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """The model has the averaged weights inside the block and its own after it."""
+        """Inside the block the model has the averaged weights, after it its own."""
         if not self.decay:
             yield
             return

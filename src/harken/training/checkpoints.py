@@ -1,8 +1,8 @@
-"""Everything a run needs to go on as if it had never stopped, in one file that is written aside and renamed.
+"""Checkpoints: everything needed to resume a run exactly, in one file that is replaced atomically.
 
-Tensors (weights, their average, what the optimizer remembers) and a JSON state (step, place in the data, best score,
-time) lie together in one safetensors file: reading it can run no code, and a kill at any moment leaves either the old
-checkpoint or the new one. Random numbers need no entry: every step seeds them from (seed, step, worker).
+Tensors (weights, their average, optimizer state) and a JSON state (step, position in the data, best score, time) are in
+one safetensors file: reading it can run no code, and a kill at any moment leaves either the old or the new checkpoint.
+Random numbers need no entry: every step seeds them by (seed, step, worker).
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ CHECKPOINT = "checkpoint.safetensors"
 
 @dataclass
 class Progress:
-    """Where a run stands."""
+    """The state of a run."""
 
     step: int = 0  # updates made
     epoch: int = 0
     position: int = 0  # batches of this epoch already used
-    tokens: int = 0  # terms of the loss seen
+    tokens: int = 0  # target tokens seen
     seconds: float = 0.0  # spent in the loop, validation included
     best: float | None = None
     best_step: int = 0
     stale: int = 0  # validations since the best
-    waited: int = 0  # validations the plateau schedule has waited
-    reduced: float = 1.0  # what the plateau schedule has multiplied the rate by
+    waited: int = 0  # validations without progress, for the plateau schedule
+    reduced: float = 1.0  # factor of the plateau schedule so far
     window_loss: float = 0.0  # of the steps since the last line of metrics.jsonl
     window_tokens: int = 0
     window_seconds: float = 0.0
@@ -42,33 +42,35 @@ class Progress:
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:
-    """Write a safetensors file aside, flush it to the disk, and rename it into place.
+    """Write a safetensors file to a temporary name, flush it to disk, and rename it.
 
     Raises:
-        UserError: it cannot be written; a disk that is full is the usual reason.
+        UserError: it cannot be written, usually because the disk is full.
     """
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    aside = path.with_name(path.name + ".part")
+    temporary = path.with_name(path.name + ".part")
     try:
-        save_file({name: value.detach().contiguous() for name, value in tensors.items()}, aside, metadata)
+        save_file({name: value.detach().contiguous() for name, value in tensors.items()}, temporary, metadata)
     except SafetensorError as problem:
-        aside.unlink(missing_ok=True)
-        raise UserError(f"{path} cannot be written ({problem}); make room, and go on with --resume") from problem
-    with open(aside, "rb") as written:
+        temporary.unlink(missing_ok=True)
+        raise UserError(
+            f"{path} cannot be written ({problem}); free some space and continue with --resume"
+        ) from problem
+    with open(temporary, "rb") as written:
         os.fsync(written.fileno())
-    os.replace(aside, path)
+    os.replace(temporary, path)
 
 
 def save_checkpoint(folder: Path, tensors: dict[str, Tensor], progress: Progress, settings: dict[str, Any]) -> None:
-    """`settings` is what must be the same for the run to go on: seed, workers, precision ..."""
+    """Save a checkpoint; `settings` must be equal when the run is resumed: seed, precision ..."""
     state = json.dumps({"progress": asdict(progress), "settings": settings})
     save_tensors(folder / CHECKPOINT, tensors, {"state": state})
 
 
 def load_checkpoint(folder: Path) -> tuple[dict[str, Tensor], Progress, dict[str, Any]] | None:
-    """What `save_checkpoint` wrote, or None where there is none."""
+    """Read what `save_checkpoint` wrote, or None where there is no checkpoint."""
     from safetensors import SafetensorError, safe_open
 
     path = folder / CHECKPOINT
@@ -81,12 +83,12 @@ def load_checkpoint(folder: Path) -> tuple[dict[str, Tensor], Progress, dict[str
         return tensors, Progress(**state["progress"]), state["settings"]
     except (SafetensorError, KeyError, TypeError, ValueError) as problem:
         raise UserError(
-            f"{path} is no checkpoint of this version of harken ({problem}); remove it to train from the start"
+            f"{path} is not a checkpoint of this version of harken ({problem}); remove it to train from the start"
         ) from problem
 
 
 def load_weights(model: nn.Module, path: Path) -> None:
-    """Put the tensors of a safetensors file into a model, every one or none.
+    """Load a safetensors file into a model, all tensors or none.
 
     Raises:
         UserError: the file is damaged or belongs to another recipe.
@@ -97,14 +99,14 @@ def load_weights(model: nn.Module, path: Path) -> None:
     try:
         tensors = load_file(path)
     except SafetensorError as problem:
-        raise UserError(f"{path} is damaged ({problem}); train the model again or copy it anew") from problem
+        raise UserError(f"{path} is damaged ({problem}); train the model again or copy it again") from problem
     parameters = dict(model.named_parameters())
     wrong = sorted(set(tensors) ^ set(parameters)) or [
         name for name, value in tensors.items() if value.shape != parameters[name].shape
     ]
     if wrong:
         raise UserError(
-            f"{path} does not fit the recipe.toml beside it (first difference: {wrong[0]}); was one replaced?"
+            f"{path} does not match the recipe.toml beside it (first difference: {wrong[0]}); was one replaced?"
         )
     with torch.no_grad():
         for name, parameter in parameters.items():

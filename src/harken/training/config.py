@@ -1,4 +1,4 @@
-"""What the `[train]` section of a recipe may say; the same for every task."""
+"""The `[train]` section of a recipe, the same for every task."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class TrainConfig(BaseModel):
-    """How long, how fast and how carefully to train."""
+    """Budget, optimizer, schedule, validation and hardware of a run."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -17,16 +17,16 @@ class TrainConfig(BaseModel):
     max_minutes: float | None = Field(None, gt=0, description="stop after this much training time, validation included")
     batch_tokens: int = Field(4096, ge=1, description="tokens in a batch, padding counted, on the longer side")
     accumulate: int = Field(1, ge=1, description="batches whose gradients are summed before one update")
-    optimizer: Literal["adamw"] = Field("adamw", description="how gradients become updates")
+    optimizer: Literal["adamw"] = Field("adamw", description="optimization algorithm")
     learning_rate: float = Field(1e-3, gt=0, description="its highest value")
     betas: tuple[float, float] = Field((0.9, 0.98), description="AdamW's decay rates")
     weight_decay: float = Field(0.0, ge=0, description="AdamW's decoupled decay, on matrices only")
     schedule: Literal["inverse_sqrt", "cosine", "linear", "plateau", "constant"] = Field(
         "inverse_sqrt",
-        description="how the learning rate goes after warm-up; cosine and linear end at 0 with the budget",
+        description="learning rate after warm-up; cosine and linear reach 0 at the end of the budget",
     )
     warmup_steps: int = Field(400, ge=0, description="updates in which the learning rate rises from 0")
-    plateau_factor: float = Field(0.5, gt=0, lt=1, description="plateau: what the rate is multiplied by")
+    plateau_factor: float = Field(0.5, gt=0, lt=1, description="plateau: factor of the learning rate")
     plateau_patience: int = Field(2, ge=0, description="plateau: validations without progress before that")
     clip_norm: float | None = Field(1.0, gt=0, description="largest global Euclidean norm of the gradient")
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability spread over the whole vocabulary")
@@ -37,16 +37,14 @@ class TrainConfig(BaseModel):
     checkpoint_every: int = Field(500, ge=1, description="updates between checkpoints")
     log_every: int = Field(20, ge=1, description="updates between lines of metrics.jsonl")
     patience: int | None = Field(None, ge=1, description="validations without progress before the run ends early")
-    average: float = Field(
-        0.999, ge=0, lt=1, description="decay of the running average of weights that is kept; 0: none"
-    )
+    average: float = Field(0.999, ge=0, lt=1, description="decay of the moving average of the weights; 0: none")
     seed: int = Field(1, ge=0, description="the same seed gives the same run on the same machine")
     precision: Literal["auto", "float32", "bfloat16"] = Field(
-        "auto", description="auto: bfloat16 on a GPU, and on a CPU where a trial shows that it works and is faster"
+        "auto", description="auto: bfloat16 on a GPU, and on a CPU where a test shows that it works and is faster"
     )
     device: str = Field("auto", description="auto, cpu, cuda or cuda:N")
-    workers: int | None = Field(None, ge=1, description="CPU processes that share a batch; not given: harken chooses")
-    threads: int | None = Field(None, ge=1, description="threads inside each process; not given: harken chooses")
+    workers: int | None = Field(None, ge=1, description="CPU processes that share a batch; default: one per core")
+    threads: int | None = Field(None, ge=1, description="threads in each process; default: chosen by harken")
     compile: bool = Field(False, description="torch.compile the model (GPU)")
 
     @model_validator(mode="after")

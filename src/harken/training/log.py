@@ -11,7 +11,7 @@ METRICS = "metrics.jsonl"
 
 
 class MetricsLog:
-    """Append to a run's metrics; a resumed run first drops what lies past its checkpoint."""
+    """Append to a run's metrics; a resumed run first drops entries after its checkpoint."""
 
     def __init__(self, folder: Path, resume_step: int | None = None) -> None:
         self.path = folder / METRICS
@@ -19,18 +19,18 @@ class MetricsLog:
             self.path.unlink(missing_ok=True)
         elif self.path.exists():
             kept = [entry for entry in read_metrics(folder) if entry.get("step", 0) <= resume_step]
-            aside = self.path.with_name(METRICS + ".part")
-            aside.write_text("".join(json.dumps(entry) + "\n" for entry in kept), encoding="utf-8")
-            os.replace(aside, self.path)
+            temporary = self.path.with_name(METRICS + ".part")
+            temporary.write_text("".join(json.dumps(entry) + "\n" for entry in kept), encoding="utf-8")
+            os.replace(temporary, self.path)
 
     def write(self, entry: dict[str, Any]) -> None:
-        """Add a line."""
+        """Append a line."""
         with open(self.path, "a", encoding="utf-8") as lines:
             lines.write(json.dumps(entry) + "\n")
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """All whole lines; a line cut short by a kill is left out."""
+    """All complete lines; one truncated by a kill is skipped."""
     entries = []
     path = folder / METRICS
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:

@@ -1,10 +1,10 @@
-"""The training loop: batches in, better weights out, and at every moment a checkpoint to go on from.
+"""The training loop: updates, validation, checkpoints, metrics.
 
-One update: gradients of the mean loss over the batch (several processes on a CPU), clip, learning rate, AdamW, average.
-Every `validate_every` updates the averaged weights are scored; the best are kept as `model.safetensors`.
+One update: gradients of the mean loss over the batch (several processes on a CPU), clipping, learning rate, AdamW,
+weight average. Every `validate_every` updates the averaged weights are evaluated; the best are `model.safetensors`.
 
-Exactness: data order is a function of (seed, epoch), random numbers of (seed, step, worker), and a checkpoint holds all
-the rest; so a run that was killed and resumed ends with the same bits as one that was not (on a CPU, with a budget in
+Reproducibility: data order is a function of (seed, epoch), random numbers of (seed, step, worker), and a checkpoint
+holds the rest; so a run that was killed and resumed is bit-equal to an uninterrupted one (on a CPU, with a budget in
 steps or epochs: minutes depend on the clock).
 """
 
@@ -34,11 +34,11 @@ from harken.training.task import Indices, Task, carried_by, move_carried
 from harken.training.workers import Workers
 
 MODEL = "model.safetensors"
-PATIENCE_FOR_NAN = 20  # updates in a row whose gradient may be no number before the run gives up
+PATIENCE_FOR_NAN = 20  # consecutive updates with a NaN or infinite gradient after which the run stops
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C came; everything is saved."""
+    """Raised after Ctrl-C, when the checkpoint is saved."""
 
 
 class Trainer:
@@ -52,11 +52,11 @@ class Trainer:
         self.progress = Progress()
         self.stopping = False
         self.skipped = 0
-        self.speed = 0.0  # tokens a second since the last line of metrics.jsonl
-        self.made: tuple[int, Sequence[Indices]] | None = None  # a pass over the data and its number
+        self.speed = 0.0  # tokens per second since the last line of metrics.jsonl
+        self.current_epoch: tuple[int, Sequence[Indices]] | None = None  # its number and batches
 
     def run(self, resume: bool = False) -> Progress:
-        """Train until the budget is spent, patience is lost or Ctrl-C comes."""
+        """Train until the budget is spent, patience runs out or Ctrl-C is pressed."""
         torch.set_num_threads(self.config.threads or 1)
         self.task.model.to(self.device).train()
         move_carried(self.task, self.device)
@@ -82,8 +82,7 @@ class Trainer:
         self.clock = time.perf_counter()
         batches = self._batches()
         while self._spent() < 1:
-            chosen = [next(batches) for _ in range(config.accumulate)]
-            self._update(chosen)
+            self._update([next(batches) for _ in range(config.accumulate)])
             self._tick()
             self._show()
             if state.step % config.log_every == 0:
@@ -103,8 +102,8 @@ class Trainer:
     def _update(self, batches: list[Indices]) -> None:
         state, config = self.progress, self.config
         state.step += 1
-        terms = sum(self.task.size(examples) for examples in batches)
-        loss = self.workers.backward(state.step, batches, max(terms, 1))
+        num_tokens = sum(self.task.size(indices) for indices in batches)
+        loss = self.workers.backward(state.step, batches, max(num_tokens, 1))
         norm = clip_by_global_norm(self.names, config.clip_norm)
         rate = config.learning_rate * factor(
             config.schedule, state.step, self._spent(), config.warmup_steps, state.reduced
@@ -115,16 +114,16 @@ class Trainer:
             self.optimizer.step()
             self.average.update(state.step)
             state.window_loss += loss
-            state.window_tokens += terms
+            state.window_tokens += num_tokens
             self.skipped = 0
         else:
             self.skipped += 1
             if self.skipped >= PATIENCE_FOR_NAN:
                 raise UserError(
-                    f"the loss is no number any more since step {state.step - self.skipped + 1}; lower "
+                    f"the loss is NaN or infinite since step {state.step - self.skipped + 1}; lower "
                     f"train.learning_rate ({config.learning_rate}) or train.clip_norm and start again"
                 )
-        state.tokens += terms
+        state.tokens += num_tokens
         self.rate = rate
 
     def _show(self) -> None:
@@ -133,7 +132,7 @@ class Trainer:
         self.display.step(state.step, self._spent(), mean, self.rate, self.speed)
 
     def _batches(self) -> Iterator[Indices]:
-        """From where the run stands, epoch after epoch."""
+        """The batches from the current position on, epoch after epoch."""
         state = self.progress
         while True:
             epoch = self._epoch()
@@ -143,22 +142,22 @@ class Trainer:
             state.epoch, state.position = state.epoch + 1, 0
 
     def _epoch(self) -> Sequence[Indices]:
-        """The pass over the data in which the run stands."""
-        if self.made is None or self.made[0] != self.progress.epoch:
-            self.made = self.progress.epoch, self.task.epoch(self.progress.epoch)
-            if not len(self.made[1]):
-                raise UserError("there is nothing to train on: no example makes a batch; look at the recipe's [data]")
-        return self.made[1]
+        """The batches of the current epoch."""
+        if self.current_epoch is None or self.current_epoch[0] != self.progress.epoch:
+            self.current_epoch = self.progress.epoch, self.task.epoch(self.progress.epoch)
+            if not len(self.current_epoch[1]):
+                raise UserError("there are no training batches; check the recipe's [data]")
+        return self.current_epoch[1]
 
     def _done(self) -> bool:
-        """Whether the run came to its end and what it may spend has not been raised since."""
-        return self.progress.finished and (self._spent() >= 1 or self._patience_lost())
+        """Whether the run has finished and its budget was not raised since."""
+        return self.progress.finished and (self._spent() >= 1 or self._patience_exhausted())
 
-    def _patience_lost(self) -> bool:
+    def _patience_exhausted(self) -> bool:
         return self.config.patience is not None and self.progress.stale >= self.config.patience
 
     def _spent(self) -> float:
-        """The share of the budget that is used up, by whichever limit is nearest."""
+        """The fraction of the budget that is spent, by the limit that is nearest."""
         state, config = self.progress, self.config
         shares = [0.0]
         if config.max_steps:
@@ -170,7 +169,7 @@ class Trainer:
         return min(1.0, max(shares))
 
     def _tick(self, training: bool = True) -> None:
-        """Add the time since the last call to the run's."""
+        """Add the time since the last call to the run's time."""
         now = time.perf_counter()
         passed, self.clock = now - self.clock, now
         self.progress.seconds += passed
@@ -194,12 +193,12 @@ class Trainer:
         state.window_loss, state.window_tokens, state.window_seconds = 0.0, 0, 0.0
 
     def _validate(self) -> bool:
-        """Score the averaged weights and keep them if they are the best; True where patience is lost."""
+        """Evaluate the averaged weights and save them if they are the best; True where patience is exhausted."""
         state, config = self.progress, self.config
         with self.average.applied():
             metrics = self.workers.validate()
             score = metrics[self.task.monitor]
-            last = math.nan if state.best is None else state.best  # what is no number is worse than any
+            last = math.nan if state.best is None else state.best  # any score is better than NaN
             better = math.isnan(last) or (score > last if self.task.mode == "max" else score < last)
             if better:
                 state.best, state.best_step, state.stale, state.waited = score, state.step, 0, 0
@@ -213,7 +212,7 @@ class Trainer:
         self.log.write({"kind": "valid", "step": state.step, **metrics, "best": better, "seconds": state.seconds})
         shown = "  ".join(f"{name} {value:.3f}" for name, value in metrics.items())
         self.display.note(f"step {state.step:>6}  validation: {shown}{'  (best)' if better else ''}")
-        return self._patience_lost()
+        return self._patience_exhausted()
 
     def _save(self) -> None:
         tensors = {f"model.{name}": value for value, name in self.names.items()}
@@ -244,7 +243,7 @@ class Trainer:
         return True
 
     def _settings(self) -> dict[str, Any]:
-        """What must not change between the parts of one run."""
+        """The settings that must not change when a run is resumed."""
         config = self.config
         return {"seed": config.seed, "batch_tokens": config.batch_tokens, "precision": config.precision}
 
@@ -264,7 +263,7 @@ class Trainer:
             if self.stopping:
                 raise KeyboardInterrupt
             self.stopping = True
-            with suppress(RuntimeError):  # Python refuses to print inside a print that was interrupted
+            with suppress(RuntimeError):  # Python refuses a print inside an interrupted print
                 self.display.note("stopping: saving a checkpoint first ...")
 
         before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -276,5 +275,5 @@ class Trainer:
 
 
 def unshared(model: torch.nn.Module) -> dict[str, Tensor]:
-    """A model's parameters by name, each tied one once."""
+    """A model's parameters by name, tied ones once."""
     return {name: value.detach() for name, value in model.named_parameters()}

@@ -1,12 +1,11 @@
-"""Several CPU processes that share each batch: the same weights, a part of the examples each, gradients summed.
+"""Data-parallel training over CPU processes: shared weights, a part of each batch per process, gradients summed.
 
-The weights lie in memory that all processes see, so an update made by the first is there for all; so does what a task
-carries from batch to batch (`harken.training.task`), each worker writing rows of its own. A step goes so: the
-parent sends every worker its examples over a pipe, all compute their gradients at once, each worker copies its own into
-shared memory, the parent adds them up in the order of the workers. The sum is the same every time, so a run with the
-same number of workers is repeatable to the bit.
+The weights are in shared memory, so an update by the parent is visible to all; so are the tensors that a task carries
+from batch to batch (`harken.training.task`), of which each worker writes its own rows. In a step the parent sends every
+worker its examples over a pipe, all compute gradients at once, each worker copies its own into shared memory, and the
+parent adds them in the order of the workers. So a run with the same number of workers is reproducible bit for bit.
 
-Workers are forked and thus inherit task, data and model; they end when the pipe to the parent closes.
+Workers are forked and inherit task, data and model; they exit when the pipe to the parent closes.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ DIED = "a training worker died; is the machine out of memory?"
 
 
 def seed_step(seed: int, step: int, worker: int) -> None:
-    """Random numbers are a function of seed, step and worker, so that a resumed run draws the same ones."""
+    """Seed torch by (seed, step, worker), so that a resumed run draws the same random numbers."""
     torch.manual_seed(int(np.random.SeedSequence([seed, step, worker]).generate_state(1, np.uint64)[0] >> 1))
 
 
 def shared_like(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Tensors of the same shapes in anonymous memory that forked processes share."""
+    """Tensors of the same shapes in anonymous memory shared with forked processes."""
     sizes = [tensor.numel() * tensor.element_size() for tensor in tensors]
     starts = np.cumsum([0] + [-(-size // 64) * 64 for size in sizes])
     memory = mmap.mmap(-1, max(int(starts[-1]), 1))
@@ -45,7 +44,7 @@ def shared_like(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 class Workers:
-    """The parent's side; worker 0 is the parent itself."""
+    """The parent's side of the workers; worker 0 is the parent itself."""
 
     def __init__(self, task: Task, count: int, seed: int, autocast: Callable[[], Any]) -> None:
         self.task, self.count, self.seed, self.autocast = task, count, seed, autocast
@@ -82,12 +81,12 @@ class Workers:
             self.pipes.append(here)
             self.processes.append(process)
 
-    def backward(self, step: int, batches: list[Indices], terms: int) -> float:
-        """Gradients of the mean loss over all `terms` of the batches, left in `.grad`; returns the summed loss."""
-        shares = [self.task.share(examples, self.count) for examples in batches]
+    def backward(self, step: int, batches: list[Indices], num_tokens: int) -> float:
+        """Compute gradients of the mean loss over `num_tokens` into `.grad`; returns the summed loss."""
+        shares = [self.task.share(indices, self.count) for indices in batches]
         for worker, pipe in enumerate(self.pipes, start=1):
-            self._send(pipe, _pack(step, terms, [share[worker] for share in shares]))
-        loss = self._compute(0, step, [share[0] for share in shares], terms)
+            self._send(pipe, _pack(step, num_tokens, [share[worker] for share in shares]))
+        loss = self._compute(0, step, [share[0] for share in shares], num_tokens)
         for pipe, gradients in zip(self.pipes, self.gradients, strict=True):
             loss += self._receive(pipe)
             for parameter, gradient in zip(self.parameters, gradients, strict=True):
@@ -98,7 +97,7 @@ class Workers:
         return loss
 
     def validate(self) -> dict[str, float]:
-        """Share the validation data out and put the results together."""
+        """Validate, each worker on its part of the data, and combine the results."""
         for pipe in self.pipes:
             self._send(pipe, b"validate")
         results = [self._validate(0)]
@@ -106,7 +105,7 @@ class Workers:
         return self.task.score(results)
 
     def close(self) -> None:
-        """End the workers."""
+        """Stop the workers."""
         for pipe in self.pipes:
             pipe.close()
         for process in self.processes:
@@ -130,16 +129,16 @@ class Workers:
             raise RuntimeError(f"a training worker failed:\n{answer['failed']}")
         return answer
 
-    def _compute(self, worker: int, step: int, shares: list[Indices], terms: int) -> float:
+    def _compute(self, worker: int, step: int, shares: list[Indices], num_tokens: int) -> float:
         seed_step(self.seed, step, worker)
         for parameter in self.parameters:
             parameter.grad = None
         total = 0.0
-        for examples in shares:
-            if len(examples):
+        for indices in shares:
+            if len(indices):
                 with self.autocast():
-                    loss = self.task.loss(examples)
-                (loss / terms).backward()
+                    loss = self.task.loss(indices)
+                (loss / num_tokens).backward()
                 total += float(loss.detach())
         return total
 
@@ -151,10 +150,10 @@ class Workers:
         return result
 
     def _serve(self, worker: int, pipe: Any, parents: list[Any]) -> None:
-        """A worker's life: wait for a share, compute, answer; end when the parent goes."""
-        for number in (signal.SIGINT, signal.SIGTERM):  # the parent decides what they mean
+        """The loop of a worker: receive a share, compute, reply; exit when the parent does."""
+        for number in (signal.SIGINT, signal.SIGTERM):  # the parent handles them
             signal.signal(number, signal.SIG_IGN)
-        for other in parents:  # or the pipes of a dead parent would stay open here
+        for other in parents:  # else the pipes of a dead parent would stay open here
             other.close()
         torch.set_num_threads(1)
         own = self.gradients[worker - 1]
@@ -167,8 +166,8 @@ class Workers:
                 if message == b"validate":
                     answer: Any = self._validate(worker)
                 else:
-                    step, terms, shares = _unpack(message)
-                    answer = self._compute(worker, step, shares, terms)
+                    step, num_tokens, shares = _unpack(message)
+                    answer = self._compute(worker, step, shares, num_tokens)
                     for parameter, gradient in zip(self.parameters, own, strict=True):
                         if parameter.grad is None:
                             gradient.zero_()
@@ -178,18 +177,18 @@ class Workers:
                 answer = {"failed": traceback.format_exc()}
             try:
                 pipe.send_bytes(json.dumps(answer).encode())
-            except OSError:  # the parent went in the meantime
+            except OSError:  # the parent has exited
                 os._exit(0)
 
 
-def _pack(step: int, terms: int, shares: list[Indices]) -> bytes:
-    head = np.array([step, terms, len(shares), *(len(share) for share in shares)], dtype=np.int64)
+def _pack(step: int, num_tokens: int, shares: list[Indices]) -> bytes:
+    head = np.array([step, num_tokens, len(shares), *(len(share) for share in shares)], dtype=np.int64)
     return head.tobytes() + b"".join(np.ascontiguousarray(share, dtype=np.int64).tobytes() for share in shares)
 
 
 def _unpack(message: bytes) -> tuple[int, int, list[Indices]]:
     numbers = np.frombuffer(message, dtype=np.int64)
-    step, terms, count = (int(number) for number in numbers[:3])
+    step, num_tokens, count = (int(number) for number in numbers[:3])
     ends = 3 + count + np.cumsum(numbers[3 : 3 + count])
     starts = np.concatenate(([3 + count], ends[:-1]))
-    return step, terms, [numbers[a:b] for a, b in zip(starts, ends, strict=True)]
+    return step, num_tokens, [numbers[a:b] for a, b in zip(starts, ends, strict=True)]
