@@ -72,7 +72,7 @@ def test_a_damaged_one_is_refused_in_a_sentence(tmp_path: Path, damage: str) -> 
         save_file({"w": torch.zeros(2)}, path)
     else:
         path.write_bytes({"empty": b"", "cut": path.read_bytes()[:-40], "text": b"weights " * 50}[damage])
-    with pytest.raises(UserError, match=r"checkpoint\.safetensors is no checkpoint .* remove it") as caught:
+    with pytest.raises(UserError, match=r"checkpoint\.safetensors is not a checkpoint .* remove it") as caught:
         load_checkpoint(tmp_path)
     assert "\n" not in str(caught.value)
 
