@@ -56,7 +56,7 @@ def save_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str
     except SafetensorError as problem:
         temporary.unlink(missing_ok=True)
         raise UserError(
-            f"{path} cannot be written ({problem}); free some space and continue with --resume"
+            f"{path} cannot be written ({problem}); free disk space and continue with --resume"
         ) from problem
     with open(temporary, "rb") as written:
         os.fsync(written.fileno())
