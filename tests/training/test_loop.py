@@ -254,5 +254,5 @@ def test_nothing_to_train_on_is_no_endless_loop(trainer: Callable, table: Any) -
         def epoch(self, number: int) -> list[np.ndarray]:
             return []
 
-    with pytest.raises(UserError, match="nothing to train on"):
+    with pytest.raises(UserError, match="there are no training batches"):
         trainer(Empty(), max_steps=5).run()

@@ -125,9 +125,9 @@ def test_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert choose_device("auto") == "cpu"
     assert choose_device("cpu") == "cpu"
-    with pytest.raises(UserError, match="'cuda:1' was asked for, but torch finds no CUDA device here; use auto or cpu"):
+    with pytest.raises(UserError, match="'cuda:1' needs a CUDA device, and torch finds none; use auto or cpu"):
         choose_device("cuda:1")
-    with pytest.raises(UserError, match="'toaster' is no device; use auto, cpu, cuda or cuda:N"):
+    with pytest.raises(UserError, match="'toaster' is not a device; use auto, cpu, cuda or cuda:N"):
         choose_device("toaster")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert choose_device("auto") == "cuda"

@@ -30,7 +30,7 @@ class Average:
 
     @torch.no_grad()
     def update(self, step: int) -> None:
-        """Take the weights after `step` in."""
+        """Add the weights after `step` to the average."""
         if not self.decay or step % EVERY:
             return
         decay = min(self.decay, (1 + step) / (10 + step)) ** EVERY
@@ -41,7 +41,7 @@ class Average:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """The model has the averaged weights inside the block and its own after it."""
+        """Inside the block the model has the averaged weights, after it its own."""
         if not self.decay:
             yield
             return

@@ -1,4 +1,4 @@
-"""What the `[train]` section of a recipe may say; the same for every task."""
+"""The `[train]` section of a recipe, the same for every task."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TrainConfig(BaseModel):
     )
     seed: int = Field(1, ge=0, description="random seed; the same seed gives the same run on the same machine")
     precision: Literal["auto", "float32", "bfloat16"] = Field(
-        "auto", description="auto: bfloat16 on a GPU, and on a CPU where a trial shows that it works and is faster"
+        "auto", description="auto: bfloat16 on a GPU, and on a CPU where a test shows that it works and is faster"
     )
     device: str = Field("auto", description="auto, cpu, cuda or cuda:N")
     workers: int | None = Field(

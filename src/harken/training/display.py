@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a live bar in a terminal, plain lines elsewhere, nothing when quiet."""
+"""Progress of a run: a live bar in a terminal, plain lines elsewhere, nothing when quiet."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 
 class Display(Protocol):
-    """The trainer calls these; all are cheap."""
+    """Called by the trainer; all methods are cheap."""
 
     def start(self, description: str, progress: float) -> None: ...
     def step(self, step: int, progress: float, loss: float, rate: float, tokens_per_second: float) -> None: ...
@@ -40,12 +40,12 @@ class Lines(Silence):
         self.every, self.last = every, 0.0
 
     def start(self, description: str, progress: float) -> None:
-        """Say what begins."""
+        """Print the description."""
         self.note(description)
         self.began, self.first = time.monotonic(), progress
 
     def step(self, step: int, progress: float, loss: float, rate: float, tokens_per_second: float) -> None:
-        """A line where the last one is old enough."""
+        """Print a line if the last one is old enough."""
         now = time.monotonic()
         if now - self.last < self.every:
             return
@@ -86,7 +86,7 @@ class Bar(Silence):
         self.bar.update(self.task, completed=progress)
 
     def step(self, step: int, progress: float, loss: float, rate: float, tokens_per_second: float) -> None:
-        """Move it on."""
+        """Update the bar."""
         left = remaining(time.monotonic() - self.began, self.first, progress)
         numbers = f"step {step}  loss {loss:.3f}  {tokens_per_second:,.0f} tokens/s  {left} left"
         with suppress(OSError, ValueError):
@@ -104,7 +104,7 @@ class Bar(Silence):
 
 
 def remaining(seconds: float, first: float, now: float) -> str:
-    """Time left, from the time since progress `first`.
+    """The estimated time left, from the time since progress `first`.
 
     >>> remaining(60, 0.0, 0.25)
     '3:00'
@@ -117,7 +117,7 @@ def remaining(seconds: float, first: float, now: float) -> str:
 
 
 def choose_display(shown: bool) -> Display:
-    """The right one for where the output goes."""
+    """A bar for a terminal, lines for a file or pipe."""
     if not shown:
         return Silence()
     return Bar() if sys.stdout is not None and sys.stdout.isatty() else Lines()

@@ -12,7 +12,7 @@ METRICS = "metrics.jsonl"
 
 
 class MetricsLog:
-    """Append to a run's metrics; a resumed run first drops what lies past its checkpoint."""
+    """Append to a run's metrics; a resumed run first drops entries after its checkpoint."""
 
     def __init__(self, folder: Path, resume_step: int | None = None) -> None:
         self.path = folder / METRICS
@@ -23,7 +23,7 @@ class MetricsLog:
             atomic_write(self.path, "".join(json.dumps(entry) + "\n" for entry in kept))
 
     def write(self, entry: dict[str, Any]) -> None:
-        """Add a line."""
+        """Append a line."""
         with open(self.path, "a", encoding="utf-8") as lines:
             lines.write(json.dumps(entry) + "\n")
 

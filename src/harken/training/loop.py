@@ -1,7 +1,7 @@
 """The training loop.
 
-One update: gradients of the mean loss over the batch (several processes on a CPU), clip, learning rate, AdamW, average.
-Every `validate_every` updates the averaged weights are scored; the best are kept as `model.safetensors`.
+One update: gradients of the mean loss over the batch (several processes on a CPU), clipping, learning rate, AdamW,
+weight average. Every `validate_every` updates the averaged weights are evaluated; the best are `model.safetensors`.
 
 Exactness: the order of the data is a function of (seed, epoch), random numbers of (seed, step, worker), and a
 checkpoint holds all other state; so a run that was killed and resumed ends with the same bits as one that was not (on a
@@ -47,8 +47,8 @@ class Trainer:
         self.progress = Progress()
         self.stopping: int | None = None  # the signal that asked for it
         self.skipped = 0
-        self.speed = 0.0  # tokens a second since the last line of metrics.jsonl
-        self.made: tuple[int, Sequence[Indices]] | None = None  # a pass over the data and its number
+        self.speed = 0.0  # tokens per second since the last line of metrics.jsonl
+        self.current_epoch: tuple[int, Sequence[Indices]] | None = None  # its number and batches
 
     def run(self, resume: bool = False) -> Progress:
         """Train until the budget is spent, validation stops improving, or a signal comes.
@@ -92,8 +92,7 @@ class Trainer:
             self._epoch()
             self._save()  # from here on there is always something to resume from
         while self._spent() < 1:
-            chosen = [next(batches) for _ in range(config.accumulate)]
-            self._update(chosen)
+            self._update([next(batches) for _ in range(config.accumulate)])
             self._tick()
             self._show()
             if state.step % config.log_every == 0:
@@ -143,7 +142,7 @@ class Trainer:
         self.display.step(state.step, self._spent(), mean, self.rate, self.speed)
 
     def _batches(self) -> Iterator[Indices]:
-        """From where the run stands, epoch after epoch."""
+        """The batches from the current position on, epoch after epoch."""
         state = self.progress
         while True:
             epoch = self._epoch()
@@ -153,18 +152,18 @@ class Trainer:
             state.epoch, state.position = state.epoch + 1, 0
 
     def _epoch(self) -> Sequence[Indices]:
-        """The pass over the data in which the run stands."""
-        if self.made is None or self.made[0] != self.progress.epoch:
-            self.made = self.progress.epoch, self.task.epoch(self.progress.epoch)
-            if not len(self.made[1]):
-                raise UserError("there is nothing to train on: no example makes a batch; look at the recipe's [data]")
-        return self.made[1]
+        """The batches of the current epoch."""
+        if self.current_epoch is None or self.current_epoch[0] != self.progress.epoch:
+            self.current_epoch = self.progress.epoch, self.task.epoch(self.progress.epoch)
+            if not len(self.current_epoch[1]):
+                raise UserError("there are no training batches; check the recipe's [data]")
+        return self.current_epoch[1]
 
     def _done(self) -> bool:
-        """Whether the run came to its end and what it may spend has not been raised since."""
-        return self.progress.finished and (self._spent() >= 1 or self._patience_lost())
+        """Whether the run has finished and its budget was not raised since."""
+        return self.progress.finished and (self._spent() >= 1 or self._patience_exhausted())
 
-    def _patience_lost(self) -> bool:
+    def _patience_exhausted(self) -> bool:
         return self.config.patience is not None and self.progress.stale >= self.config.patience
 
     def _shares(self) -> dict[str, float]:
@@ -190,7 +189,7 @@ class Trainer:
         return nearest if shares and shares[nearest] >= 1 else "patience"
 
     def _tick(self, training: bool = True) -> None:
-        """Add the time since the last call to the run's."""
+        """Add the time since the last call to the run's time."""
         now = time.perf_counter()
         passed, self.clock = now - self.clock, now
         self.progress.seconds += passed
@@ -214,7 +213,7 @@ class Trainer:
         state.window_loss, state.window_tokens, state.window_seconds = 0.0, 0, 0.0
 
     def _validate(self) -> bool:
-        """Score the averaged weights and keep them if they are the best; True where patience is lost."""
+        """Evaluate the averaged weights and save them if they are the best; True where patience is exhausted."""
         state, config = self.progress, self.config
         with self.average.applied():
             metrics = self.workers.validate()
@@ -233,7 +232,7 @@ class Trainer:
         self.log.write({"kind": "valid", "step": state.step, **metrics, "best": better, "seconds": state.seconds})
         shown = "  ".join(f"{name} {value:.3f}" for name, value in metrics.items())
         self.display.note(f"step {state.step:>6}  validation: {shown}{'  (best)' if better else ''}")
-        return self._patience_lost()
+        return self._patience_exhausted()
 
     def _save(self) -> None:
         tensors = {f"model.{name}": value for name, value in state_of(self.task.model).items()}
@@ -272,7 +271,7 @@ class Trainer:
         return True
 
     def _settings(self) -> dict[str, Any]:
-        """What must not change between the parts of one run."""
+        """The settings that must not change when a run is resumed."""
         config = self.config
         return {"seed": config.seed, "batch_tokens": config.batch_tokens, "precision": config.precision}
 

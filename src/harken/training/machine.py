@@ -1,10 +1,10 @@
-"""What this machine is best at: its device, how many processes and threads to use, and whether bfloat16 pays.
+"""Hardware choices: the device, the number of processes, and whether bfloat16 works and is faster.
 
-Small matrices do not feed several threads: handing them over costs more than it gives. So on a CPU harken trains with
-one process a core, each with one thread and its own share of the batch (`harken.training.workers`).
+Small matrices do not profit from several threads: synchronisation costs more than it gains. So on a CPU harken trains
+with one process per core, each with one thread and its own share of the batch (`harken.training.workers`).
 
-bfloat16 through oneDNN can end a process with an illegal instruction where the machine announces more than it has, so
-it is tried in a child process first and used only where the child lives and was clearly faster.
+bfloat16 through oneDNN can crash with an illegal instruction where a machine reports instructions that it lacks, so it
+is tried in a child process first and used only where the child succeeds and is clearly faster.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import lru_cache
 
 ISA = "ONEDNN_MAX_CPU_ISA"
 SAFE_ISA = "AVX512_CORE_BF16"
-WORTHWHILE = 1.3  # how much faster bfloat16 products must be
+MIN_SPEEDUP = 1.3  # of bfloat16 products, from which auto uses bfloat16
 
 _TRIAL = """
 import time, torch
@@ -41,12 +41,12 @@ def cores() -> int:
 
 
 def choose_workers() -> int:
-    """Processes to train with on a CPU: one a core, up to eight; one where processes cannot be forked."""
+    """Processes to train with on a CPU: one per core, up to eight; one where processes cannot be forked."""
     return min(8, cores()) if sys.platform.startswith("linux") else 1
 
 
 def choose_device(wanted: str) -> str:
-    """`auto` takes a GPU where there is one."""
+    """Resolve a device: `auto` is a GPU where there is one."""
     import torch
 
     from harken.errors import UserError
@@ -56,14 +56,14 @@ def choose_device(wanted: str) -> str:
     try:
         device = torch.device(wanted)
     except RuntimeError as problem:
-        raise UserError(f"train.device {wanted!r} is no device; use auto, cpu, cuda or cuda:N") from problem
+        raise UserError(f"train.device {wanted!r} is not a device; use auto, cpu, cuda or cuda:N") from problem
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise UserError(f"train.device {wanted!r} was asked for, but torch finds no CUDA device here; use auto or cpu")
+        raise UserError(f"train.device {wanted!r} needs a CUDA device, and torch finds none; use auto or cpu")
     return wanted
 
 
 def _trial(environment: dict[str, str]) -> float:
-    """How many times faster bfloat16 is in a child process; 0 where the child dies."""
+    """The speedup of bfloat16, measured in a child process; 0 where the child crashes."""
     try:
         done = subprocess.run(
             [sys.executable, "-c", _TRIAL], env=environment, capture_output=True, text=True, timeout=60, check=False
@@ -75,21 +75,21 @@ def _trial(environment: dict[str, str]) -> float:
 
 @lru_cache(maxsize=1)
 def bfloat16_speedup() -> float:
-    """What bfloat16 products gain on this CPU as this process stands; 0 where they crash."""
+    """The speedup of bfloat16 products on this CPU in this environment; 0 where they crash."""
     return _trial(dict(os.environ))
 
 
 def prepare_environment() -> None:
-    """Before torch is loaded: where bfloat16 works only with oneDNN held back, hold it back for this process."""
+    """Before torch is imported: limit oneDNN's instruction set where bfloat16 works only so."""
     if ISA in os.environ or "torch" in sys.modules or bfloat16_speedup() > 0:
         return
-    if _trial({**os.environ, ISA: SAFE_ISA}) >= WORTHWHILE:
+    if _trial({**os.environ, ISA: SAFE_ISA}) >= MIN_SPEEDUP:
         os.environ[ISA] = SAFE_ISA
     bfloat16_speedup.cache_clear()
 
 
 def choose_precision(wanted: str, device: str) -> str:
-    """`auto`: bfloat16 on a GPU that has it, on a CPU where the trial shows that it works and pays."""
+    """`auto`: bfloat16 on a GPU that has it, on a CPU where the test shows that it works and is faster."""
     import torch
 
     from harken.errors import UserError
@@ -98,7 +98,7 @@ def choose_precision(wanted: str, device: str) -> str:
         able = torch.cuda.is_bf16_supported()
         return wanted if wanted != "auto" else "bfloat16" if able else "float32"
     if wanted == "auto":
-        return "bfloat16" if bfloat16_speedup() >= WORTHWHILE else "float32"
+        return "bfloat16" if bfloat16_speedup() >= MIN_SPEEDUP else "float32"
     if wanted == "bfloat16" and bfloat16_speedup() == 0:
         raise UserError(
             f"train.precision bfloat16 crashes on this CPU; set {ISA}={SAFE_ISA} in the environment or use float32"

@@ -1,4 +1,4 @@
-"""From gradients to updates: AdamW with decay on matrices only, and clipping by the global norm.
+"""AdamW with weight decay on matrices only, and gradient clipping by the global norm.
 
 g <- g * min(1, clip / |g|), |g| the Euclidean norm over all parameters together. Pascanu et al. (2013),
 Loshchilov and Hutter (2019).
@@ -15,7 +15,7 @@ from harken.training.config import TrainConfig
 
 
 def build_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.AdamW:
-    """AdamW; biases, norms and embeddings' padding are not decayed because only matrices are."""
+    """AdamW with weight decay on matrices only, not on biases and norms."""
     matrices = [parameter for parameter in model.parameters() if parameter.dim() >= 2]
     vectors = [parameter for parameter in model.parameters() if parameter.dim() < 2]
     groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
@@ -23,7 +23,7 @@ def build_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.AdamW:
 
 
 def clip_by_global_norm(parameters: Iterable[Tensor], limit: float | None) -> Tensor:
-    """Scale all gradients so that their norm is at most `limit`; returns the norm before."""
+    """Scale all gradients so that their norm is at most `limit`; returns the norm before clipping."""
     present = [parameter for parameter in parameters if parameter.grad is not None]
     if limit is None:
         return nn.utils.get_total_norm([parameter.grad for parameter in present if parameter.grad is not None])
@@ -31,14 +31,14 @@ def clip_by_global_norm(parameters: Iterable[Tensor], limit: float | None) -> Te
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer, names: dict[Tensor, str]) -> Iterator[tuple[str, Tensor]]:
-    """Everything AdamW remembers, as named tensors for a checkpoint."""
-    for parameter, remembered in optimizer.state.items():
-        for key, value in remembered.items():
+    """The optimizer state as named tensors for a checkpoint."""
+    for parameter, state in optimizer.state.items():
+        for key, value in state.items():
             yield f"optimizer.{key}.{names[parameter]}", value
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, names: dict[Tensor, str], tensors: dict[str, Tensor]) -> None:
-    """Put back what `optimizer_tensors` gave."""
+    """Restore the state that `optimizer_tensors` gave."""
     for parameter, name in names.items():
         for key in ("step", "exp_avg", "exp_avg_sq"):
             saved = tensors.get(f"optimizer.{key}.{name}")

@@ -1,13 +1,13 @@
-"""How the learning rate goes: up in the warm-up, then down as the schedule says.
+"""Learning rate schedules: a linear warm-up, then
 
 inverse_sqrt   sqrt(warmup / step)              Vaswani et al. (2017)
 cosine         (1 + cos(pi progress)) / 2       Loshchilov and Hutter (2017)
 linear         1 - progress
-plateau        times a factor whenever validation stalls
+plateau        multiplied by a factor whenever validation stalls
 constant       1
 
-`progress` is the share of the budget that is spent, whichever of steps, epochs and minutes is furthest; so a run of
-"ten minutes" ends with its learning rate at 0, however quick the machine is.
+`progress` is the fraction of the budget that is spent, of steps, epochs or minutes whichever is largest; so a run of
+"ten minutes" ends with a learning rate of 0 on any machine.
 
 >>> [round(factor("inverse_sqrt", step, progress=0, warmup=100), 3) for step in (1, 50, 100, 400)]
 [0.01, 0.5, 1.0, 0.5]
@@ -21,7 +21,7 @@ import math
 
 
 def factor(schedule: str, step: int, progress: float, warmup: int, reduced: float = 1.0) -> float:
-    """What the highest learning rate is multiplied by at `step` (from 1); `reduced` is what plateau has come to."""
+    """The factor of the peak learning rate at `step` (from 1); `reduced` is the product of plateau's reductions."""
     rise = min(1.0, step / warmup) if warmup else 1.0
     progress = min(1.0, max(0.0, progress))
     if schedule == "inverse_sqrt":

@@ -1,12 +1,12 @@
-"""What a task hands to the trainer: batches, a loss, and metrics.
+"""The interface between a task and the trainer: batches, a loss, and metrics.
 
 A translator, a tagger or a forecaster is one class with these methods; the loop knows nothing else about it.
 `harken.tasks.sequence_task` is the base of those whose examples have a length; it also defines `collate(indices)`,
 which gives a batch of CPU tensors that depends on the indices alone.
 
-A task may also carry something from batch to batch, as a language model does its states: tensors in a dict `carried`
-that `loss` reads and writes in place. The loop moves them to the device, lets worker processes share them and keeps
-them in the checkpoint. A row of them must belong to one worker: `share` says which.
+A task may also carry tensors from batch to batch, as a language model does its states, in a dict `carried` that `loss`
+reads and writes in place. The loop moves them to the device, shares them with worker processes and saves them in the
+checkpoint. A row of them must belong to one worker, which `share` decides.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ Indices = np.ndarray  # (B,) numbers of examples that make a batch
 
 
 class Task(Protocol):
-    """One job to train for."""
+    """A job to train for."""
 
     @property
     def model(self) -> nn.Module:
-        """What is trained."""
+        """The model to train."""
 
-    monitor: str  # the metric that says which weights are best ...
-    mode: str  # "min" or "max": which way is better
+    monitor: str  # the validation metric by which the best weights are chosen
+    mode: str  # "min" or "max"
 
     def epoch(self, number: int) -> Sequence[Indices]:
-        """The batches of a pass over the data, in their order; the same for the same number."""
+        """The batches of an epoch, in order; the same for the same number."""
 
     def size(self, examples: Indices) -> int:
-        """How many terms the loss of these examples sums: real target tokens, labels, frames ..."""
+        """The number of tokens (labels, frames ...) that the loss of these examples is summed over, without padding."""
 
     def share(self, examples: Indices, parts: int) -> list[Indices]:
         """Split a batch into parts of about equal work."""
@@ -47,10 +47,10 @@ class Task(Protocol):
         """
 
     def validate(self, part: int, parts: int) -> Any:
-        """Work through one part of the validation data; anything JSON can hold."""
+        """Evaluate one part of the validation data; returns anything JSON can hold."""
 
     def score(self, results: list[Any]) -> dict[str, float]:
-        """Put the parts together into metrics; one of them is `monitor`."""
+        """Combine the parts into metrics; one of them is `monitor`."""
 
 
 def batch_loss(task: Any, indices: Indices) -> Tensor:
@@ -74,12 +74,12 @@ def to_device(batch: Any, device: torch.device) -> Any:
 
 
 def carried_by(task: Task) -> dict[str, Tensor]:
-    """What a task hands from batch to batch, by name; nothing where it says nothing of it."""
+    """The tensors that a task carries from batch to batch, by name."""
     found: dict[str, Tensor] = getattr(task, "carried", {})
     return found
 
 
 def move_carried(task: Task, device: torch.device) -> None:
-    """To where the model is."""
+    """Move the carried tensors to a device."""
     carried = carried_by(task)
     carried.update({name: value.to(device) for name, value in carried.items()})

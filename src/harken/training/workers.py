@@ -38,12 +38,12 @@ POLL = 1.0  # seconds between checks that a worker is alive while its answer is 
 
 
 def seed_step(seed: int, step: int, worker: int) -> None:
-    """Random numbers are a function of seed, step and worker, so that a resumed run draws the same ones."""
+    """Seed torch by (seed, step, worker), so that a resumed run draws the same random numbers."""
     torch.manual_seed(int(np.random.SeedSequence([seed, step, worker]).generate_state(1, np.uint64)[0] >> 1))
 
 
 def shared_like(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Tensors of the same shapes in anonymous memory that forked processes share."""
+    """Tensors of the same shapes in anonymous memory shared with forked processes."""
     sizes = [tensor.numel() * tensor.element_size() for tensor in tensors]
     starts = np.cumsum([0] + [-(-size // 64) * 64 for size in sizes])
     memory = mmap.mmap(-1, max(int(starts[-1]), 1))
@@ -54,7 +54,7 @@ def shared_like(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 class Workers:
-    """The parent's side; worker 0 is the parent itself."""
+    """The parent's side of the workers; worker 0 is the parent itself."""
 
     def __init__(self, task: Task, count: int, seed: int, autocast: Callable[[], Any], threads: int = 1) -> None:
         self.task, self.count, self.seed, self.autocast, self.threads = task, count, seed, autocast, threads
@@ -126,7 +126,7 @@ class Workers:
         return self.task.score(results)
 
     def close(self) -> None:
-        """End the workers."""
+        """Stop the workers."""
         for pipe in self.pipes:
             pipe.close()
         for process in self.processes:
@@ -162,10 +162,10 @@ class Workers:
         for parameter in self.parameters:
             parameter.grad = None
         total = 0.0
-        for examples in shares:
-            if len(examples):
+        for indices in shares:
+            if len(indices):
                 with self.autocast():
-                    loss = batch_loss(self.task, examples)
+                    loss = batch_loss(self.task, indices)
                 (loss / num_tokens).backward()
                 total += float(loss.detach())
         return total
@@ -181,7 +181,7 @@ class Workers:
         """A worker's life: wait for a share, compute, answer; end when the parent goes."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the parent decides what they mean
             signal.signal(number, signal.SIG_IGN)
-        for other in parents:  # or the pipes of a dead parent would stay open here
+        for other in parents:  # else the pipes of a dead parent would stay open here
             other.close()
         torch.set_num_threads(self.threads)
         own, used = self.gradients[worker - 1], self.used[worker - 1]
@@ -208,7 +208,7 @@ class Workers:
                 answer = {"failed": traceback.format_exc()}
             try:
                 pipe.send_bytes(json.dumps(answer).encode())
-            except OSError:  # the parent went in the meantime
+            except OSError:  # the parent has exited
                 os._exit(0)
 
 

@@ -38,9 +38,9 @@ GOOD = {
     "attention itself": 2.0,
     **{f"operations, {name}": 1.9 if name == "attention" else 1.0 for name in lab.LAYERS},
     **{f"time, {name}": 1.9 if name == "attention" else 1.0 for name in lab.LAYERS},
-    "memory, attention, definition": 2.0,
-    "memory, attention, quick": 1.0,
-    "memory, LSTM, definition": 1.0,
+    "memory, attention, reference": 2.0,
+    "memory, attention, fast": 1.0,
+    "memory, LSTM, reference": 1.0,
 }
 
 

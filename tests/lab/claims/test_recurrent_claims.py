@@ -91,7 +91,7 @@ def test_one_stray_seed_does_not_turn_the_verdict_on_long_memory(strays: int, ho
 
 def test_a_cell_behind_shut_gates_keeps_its_bits_and_behind_others_does_not() -> None:
     kept = cell_memory.kept_bits(300, seed=1)
-    assert len(kept) == 5 and all(found["quick"] and found["definition"] for found in kept.values())
+    assert len(kept) == 5 and all(found["fast"] and found["reference"] for found in kept.values())
     layer = cell_memory.keeper(3, torch.full((3,), 6.0))
     state = (torch.zeros(1, 1, 3), torch.ones(1, 1, 3))
     cell = layer(torch.randn(1, 300, 4), state)[1][1]
@@ -99,7 +99,7 @@ def test_a_cell_behind_shut_gates_keeps_its_bits_and_behind_others_does_not() ->
 
 
 def test_cell_memory_rule() -> None:
-    equal, other = {"quick": True, "definition": True}, {"quick": True, "definition": False}
+    equal, other = {"fast": True, "reference": True}, {"fast": True, "reference": False}
     lives = {1.0: cell_memory.predicted_half_life(1.0), 10.0: math.nan}
     assert cell_memory.judge({"plain": equal, "coupled": equal}, lives, 10)[0] is True
     assert cell_memory.judge({"plain": equal, "coupled": other}, lives, 10)[0] is None

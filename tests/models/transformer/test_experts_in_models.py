@@ -6,7 +6,6 @@ import torch
 from harken.models.build import build_model
 from harken.models.config import DecoderOnlyConfig, TransformerConfig
 from harken.models.encoder_decoder import EncoderDecoder, TranslationModel
-from harken.models.recurrent.config import RecurrentEncoderConfig
 from harken.models.recurrent.encoder import RecurrentEncoder
 from harken.models.transformer.config import TransformerDecoderConfig
 from harken.models.transformer.decoder import TransformerDecoder

@@ -281,10 +281,10 @@ def test_broken_folders_are_refused_in_a_sentence(models: Callable, tmp_path: Pa
     folder = broken("other recipe")
     text = (folder / "recipe.toml").read_text()
     (folder / "recipe.toml").write_text(text.replace("width = 16", "width = 32"))
-    assert "does not fit the recipe.toml beside it (first difference: " in refused(folder)
+    assert "does not match the recipe.toml beside it (first difference: " in refused(folder)
     folder = broken("deeper")
     (folder / "recipe.toml").write_text(text.replace("layers = 1", "layers = 2"))
-    assert "does not fit the recipe.toml beside it (first difference: " in refused(folder)
+    assert "does not match the recipe.toml beside it (first difference: " in refused(folder)
     folder = broken("no words")
     for path in folder.glob("*.json"):
         path.unlink()

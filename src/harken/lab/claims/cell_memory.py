@@ -1,10 +1,10 @@
-"""A forget gate at 1 with an input gate at 0 keeps the cell for ever.
+"""A forget gate at 1 with an input gate at 0 keeps the cell forever.
 
 C_t = f * C_{t-1} + i * g      with f = 1 and i = 0 this is C_t = C_{t-1}, bit for bit
 
 A sigmoid is 1 only in the limit, so the way there is measured too: with f = sigmoid(b) the cell has lost half of what
 it held after ln 2 / ln(1 + e^-b) steps. A layer whose units have forget biases b of 0, 1, 2 ... shows those curves in
-one run. While it runs, random inputs knock at the door: candidate and output gate see them, the input gate is shut.
+one run. While it runs, random inputs arrive: candidate and output gate see them, the input gate is closed.
 Hochreiter and Schmidhuber (1997).
 
 >>> round(predicted_half_life(0.0)), round(predicted_half_life(10.0))
@@ -55,7 +55,7 @@ def keeper(hidden: int, forget: Tensor, **options: Any) -> LSTM:
 
 
 def kept_bits(steps: int, seed: int) -> dict[str, dict[str, Any]]:
-    """For every variant, quick path and definition: is the cell after `steps` steps the first one, bit for bit?"""
+    """For every variant, fast path and reference: is the cell after `steps` steps the first one, bit for bit?"""
     found: dict[str, dict[str, Any]] = {}
     for name, options in VARIANTS.items():
         torch.manual_seed(seed)
@@ -64,12 +64,12 @@ def kept_bits(steps: int, seed: int) -> dict[str, dict[str, Any]]:
         hidden = torch.zeros(1, 2, options.get("proj_size", 8))
         with torch.no_grad():
             values = torch.randn(2, steps, 4)
-            quick = layer(values, (hidden, first))[1][1]
-            defined = layer.reference(values[:, : steps // 10], (hidden, first))[1][1]
+            fast = layer(values, (hidden, first))[1][1]
+            by_loop = layer.reference(values[:, : steps // 10], (hidden, first))[1][1]
         found[name] = {
-            "quick": bool(torch.equal(quick, first)),
-            "definition": bool(torch.equal(defined, first)),
-            "largest_change": float((quick - first).abs().max()),
+            "fast": bool(torch.equal(fast, first)),
+            "reference": bool(torch.equal(by_loop, first)),
+            "largest_change": float((fast - first).abs().max()),
         }
     return found
 
@@ -104,7 +104,7 @@ def half_life(curve: list[float]) -> float:
 
 def judge(bits: dict[str, dict[str, Any]], lives: dict[float, float], steps: int) -> tuple[bool | None, str]:
     """Holds where every variant keeps every bit; in part where only some do."""
-    exact = [name for name, found in bits.items() if found["quick"] and found["definition"]]
+    exact = [name for name, found in bits.items() if found["fast"] and found["reference"]]
     measured = {bias: life for bias, life in lives.items() if math.isfinite(life)}
     off = max(abs(life / predicted_half_life(bias) - 1) for bias, life in measured.items()) if measured else math.inf
     whole = f"{len(exact)} of {len(bits)} kinds of LSTM keep every bit of the cell over {steps:,} steps"
@@ -136,9 +136,9 @@ def run(settings: Settings, progress: Progress) -> Findings:
         for bias, curve in zip(BIASES, curves, strict=True)
     ]
     for name, found in bits.items():
-        exact = found["quick"] and found["definition"]
+        exact = found["fast"] and found["reference"]
         rows.append(
-            [f"1, {name}", "1", "for ever", "-", 1.0, "equal" if exact else f"off {found['largest_change']:.1e}"]
+            [f"1, {name}", "1", "forever", "-", 1.0, "equal" if exact else f"off {found['largest_change']:.1e}"]
         )
     marks = sorted({round(10 ** (power / 20)) for power in range(int(20 * math.log10(steps)) + 1)} | {steps})
     series = [

@@ -30,7 +30,7 @@ from harken.nn import LSTM, RNN
 SYMBOLS, DELAY, TIME, HIDDEN, RATE = 8, 4, 16, 32, 2e-3
 CHANCE = math.log(SYMBOLS)
 LAST = 25  # the end of a run is the mean of this many updates
-HURTS, PAYS = 1.2, 1.0  # the deepest loss over the shallowest: above, depth hurts; at most that, it does no harm
+HURTS, HELPS = 1.2, 1.0  # the deepest loss over the shallowest: above, depth hurts; at most that, it does no harm
 DEPTHS = (2, 4, 8, 16)
 KINDS = ("plain", "residual", "highway", "dense")
 CELLS: dict[str, type[LSTM] | type[RNN]] = {"LSTM": LSTM, "vanilla RNN": RNN}
@@ -79,14 +79,14 @@ def judge(losses: dict[str, dict[str, dict[int, float]]]) -> tuple[bool | None, 
         change = {kind: found[max(found)] / found[min(found)] for kind, found in by_kind.items()}
         shallow, deep = min(by_kind["plain"]), max(by_kind["plain"])
         hurts = change["plain"] > HURTS
-        pays = [kind for kind in change if kind != "plain" and change[kind] <= PAYS]
-        agrees.append((hurts, len(pays) == len(change) - 1))
+        helps = [kind for kind in change if kind != "plain" and change[kind] <= HELPS]
+        agrees.append((hurts, len(helps) == len(change) - 1))
         ends = ", ".join(f"{kind} {found[shallow]:.2g} to {found[deep]:.2g}" for kind, found in by_kind.items())
         said.append(f"{cell} from {shallow} to {deep} layers: {ends}")
     verdict = f"loss at the end ({'; '.join(said)})"
-    if all(hurts and pays for hurts, pays in agrees):
+    if all(hurts and helps for hurts, helps in agrees):
         return True, verdict
-    return (None if any(hurts and pays for hurts, pays in agrees) else False), verdict
+    return (None if any(hurts and helps for hurts, helps in agrees) else False), verdict
 
 
 def run(settings: Settings, progress: Progress) -> Findings:

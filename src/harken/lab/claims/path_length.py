@@ -5,7 +5,7 @@ chain   the longest way through the graph of a forward pass, in operations: what
 hops    how many rounds it takes until the last output depends on the first input, where in each round all places
         move at once: a layer of attention or convolution, or one step of a recurrent cell
 
-The chain is walked in autograd's graph of the definition. A hop is seen through gradients: an input and an output are
+The chain is walked in autograd's graph of the reference. A hop is seen through gradients: an input and an output are
 connected when d output / d input is not exactly 0. Vaswani et al. (2017), table 1; ByteNet's dilated convolutions:
 Kalchbrenner et al. (2016). Convolutions are stacked until they connect everything, three words wide, plain or with a
 dilation that doubles.

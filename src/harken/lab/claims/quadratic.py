@@ -7,8 +7,8 @@ an LSTM       eight matrices a step      16 n D^2;  a vanilla RNN has two, 4 n D
 So the square is there from the first word and rules from about n = 2 D on. Vaswani et al. (2017), table 1, compares
 n^2 D with n D^2 and leaves the projections out.
 
-Operations are counted by torch on the definition, which writes the weights down (`SelfAttention.with_weights`). Time is
-that of the quick way (`SelfAttention.forward`, which never does) and of harken's RNN and LSTM. Memory is what a forward
+Operations are counted by torch on the reference, which materialises the weights (`SelfAttention.with_weights`). Time is
+that of the fast path (`SelfAttention.forward`, which never does) and of harken's RNN and LSTM. Memory is what a forward
 pass keeps for the backward one, both ways.
 """
 
@@ -37,7 +37,7 @@ LAST = 3  # points that make the last two doublings
 
 
 def operations(layer: str, length: int) -> dict[str, int]:
-    """Counted in one forward pass of the definition: all, and those of attention itself (products of sequences)."""
+    """Counted in one forward pass of the reference: all, and those of attention itself (products of sequences)."""
     with FlopCounterMode(display=False) as counter:
         values = torch.empty(1, length, WIDTH, device="meta")  # shapes are enough to count
         if layer == "attention":
@@ -76,9 +76,9 @@ def measure(length: int, budget: float, seed: int) -> dict[str, Any]:
         for name, layer in recurrent.items():
             time[name] = seconds(lambda layer=layer: layer(values), budget)  # type: ignore[misc]
     memory = {
-        "attention, definition": kept(lambda x: attention.with_weights(x, None, False), length),
-        "attention, quick": kept(attention, length),
-        "LSTM, definition": kept(recurrent["LSTM"].reference, length),
+        "attention, reference": kept(lambda x: attention.with_weights(x, None, False), length),
+        "attention, fast": kept(attention, length),
+        "LSTM, reference": kept(recurrent["LSTM"].reference, length),
     }
     return {"operations": {name: operations(name, length) for name in LAYERS}, "seconds": time, "bytes": memory}
 
@@ -111,8 +111,8 @@ def judge(exponents: dict[str, float], crossings: dict[str, float | None]) -> tu
         f"operations of attention itself grow as n^{exponents['attention itself']:.2f}, of the whole layer at the "
         f"longest as n^{exponents['operations, attention']:.2f} and its time as n^{exponents['time, attention']:.2f} "
         f"(LSTM: n^{exponents['operations, LSTM']:.2f}, n^{exponents['time, LSTM']:.2f}); memory as "
-        f"n^{exponents['memory, attention, definition']:.2f} where weights are written down and "
-        f"n^{exponents['memory, attention, quick']:.2f} where not; dearer than an LSTM of equal width "
+        f"n^{exponents['memory, attention, reference']:.2f} where weights are materialised and "
+        f"n^{exponents['memory, attention, fast']:.2f} where not; dearer than an LSTM of equal width "
         f"({WIDTH}) from {where('operations, LSTM')} in operations and {where('time, LSTM')} in time"
     )
     return (True if counted and timed else None if counted else False), verdict
@@ -138,7 +138,7 @@ def run(settings: Settings, progress: Progress) -> Findings:
     }
     holds, verdict = judge(exponents, crossings)
     columns = ["n", *(f"Mflop {name}" for name in LAYERS), *(f"ms {name}" for name in LAYERS)]
-    columns += ["MiB attention, definition", "quick", "MiB LSTM"]
+    columns += ["MiB attention, reference", "fast", "MiB LSTM"]
     rows: list[list[Any]] = [
         [n, *(curves[f"operations, {name}"][at] / 1e6 for name in LAYERS)]
         + [1e3 * curves[f"time, {name}"][at] for name in LAYERS]
@@ -166,7 +166,7 @@ def _figure(found: dict[int, dict[str, Any]], curves: dict[str, list[float]]) ->
     clock = [Series(name, lengths, [1e3 * y for y in curves[f"time, {name}"]]) for name in LAYERS]
     names = list(found[lengths[0]]["bytes"])
     memory = [
-        Series(name, lengths, [found[n]["bytes"][name] / 2**20 for n in lengths], dashed="quick" in name, colour=colour)
+        Series(name, lengths, [found[n]["bytes"][name] / 2**20 for n in lengths], dashed="fast" in name, colour=colour)
         for name, colour in zip(names, (0, 0, 2), strict=True)
     ]
     panels = [
