@@ -25,7 +25,9 @@ NASTY = ["</s>", "<b>&", "a\x1bword", "猫"]
 def flows() -> FlowPicture:
     torch.manual_seed(0)
     values = torch.randn(2, 12, 3)
-    return FlowPicture({kind.__name__: gradient_flow(kind(3, 6), values) for kind in (RNN, GRU, LSTM)})
+    return FlowPicture(
+        {kind.__name__: gradient_flow(kind(3, 6, batch_first=True), values) for kind in (RNN, GRU, LSTM)}
+    )
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,8 @@ A straight line on this logarithmic axis is E14's product of equal factors: fall
 >>> import torch, harken.nn
 >>> from harken.inspection import gradient_flow
 >>> values = torch.randn(4, 30, 8)
->>> flows = {kind.__name__: gradient_flow(kind(8, 16), values) for kind in (harken.nn.RNN, harken.nn.LSTM)}
+>>> layers = [kind(8, 16, batch_first=True) for kind in (harken.nn.RNN, harken.nn.LSTM)]
+>>> flows = {type(layer).__name__: gradient_flow(layer, values) for layer in layers}
 >>> [panel.title for panel in FlowPicture(flows).chart().panels]
 ['RNN', 'LSTM']
 """

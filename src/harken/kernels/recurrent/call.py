@@ -101,7 +101,7 @@ class Call:
     def compute_dtype(self) -> torch.dtype:
         """Autocast's dtype where it is on, otherwise that of the weights."""
         device, own = self.x.device.type, self.cell.weight_hh.dtype
-        if not torch.amp.is_autocast_available(device) or not torch.is_autocast_enabled(device):
+        if device == "meta" or not torch.is_autocast_enabled(device):  # autocast does not know the meta device
             return own
         return torch.get_autocast_dtype(device)
 

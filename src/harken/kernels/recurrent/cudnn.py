@@ -46,19 +46,22 @@ def run_fused_stack(
     Under autocast everything is cast to its dtype here: torch's own wrapper always casts to float16.
     """
     directions = 2 if call.bidirectional else 1
-    weights, low = torch_weights(cells), call.compute_dtype
+    weights = torch_weights(cells)
     if state is None:
         batch = x.shape[1] if batch_sizes is None else batch_sizes[0]
         zeros = {size: x.new_zeros(len(cells), batch, size) for size in cells[0].state_sizes}
         state = tuple(zeros[size] for size in cells[0].state_sizes)
     autocast = x.is_cuda and torch.is_autocast_enabled("cuda")
     if autocast:
+        low = call.compute_dtype
         x, state = x.to(low), tuple(part.to(low) for part in state)
         weights = weights if weights[0].dtype == low else _cast_flat(weights, low)
     name = str(call.torch_name)
+    state = tuple(part.contiguous() for part in state)  # cuDNN takes no other
     hx: Any = state if name == "LSTM" else state[0]
     layers, bias = len(cells) // directions, cells[0].bias_ih is not None
-    options = (weights, bias, layers, call.dropout, call.training, call.bidirectional)
+    dropout = call.dropout if layers > 1 else 0.0
+    options = (weights, bias, layers, dropout, call.training, call.bidirectional)
     with torch.autocast("cuda", enabled=False) if autocast else nullcontext():
         if batch_sizes is None:
             output, *last = LOOPS[name](x, hx, *options, False)
