@@ -12,10 +12,10 @@ from harken.data.strokes.config import StrokeConfig
 from harken.data.strokes.corpus import read_strokes_corpus
 from harken.data.strokes.drawing import Drawing
 from harken.data.strokes.files import read_npz, read_strokes
-from harken.data.strokes.glyphs import GLYPHS
-from harken.data.strokes.hand import Hand
-from harken.data.strokes.penfont import DIGITS, LETTERS, LONGEST, penfont
 from harken.data.strokes.rows import StrokeRows
+from harken.data.synthetic.penfont.glyphs import GLYPHS
+from harken.data.synthetic.penfont.hand import Hand
+from harken.data.synthetic.penfont.lines import DIGITS, LETTERS, LONGEST, penfont
 from harken.errors import UserError
 
 NEAT = Hand(size=1.0, slant=0.0, gap=3.0, step=1.0, tremble=0.0, wander=0.0, joins=0.0)

@@ -30,7 +30,7 @@ class FeatureConfig(BaseModel):
         "training",
         description="bring every band to mean 0 and deviation 1, of the training set or of its own recording",
     )
-    stack: int = Field(3, ge=1, description="frames joined into one ...")
+    stack: int = Field(3, ge=1, description="frames stacked into one ...")
     skip: int = Field(3, ge=1, description="... of which one in so many is kept")
 
     @model_validator(mode="after")
@@ -65,7 +65,7 @@ class FeatureConfig(BaseModel):
 
     @property
     def step_seconds(self) -> float:
-        """From one joined frame to the next."""
+        """From one stacked frame to the next."""
         return self.skip * self.hop_samples / self.rate
 
 
@@ -93,7 +93,7 @@ class AugmentConfig(BaseModel):
     frequency_masks: int = Field(0, ge=0, description="bands of frequencies blanked out (SpecAugment)")
     frequency_width: int = Field(6, ge=1, description="the most filters in one of them")
     time_masks: int = Field(0, ge=0, description="stretches of time blanked out")
-    time_width: int = Field(10, ge=1, description="the most frames in one of them, before frames are joined")
+    time_width: int = Field(10, ge=1, description="the most frames in one of them, before frames are stacked")
 
     def share(self, epoch: int) -> float:
         """How many of the recordings are changed in an epoch: plain ones come first, or CTC finds nothing but blanks.

@@ -38,9 +38,7 @@ class TextConfig(BaseModel):
     vary: float = Field(
         0.0, ge=0, description="recurrent: standard deviation of a chunk's length, drawn anew for every batch; 0: none"
     )
-    carry: bool = Field(
-        True, description="recurrent: hand the state from chunk to chunk (truncated back-propagation, S34)"
-    )
+    carry: bool = Field(True, description="recurrent: hand the state from chunk to chunk (truncated back-propagation)")
     ngram: int = Field(
         5, ge=0, description="order of the n-gram model that harken evaluate sets beside the network; 0: none"
     )

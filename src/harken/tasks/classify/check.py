@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import islice
 
-from harken.data.io.example_files import matching
 from harken.data.io.files import read_lines
+from harken.data.io.folders import matching
 from harken.data.text.examples_config import ExamplesConfig
 from harken.models.size import ENCODERS, Size
 from harken.tasks.classify.recipe import ClassifyRecipe

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harken.data.io.example_files import matching
+from harken.data.io.folders import matching
 from harken.models.size import ENCODERS, Size
 from harken.tasks.context_shape import parameters_beside
 from harken.tasks.registry import Estimate
