@@ -1,9 +1,9 @@
 """Which files a folder, a name or a pattern stands for.
 
 `splits_in_folder` reads a folder laid out as Multi30k is: `train.en.gz`, `val.en.gz`, `test_2016_flickr.en.gz`. Every
-file is found plain, as .gz or as .xz. `val` may be called `valid` or `dev`; where it is there in one language it must be
-in the other. Every name that starts with `test` and is there in both languages is a test split. `matching` finds the
-files of names and patterns.
+file is found plain, as .gz or as .xz. `val` may be called `valid` or `dev`; where it is there in one language it must
+be in the other. Every name that starts with `test` and is there in both languages is a test split. `matching` finds
+the files of names and patterns.
 
 >>> here = Path(__file__).parent
 >>> [path.name for path in matching(str(here), ["fold*.py", "token_rows.py"])]
