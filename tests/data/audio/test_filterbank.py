@@ -5,7 +5,15 @@ import pytest
 import torch
 
 from harken.data.audio import filterbank
-from harken.data.audio.augmentation import equalised, louder_and_noisier, masked, noise, sped, stretched, with_noise
+from harken.data.audio.augmentation import (
+    add_gain_and_noise,
+    add_noise,
+    equalise,
+    noise,
+    perturb_speed,
+    spec_augment,
+    stretch_time,
+)
 from harken.data.audio.config import AugmentConfig, FeatureConfig
 from harken.data.audio.filterbank import (
     FLOOR,
@@ -165,7 +173,7 @@ def test_loudness_drops_out_and_silence_is_cut_where_a_range_is_set() -> None:
 
 def test_noise_lies_as_far_below_as_is_said() -> None:
     sound = tone(500, 8000, 2.0)
-    added = with_noise(sound, 20.0, np.random.default_rng(1)) - sound
+    added = add_noise(sound, 20.0, np.random.default_rng(1)) - sound
     assert 20 * np.log10(sound.std() / added.std()) == pytest.approx(20.0, abs=0.5)
     kinds = [noise(8192, np.random.default_rng(seed)) for seed in range(8)]
     low = [np.square(np.abs(np.fft.rfft(one))[:400]).sum() / np.square(np.abs(np.fft.rfft(one))).sum() for one in kinds]
@@ -178,21 +186,21 @@ def test_augmenting_is_drawn_from_the_generator_alone() -> None:
     for _ in range(2):
         one, other = (np.random.default_rng(5) for _ in range(2))
         np.testing.assert_array_equal(
-            louder_and_noisier(samples, config, one), louder_and_noisier(samples, config, other)
+            add_gain_and_noise(samples, config, one), add_gain_and_noise(samples, config, other)
         )
-        np.testing.assert_array_equal(stretched(energies, config, one), stretched(energies, config, other))
-        np.testing.assert_array_equal(equalised(energies, config, one), equalised(energies, config, other))
-        np.testing.assert_array_equal(masked(energies, config, one), masked(energies, config, other))
+        np.testing.assert_array_equal(stretch_time(energies, config, one), stretch_time(energies, config, other))
+        np.testing.assert_array_equal(equalise(energies, config, one), equalise(energies, config, other))
+        np.testing.assert_array_equal(spec_augment(energies, config, one), spec_augment(energies, config, other))
     nothing = AugmentConfig()
-    np.testing.assert_array_equal(stretched(energies, nothing, np.random.default_rng(1)), energies)
-    np.testing.assert_array_equal(masked(energies, nothing, np.random.default_rng(1)), energies)
+    np.testing.assert_array_equal(stretch_time(energies, nothing, np.random.default_rng(1)), energies)
+    np.testing.assert_array_equal(spec_augment(energies, nothing, np.random.default_rng(1)), energies)
 
 
 def test_another_speed_moves_the_pitch_and_keeps_the_loudness() -> None:
     sound = tone(500, 8000, 1.0)
     rates = set()
     for seed in range(20):
-        found = sped(sound, AugmentConfig(speed=0.2), np.random.default_rng(seed))
+        found = perturb_speed(sound, AugmentConfig(speed=0.2), np.random.default_rng(seed))
         heard = np.abs(np.fft.rfft(found)).argmax() * 8000 / len(found)
         assert heard == pytest.approx(500 * 8000 / len(found), abs=2)
         assert found.std() == pytest.approx(sound.std(), rel=0.01)
@@ -204,7 +212,7 @@ def test_stretching_keeps_both_ends_and_straight_lines() -> None:
     line = np.linspace(0, 1, 50)[:, None].astype(np.float32)
     lengths = set()
     for seed in range(20):
-        found = stretched(line, AugmentConfig(stretch=0.2), np.random.default_rng(seed))
+        found = stretch_time(line, AugmentConfig(stretch=0.2), np.random.default_rng(seed))
         np.testing.assert_allclose(found[:, 0], np.linspace(0, 1, len(found)), atol=1e-5)
         lengths.add(len(found))
     assert min(lengths) < 46 and max(lengths) > 55 and min(lengths) >= 41 and max(lengths) <= 63
@@ -214,20 +222,20 @@ def test_an_equaliser_adds_one_smooth_curve_to_every_frame() -> None:
     energies = np.random.default_rng(0).normal(size=(30, 40)).astype(np.float32)
     curves = []
     for seed in range(200):
-        added = equalised(energies, AugmentConfig(equaliser_db=6.0), np.random.default_rng(seed)) - energies
+        added = equalise(energies, AugmentConfig(equaliser_db=6.0), np.random.default_rng(seed)) - energies
         np.testing.assert_allclose(added, np.broadcast_to(added[:1], added.shape), atol=1e-5)
         curves.append(added[0])
     found = np.array(curves) * 10 / np.log(10)  # decibels
     assert found[:, [0, -1]].std() == pytest.approx(6.0, rel=0.1)
     assert np.abs(np.diff(found, axis=1)).max() < 6.0  # no jump from one band to the next
-    np.testing.assert_array_equal(equalised(energies, AugmentConfig(), np.random.default_rng(1)), energies)
+    np.testing.assert_array_equal(equalise(energies, AugmentConfig(), np.random.default_rng(1)), energies)
 
 
 def test_masks_are_bounded_and_set_to_the_mean() -> None:
     energies = np.random.default_rng(0).normal(size=(100, 40))
     config = AugmentConfig(frequency_masks=1, frequency_width=5, time_masks=1, time_width=8)
     for seed in range(30):
-        found = masked(energies, config, np.random.default_rng(seed))
+        found = spec_augment(energies, config, np.random.default_rng(seed))
         changed = found != energies
         assert changed.all(0).sum() <= 5 and changed.all(1).sum() <= 8
         np.testing.assert_array_equal(found[changed], np.broadcast_to(energies.mean(0), energies.shape)[changed])

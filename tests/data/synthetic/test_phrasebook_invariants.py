@@ -9,8 +9,7 @@ from random import Random
 import pytest
 
 from harken.data.synthetic.phrasebook import generate, lexeme_count
-from harken.data.synthetic.phrasebook.grammar import Grammar
-from harken.data.synthetic.phrasebook.inventory import inventory
+from harken.data.synthetic.phrasebook.grammar import Grammar, inventory
 from harken.data.synthetic.phrasebook.modifiers import ADJECTIVES
 from harken.data.synthetic.phrasebook.nouns import NOUN, NOUNS
 from harken.data.synthetic.phrasebook.splits import LONGEST, SHORTEST

@@ -2,9 +2,9 @@
 
 from collections import defaultdict
 
-from harken.data.synthetic.phrasebook.classes import Word, class_of
+from harken.data.synthetic.phrasebook.english import Word, class_of
 from harken.data.synthetic.phrasebook.nouns import NOUN
-from harken.data.synthetic.phrasebook.tagged import load_tagged_phrasebook
+from harken.data.synthetic.phrasebook.splits import load_tagged_phrasebook
 from harken.data.synthetic.phrasebook.verbs import VERB
 
 

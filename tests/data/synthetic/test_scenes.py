@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from harken.data.synthetic.scenes.grammar import captions_of, relation
-from harken.data.synthetic.scenes.scene import COLOURS, Thing, draw_things, picture_of
+from harken.data.synthetic.scenes.scene import COLOURS, Thing, captions_of, draw_things, picture_of, relation
 from harken.data.synthetic.scenes.shapes import SHAPES, coverage
 from harken.data.synthetic.scenes.splits import load_scenes
 from harken.errors import UserError

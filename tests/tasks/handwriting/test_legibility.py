@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harken.data.strokes.drawing import Drawing
-from harken.data.strokes.hand import Hand
+from harken.data.synthetic.penfont.hand import Hand
 from harken.data.tokenizers.character import CharacterTokenizer
 from harken.metrics.edits import edits
 from harken.tasks.handwriting.legibility import (

@@ -11,7 +11,7 @@ import torch
 
 import harken
 from harken.data.strokes.drawing import Drawing
-from harken.data.strokes.penfont import penfont
+from harken.data.synthetic.penfont.lines import penfont
 from harken.errors import UserError
 from harken.inspection import gradient_flow
 from harken.recipe import load_recipe

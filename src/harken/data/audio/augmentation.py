@@ -10,7 +10,7 @@ Everything is drawn from a generator that the caller seeds, so that it is the sa
 
 >>> config = AugmentConfig(time_masks=1, time_width=4)
 >>> plain = np.arange(20.0, dtype=np.float32).reshape(10, 2)
->>> changed = masked(plain, config, np.random.default_rng(1))
+>>> changed = spec_augment(plain, config, np.random.default_rng(1))
 >>> sorted(set(np.flatnonzero((changed != plain).any(1)).tolist()))
 [5]
 """
@@ -26,23 +26,23 @@ from harken.data.audio.config import AugmentConfig
 COLOURS = 5  # points of an equaliser's curve
 
 
-def sped(samples: np.ndarray, config: AugmentConfig, random: np.random.Generator) -> np.ndarray:
+def perturb_speed(samples: np.ndarray, config: AugmentConfig, random: np.random.Generator) -> np.ndarray:
     """(n,) -> (n / r,) with r drawn around 1: played faster or slower."""
     if not config.speed:
         return samples
     faster = random.uniform(1 - config.speed, 1 + config.speed)
-    whole = quick_length(len(samples))  # silence behind the end, which is cut off again
-    count = quick_length(max(2, round(whole / faster)))
+    whole = fast_fft_length(len(samples))  # silence behind the end, which is cut off again
+    count = fast_fft_length(max(2, round(whole / faster)))
     # As many frequencies as the new length has: band-limited, and one transform there and back.
     changed = np.fft.irfft(np.fft.rfft(samples, whole), count) * (count / whole)
     return changed[: max(2, round(len(samples) * count / whole))].astype(np.float32)
 
 
 @lru_cache(maxsize=1)
-def quick_lengths() -> np.ndarray:
+def fast_fft_lengths() -> np.ndarray:
     """All even 2^a 3^b 5^c up to 2^24, rising: a Fourier transform of another length can take ten times as long.
 
-    >>> quick_lengths()[:8].tolist()
+    >>> fast_fft_lengths()[:8].tolist()
     [2, 4, 6, 8, 10, 12, 16, 18]
     """
     top = 1 << 24
@@ -50,26 +50,26 @@ def quick_lengths() -> np.ndarray:
     return np.array(sorted(length for length in found if length <= top))
 
 
-def quick_length(count: int) -> int:
+def fast_fft_length(count: int) -> int:
     """The least such length that is not below `count`, or `count` itself beyond them.
 
-    >>> quick_length(997), quick_length(8000)
+    >>> fast_fft_length(997), fast_fft_length(8000)
     (1000, 8000)
     """
-    place = int(np.searchsorted(quick_lengths(), count))
-    return int(quick_lengths()[place]) if place < len(quick_lengths()) else count
+    place = int(np.searchsorted(fast_fft_lengths(), count))
+    return int(fast_fft_lengths()[place]) if place < len(fast_fft_lengths()) else count
 
 
-def louder_and_noisier(samples: np.ndarray, config: AugmentConfig, random: np.random.Generator) -> np.ndarray:
+def add_gain_and_noise(samples: np.ndarray, config: AugmentConfig, random: np.random.Generator) -> np.ndarray:
     """Gain and noise (n,) -> (n,)."""
     if config.gain_db:
         samples = samples * decibels(random.uniform(-config.gain_db, config.gain_db))
     if config.noise_db is not None:
-        samples = with_noise(samples, random.uniform(*config.noise_db), random)
+        samples = add_noise(samples, random.uniform(*config.noise_db), random)
     return samples.astype(np.float32, copy=False)
 
 
-def with_noise(samples: np.ndarray, below: float, random: np.random.Generator) -> np.ndarray:
+def add_noise(samples: np.ndarray, below: float, random: np.random.Generator) -> np.ndarray:
     """White or pink noise under everything, `below` decibels below the loudness of the whole."""
     loudness = float(np.sqrt(np.mean(np.square(samples))))
     return samples + decibels(-below) * loudness * noise(len(samples), random)
@@ -80,7 +80,7 @@ def noise(count: int, random: np.random.Generator) -> np.ndarray:
     white = random.standard_normal(count).astype(np.float32)
     if random.random() < 0.5 or count < 2:
         return white
-    size = quick_length(count)
+    size = fast_fft_length(count)
     spectrum = np.fft.rfft(white, size)
     pink = np.fft.irfft(spectrum / np.sqrt(np.arange(len(spectrum)) + 1), size)[:count]
     return (pink / max(float(np.sqrt(np.mean(pink**2))), 1e-12)).astype(np.float32)
@@ -91,7 +91,7 @@ def decibels(value: float) -> float:
     return float(10 ** (value / 20))
 
 
-def stretched(energies: np.ndarray, config: AugmentConfig, random: np.random.Generator) -> np.ndarray:
+def stretch_time(energies: np.ndarray, config: AugmentConfig, random: np.random.Generator) -> np.ndarray:
     """(T, C) -> (T', C), T' = T / r with r drawn around 1."""
     if not config.stretch:
         return energies
@@ -104,7 +104,7 @@ def stretched(energies: np.ndarray, config: AugmentConfig, random: np.random.Gen
     return (1 - share) * energies[before] + share * energies[after]
 
 
-def equalised(energies: np.ndarray, config: AugmentConfig, random: np.random.Generator) -> np.ndarray:
+def equalise(energies: np.ndarray, config: AugmentConfig, random: np.random.Generator) -> np.ndarray:
     """(T, C) as another microphone or room would colour it: lines between a few drawn points over the bands."""
     if not config.equaliser_db:
         return energies
@@ -113,7 +113,7 @@ def equalised(energies: np.ndarray, config: AugmentConfig, random: np.random.Gen
     return energies + np.interp(bands, np.arange(COLOURS), points).astype(np.float32)
 
 
-def masked(energies: np.ndarray, config: AugmentConfig, random: np.random.Generator) -> np.ndarray:
+def spec_augment(energies: np.ndarray, config: AugmentConfig, random: np.random.Generator) -> np.ndarray:
     """(T, C) with bands and moments set to the mean of each channel."""
     if not (config.frequency_masks or config.time_masks):
         return energies

@@ -69,7 +69,7 @@ class FeatureConfig(BaseModel):
 
     @property
     def step_seconds(self) -> float:
-        """From one joined frame to the next."""
+        """From one stacked frame to the next."""
         return self.skip * self.hop_samples / self.rate
 
 

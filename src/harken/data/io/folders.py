@@ -1,15 +1,22 @@
-"""The splits of a folder laid out as Multi30k is: `train.en.gz`, `val.en.gz`, `test_2016_flickr.en.gz`, and so on.
+"""Which files a folder, a name or a pattern stands for.
 
-Every file is found plain, as .gz or as .xz. `val` may be called `valid` or `dev`; where it is there in one language it
-must be in the other. Every name that starts with `test` and is there in both languages is a test split.
+`splits_in_folder` reads a folder laid out as Multi30k is: `train.en.gz`, `val.en.gz`, `test_2016_flickr.en.gz`. Every
+file is found plain, as .gz or as .xz. `val` may be called `valid` or `dev`; where it is there in one language it must
+be in the other. Every name that starts with `test` and is there in both languages is a test split. `matching` finds
+the files of names and patterns.
+
+>>> here = Path(__file__).parent
+>>> [path.name for path in matching(str(here), ["fold*.py", "token_rows.py"])]
+['folders.py', 'token_rows.py']
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from harken.data.io.files import COMPRESSIONS
+from harken.data.io.files import COMPRESSIONS, require_file
 from harken.errors import UserError
 
 VALIDATION_NAMES = ("val", "valid", "dev")
@@ -78,3 +85,29 @@ def _split_name(path: Path) -> tuple[str, str]:
     base = path.stem if path.suffix in COMPRESSIONS else path.name
     name, _, language = base.rpartition(".")
     return name, language
+
+
+WILD = "*?["
+
+
+def matching(folder: str | None, names: str | Sequence[str] | None) -> list[Path]:
+    """Every file, sorted where a pattern finds several; a folder is given as it is.
+
+    Raises:
+        UserError: a name that is not there, or a pattern that fits nothing.
+    """
+    base = Path(folder).expanduser() if folder else Path()
+    if folder and not base.is_dir():
+        raise UserError(f"data.dir is {folder}, which is no folder; check the path")
+    found: list[Path] = []
+    for name in [names] if isinstance(names, str) else names or []:
+        if not any(sign in name for sign in WILD):
+            place = base / Path(name).expanduser()
+            found.append(place if place.is_dir() else require_file(place))
+            continue
+        whole = base / name if not Path(name).is_absolute() else Path(name)
+        fitting = sorted(Path(whole.anchor).glob(str(whole.relative_to(whole.anchor))))
+        if not fitting:
+            raise UserError(f"no file fits {whole}; check data.dir and the pattern")
+        found += fitting
+    return found

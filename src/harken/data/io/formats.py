@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harken.data.io.files import COMPRESSIONS, MAX_LINE_BYTES, read_lines
-from harken.data.io.json_lines import as_object
+from harken.data.io.table import as_object
 from harken.errors import UserError
 
 

@@ -18,13 +18,13 @@ harken.errors.UserError: the table has no column 'txet'; did you mean 'text'?
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from harken.data.io.files import COMPRESSIONS, read_lines
-from harken.data.io.json_lines import as_object
 from harken.errors import UserError
 
 CELL_BYTES = 10_000_000  # the longest cell that is read as text
@@ -179,3 +179,22 @@ def _wanted(columns: Sequence[str] | None, names: Sequence[str], where: str) -> 
             hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(map(repr, names))}"
             raise UserError(f"{where} has no column {name!r}; {hint}")
     return list(columns)
+
+
+def as_object(line: str, where: str, key: str) -> dict[str, Any]:
+    """The object on a line.
+
+    Args:
+        where: file and line, for the message.
+        key: one that is wanted, for the message.
+
+    Raises:
+        UserError: no JSON, or no object.
+    """
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{where} is not valid JSON ({error}); write one object a line") from None
+    if not isinstance(record, dict):
+        raise UserError(f'{where} is not a JSON object; write {{"{key}": ..., ...}}')
+    return record

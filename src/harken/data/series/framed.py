@@ -1,4 +1,4 @@
-"""Signals with a label for every frame (S11: video frames, sensors), from NumPy archives.
+"""Signals with a label for every frame (video frames, sensors), from NumPy archives.
 
 An `.npz` holds `frames` (N, C), the frames of all signals one after another, `labels` (N,), texts or numbers, and
 `lengths` (rows,), how many frames each signal has; without `lengths` all frames are one signal.

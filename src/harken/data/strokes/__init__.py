@@ -1,1 +1,1 @@
-"""Pen strokes: drawings as points, a font of single strokes and the hands that write it, and readers of files."""
+"""Pen strokes: drawings as points, readers of files, and batches."""

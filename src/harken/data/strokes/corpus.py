@@ -9,7 +9,7 @@ from harken.data.splits import content_key, digest, size_of, split_groups, witho
 from harken.data.strokes.config import StrokeConfig
 from harken.data.strokes.drawing import Drawing
 from harken.data.strokes.files import read_npz, read_strokes
-from harken.data.strokes.penfont import penfont
+from harken.data.synthetic.penfont.lines import penfont
 from harken.errors import UserError
 
 

@@ -1,4 +1,4 @@
-"""Made English in which some words mean two things, each among words of its own (for C16).
+"""Made English in which some words mean two things, each among words of its own.
 
     the farmer paid the bank with gold            a frog sat on the bank by the stream
 

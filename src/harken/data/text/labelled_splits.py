@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harken.data.io.example_files import matching
+from harken.data.io.folders import matching
 from harken.data.io.in_memory import refuse_gaps
 from harken.data.io.table import read_table
 from harken.data.series.signals import read_signals

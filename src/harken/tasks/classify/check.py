@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harken.data.io.example_files import matching
+from harken.data.io.folders import matching
 from harken.data.text.examples_config import ExamplesConfig
 from harken.models.sizing import SENTENCE, measure, uninitialised
 from harken.tasks.classify.classifier import build_classifier

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harken.data.io.example_files import matching
+from harken.data.io.folders import matching
 from harken.models.sizing import measure, uninitialised
 from harken.tasks.context_shape import ContextShape
 from harken.tasks.estimates import first_and_more

@@ -37,7 +37,7 @@ def read_corpus(config: TagDataConfig) -> TagCorpus:
         UserError: files that are missing or broken, or nothing is left to train on.
     """
     if config.corpus:
-        from harken.data.synthetic.phrasebook.tagged import load_tagged_phrasebook
+        from harken.data.synthetic.phrasebook.splits import load_tagged_phrasebook
 
         made = load_tagged_phrasebook(config.seed, config.size)
         return TagCorpus("phrasebook", made.pop("train"), made.pop("valid"), dict(made))

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.data.audio.augmentation import equalised, louder_and_noisier, masked, sped, stretched
+from harken.data.audio.augmentation import add_gain_and_noise, equalise, perturb_speed, spec_augment, stretch_time
 from harken.data.audio.filterbank import frame_count, log_mel, log_mels, pad_rows, postprocess, stacked_count
 from harken.data.audio.utterances import Utterances
 from harken.data.tokenizers.symbols import Symbols
@@ -38,7 +38,7 @@ def training_frames(
     """
     features, augment = recipe.features, recipe.augment
     changed = [
-        samples if random is None else louder_and_noisier(sped(samples, augment, random), augment, random)
+        samples if random is None else add_gain_and_noise(perturb_speed(samples, augment, random), augment, random)
         for samples, random in zip(recordings, generators, strict=True)
     ]
     energies, lengths = log_mel(*pad_rows(changed), features)
@@ -48,10 +48,10 @@ def training_frames(
     for number, random in enumerate(generators):
         if random is None:
             continue
-        row = stretched(rows[number], augment, random)
+        row = stretch_time(rows[number], augment, random)
         if recipe.front.shortened(stacked_count(len(row), features)) < needed[number]:
-            row = log_mels([louder_and_noisier(recordings[number], augment, random)], features)[0].numpy()
-        rows[number] = masked(equalised(row, augment, random), augment, random)
+            row = log_mels([add_gain_and_noise(recordings[number], augment, random)], features)[0].numpy()
+        rows[number] = spec_augment(equalise(row, augment, random), augment, random)
     return postprocess(*pad_rows(rows), features)
 
 

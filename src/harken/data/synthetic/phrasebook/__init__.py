@@ -15,6 +15,6 @@ __all__ = ["generate", "lexeme_count", "load_phrasebook"]
 
 def lexeme_count() -> int:
     """How many dictionary entries the grammar draws on."""
-    from harken.data.synthetic.phrasebook.inventory import inventory
+    from harken.data.synthetic.phrasebook.grammar import inventory
 
     return sum(inventory().values())

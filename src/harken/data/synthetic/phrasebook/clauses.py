@@ -13,7 +13,7 @@ French     subject  ne le lui  donne  pas souvent               (clitics before 
 
 from __future__ import annotations
 
-from harken.data.synthetic.phrasebook.classes import Word
+from harken.data.synthetic.phrasebook.english import Word
 from harken.data.synthetic.phrasebook.french import conjugate, participle_agrees
 from harken.data.synthetic.phrasebook.links import CONTENT, FUNCTION, WEAK, Tokens
 from harken.data.synthetic.phrasebook.modifiers import DEGREES, FEELINGS

@@ -8,17 +8,189 @@ True
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
 
 from harken.data.synthetic.phrasebook.combinations import any_together
-from harken.data.synthetic.phrasebook.compounds import Compounds
+from harken.data.synthetic.phrasebook.composer import is_person
 from harken.data.synthetic.phrasebook.links import make_pair
-from harken.data.synthetic.phrasebook.nominals import Words
-from harken.data.synthetic.phrasebook.scenes import SPEAKERS
-from harken.data.synthetic.phrasebook.sentences import Sentences
-from harken.data.synthetic.phrasebook.verbs import REPORTS
+from harken.data.synthetic.phrasebook.modifiers import (
+    ADJECTIVES,
+    ADVERB,
+    DEGREES,
+    FEELINGS,
+    NAMES,
+    NUMBERS,
+    PREPOSITION,
+    TIMES,
+)  # fmt: skip
+from harken.data.synthetic.phrasebook.nominals import DETERMINERS, Words
+from harken.data.synthetic.phrasebook.nouns import NOUNS
+from harken.data.synthetic.phrasebook.scenes import (
+    DEEDS,
+    DONE_TO,
+    EVENTS,
+    GETTING,
+    ONGOING,
+    REPORTERS,
+    SPEAKERS,
+    SUBJECT_PRONOUNS,
+    USING,
+)
+from harken.data.synthetic.phrasebook.sentences import CONJUNCTIONS, Sentences
+from harken.data.synthetic.phrasebook.simple import Questions
+from harken.data.synthetic.phrasebook.trees import PRONOUN, Both, Clause, Name, NounPhrase
+from harken.data.synthetic.phrasebook.verbs import MODALS, RAIN, REPORTS, SNOW, VERBS, WEATHER_STATE, Verb
 from harken.data.text.pairs import Pair
+
+
+class Compounds(Questions):
+    """Draws sentences of several clauses; the words for them are in `sentences`."""
+
+    def _second(self, first: Clause, richness: float, tense: str) -> Clause:
+        """A second clause: about the same person, or somebody else."""
+        if is_person(first.subject) and self.chance(0.65):
+            return self.clause(richness, tense, self.again(first.subject), human=True)
+        return self.deed(richness, tense)
+
+    def coordinated(self) -> Words:
+        """Two clauses of one tense with and, or with but."""
+        first = self.deed(0.5, "") if self.chance(0.75) else self.clause(0.4, human=True)
+        tense = first.tense if not first.modal else "present"
+        second = self._second(first, 0.3, tense)
+        word = "but" if self.chance(0.4) else "and"
+        return self.words.joined(self.with_time_first(first), word, self.words.clause(second), comma=word == "but")
+
+    def anaphora(self) -> Words:
+        """`the boy buys the apples and he eats them`: the pronoun takes the gender of the object."""
+        tense = self.pick(("present", "past", "past", "future"))
+        mark = self.mark()
+        for _ in range(6):
+            self.back_to(mark)
+            first = self.action(self.pick(GETTING), 0.2, tense, None, SUBJECT_PRONOUNS, True)
+            item = first.object
+            if isinstance(item, NounPhrase) and not first.verb.french_preposition and not item.noun.mass:
+                person = "person" in item.noun.tags
+                verbs = tuple(v for v in DONE_TO[item.noun] if v in USING)
+                if verbs and item.determiner not in ("", "every") and not person and first.tense == tense:
+                    verb = self.pick(verbs)
+                    suffix = " (feminine)" if item.feminine else ""
+                    pronoun = PRONOUN[("they" if item.plural else "it") + suffix]
+                    self.relate(verb, item.noun)
+                    second = Clause(self.again(first.subject), verb, tense, object=pronoun)
+                    self.avoid_ambiguous_past(second)
+                    return self.words.joined(self.words.clause(first), "and", self.words.clause(second))
+        self.back_to(mark)
+        return self.coordinated()
+
+    def event(self, tense: str) -> Clause:
+        """Something short that can set a time."""
+        if self.chance(0.3):
+            return self.weather(tense)
+        clause = self.action(self.pick(EVENTS), 0, tense, None, SPEAKERS, True)
+        clause.adverb = None
+        self.make_definite(clause.subject)
+        return clause
+
+    def subordinated(self, richness: float = 0.3) -> Words:
+        """because, so, when, as soon as, if, while."""
+        draw = self.draw()
+        if draw < 0.4:
+            first = self.deed(richness, "")
+            if first.adverb is not None and first.adverb.early:
+                first.adverb = None
+            second = self.reason(first, "past" if first.tense == "past" else "present")
+            return self.words.joined(self.with_time_first(first), "because", self.words.clause(second))
+        if draw < 0.5:
+            second = self.deed(richness, self.pick(("present", "past")))
+            subject, second.subject = second.subject, self.again(second.subject)
+            first = self.reason(second, second.tense)
+            if first.verb not in (RAIN, SNOW, WEATHER_STATE):
+                first.subject = subject
+            else:
+                second.subject = subject
+            return self.words.joined(self.words.clause(first), "so", self.words.clause(second), comma=True)
+        if draw < 0.65:
+            return self._timed("when", richness)
+        if draw < 0.73:
+            return self._timed("as soon as", richness)
+        if draw < 0.88:
+            condition = self.event("present") if self.chance(0.7) else self._condition()
+            result = self.deed(richness, self.pick(("future", "future", "present")))
+            return self._either_order("if", condition, result)
+        first = self.action(self.pick(ONGOING), richness, "present", None, SUBJECT_PRONOUNS, True)
+        first.time = None
+        second = self.action(self.pick(ONGOING), 0.2, "present", None, SPEAKERS, True)
+        second.time = None
+        return self.words.joined(self.words.clause(first), "while", self.words.clause(second))
+
+    def _condition(self) -> Clause:
+        """`if he is tired`: a reason for something that is not said."""
+        mark = self.mark()
+        draft = self.deed(0, "present")
+        draft.negation = ""
+        self.back_to(mark)
+        self.make_definite(draft.subject)
+        if isinstance(draft.subject, NounPhrase | Name | Both):
+            draft.subject = self.pick(SPEAKERS)
+        return self.reason(draft, "present")
+
+    def _timed(self, word: str, richness: float) -> Words:
+        """`when he comes` with a future is quand il viendra."""
+        tense = "future" if word == "as soon as" else self.pick(("present", "future"))
+        event = self.event(tense)
+        event.time = None
+        if tense == "future":
+            event.english_tense = "present"
+        return self._either_order(word, event, self.deed(richness, tense, plain=True))
+
+    def deed(self, richness: float, tense: str, plain: bool = False) -> Clause:
+        """What somebody does, perhaps does not do, on an occasion."""
+        verb = self.pick(DEEDS)
+        clause = self.action(verb, richness, tense, self.person(SPEAKERS), SPEAKERS, plain or self.chance(0.8))
+        if clause.negation:
+            clause.negation = "not"
+        return clause
+
+    def _either_order(self, word: str, event: Clause, main: Clause) -> Words:
+        if self.chance(0.5):
+            return self.words.fronted(word, self.words.clause(event), self.words.clause(main))
+        main.time = None
+        return self.words.joined(self.words.clause(main), word, self.words.clause(event))
+
+    def report(self, reported: Words, verbs: Sequence[Verb] = REPORTS[:-1]) -> Words:
+        """`i think that ...`; one hopes only for what is still to come."""
+        verb = self.pick(verbs)
+        subject = self.person(REPORTERS, adjective_rate=0.1)
+        return self.words.report(Clause(subject, verb), reported)
+
+    def chain(self) -> Words:
+        """Two or three clauses, some with relative clauses."""
+        self.free_pronouns = False
+        words = self._rich_clause()
+        if self.chance(0.5):
+            return self.words.joined(words, "and", self.subordinated(0.3))
+        return self.report(self.words.joined(words, self.pick(("and", "but")), self._rich_clause(), comma=False))
+
+    def _rich_clause(self) -> Words:
+        clause = self.clause(0.7, pronouns=SPEAKERS, human=True)
+        if self.chance(0.6):
+            self.attach_relative(clause)
+        return self.words.clause(clause)
+
+    def long(self) -> Words:
+        """Four to six clauses."""
+        self.free_pronouns = False
+        words = self._rich_clause()
+        if self.chance(0.4):
+            words = self.report(words)
+        while len(words[0]) < 26 + 8 * self.draw():
+            if self.chance(0.5):
+                words = self.words.joined(words, "and", self.subordinated(0.5))
+            else:
+                words = self.words.joined(words, self.pick(("and", "but")), self._rich_clause(), comma=True)
+        return words
 
 
 class Drawn(NamedTuple):
@@ -69,3 +241,21 @@ class Grammar(Compounds):
             clause = self.clause(0.4, pronouns=SPEAKERS)
             return self.report(self.words.clause(clause), REPORTS if clause.tense == "future" else REPORTS[:-1])
         return self.chain()
+
+
+def inventory() -> dict[str, int]:
+    """Part of speech -> entries."""
+    determiners = [word for word in DETERMINERS if word not in NUMBERS and word != "these"]
+    return {
+        "nouns": len(NOUNS),
+        "verbs": len(VERBS) + len(MODALS) + len(REPORTS) + 4,  # be, go (is going to), rain, snow
+        "adjectives": len(ADJECTIVES) + len(FEELINGS),
+        "adverbs": len(ADVERB) + len(DEGREES),
+        "prepositions": len(PREPOSITION),
+        "determiners": len(determiners) + 3,  # many, all, any
+        "numbers": len(NUMBERS),
+        "pronouns": len({pronoun.english for pronoun in PRONOUN.values()}),
+        "conjunctions": len(CONJUNCTIONS) + 1,  # that
+        "time expressions": len(TIMES),
+        "names": len(NAMES),
+    }

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harken.data.synthetic.phrasebook.classes import Word
-from harken.data.synthetic.phrasebook.english import comparative
+from harken.data.synthetic.phrasebook.english import Word, comparative
 from harken.data.synthetic.phrasebook.french import AdjectiveForms, adjective_forms
 from harken.data.synthetic.phrasebook.nouns import NOUNS, Noun
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harken.data.synthetic.phrasebook.classes import Word
-from harken.data.synthetic.phrasebook.english import plural
+from harken.data.synthetic.phrasebook.english import Word, plural
 from harken.data.synthetic.phrasebook.french import noun_plural, starts_with_vowel
 
 GROUPS = {

@@ -6,7 +6,7 @@ one is hungry, and what was bought can be sold.
 
 from __future__ import annotations
 
-from harken.data.synthetic.phrasebook.classes import Word
+from harken.data.synthetic.phrasebook.english import Word
 from harken.data.synthetic.phrasebook.modifiers import NAMES, NUMBERS, PREPOSITION
 from harken.data.synthetic.phrasebook.nouns import NOUN, NOUNS, Noun, tagged
 from harken.data.synthetic.phrasebook.trees import PRONOUN, Name, Pronoun

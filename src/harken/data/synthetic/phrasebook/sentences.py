@@ -9,8 +9,8 @@
 
 from __future__ import annotations
 
-from harken.data.synthetic.phrasebook.classes import Word
 from harken.data.synthetic.phrasebook.clauses import Key, Realiser
+from harken.data.synthetic.phrasebook.english import Word
 from harken.data.synthetic.phrasebook.links import CONTENT, FUNCTION, WEAK, Tokens
 from harken.data.synthetic.phrasebook.nominals import Words
 from harken.data.synthetic.phrasebook.nouns import Noun

@@ -1,4 +1,4 @@
-"""The corpus and its splits, drawn from the grammar.
+"""The corpora and their splits, drawn from the grammar: sentence pairs, and English sentences with tagged words.
 
 Each split has its own random stream, so a split does not change with the size of another; none shares a sentence
 with another, on either side. Train, valid and test hold no two words of a held-out combination in one sentence;
@@ -8,6 +8,9 @@ in train.
 >>> corpus = load_phrasebook(seed=1, train=5, valid=2, test=2)
 >>> len(corpus.train), sorted(corpus.tests)
 (5, ['test', 'test-long', 'test-novel'])
+>>> sentence = tag_tokens(Grammar(Random("phrasebook")).sentence().words[0])
+>>> len(sentence.words) == len(sentence.tags)
+True
 """
 
 from __future__ import annotations
@@ -16,8 +19,11 @@ import gc
 from collections.abc import Iterator, Sequence
 from random import Random
 
+from harken.data.synthetic.phrasebook.english import class_of, takes_an
 from harken.data.synthetic.phrasebook.grammar import Grammar
+from harken.data.synthetic.phrasebook.links import Tokens
 from harken.data.text.pairs import Alignment, Corpus, Pair
+from harken.data.text.tagged import Tagged
 from harken.errors import UserError
 
 SHORTEST = 3  # English words
@@ -145,3 +151,37 @@ def _turned(pair: Pair) -> Pair:
         sure = frozenset((j, i) for i, j in alignment.sure)
         alignment = Alignment(sure, frozenset((j, i) for i, j in alignment.possible))
     return Pair(pair.target, pair.source, alignment)
+
+
+TAGGED_HELD_OUT = 500  # sentences of valid and of test
+
+
+def load_tagged_phrasebook(seed: int = 1, train: int = 6000) -> dict[str, list[Tagged]]:
+    """The splits train, valid and test, the same for the same arguments; no sentence stands in two of them."""
+    seen: set[tuple[str, ...]] = set()
+    sizes = {"test": TAGGED_HELD_OUT, "valid": TAGGED_HELD_OUT, "train": train}
+    return {split: _draw_tagged(f"phrasebook {seed} tags {split}", size, seen) for split, size in sizes.items()}
+
+
+def tag_tokens(english: Tokens) -> Tagged:
+    """The English side of a sentence: punctuation and 's are words of their own."""
+    texts = [text for text, _, _ in english]
+    words, tags = [], []
+    for index, text in enumerate(texts):
+        clinging = text[0] == "+"
+        plain = text[1:] if clinging else text
+        tags.append(class_of(plain))
+        following = texts[index + 1] if index + 1 < len(texts) else ""
+        words.append("an" if plain == "a" and following and takes_an(following) else str(plain))
+    return Tagged(tuple(words), tuple(tags))
+
+
+def _draw_tagged(stream: str, size: int, seen: set[tuple[str, ...]]) -> list[Tagged]:
+    grammar = Grammar(Random(stream))
+    found: list[Tagged] = []
+    while len(found) < size:
+        sentence = tag_tokens(grammar.sentence().words[0])
+        if len(sentence.words) <= LONGEST and sentence.words not in seen:
+            seen.add(sentence.words)
+            found.append(sentence)
+    return found

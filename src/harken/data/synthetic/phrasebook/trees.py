@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harken.data.synthetic.phrasebook.classes import Word
+from harken.data.synthetic.phrasebook.english import Word
 from harken.data.synthetic.phrasebook.modifiers import ADJECTIVE, Adjective, Adverb, Preposition, Time
 from harken.data.synthetic.phrasebook.nouns import NOUN, Noun
 from harken.data.synthetic.phrasebook.verbs import Verb

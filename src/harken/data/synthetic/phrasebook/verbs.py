@@ -23,8 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harken.data.synthetic.phrasebook.classes import Word
-from harken.data.synthetic.phrasebook.english import past, third_person
+from harken.data.synthetic.phrasebook.english import Word, past, third_person
 from harken.data.synthetic.phrasebook.french import Conjugation, conjugate
 from harken.data.synthetic.phrasebook.nouns import Noun, tagged
 

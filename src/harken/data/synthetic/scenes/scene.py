@@ -1,4 +1,15 @@
-"""One scene: a few things that do not touch, on a background with a slope of light and some noise.
+"""One scene: a few things that do not touch, on a background with a gradient and some noise, and its captions.
+
+    caption   phrase                                     a small red circle
+              phrase relation phrase                     a small red circle left of a large blue square
+              phrase relation phrase and relation phrase a star left of a ... square and above a ... cross
+
+Any thing may come first and the others follow in any order, so a scene of N things has N! right captions. The first of
+them is the usual one: what is large first, then from left to right.
+
+>>> things = [Thing("small", "red", "circle", 10, 30, 6, 0.0), Thing("large", "blue", "square", 40, 34, 12, 0.0)]
+>>> captions_of(things)
+['a large blue square right of a small red circle', 'a small red circle left of a large blue square']
 
 >>> scene = draw_things(np.random.default_rng(1), count=2, size=64)
 >>> sorted(thing.phrase for thing in scene)
@@ -13,11 +24,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 
 from harken.data.images.captioned import Captioned, Region
-from harken.data.synthetic.scenes.grammar import captions_of, relation
 from harken.data.synthetic.scenes.shapes import SHAPES, coverage
 
 COLOURS = {
@@ -107,3 +118,28 @@ def picture_of(things: Sequence[Thing], random: np.random.Generator, size: int) 
     image = np.clip(np.rint(canvas), 0, 255).astype(np.uint8)
     usual, *others = captions_of(things)
     return Captioned(image, [usual], tuple(regions), also=tuple(others))
+
+
+CLEAR = 1.4  # one distance has to be so many times the other for a relation to be beyond doubt
+
+
+def relation(first: Thing, second: Thing) -> str | None:
+    """Where the first is, seen from the second; None where it lies on a slant and either word would do."""
+    right, down = first.x - second.x, first.y - second.y
+    if abs(right) >= CLEAR * abs(down):
+        return "left of" if right < 0 else "right of"
+    if abs(down) >= CLEAR * abs(right):
+        return "above" if down < 0 else "below"
+    return None
+
+
+def captions_of(things: Sequence[Thing]) -> list[str]:
+    """Every right caption of things of which each pair is in a clear relation."""
+    usual = sorted(things, key=lambda thing: (thing.size != "large", thing.x))
+    return [_caption(order) for order in permutations(usual)]
+
+
+def _caption(things: Sequence[Thing]) -> str:
+    first, *others = things
+    others_said = " and ".join(f"{relation(first, other)} a {other.phrase}" for other in others)
+    return f"a {first.phrase} {others_said}".strip()

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harken.data.strokes.drawing import Drawing
-from harken.data.strokes.glyphs import GLYPHS, SPACE, Stroke
+from harken.data.synthetic.penfont.glyphs import GLYPHS, SPACE, Stroke
 from harken.errors import UserError
 
 NEAR = 9.0  # a join is at most this long

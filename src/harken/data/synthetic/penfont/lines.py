@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from harken.data.strokes.drawing import Drawing
-from harken.data.strokes.hand import Hand
+from harken.data.synthetic.penfont.hand import Hand
 
 LETTERS, DIGITS = "abcdefghijklmnopqrstuvwxyz", "0123456789"
 LONGEST = 11  # characters of a line

@@ -1,0 +1,1 @@
+"""Penfont: lines of handwriting in a font of single strokes, written by generated hands."""
