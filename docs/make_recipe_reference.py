@@ -51,7 +51,7 @@ harken train my.toml --out runs/mine --set train.max_minutes=30
 ```
 
 A recipe is a TOML file that describes one training run. Three things are required: the data (`[data]`), the network
-(`model.architecture`) and a budget (`train.max_steps`, `train.max_epochs` or `train.max_minutes`; the first reached ends
+(`model.architecture`) and a budget (`train.max_steps`, `train.max_epochs` or `train.max_minutes`; the first one ends
 the run). All other keys have defaults. The keys of jobs other than translation are on
 [a separate page](recipes-jobs.md).
 
@@ -62,8 +62,8 @@ the run). All other keys have defaults. The keys of jobs other than translation 
 - The model folder contains the resolved recipe, including what was chosen for the machine.
 """
 
-MIXED = """A `[model.decoder]` table replaces the decoder by one of another architecture. If widths differ, a linear map
-joins the two:
+MIXED = """A `[model.decoder]` table replaces the decoder by one of another architecture. If widths differ, a linear
+map joins the two:
 
 ```toml
 [model]
@@ -75,7 +75,7 @@ architecture = "recurrent"
 cell = "gru"
 ```"""
 
-DEEP = """A deep stack as in GNMT (Wu et al., 2016): `layers = 8`, `bidirectional = "first"`, `connections = "residual"`,
+DEEP = """The deep stack of GNMT (Wu et al., 2016): `layers = 8`, `bidirectional = "first"`, `connections = "residual"`,
 `connections_from = 3`, `attend = "before"`, `look_from = "bottom"`, `context_to = "all"`."""
 
 SECTIONS: list[tuple[str, type[BaseModel], str]] = [
@@ -100,8 +100,8 @@ harken recipes opinions-classify --out my.toml
 harken check my.toml
 ```
 
-General rules, `[train]` and the keys of translation are in [the recipe reference](recipes.md). This page lists the other
-sections by job. A section that several jobs share is listed with the first of them.
+General rules, `[train]` and the keys of translation are in [the recipe reference](recipes.md). This page lists the
+other sections by job. A section that several jobs share is listed with the first of them.
 """
 
 
