@@ -51,8 +51,8 @@ harken train my.toml --out runs/mine --set train.max_minutes=30
 ```
 
 A recipe is a TOML file that describes one training run. Three things are required: the data (`[data]`), the network
-(`model.architecture`) and a budget (`train.max_steps`, `train.max_epochs` or `train.max_minutes`; the first reached
-ends the run). All other keys have defaults. The keys of jobs other than translation are on
+(`model.architecture`) and a budget (`train.max_steps`, `train.max_epochs` or `train.max_minutes`; the first one ends
+the run). All other keys have defaults. The keys of jobs other than translation are on
 [a separate page](recipes-jobs.md).
 
 - `--set section.key=value` overrides one key. The value is parsed as TOML, or taken as plain text.
@@ -62,8 +62,8 @@ ends the run). All other keys have defaults. The keys of jobs other than transla
 - The model folder contains the resolved recipe, including what was chosen for the machine.
 """
 
-MIXED = """A `[model.decoder]` table replaces the decoder by one of another architecture. If widths differ, a linear map
-joins the two:
+MIXED = """A `[model.decoder]` table replaces the decoder by one of another architecture. If widths differ, a linear
+map joins the two:
 
 ```toml
 [model]
@@ -75,8 +75,8 @@ architecture = "recurrent"
 cell = "gru"
 ```"""
 
-DEEP = """A deep stack as in GNMT (Wu et al., 2016): `layers = 8`, `bidirectional = "first"`, `connections =
-"residual"`, `connections_from = 3`, `attend = "before"`, `look_from = "bottom"`, `context_to = "all"`."""
+DEEP = """The deep stack of GNMT (Wu et al., 2016): `layers = 8`, `bidirectional = "first"`, `connections = "residual"`,
+`connections_from = 3`, `attend = "before"`, `look_from = "bottom"`, `context_to = "all"`."""
 
 SECTIONS: list[tuple[str, type[BaseModel], str]] = [
     ("[data]", DataConfig, "`source` needs `target`, unless one TSV or JSONL file holds both sides."),
