@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from typer.testing import CliRunner
 
 import harken
 from harken.cli.app import app
 from harken.data.synthetic.scenes.splits import load_scenes
 from harken.errors import UserError
-from harken.inspection.pixels import encode_png
 from harken.recipe import load_recipe
 from harken.tasks.caption.captioner import Captioner
 from harken.tasks.caption.evaluation import evaluate, examples_of
@@ -56,7 +56,7 @@ def model(tmp_path_factory: pytest.TempPathFactory, few_scenes: None) -> Caption
 def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pictures")
     for number, example in enumerate(load_scenes(1, 3, 1, 1, 32, 1).train):
-        (folder / f"{number}.png").write_bytes(encode_png(example.image))
+        Image.fromarray(example.image).save(folder / f"{number}.png")
     return folder
 
 

@@ -19,8 +19,8 @@ from typing import Any
 
 import torch
 
+from harken.inspection.figure import Figure, Lines, Mark, Series
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
-from harken.lab.figure import Figure, Lines, Mark, Series
 from harken.lab.pool import spread
 from harken.nn import RNN
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from harken.data.text.examples import Labelled
-from harken.inspection.confusion import ConfusionMatrix
+from harken.inspection.tables import ConfusionMatrix
 from harken.metrics.interval import bootstrap, resampled
 from harken.metrics.labels import confusion, f1_by_class, macro_f1
 from harken.tasks.classify.classifier import Classifier
