@@ -74,7 +74,7 @@ class AttentionGrid:
         for layer in range(layers):
             every += [(f"layer {layer + 1} / head {head + 1}", self.map(layer, head)) for head in range(heads)]
             every.append((f"layer {layer + 1} / mean", self.map(layer)))
-        return [Figure(one.title, [one.panel()], one.note, name=name) for name, one in every]
+        return [Figure(one.title, [one.panel()], one.strongest, name=name) for name, one in every]
 
     def to_html(self) -> str:
         """A whole page that needs no network."""

@@ -44,7 +44,18 @@ class InkPicture(Picture):
         return f"Handwriting: {', '.join(named)}" if named else f"{len(self.drawings)} drawings"
 
     def figures(self) -> list[Figure]:
-        return [Figure("", [Strokes("", self.drawings, self.captions)])]
+        texts = set(self.captions)
+        if len(self.captions) > 1 and len(texts) == 1 and texts != {""}:  # one text in several hands
+            return [
+                Figure(f"“{self.captions[0]}”, {len(self.captions)} times", [self._panel([""] * len(self.captions))])
+            ]
+        return [Figure("", [self._panel(self.captions)])]
 
     def paper_figures(self) -> list[Figure]:
         return self.figures()  # the ink says what it is
+
+    def terminal_figures(self) -> list[Figure]:
+        return [Figure("", [self._panel(self.captions)])]
+
+    def _panel(self, captions: Sequence[str]) -> Strokes:
+        return Strokes("", self.drawings, captions)

@@ -29,8 +29,6 @@ LONGEST = 160  # letters of a title made of a sentence pair
 class ShadeTable(Picture):
     """Weights with the names of their columns and rows."""
 
-    note = ""
-
     def __init__(
         self,
         columns: Sequence[str],
@@ -66,7 +64,7 @@ class ShadeTable(Picture):
         return Heat(title, self.across, self.down, self.columns, self.rows, weights, 0.0, 1.0, "{:.2f}")
 
     def figures(self) -> list[Figure]:
-        return [Figure(self.heading, [self.panel()], self.note)]
+        return [Figure(self.heading, [self.panel()])]
 
     def terminal_figures(self) -> list[Figure]:
         return [Figure(self.title, [self.panel()])]
@@ -120,12 +118,15 @@ class AlignmentMap(ShadeTable):
         return self.title or (pair if len(pair) <= LONGEST else pair[: LONGEST - 1] + "…")
 
     @property
-    def note(self) -> str:  # type: ignore[override]
-        """The strongest link."""
+    def strongest(self) -> str:
+        """The strongest link in words."""
         if not self.weights.size:
             return ""
         row, column = np.unravel_index(int(self.weights.argmax()), self.weights.shape)
         return f"Strongest link: {self.rows[row]} ← {self.columns[column]}, {self.weights[row, column]:.2f}."
+
+    def figures(self) -> list[Figure]:
+        return [Figure(self.heading, [self.panel()], "" if self.title else self.strongest)]
 
 
 class WordWeights(ShadeTable):

@@ -81,7 +81,7 @@ class Lines:
     bands: Sequence[Band] = ()
     shade: Sequence[float] | None = None  # weights from 0 to 1 behind the points of the first series
     x_ticks: Sequence[tuple[float, str]] = ()  # by default chosen by the renderer
-    names: Sequence[str] = ()  # what the points of the longest series are called, in hints and tables
+    names: Sequence[str] = ()  # what the points are called in hints and tables, from the least x on
 
 
 @dataclass(frozen=True)

@@ -215,6 +215,7 @@ def run(settings: Settings, progress: Progress) -> Findings:
             "differences between tokens, share left",
             [Series(kind, range(depth + 1), by_depth[kind], dashed="forward" in kind) for kind in STACKS],
             log_y=True,
+            marks=[Mark(2.0**-52, "rounding of float64")],
         ),
         Bars(
             "Trained: the sign of x1 x2",

@@ -166,11 +166,14 @@ def run(settings: Settings, progress: Progress) -> Findings:
     )
     alone: dict[str, dict[int, float]] = {kind: {} for kind in KINDS}
     mixed: dict[str, dict[int, float]] = {kind: {} for kind in KINDS}
+    seen: dict[tuple[str, bool, int], tuple[float, float]] = {}  # the least and the best seed of each median
     for kind in KINDS:
         for delay, at in asked.items():
             mine = [shares for (of, to, _), shares in zip(jobs, found, strict=True) if (of, to) == (kind, delay)]
             middle = [median(column) for column in zip(*mine, strict=True)]
             (mixed if delay == MIXED else alone)[kind].update(zip(at, middle, strict=True))
+            for steps, column in zip(at, zip(*mine, strict=True), strict=True):
+                seen[kind, delay == MIXED, steps] = min(column), max(column)
     lives = {kind: median(gradient_half_life(kind, settings.seed + n) for n in range(seeds)) for kind in KINDS}
     reached, reached_mixed = ({kind: reach(way[kind]) for kind in KINDS} for way in (alone, mixed))
     holds, verdict = judge(reached, reached_mixed, max(delays), max(asked[MIXED]))
@@ -189,14 +192,26 @@ def run(settings: Settings, progress: Progress) -> Findings:
             title,
             "steps between the symbol and the question",
             "share of right answers",
-            [Series(kind, sorted(way[kind]), [way[kind][at] for at in sorted(way[kind])]) for kind in KINDS],
+            [
+                Series(
+                    kind,
+                    sorted(way[kind]),
+                    [way[kind][at] for at in sorted(way[kind])],
+                    low=[seen[kind, way is mixed, at][0] for at in sorted(way[kind])],
+                    high=[seen[kind, way is mixed, at][1] for at in sorted(way[kind])],
+                )
+                for kind in KINDS
+            ],
             log_x=True,
             y_limits=(0, 1.05),
             marks=[Mark(RIGHT, "kept"), Mark(1 / SYMBOLS, "chance")],
         )
         for title, way in titles.items()
     ]
-    note = f"{HIDDEN} units, at most {updates:,} updates of 32 sequences each; median of {seeds} seeds."
+    note = (
+        f"{HIDDEN} units, at most {updates:,} updates of 32 sequences each; median of {seeds} seeds "
+        "(band: from least to best)."
+    )
     return Findings(
         ["network", "reach, one delay", "reach, delays mixed", "gradient half-life at the start"],
         table,

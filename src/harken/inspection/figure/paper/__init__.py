@@ -87,18 +87,14 @@ def _draw(figures: Sequence[Figure]) -> Drawing:
         [_measured(drawing, renderer, figure, index) for index in range(len(figure.panels))] for figure in figures
     ]
     places: list[tuple[Axes, float, float, float, float]] = []  # axes; left, top, width, height in inches
-    down, width = EDGE, 0.0
-    for figure, panels in zip(figures, placed, strict=True):
-        rows = _rows(panels, figure.across)
-        columns = [max((row[at].left for row in rows if at < len(row)), default=0.0) for at in range(_most(rows))]
-        widths = [
-            max((row[at].size[0] + row[at].right for row in rows if at < len(row)), default=0.0)
-            for at in range(_most(rows))
-        ]
-        across = sum(columns) + sum(widths) + GAP * max(_most(rows) - 1, 0)
-        room = max(across, NARROWEST)
+    grids = [_Grid(_rows(panels, figure.across)) for figure, panels in zip(figures, placed, strict=True)]
+    width = max((grid.width for grid in grids), default=0.0)
+    down = EDGE
+    for figure, grid in zip(figures, grids, strict=True):
+        rows, columns, widths = grid.rows, grid.lefts, grid.widths
+        room = max(grid.width if rows else width, NARROWEST)
         down = _write(drawing, renderer, figure.title, down, room, TITLE, bold=True)
-        down += 0.08 if figure.title and panels else 0.0
+        down += 0.08 if figure.title and rows else 0.0
         for number, row in enumerate(rows):
             top = down + max(panel.top for panel in row) + (GAP if number else 0.0)
             left = EDGE
@@ -109,8 +105,8 @@ def _draw(figures: Sequence[Figure]) -> Drawing:
             down = top + max(panel.size[1] + panel.bottom for panel in row)
         if figure.note:
             down = _write(drawing, renderer, figure.note, down + 0.12, room, NOTE, bold=False)
-        width = max(width, across, *(_text_width(renderer, line, look) for _, _, line, look in drawing.texts), 0.5)
-        down += BETWEEN if panels else 0.12
+        width = max(width, *(_text_width(renderer, line, look) for _, _, line, look in drawing.texts), 0.5)
+        down += BETWEEN if rows else 0.12
     width, height = width + 2 * EDGE, down - (BETWEEN if placed and placed[-1] else 0.0) + EDGE
     canvas.set_size_inches(width, height)
     for axes, left, top, wide, tall in places:
@@ -118,6 +114,17 @@ def _draw(figures: Sequence[Figure]) -> Drawing:
     for x, y, line, look in drawing.texts:
         canvas.text(x / width, 1 - y / height, line, **look)
     return drawing
+
+
+class _Grid:
+    """Panels in rows, with columns that are aligned."""
+
+    def __init__(self, rows: list[list[Placed]]) -> None:
+        columns = [[row[at] for row in rows if at < len(row)] for at in range(max(map(len, rows), default=0))]
+        self.rows = rows
+        self.lefts = [max(panel.left for panel in column) for column in columns]
+        self.widths = [max(panel.size[0] + panel.right for panel in column) for column in columns]
+        self.width = sum(self.lefts) + sum(self.widths) + GAP * max(len(columns) - 1, 0)
 
 
 def _measured(drawing: Drawing, renderer: RendererAgg, figure: Figure, index: int) -> Placed:
@@ -170,10 +177,6 @@ def _rows(panels: list[Placed], across: int | None) -> list[list[Placed]]:
         rows[-1].append(panel)
         used += GAP + wide
     return rows
-
-
-def _most(rows: list[list[Placed]]) -> int:
-    return max(map(len, rows), default=0)
 
 
 def _write(

@@ -52,6 +52,7 @@ def _(panel: Lines, axes: Axes, measure: Measure, count: int) -> tuple[Size, lis
     if panel.shade is not None:
         _shade(axes, list(map(float, panel.series[0].x)), panel.shade)
     lines = list(zip(panel.series, colours_of(panel), strict=True))
+    names = dict(zip(sorted({float(x) for one in panel.series for x in one.x}), panel.names, strict=False))
     for index, (series, colour) in enumerate(lines):
         values = [value if math.isfinite(value) else math.nan for value in map(float, series.y)]
         wide = 1.6 + (0.4 * (len(lines) - 1 - index) if len(lines) <= 4 else 0.0)  # one below another can be seen
@@ -68,10 +69,9 @@ def _(panel: Lines, axes: Axes, measure: Measure, count: int) -> tuple[Size, lis
         if series.low is not None and series.high is not None:
             axes.fill_between(series.x, series.low, series.high, color=colour, alpha=0.15, linewidth=0)
         axes.plot(series.x, values, **look)
-        names = panel.names if len(panel.names) == len(values) else [f"{float(x):g}" for x in series.x]
-        for x, y, name in zip(map(float, series.x), values, names, strict=True):
+        for x, y in zip(map(float, series.x), values, strict=True):
             if math.isfinite(y) and (y > 0 or not panel.log_y):
-                hints.append((axes, x, y, x, y, f"{series.label} at {name}: {y:.4g}".strip()))
+                hints.append((axes, x, y, x, y, f"{series.label} at {names.get(x, f'{x:g}')}: {y:.4g}".strip()))
     for number, band in enumerate(panel.bands):
         look = {
             "color": SERIES[band.colour % len(SERIES)],
@@ -83,7 +83,7 @@ def _(panel: Lines, axes: Axes, measure: Measure, count: int) -> tuple[Size, lis
     if panel.x_limits is not None:
         axes.set_xlim(*panel.x_limits)
     _frame(axes, panel)
-    wide = {1: 6.0, 2: 4.6}.get(count, 3.35)
+    wide = {1: 6.0, 2: 4.6}.get(count, 2.85)
     return (wide, 3.6 if count == 1 else 3.2), hints
 
 
@@ -133,7 +133,7 @@ def _x_ticks(axes: Axes, panel: Lines) -> None:
         if len(measured) <= 8 and panel.x_limits is None:
             axes.set_xticks(measured)
         else:
-            axes.xaxis.set_major_locator(MaxNLocator(7, integer=True))
+            axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 
@@ -201,7 +201,7 @@ def _(panel: Bars, axes: Axes, measure: Measure, count: int) -> tuple[Size, list
         axes.tick_params(length=0)
         return (1.9, max(0.26 * len(names) * groups, 0.5)), hints
     axes.margins(y=0.12)
-    wide = max({1: 6.0, 2: 4.4}.get(count, 3.35), 0.24 * groups * len(names))
+    wide = max({1: 6.0, 2: 4.4}.get(count, 2.85), 0.24 * groups * len(names))
     longest = max((measure(name, 9.5) for name in names), default=0.0)
     slanted = longest > 0.95 * wide / max(len(names), 1)
     turned: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if slanted else {}

@@ -121,21 +121,18 @@ def _(panel: Strokes, axes: Axes, measure: Measure, count: int) -> tuple[Size, l
     widest = max((right - left for left, _, right, _ in boxes), default=1.0)
     scale = min(0.95 / max(tallest, 1e-9), 9.6 / max(widest, 1e-9))  # inches of a drawing
     captions = 0.3 if any(panel.captions) else 0.0
-    x, y, edge = 0.0, 0.0, 0.5
-    for strokes, caption, (left, top, right, bottom) in zip(panel.drawings, panel.captions, boxes, strict=True):
-        name = cut(caption, 60)
-        wide = max((right - left) * scale, measure(name, 9.0), 0.25)
-        if x > 0 and x + wide > 9.8:
-            x, y = 0.0, y + tallest * scale + captions + 0.28
+    names = [cut(caption, 60) for caption in panel.captions]
+    step = max(widest * scale, max((measure(name, 9.0) for name in names), default=0.0), 0.25) + 0.35
+    across = max(1, min(int(10.2 / step), len(boxes)))
+    y, edge = 0.0, max(across * step - 0.35, 0.5)
+    for at, (strokes, name, (left, top, _, bottom)) in enumerate(zip(panel.drawings, names, boxes, strict=True)):
+        x, y = at % across * step, at // across * (tallest * scale + captions + 0.22)
         shift = x, y + (tallest - (bottom - top)) * scale / 2  # drawings stand in the middle of their row
         for stroke in strokes:
             path = (stroke - [left, top]) * scale + shift
-            path = (
-                np.vstack([path, path + np.array([1e-3, 0.0])]) if len(path) == 1 else path
-            )  # a dot is seen by its round ends
-            axes.plot(path[:, 0], path[:, 1], color=INK, linewidth=1.5, solid_capstyle="round", solid_joinstyle="round")
+            path = np.vstack([path, path + np.array([1e-3, 0.0])]) if len(path) == 1 else path  # a dot
+            axes.plot(path[:, 0], path[:, 1], color=INK, linewidth=1.7, solid_capstyle="round", solid_joinstyle="round")
         axes.text(x, y + tallest * scale + 0.22, name, fontsize=9, color=MUTED)
-        edge, x = max(edge, x + wide), x + wide + 0.35
     size = edge, y + tallest * scale + captions
     axes.set(xlim=(-0.03, size[0] + 0.03), ylim=(size[1] + 0.03, -0.03))
     axes.axis("off")
