@@ -23,9 +23,9 @@ def _report(report: Report) -> str:
     found, experiment = report.findings, report.experiment
     rows = [[cell_text(cell) for cell in row] for row in found.rows]
     return (
-        f'<section id="{text(experiment.name)}"><h1>{text(experiment.name)}</h1>\n'
+        f'<article id="{text(experiment.name)}"><h1>{text(experiment.name)}</h1>\n'
         f'<p class="about">{text(experiment.statement)}</p>\n<p class="verdict">{text(report.verdict)}</p>\n'
         f"{section(found.figure)}{value_table(found.columns, rows)}\n"
         f'<p class="note">seed {report.settings.seed}, {report.seconds:.0f} s, {report.cpu_seconds:.0f} CPU s</p>'
-        "</section>"
+        "</article>"
     )
