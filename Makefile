@@ -12,7 +12,7 @@ SPREAD := --numprocesses=auto --maxprocesses=4 --dist=loadfile  # a file's tests
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow lint types clean
+.PHONY: help setup demo test test-slow lint types docs-images clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ lint: $(DEV_READY) ## check the code with ruff
 
 types: $(DEV_READY) ## check the types with mypy
 	@$(BIN)/mypy
+
+docs-images: $(DEV_READY) ## draw the pictures of the documentation again
+	@$(BIN)/python docs/make_images.py
 
 clean: ## remove .venv, caches and build leftovers; trained models in runs/ stay
 	rm -rf .venv build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from harken.inspection.figure import Bars, Figure, Group
 from harken.lab import registry
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
-from harken.lab.figure import Bars, Figure, Group
 
 
 def made(name: str, result: bool | BaseException | None) -> Experiment:

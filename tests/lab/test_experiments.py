@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from harken.inspection.figure import Bars, Heat, Lines
 from harken.lab import claims
 from harken.lab.experiment import Settings
-from harken.lab.figure import Bars, Heat, Lines
 from harken.lab.registry import experiment_names, find_experiment
 from harken.lab.report import run_experiment
 

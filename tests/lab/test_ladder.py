@@ -9,7 +9,7 @@ import pytest
 
 from harken.errors import UserError
 from harken.lab.ladder import RESULTS, RUNGS, Result, climb, on_rung, rungs_named
-from harken.lab.ladder_picture import save_picture
+from harken.lab.ladder_picture import LadderPicture
 from harken.models.build import build_model
 from harken.models.sizing import count_parameters, uninitialised
 from harken.recipe import Recipe, load_recipe
@@ -88,14 +88,15 @@ def result(name: str, bleu: float, flops: float) -> Result:
     return Result(name, name, bleu, bleu, None, "test", 10, flops, 1.0, 1.0, 1, name)
 
 
-def test_the_picture_names_every_rung(tmp_path: Path) -> None:
+def test_the_picture_names_every_rung_and_the_best(tmp_path: Path) -> None:
     results = [result("rnn", 10.0, 1e12), result("attention", 50.0, 2e12), result("transformer", 50.1, 3e12)]
-    drawn = save_picture(results, tmp_path / "ladder.svg").read_text()
+    picture = LadderPicture(results)
+    drawn = picture.save(tmp_path / "ladder.svg").read_text()
     for name in ("rnn", "attention", "transformer", "10.0", "50.1", "3.0e+12"):
         assert f">{name}<" in drawn
-    assert save_picture(results[:1], tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(UserError, match=r"ladder\.svg"):
-        save_picture(results, tmp_path / "ladder.pdf")
+    assert picture.title == "The same recipe on every rung: transformer has the highest BLEU, 50.1 (test)"
+    with pytest.raises(UserError, match=r"ladder\.pdf"):
+        picture.save(tmp_path / "ladder.pdf")
 
 
 def test_a_broken_table_is_refused_with_the_remedy(tmp_path: Path) -> None:

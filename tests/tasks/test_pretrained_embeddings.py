@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from safetensors.torch import load_file
 
 import harken
 from harken.data.tokenizers.base import JOINT, load_tokenizer
 from harken.embeddings.vectors import WordVectors
 from harken.errors import UserError
-from harken.inspection.pixels import encode_png
 from harken.recipe import load_recipe
 from harken.tasks.pretrained_embeddings import coverage, words_of
 from harken.tasks.registry import job_of
@@ -54,7 +54,7 @@ def words(tmp_path_factory: pytest.TempPathFactory) -> Path:
     WordVectors(WORDS, VALUES).save(folder)
     for number in range(8):
         picture = np.random.default_rng(number).integers(0, 255, (16, 16, 3), dtype=np.uint8)
-        (folder.parent / f"{number}.png").write_bytes(encode_png(picture))
+        Image.fromarray(picture).save(folder.parent / f"{number}.png")
     rows = [f"{number}.png,a red thing of the kind {number}" for number in range(8)]
     (folder.parent / "pictures.csv").write_text("\n".join(["image,caption", *rows]) + "\n", encoding="utf-8")
     return folder

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 import traceback
 from pathlib import Path
@@ -93,7 +92,7 @@ def _list(as_json: bool) -> None:
 
 
 def _show(report: Report) -> None:
-    from harken.lab.plot import plot
+    from harken.inspection.figure.terminal import as_text, draw_lines
     from harken.lab.report import cell_text
 
     found = report.findings
@@ -101,7 +100,7 @@ def _show(report: Report) -> None:
     rows = [[cell_text(cell) for cell in row] for row in found.rows]
     print_table(found.columns, rows if sys.stdout.isatty() else [found.columns, *rows])
     if sys.stdout.isatty():
-        print(plot(found.figure, shutil.get_terminal_size().columns))
+        print(as_text(lambda width, color: draw_lines([found.figure], width, color)))
     mark = "  (quick: too small to prove anything)" if report.settings.quick else ""
     print(f"\n{report.verdict}{mark}\n")
 

@@ -51,9 +51,9 @@ def ladder(
         print(json.dumps([asdict(result) for result in results], ensure_ascii=False))
         return
     print_table(HEADINGS, [row(result) for result in results])
-    from harken.lab.ladder_picture import save_picture
+    from harken.lab.ladder_picture import LadderPicture
 
-    picture = save_picture(results, out / "ladder.svg")
+    picture = LadderPicture(results).save(out / "ladder.svg")
     if not quiet:
         folder = shlex.quote(str(out))
         tell(f"The models are in {out}, the numbers in {out / 'ladder.json'}, a picture in {picture}. Try")

@@ -1,24 +1,36 @@
-"""A series and what may come: history, a fan of quantiles, the truth where it is known; shade where it counts.
+"""A series and its forecast: the last seasons of history, the quantiles as bands, the actual values where known.
 
->>> import numpy as np
->>> values, truth = np.array([[2.0, 3.0, 5.0]]), np.array([4.0])
->>> picture = FanPicture("sales", np.array([1.0, 2.0]), [0.1, 0.5, 0.9], values, truth=truth)
->>> picture.range, picture.ticks()
-((1.0, 5.0), [1.0, 2.0, 3.0, 4.0, 5.0])
+>>> values, actual = np.array([[2.0, 3.0, 5.0]]), np.array([4.0])
+>>> picture = FanPicture("sales", np.array([1.0, 2.0]), [0.1, 0.5, 0.9], values, truth=actual)
+>>> picture.note
+'The actual values lie within the 0.1 to 0.9 quantiles at 1 of 1 steps.'
+>>> season_of([f"{year}-{month:02}" for year in (2023, 2024) for month in range(1, 13)])
+12
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harken.inspection.figure.spec import Band, Figure, Lines, Mark, Series, round_ticks
 from harken.inspection.picture import Picture
 
-if TYPE_CHECKING:
-    from rich.text import Text
+SEASONS = 3  # of history that are drawn
+LEAST = 24  # steps of history where no season is known
+TICKS = 8
+HISTORY, FORECAST, ACTUAL = 7, 0, 1  # colours
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+STEPS_A_SEASON = (
+    (200.0, 1),
+    (60.0, 4),
+    (20.0, 12),
+    (5.0, 52),
+    (0.9, 7),
+    (0.03, 24),
+    (0.015, 48),
+)  # days a step, at least
 
 
 class FanPicture(Picture):
@@ -33,6 +45,7 @@ class FanPicture(Picture):
         labels: Sequence[str] = (),
         truth: np.ndarray | None = None,
         shade: np.ndarray | None = None,
+        season: int | None = None,
     ) -> None:
         """
         Args:
@@ -42,14 +55,18 @@ class FanPicture(Picture):
             labels: (S + T,) dates, or nothing.
             truth: what came, T values or fewer.
             shade: (S,) how much each step of the past counts.
+            season: steps of a season; by default seen from the dates.
         """
         self.title, self.past, self.levels, self.values = title, past, list(levels), values
-        self.labels, self.truth, self.shade = list(labels), truth, shade
+        self.labels = list(labels) if len(labels) == len(past) + len(values) else []
+        self.truth, self.shade = truth, shade
+        self.season = season or season_of(self.labels)
 
     @property
-    def steps(self) -> int:
-        """S + T."""
-        return len(self.past) + len(self.values)
+    def shown(self) -> int:
+        """Steps of history that are drawn: three seasons, and no fewer than are forecast."""
+        wanted = SEASONS * self.season if self.season > 1 else max(LEAST, 2 * len(self.values))
+        return min(len(self.past), max(wanted, len(self.values)))
 
     @property
     def median(self) -> np.ndarray:
@@ -67,52 +84,79 @@ class FanPicture(Picture):
         ]
 
     @property
-    def range(self) -> tuple[float, float]:
-        """The lowest and the highest value that is drawn."""
-        parts = [self.past, self.values.ravel(), *([self.truth] if self.truth is not None else [])]
-        drawn = np.concatenate(parts)
-        drawn = drawn[np.isfinite(drawn)]
-        low, high = (float(drawn.min()), float(drawn.max())) if len(drawn) else (0.0, 1.0)
-        return (low, high) if high > low else (low - 1, high + 1)
+    def note(self) -> str:
+        """How often the actual values lie within the widest band."""
+        if self.truth is None or not len(self.truth) or not self.bands:
+            return ""
+        name, low, high = self.bands[0]
+        inside = (low[: len(self.truth)] <= self.truth) & (self.truth <= high[: len(self.truth)])
+        return f"The actual values lie within the {name} quantiles at {int(inside.sum())} of {len(inside)} steps."
 
-    def ticks(self, most: int = 6) -> list[float]:
-        """Round numbers within the range."""
-        low, high = self.range
-        rough = (high - low) / (most - 1)
-        size = 10.0 ** math.floor(math.log10(rough))
-        step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= rough * 0.999)
-        return [round(step * place, 10) for place in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    def figures(self) -> list[Figure]:
+        shown, steps = self.shown, len(self.values)
+        ahead = [float(step) for step in range(1, steps + 1)]  # step 0 is the last of the history
+        before = [float(step) for step in range(1 - shown, 1)]
+        series = [
+            Series("history", before, self.past[len(self.past) - shown :].tolist(), colour=HISTORY),
+            Series("forecast (median)", ahead, self.median.tolist(), colour=FORECAST),
+        ]
+        if self.truth is not None:
+            series.append(Series("actual", ahead[: len(self.truth)], self.truth.tolist(), colour=ACTUAL, dashed=True))
+        bands = [Band(f"quantiles {name}", ahead, a.tolist(), b.tolist()) for name, a, b in self.bands]
+        labels = self.labels[len(self.past) - shown :]
+        panel = Lines(
+            "",
+            "" if labels else "steps after the last known",
+            "",
+            series,
+            bands=bands,
+            dots=shown + steps <= 60,
+            marks=[Mark(0.5, "forecast", axis="x")],
+            shade=None if self.shade is None else self.shade[len(self.past) - shown :].tolist(),
+            x_ticks=date_ticks(labels, 1 - shown) if labels else step_ticks(1 - shown, steps),
+            names=labels,
+        )
+        return [Figure(self.title, [panel], self.note)]
 
-    def label(self, step: int) -> str:
-        """What step `step`, counted from 0, is called."""
-        return self.labels[step] if len(self.labels) == self.steps else str(step - len(self.past) + 1)
 
-    def label_places(self, most: int = 5) -> list[int]:
-        """Steps to write at the axis: the first of the forecast, and some at equal distances from it."""
-        gap = max(1, math.ceil(self.steps / most))
-        first = len(self.past)
-        return sorted({*range(first, -1, -gap), *range(first, self.steps, gap)})
+def season_of(labels: Sequence[str]) -> int:
+    """Steps of a season by the distance between dates: 12 for months, 7 for days, 24 for hours; 0 if unknown."""
+    try:
+        days = np.array([label.replace(" ", "T") for label in labels], dtype="datetime64[s]").astype(float) / 86_400
+    except ValueError:
+        return 0
+    if len(days) < 2:
+        return 0
+    gap = float(np.median(np.diff(days)))
+    return next((steps for least, steps in STEPS_A_SEASON if gap >= least), 0)
 
-    def lines(self, width: int, color: bool) -> list[Text]:
-        """Past as dots, the median as a thick line, the fan as shade."""
-        from harken.inspection.fan_terminal import lines
 
-        return lines(self, width, color)
+def date_ticks(labels: Sequence[str], first: int) -> list[tuple[float, str]]:
+    """Where a year, month, day or hour begins, by the finest of them that gives few enough ticks.
 
-    def to_svg(self) -> str:
-        """A drawing."""
-        from harken.inspection.fan_svg import draw_svg
+    >>> date_ticks([f"2024-{month:02}-01" for month in range(11, 13)] + ["2025-01-01", "2025-02-01"], 0)
+    [(0.0, 'Nov 2024'), (1.0, 'Dec 2024'), (2.0, 'Jan 2025'), (3.0, 'Feb 2025')]
+    """
+    best: list[tuple[float, str]] = []
+    for end in (4, 7, 10, 13, 16):  # year, month, day, hour, minute
+        starts = [at for at in range(len(labels)) if at == 0 or labels[at][:end] != labels[at - 1][:end]]
+        begun = starts[1:] if end == 4 and len(starts) > 2 else starts  # a year that was cut has no beginning
+        if len(best) < len(begun) <= TICKS:
+            best = [(float(first + at), _tick_name(labels[at][:end])) for at in begun]
+    if best:
+        return best
+    gap = -(-len(labels) // TICKS)
+    return [(float(first + at), labels[at]) for at in range(0, len(labels), gap)]
 
-        return draw_svg(self)
 
-    def to_png(self) -> bytes:
-        """The same, by matplotlib."""
-        from harken.inspection.fan_png import draw_png
+def _tick_name(label: str) -> str:
+    month = label[5:7]
+    if len(label) in (7, 10) and month.isdigit() and 1 <= int(month) <= 12:
+        day = f"{int(label[8:10])} " if len(label) == 10 and label[8:10].isdigit() else ""
+        return f"{day}{MONTHS[int(month) - 1]} {label[:4]}"
+    return label
 
-        return draw_png(self)
 
-    def to_html(self) -> str:
-        """The drawing, and the numbers in a table."""
-        from harken.inspection.fan_html import draw_page
-
-        return draw_page(self)
+def step_ticks(first: int, last: int) -> list[tuple[float, str]]:
+    """Whole steps at round numbers."""
+    return [(value, f"{value:g}") for value in round_ticks(first, last, TICKS) if value == int(value)]

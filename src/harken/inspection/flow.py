@@ -1,6 +1,6 @@
 """How far gradients travel: |dL/dh_t|, |dL/dC_t| and the gradient at every gate, for every step of every layer.
 
-E14: the gradient at step t is the loss's, times one factor dh/dh for each step in between. `gradient_flow` shows the
+The gradient at step t is the loss's, times one factor dh/dh for each step in between. `gradient_flow` shows the
 result step by step, the factors (`harken.inspection.jacobian`), the weights behind them (`harken.inspection.spectra`),
 and says what it makes of it (`harken.inspection.verdict`). The model is left as it was: no `.grad` is touched.
 
@@ -35,6 +35,8 @@ from harken.inspection.verdict import KINDS, Verdict, judge
 if TYPE_CHECKING:
     from harken.inspection.flow_picture import FlowPicture
 
+FEWEST = 0.1  # share of the rows that a distance needs
+
 
 @dataclass(frozen=True)
 class LayerFlow:
@@ -64,6 +66,8 @@ class LayerFlow:
     def curve(self, word: str = "hidden") -> np.ndarray:
         """(distances,): the mean norm over the rows that are that long, nearest to the loss first.
 
+        Distances that fewer than a tenth of the rows have are left out: a mean over a few long rows is no trend.
+
         Raises:
             UserError: a cell that has no such gate or state.
         """
@@ -74,7 +78,8 @@ class LayerFlow:
         met = np.full(norms.shape, np.nan)  # rows end at different steps: moved so that all ends meet at distance 0
         for row, (values, known) in enumerate(zip(norms, there, strict=True)):
             met[row, : known.sum()] = values[known] if self.reverse else values[known][::-1]
-        return np.nanmean(met[:, : there.sum(1).max(initial=0)], axis=0)
+        rows_at = (~np.isnan(met)).sum(0)  # (T,): falls with the distance
+        return np.nanmean(met[:, : int((rows_at >= max(1, FEWEST * len(norms))).sum())], axis=0)
 
     def judge(self, word: str | None = None) -> Verdict:
         """What becomes of the gradient at h, C or a gate on its way back."""

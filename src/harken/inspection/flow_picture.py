@@ -1,23 +1,23 @@
-"""Gradient against distance to the loss: a line for each layer, a panel for each model, the numbers in a table.
+"""Gradient against distance to the loss: one set of axes for all networks and layers, the numbers in a table.
 
-A straight line on this logarithmic axis is E14's product of equal factors: falling is vanishing, rising is exploding.
+A straight line on this logarithmic axis is a product of equal factors: falling is vanishing, rising is exploding.
 
 >>> import torch, harken.nn
 >>> from harken.inspection import gradient_flow
 >>> values = torch.randn(4, 30, 8)
 >>> layers = [kind(8, 16, batch_first=True) for kind in (harken.nn.RNN, harken.nn.LSTM)]
 >>> flows = {type(layer).__name__: gradient_flow(layer, values) for layer in layers}
->>> [panel.title for panel in FlowPicture(flows).chart().panels]
-['RNN', 'LSTM']
+>>> [series.label for series in FlowPicture(flows).states().series]
+['RNN, h', 'LSTM, C', 'LSTM, h']
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from harken.inspection.chart import Chart, Line, Panel
+from harken.inspection.figure.spec import Figure, Lines, Series
 from harken.inspection.picture import Picture
 
 if TYPE_CHECKING:
@@ -25,106 +25,107 @@ if TYPE_CHECKING:
 
     from harken.inspection.flow import GradientFlow, LayerFlow
 
-FEW = 3  # up to this many layers a panel has h beside C
+FEW = 3  # up to this many lines of carriers, the h of an LSTM is drawn beside its C
+MEANINGS = {
+    "× a step": "what one step back does to the gradient, by a line fitted to its logarithm",
+    "half-life": "steps in which it halves, or doubles where it grows",
+    "arrives": "share of the gradient that arrives at the longest distance, by that line",
+    "max σ(U)": "largest singular value of the recurrent weights, all gates together",
+    "max σ(J)": "largest singular value of the step's Jacobian, mean over the sampled steps; an LSTM's of (h, C)",
+    "growth": "the product of all steps' Jacobians, its largest singular value as a factor a step",
+}
+HEADINGS = ["layer", "cell", "verdict", *MEANINGS]
 
 
 class FlowPicture(Picture):
-    """Gradients of one model, or of several side by side."""
+    """Gradients of one network, or of several in one set of axes."""
 
     def __init__(self, flows: Mapping[str, GradientFlow], title: str | None = None) -> None:
         """
         Args:
-            flows: what each model is called -> its gradients. The name of a single one may be empty.
+            flows: what each network is called -> its gradients. The name of a single one may be empty.
         """
         self.flows = dict(flows)
-        self.title = title or "How far gradients travel"
+        found = "; ".join(f"{name}: {flow.kind}" if name else flow.kind for name, flow in self.flows.items())
+        self.title = title or f"Gradient by distance to the loss. {found}"
 
-    def chart(self, few: int = FEW) -> Chart:
-        """The states: C where there is one, and h beside it in models of at most `few` layers."""
-        return self._chart(self.title, [Panel(name, _states(list(flow), few)) for name, flow in self.flows.items()])
+    def states(self) -> Lines:
+        """The gradient at C where there is one, else at h; with few lines at the h of an LSTM too."""
+        layers = [(number, name, layer) for number, (name, flow) in enumerate(self.flows.items()) for layer in flow]
+        series = []
+        for index, (number, name, layer) in enumerate(layers):
+            label = _label(name, layer, several=len(self.flows[name].layers) > 1)
+            colour = number if len(self.flows) > 1 else index
+            symbol = "C" if layer.carrier == "cell" else "h"
+            series.append(_series(f"{label}, {symbol}", layer, layer.carrier, colour, note=layer.verdict.short))
+            if layer.carrier == "cell" and len(layers) <= FEW:
+                series.append(_series(f"{label}, h", layer, "hidden", colour, dashed=True))
+        return self._panel("", series)
 
-    def gate_chart(self) -> Chart | None:
-        """The gates and candidates, a panel for each layer; None where there are none."""
-        panels = [
-            Panel(f"{name} {layer.name}".strip(), _gates(layer))
+    def gates(self) -> list[Lines]:
+        """The gradient at gates and candidates, a panel for each layer that has some."""
+        panels = []
+        for name, flow in self.flows.items():
+            for layer in flow:
+                words = [word for word in layer.words if word not in ("hidden", "cell")]
+                title = f"{name} {layer.name}".strip()
+                if words:
+                    panels.append(self._panel(title, [_series(word, layer, word, n) for n, word in enumerate(words)]))
+        return panels
+
+    def _panel(self, title: str, series: list[Series]) -> Lines:
+        last = {flow.looked_from for flow in self.flows.values()} == {"last"}
+        x_label = "steps to the loss" if last else "steps before the last that the loss depends on"
+        return Lines(title, x_label, "norm of the gradient, mean over the batch", series, log_y=True)
+
+    def figures(self) -> list[Figure]:
+        return [Figure(self.title, [self.states()])]
+
+    def page_figures(self) -> list[Figure]:
+        gates = self.gates()
+        return [*self.figures(), *([Figure("At the gates", gates)] if gates else [])]
+
+    def page_tail(self) -> str:
+        """What the verdicts rest on."""
+        from harken.inspection.figure.page import text, value_table
+
+        entries = "".join(f"<dt>{text(name)}</dt><dd>{text(meaning)}</dd>" for name, meaning in MEANINGS.items())
+        meanings = f"<details><summary>What the numbers mean</summary><dl>{entries}</dl></details>"
+        return f"<h2>The numbers behind the verdicts</h2>{value_table(HEADINGS, self.rows())}{meanings}"
+
+    def rows(self) -> list[list[str]]:
+        """One row for each layer, under `HEADINGS`."""
+        return [
+            [f"{name}: {layer.name}" if len(self.flows) > 1 else layer.name, *_numbers(layer)]
             for name, flow in self.flows.items()
             for layer in flow
-            if len(layer.words) > len({"hidden", "cell"} & set(layer.words))
         ]
-        return self._chart("At the gates", panels) if panels else None
-
-    def _chart(self, title: str, panels: list[Panel]) -> Chart:
-        sources = {flow.looked_from for flow in self.flows.values()}
-        from_where = "steps before the last that the loss looks at" if sources != {"last"} else "steps to the loss"
-        return Chart(title, from_where, "norm of the gradient, mean over the batch", panels)
-
-    def rows(self) -> tuple[list[str], list[list[str]]]:
-        """Headings, and one row for each layer: what the verdict rests on."""
-        headings = ["layer", "cell", "verdict", "× a step", "half-life", "arrives", "max σ(U)", "max σ(J)", "growth"]
-        named = len(self.flows) > 1
-        rows = [
-            [f"{name}: {layer.name}" if named else layer.name, *_numbers(layer)]
-            for name, flow in self.flows.items()
-            for layer in flow
-        ]
-        return headings, rows
 
     def lines(self, width: int, color: bool) -> list[Text]:
-        """The chart and the table below it."""
+        """The lines and the table below them, whose last columns are the first to go in a narrow terminal."""
         from rich.text import Text
 
-        from harken.inspection.chart_terminal import lines
-
-        table = [
-            Text(line, style="bold" if color and not number else "") for number, line in enumerate(self._table(width))
-        ]
-        return [*lines(self.chart(few=1), width, color), Text(), *table]
-
-    def _table(self, width: int) -> list[str]:
-        headings, rows = self.rows()
-        table = [headings, *rows]
+        table = [HEADINGS, *self.rows()]
         while True:
             sizes = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
             if sum(sizes) + 2 * len(sizes) - 2 <= width or len(sizes) <= 4:
                 break
-            table = [row[:-1] for row in table]  # the last columns are the first to go
-        return ["  ".join(cell.ljust(size) for cell, size in zip(row, sizes, strict=True)).rstrip() for row in table]
-
-    def to_svg(self) -> str:
-        """The chart."""
-        from harken.inspection.chart_svg import draw_svg
-
-        return draw_svg(self.chart())
-
-    def to_png(self) -> bytes:
-        """The chart."""
-        from harken.inspection.chart_png import draw_png
-
-        return draw_png(self.chart())
-
-    def to_html(self) -> str:
-        """The chart, the table, and the gradients at the gates."""
-        from harken.inspection.flow_html import draw_page
-
-        return draw_page(self)
+            table = [row[:-1] for row in table]
+        cells = ("  ".join(cell.ljust(size) for cell, size in zip(row, sizes, strict=True)).rstrip() for row in table)
+        return [
+            *super().lines(width, color),
+            Text(),
+            *(Text(line, style="bold" if color and not number else "") for number, line in enumerate(cells)),
+        ]
 
 
-def _states(layers: Sequence[LayerFlow], few: int) -> list[Line]:
-    lines = []
-    for number, layer in enumerate(layers):
-        verdict = layer.verdict
-        symbol = {"cell": "C", "hidden": "h"}
-        lines.append(
-            Line(f"{layer.name}, {symbol[layer.carrier]}", layer.curve(layer.carrier).tolist(), verdict.short, number)
-        )
-        if layer.carrier == "cell" and len(layers) <= few:
-            lines.append(Line(f"{layer.name}, h", layer.curve("hidden").tolist(), "", number, dashed=True))
-    return lines
+def _label(name: str, layer: LayerFlow, several: bool) -> str:
+    return f"{name} {layer.name}" if name and several else name or layer.name
 
 
-def _gates(layer: LayerFlow) -> list[Line]:
-    words = [word for word in layer.words if word not in ("hidden", "cell")]
-    return [Line(word, layer.curve(word).tolist(), colour=number) for number, word in enumerate(words)]
+def _series(label: str, layer: LayerFlow, word: str, colour: int, note: str = "", dashed: bool = False) -> Series:
+    curve = layer.curve(word).tolist()
+    return Series(label, list(range(len(curve))), curve, colour=colour, note=note, dashed=dashed)
 
 
 def _numbers(layer: LayerFlow) -> list[str]:

@@ -1,62 +1,26 @@
-"""Gates over time: for each gate, candidate and state a field of shades, units downwards, words across.
+"""Gates over time: for each gate, candidate and state a heat map, units downwards, words across.
 
-The units of a layer stand in the same order in all fields, the one that keeps most on top. Where there is no room for
-all, those are shown whose state changes most over the sentence: a mean over many units would be grey everywhere.
-Values below 0 (candidates and states) are laid on in a second, warm ink.
+A layer has hundreds of units, most of them hardly moving, so those whose state varies most over the sentence are shown,
+in one order for all gates of the layer: the unit whose memory gate is the most open on top. Gates are shaded from 0 to
+1; candidates and states on both sides of 0.
 
 >>> layer = LayerGates("layer 1", "RNN", ["a", "b"], {"hidden": np.array([[0.9, 0.1, 0.0], [0.9, -0.5, 0.1]])})
->>> sheet_of(layer).fields[0].pick(2)  # not the first unit: it stays as it is
-array([[ 0. ,  0.1],
-       [ 0.1, -0.5]])
+>>> telling_units(layer, 2).tolist()  # not the first unit: it stays as it is
+[2, 1]
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from harken.errors import UserError
+from harken.inspection.figure.spec import Figure, Heat
 from harken.inspection.gates import GATES, OPEN, SHUT, GateTrace, LayerGates
 from harken.inspection.picture import Picture
 
-if TYPE_CHECKING:
-    from rich.text import Text
-
+UNITS, FEW_UNITS = 24, 8  # shown of each layer, on paper and in a terminal
 ORDER = ("forget", "input", "reset", "update", "candidate", "cell", "output", "hidden")  # as the equations go
-NAMES = {"candidate": "candidate", "cell": "cell C", "hidden": "state h"}
-
-
-@dataclass(frozen=True)
-class Field:
-    """One gate of one layer."""
-
-    word: str
-    name: str
-    notes: list[str]  # mean, how often shut, how often open
-    units: np.ndarray  # (H,) which unit stands in each row
-    values: np.ndarray  # (H, T), from -1 to 1
-    scale: float  # what 1 stands for
-    lively: np.ndarray  # (H,) rows, the one whose unit changes most first
-
-    def pick(self, most: int) -> np.ndarray:
-        """(at most `most`, T): the liveliest units, in their order."""
-        return self.values[np.sort(self.lively[:most])]
-
-    def means(self) -> np.ndarray:
-        """(T,): the mean over all units; of what may be negative, its size."""
-        return self.scale * (self.values if self.word in GATES else np.abs(self.values)).mean(0)
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """One layer."""
-
-    name: str
-    cell: str
-    words: list[str]
-    fields: list[Field]
+NAMES = {"candidate": "candidate g", "cell": "cell state C", "hidden": "hidden state h"}
 
 
 class GatePicture(Picture):
@@ -65,7 +29,7 @@ class GatePicture(Picture):
     def __init__(self, trace: GateTrace, layer: int | None = None) -> None:
         """
         Args:
-            layer: which, counted from 0; all where it is not said.
+            layer: which, counted from 0; all by default.
 
         Raises:
             UserError: a layer that is not there.
@@ -74,54 +38,51 @@ class GatePicture(Picture):
             names = ", ".join(f"{number}: {one.name}" for number, one in enumerate(trace))
             raise UserError(f"there is no layer {layer}; there are {names}")
         self.title = trace.title
-        self.sheets = [sheet_of(one) for one in (trace.layers if layer is None else [trace.layers[layer]])]
+        self.layers = list(trace.layers) if layer is None else [trace.layers[layer]]
 
-    def lines(self, width: int, color: bool) -> list[Text]:
-        """A few lines for every gate: its mean at each step, and the liveliest units."""
-        from harken.inspection.gate_terminal import lines
+    def figures(self) -> list[Figure]:
+        return [layer_figure(layer, UNITS) for layer in self.layers]
 
-        return lines(self, width, color)
-
-    def to_svg(self) -> str:
-        """Layers across, gates down."""
-        from harken.inspection.gate_svg import draw_svg
-
-        return draw_svg(self)
-
-    def to_png(self) -> bytes:
-        """Layers across, gates down, every unit."""
-        from harken.inspection.gate_png import draw_png
-
-        return draw_png(self)
-
-    def to_html(self) -> str:
-        """A page to point at every unit and step."""
-        from harken.inspection.gate_html import draw_page
-
-        return draw_page(self)
+    def terminal_figures(self) -> list[Figure]:
+        return [Figure(self.title), *(layer_figure(layer, FEW_UNITS) for layer in self.layers)]
 
 
-def sheet_of(layer: LayerGates) -> Sheet:
-    """A layer ready to be drawn."""
-    order = layer.order()
-    state = layer.values["cell" if "cell" in layer.values else "hidden"]
+def telling_units(layer: LayerGates, most: int, word: str | None = None) -> np.ndarray:
+    """The units whose state varies most over the steps, ordered by how open their memory gate is on average."""
+    state = layer.values[word or ("cell" if "cell" in layer.values else "hidden")]  # (T, H)
+    memory = layer.values[layer.memory]
+    memory = memory if memory.shape == state.shape else state  # a projected h has fewer units than the gates
+    chosen = np.argsort(-state.std(0), kind="stable")[:most]
+    return chosen[np.argsort(-memory.mean(0)[chosen], kind="stable")]
+
+
+def layer_figure(layer: LayerGates, units: int) -> Figure:
+    """One panel for each gate, candidate and state of a layer."""
     words = sorted(layer.values, key=lambda word: ORDER.index(word) if word in ORDER else len(ORDER))
-    fields = [_field(word, layer.values[word], order, state) for word in words]
-    return Sheet(layer.name, layer.cell, layer.words, fields)
+    shown = telling_units(layer, units)
+    panels = []
+    for number, word in enumerate(words):
+        own = layer.values[word].shape[1] != layer.units
+        panels.append(_panel(layer, word, telling_units(layer, units, word) if own else shown, own or number == 0))
+    which = (
+        f"the {len(shown)} of {layer.units} units whose state varies most" if len(shown) < layer.units else "all units"
+    )
+    notes = "; ".join(_note(word, layer.values[word]) for word in words if word in GATES)
+    return Figure(
+        f"{layer.name} ({layer.cell}): {which}", panels, f"Over all units: {notes}." * bool(notes), name=layer.name
+    )
 
 
-def _field(word: str, values: np.ndarray, order: np.ndarray, state: np.ndarray) -> Field:
-    if values.shape[1] != len(order):  # a projected h has fewer units than the gates
-        order, state = np.argsort(-values.mean(0), kind="stable"), values
-    lively = np.argsort(-state.std(0)[order], kind="stable")
-    sorted_values = values.T[order]  # (H, T)
-    if word in GATES:
-        notes = [f"mean {values.mean():.2f}", f"shut {_percent(values < SHUT)}", f"open {_percent(values > OPEN)}"]
-        return Field(word, f"{word} gate", notes, order, sorted_values, 1.0, lively)
-    scale = max(1.0, float(np.abs(values).max(initial=0.0)))
-    notes = [f"mean |·| {np.abs(values).mean():.2f}", f"{values.min():.2f} to {values.max():.2f}"]
-    return Field(word, NAMES.get(word, word), notes, order, sorted_values / scale, scale, lively)
+def _panel(layer: LayerGates, word: str, units: np.ndarray, named: bool) -> Heat:
+    values, rows = layer.values[word].T[units], [f"unit {unit}" for unit in units]
+    most = float(np.abs(values).max(initial=0.0)) or 1.0
+    gate = word in GATES
+    high = 1.0 if gate else most if word == "cell" else max(1.0, most)  # C has no bound, and is often far from 1
+    name = NAMES.get(word, f"{word} gate")
+    look = {"form": "", "row_names": named, "signed": not gate}
+    return Heat(name, "word", "unit", layer.words, rows, values.tolist(), 0.0 if gate else None, high, **look)  # type: ignore[arg-type]
 
 
-def _percent(which: np.ndarray) -> str:
-    return f"{100 * which.mean():.0f} %"
+def _note(word: str, values: np.ndarray) -> str:
+    closed, open_ = 100 * (values < SHUT).mean(), 100 * (values > OPEN).mean()
+    return f"{word} gate mean {values.mean():.2f}, below {SHUT:g} {closed:.0f} %, above {OPEN:g} {open_:.0f} %"

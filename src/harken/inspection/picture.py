@@ -1,7 +1,6 @@
-"""What every picture can do: stand in a terminal, in a browser, in a notebook and on paper.
+"""What every picture can do: be printed in a terminal, shown in a notebook, and saved as .html, .svg or .png.
 
-A subclass says how it is drawn as lines of text, as SVG and in dots; where it is written to is said here, and the page
-around it, unless it has a page of its own.
+A subclass only describes what is drawn, as figures of `harken.inspection.figure`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from harken.errors import UserError
 from harken.inspection.checks import atomic_write
-from harken.inspection.page import page
+from harken.inspection.figure.spec import Figure
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
@@ -21,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class Picture(ABC):
-    """`print` draws it in a terminal, a notebook shows it, `save` writes .html, .svg or .png."""
+    """Something to look at; matplotlib and rich are loaded when it is drawn."""
 
-    ending = ".svg"  # how it is written where nobody says
+    ending = ".svg"  # of the file where no name is given
     title = ""
 
     @property
@@ -32,16 +31,32 @@ class Picture(ABC):
         return self.title
 
     @abstractmethod
+    def figures(self) -> list[Figure]:
+        """What is drawn."""
+
+    def terminal_figures(self) -> list[Figure]:
+        """What is drawn in a terminal, where a picture needs less there."""
+        return self.figures()
+
+    def paper_figures(self) -> list[Figure]:
+        """What is drawn as SVG and PNG: the figures below the heading, unless one of them has it for its title."""
+        figures = self.figures()
+        above = self.heading and all(figure.title != self.heading for figure in figures)
+        return [Figure(self.heading), *figures] if above else figures
+
+    def page_figures(self) -> list[Figure]:
+        """What is drawn on the HTML page."""
+        return self.figures()
+
+    def page_tail(self) -> str:
+        """HTML below the figures of the page."""
+        return ""
+
     def lines(self, width: int, color: bool) -> list[Text]:
         """Lines for a terminal, of at most `width` columns."""
+        from harken.inspection.figure.terminal import draw_lines
 
-    @abstractmethod
-    def to_svg(self) -> str:
-        """A drawing for papers and web pages; follows the reader's light or dark setting."""
-
-    @abstractmethod
-    def to_png(self) -> bytes:
-        """A picture of dots, for slides."""
+        return draw_lines(self.terminal_figures(), width, color)
 
     def to_terminal(self, width: int | None = None, color: bool | None = None) -> str:
         """Lines of text.
@@ -50,19 +65,33 @@ class Picture(ABC):
             width: columns to keep within; by default those of the terminal.
             color: by default only where standard output is a terminal that shows colours.
         """
-        from harken.inspection.terminal import as_text
+        from harken.inspection.figure.terminal import as_text
 
         return as_text(self.lines, width, color)
 
+    def to_svg(self) -> str:
+        """A drawing for papers and web pages; follows the reader's light or dark setting."""
+        from harken.inspection.figure.paper import draw_svg
+
+        return draw_svg(self.paper_figures())
+
+    def to_png(self, dpi: int = 144) -> bytes:
+        """An image for slides, on light paper."""
+        from harken.inspection.figure.paper import draw_png
+
+        return draw_png(self.paper_figures(), dpi)
+
     def to_html(self) -> str:
-        """A whole page that needs no network: the drawing."""
-        return page(self.heading, f'<div class="scroll">{self.to_svg()}</div>')
+        """A whole page that needs no network: point at a value to read it."""
+        from harken.inspection.figure.page import draw_page
+
+        return draw_page(self.heading, self.page_figures(), self.page_tail())
 
     def save(self, path: str | Path) -> Path:
         """Write the picture; the ending of the name says how: .html, .svg or .png.
 
         Raises:
-            UserError: another ending, or a place that cannot be written.
+            UserError: another ending, or a path that cannot be written.
         """
         path = Path(path)
         ending = path.suffix.lower()

@@ -7,7 +7,7 @@ vanishing     share < 1/20      less than a twentieth arrives at the far end
 exploding     share > 20, or a gradient that is no number
 healthy       in between
 unclear       fewer than 4 distances: too short to say
-direct        the loss looks at every step past the recurrence, as attention does: distance says nothing about E14
+direct        the loss depends on every step past the recurrence, as with attention: distance says little
 
 Half-life is the number of steps in which the gradient halves (or, exploding, doubles): log 2 / |s|.
 After Pascanu et al. (2013), "On the difficulty of training recurrent neural networks".

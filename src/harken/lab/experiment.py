@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from harken.lab.figure import Figure
+from harken.inspection.figure import Figure
 
 Cell = str | float | int  # of a table
 

@@ -69,14 +69,14 @@ class Report:
         Raises:
             UserError: the folder cannot be made or written.
         """
-        from harken.lab.drawing import draw_png, draw_svg
+        from harken.inspection.figure.paper import draw_png, draw_svg
         from harken.lab.page import draw_page
 
         name, figure = self.experiment.name, self.findings.figure
         content = {f"{name}.json": (json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n").encode()}
-        content[f"{name}.svg"] = draw_svg(figure).encode()
+        content[f"{name}.svg"] = draw_svg([figure]).encode()
         if png:
-            content[f"{name}.png"] = draw_png(figure)
+            content[f"{name}.png"] = draw_png([figure])
         if html:
             content[f"{name}.html"] = draw_page([self]).encode()
         for file, made in content.items():

@@ -13,7 +13,6 @@ from harken.data.images.caption_table import read_caption_corpus, read_captions
 from harken.data.images.files import as_pixels, decode_image, read_image, to_square
 from harken.data.images.flickr8k import load_flickr8k
 from harken.errors import UserError
-from harken.inspection.pixels import encode_png
 from harken.tasks.caption.recipe import CaptionDataConfig
 
 
@@ -21,7 +20,13 @@ def picture(seed: int, height: int = 8, width: int = 8) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
 
 
-def test_our_png_is_read_by_pillow_pixel_for_pixel() -> None:
+def encode_png(pixels: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG")
+    return file.getvalue()
+
+
+def test_a_png_is_read_pixel_for_pixel() -> None:
     pixels = picture(1, 5, 9)
     assert (decode_image(encode_png(pixels), "it") == pixels).all()
 

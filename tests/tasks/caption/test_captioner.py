@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from typer.testing import CliRunner
 
 import harken
 from harken.cli.app import app
 from harken.data.synthetic.scenes.splits import load_scenes
 from harken.errors import UserError
-from harken.inspection.pixels import encode_png
 from harken.recipe import load_recipe
 from harken.tasks.caption.captioner import Captioner
 from harken.tasks.caption.evaluation import evaluate, examples_of
@@ -56,7 +56,7 @@ def model(tmp_path_factory: pytest.TempPathFactory, few_scenes: None) -> Caption
 def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pictures")
     for number, example in enumerate(load_scenes(1, 3, 1, 1, 32, 1).train):
-        (folder / f"{number}.png").write_bytes(encode_png(example.image))
+        Image.fromarray(example.image).save(folder / f"{number}.png")
     return folder
 
 
@@ -147,7 +147,7 @@ def test_the_verb(model: Captioner, pictures: Path, tmp_path: Path) -> None:
         str(pictures / f"{n}.png") for n in range(3)
     ]
     page = (tmp_path / "maps.html").read_text()
-    assert page.count("data:image/png;base64,") == 3 and "http:" not in page.replace("http://www.w3.org", "")
+    assert page.count("data:image/png;base64,") >= 3 and "http:" not in page.replace("http://www.w3.org", "")
     found = json.loads(run("caption", model.folder, pictures / "1.png", "--json").stdout)
     assert len(found["attention"]) == len(found["words"]) and len(found["attention"][0]) == 8
     assert run("attention", model.folder, pictures / "0.png").exit_code == 0
@@ -158,7 +158,7 @@ def test_evaluate_writes_the_page_of_the_worst(model: Captioner, tmp_path: Path,
     assert done.exit_code == 0, done.output
     assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["BLEU", "exact match", "attended region"]
     page = (tmp_path / "found" / "errors.html").read_text()
-    assert "Worst captions" in page and "reference: a " in page and 'class="box"' in page
+    assert "Worst captions" in page and "reference: a " in page and "stroke-dasharray" in page
 
 
 def test_evaluate_on_a_table(model: Captioner, pictures: Path) -> None:

@@ -128,7 +128,7 @@ def test_the_verb(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert plain.exit_code == 0, plain.output
     lines = plain.stdout.splitlines()
     assert lines[0] == "step,date,forecast,q0.1,q0.9" and lines[1].startswith("1,2004-01-01,")
-    assert 'class="band"' in (home / "fan.svg").read_text()
+    assert "quantiles 0.1 to 0.9" in (home / "fan.svg").read_text()
     several = run.invoke(app, ["forecast", str(home / "made")])
     assert several.stdout.splitlines()[0].startswith("series,step,date")
     assert len(several.stdout.splitlines()) == 15

@@ -118,7 +118,7 @@ def test_what_is_written_can_be_kept(penman: Penman, tmp_path: Path) -> None:
     from harken.data.strokes.files import read_strokes
 
     strokes = penman.write("hi")
-    assert strokes.to_svg().count("<path") == len(strokes.strokes())
+    assert strokes.to_svg().count("stroke-linecap: round") == len(strokes.strokes())
     (tmp_path / "kept.jsonl").write_text(json.dumps(strokes.to_json()))
     (kept,) = read_strokes(tmp_path / "kept.jsonl")
     places, wanted = np.concatenate(kept.strokes()), np.concatenate(strokes.strokes())

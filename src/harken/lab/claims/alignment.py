@@ -25,8 +25,8 @@ from typing import Any
 
 from harken.data.text.pairs import Alignment, Link, Pair
 from harken.errors import UserError
+from harken.inspection.figure import Bars, Figure, Group
 from harken.lab.experiment import Cell, Experiment, Findings, Progress, Settings
-from harken.lab.figure import Bars, Figure, Group
 from harken.metrics.alignment import alignment_score
 
 RIGHT = 0.25  # the most that the error of attention may be

@@ -26,8 +26,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from harken.inspection.figure import Bars, Figure, Group, Lines, Mark, Panel, Series
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
-from harken.lab.figure import Bars, Figure, Group, Lines, Mark, Panel, Series
 from harken.lab.helpers import learn, parameters
 from harken.lab.pool import spread
 from harken.nn import EncoderBlock, FeedForward, SelfAttention
@@ -217,6 +217,7 @@ def run(settings: Settings, progress: Progress) -> Findings:
             "differences between tokens, share left",
             [Series(kind, range(depth + 1), by_depth[kind], dashed="forward" in kind) for kind in STACKS],
             log_y=True,
+            marks=[Mark(2.0**-52, "rounding of float64")],
         ),
         Bars(
             "Trained: the sign of x1 x2",

@@ -26,8 +26,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from harken.inspection.figure import Figure, Lines, Mark, Series
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
-from harken.lab.figure import Figure, Lines, Mark, Series
 from harken.lab.pool import spread
 
 ADJECTIVES = [consonant + vowel for consonant in "bd" for vowel in "aeiu"]

@@ -19,8 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from harken.inspection.figure import Figure, Lines, Series
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
-from harken.lab.figure import Figure, Lines, Series
 from harken.nn import LSTM
 
 SHUT = 1000.0  # sigmoid of this is exactly 1, of its negative exactly 0, in every precision

@@ -18,8 +18,8 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
+from harken.inspection.figure import Bars, Figure, Group, Lines, Mark, Series
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
-from harken.lab.figure import Bars, Figure, Group, Lines, Mark, Series
 from harken.lab.helpers import echo
 from harken.lab.pool import spread
 from harken.nn import RNN

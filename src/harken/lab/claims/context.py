@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from harken.data.synthetic.two_senses import Made, sentences
+from harken.inspection.figure import Bars, Figure, Group, Mark
 from harken.lab.claims.distances import area
 from harken.lab.experiment import Cell, Experiment, Findings, Progress, Settings
-from harken.lab.figure import Bars, Figure, Group, Mark
 
 TOLD = 0.8  # the area that both upper layers and their mean must reach, in every seed
 NOTHING = 1e-3  # the lowest layer must lie within this of one half

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from harken.inspection.figure import Bars, Figure, Group, Mark
 from harken.lab.experiment import Cell, Experiment, Findings, Progress, Settings
-from harken.lab.figure import Bars, Figure, Group, Mark
 
 LEARNT = 0.8  # the chance that learned vectors must reach, in every seed
 APART = 0.05  # untrained vectors must lie within this of one half, on average over the kinds

@@ -31,8 +31,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
 from harken.data.synthetic.phrasebook import generate
+from harken.inspection.figure import Figure, Lines, Mark, Panel, Series
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
-from harken.lab.figure import Figure, Lines, Mark, Panel, Series
 from harken.lab.helpers import adding, echo
 from harken.lab.pool import spread
 from harken.nn import GRU, LSTM

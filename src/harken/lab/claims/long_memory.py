@@ -27,8 +27,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from harken.inspection.figure import Figure, Lines, Mark, Series
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
-from harken.lab.figure import Figure, Lines, Mark, Series
 from harken.lab.helpers import recall
 from harken.lab.pool import spread
 from harken.nn import LSTM, RNN

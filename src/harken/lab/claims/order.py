@@ -24,8 +24,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from harken.inspection.figure import Bars, Figure, Group, Lines, Mark, Panel, Series
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
-from harken.lab.figure import Bars, Figure, Group, Lines, Mark, Panel, Series
 from harken.lab.helpers import learn
 from harken.lab.pool import spread
 from harken.nn import EncoderBlock

@@ -25,8 +25,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from harken.inspection.figure import Figure, Lines, Series
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
-from harken.lab.figure import Figure, Lines, Series
 from harken.lab.helpers import exponent, seconds
 from harken.nn import LSTM, RNN, LSTMCell, RNNCell, SelfAttention
 

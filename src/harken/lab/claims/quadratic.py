@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
+from harken.inspection.figure import Figure, Lines, Series
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
-from harken.lab.figure import Figure, Lines, Series
 from harken.lab.helpers import crossing, exponent, seconds
 from harken.nn import LSTM, RNN, SelfAttention
 

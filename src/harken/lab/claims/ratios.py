@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from harken.inspection.figure import Bars, Figure, Group, Mark
 from harken.lab.experiment import Cell, Experiment, Findings, Progress, Settings
-from harken.lab.figure import Bars, Figure, Group, Mark
 
 ICE, STEAM = "ice", "steam"
 PAPER = {"solid": 8.9, "gas": 0.085, "water": 1.36, "fashion": 0.96}  # Pennington et al. (2014), table 1

@@ -19,8 +19,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from harken.inspection.figure import Figure, Lines, Mark, Series
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
-from harken.lab.figure import Figure, Lines, Mark, Series
 from harken.lab.helpers import learn
 from harken.lab.pool import spread
 from harken.nn import CrossAttention, DotScore, ScaledDotScore, masked_softmax

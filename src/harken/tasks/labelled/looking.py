@@ -21,7 +21,7 @@ from harken.errors import UserError
 from harken.inspection.gates import ENDS, axis_pieces
 from harken.inspection.picture import Picture
 from harken.inspection.signal_weights import SignalWeights
-from harken.inspection.word_weights import WordWeights
+from harken.inspection.tables import WordWeights
 
 
 def steps_of(example: str | np.ndarray, values: Tensor, tokenizer: Tokenizer | None) -> list[str]:

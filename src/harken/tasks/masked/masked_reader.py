@@ -145,8 +145,7 @@ class MaskedReader:
 
     def picture(self, text: str, count: int = 12) -> Picture:
         """The likeliest words of every gap, as shades."""
-        from harken.inspection.heat import HeatMaps
-        from harken.inspection.shades import ShadeTable
+        from harken.inspection.tables import HeatMaps, ShadeTable
 
         found = self.fill(text, count)
         panels = []

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from harken.inspection.heat import HeatMaps
-from harken.inspection.shades import ShadeTable
+from harken.inspection.tables import HeatMaps, ShadeTable
 from harken.models.transformer.encoder import TransformerEncoder
 
 if TYPE_CHECKING:

@@ -1,0 +1,247 @@
+"""Figures as SVG and PNG, drawn by matplotlib without a screen and without its global state.
+
+Every panel is one pair of axes of a fixed size. Panels are drawn, measured with their labels and legends, then placed:
+rows are filled up to `WIDEST`, so that no figure is wider than a browser window, and the paper ends where the drawing
+ends. Text in an SVG stays text; its colours follow the reader's light or dark setting.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
+from matplotlib.figure import Figure as Canvas
+from matplotlib.font_manager import FontProperties
+
+from harken.inspection.figure.palette import DARK, LIGHT, css
+from harken.inspection.figure.paper import charts, media, tables  # noqa: F401  (they register what they draw)
+from harken.inspection.figure.paper.panels import POINT, STYLE, Hint, draw_panel, legend_of
+from harken.inspection.figure.spec import Figure, Panel
+from harken.inspection.figure.text import printable, wrap
+
+WIDEST = 12.6  # inches; 96 pixels each in a browser
+NARROWEST = 5.2  # inches that a title may take under a small panel
+EDGE, GAP, BETWEEN = 0.2, 0.3, 0.4  # inches: around, between panels, between figures
+TITLE, NOTE = 13.0, 9.0  # points
+LARGEST = 6000  # pixels along a side of a PNG
+FONTS = "system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif"
+
+
+@dataclass
+class Placed:
+    """One panel on the paper; inches."""
+
+    axes: Axes
+    size: tuple[float, float]  # of the axes alone
+    left: float  # what labels and legends take beside the axes
+    right: float
+    top: float
+    bottom: float
+
+
+@dataclass
+class Drawing:
+    """A finished sheet."""
+
+    canvas: Canvas
+    hints: list[Hint] = field(default_factory=list)
+    texts: list[tuple[float, float, str, dict[str, Any]]] = field(default_factory=list)  # inches from the top left
+
+
+def draw_png(figures: Sequence[Figure], dpi: int = 144) -> bytes:
+    """The bytes of a PNG file, on light paper."""
+    file = io.BytesIO()
+    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")  # a letter the font lacks is drawn as a box
+        canvas = _draw(figures).canvas
+        dpi = min(dpi, int(LARGEST / max(canvas.get_size_inches())))
+        canvas.savefig(file, format="png", dpi=dpi, metadata={"Software": None})
+    return file.getvalue()
+
+
+def draw_svg(figures: Sequence[Figure]) -> str:
+    """A complete SVG document; pointing at a value shows it."""
+    file = io.BytesIO()
+    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")
+        drawing = _draw(figures)
+        nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
+        drawing.canvas.savefig(file, format="svg", dpi=72, metadata=nothing)
+        hints = _hints(drawing)
+    return _finished(file.getvalue().decode(), [figure.title for figure in figures if figure.title], hints)
+
+
+def _draw(figures: Sequence[Figure]) -> Drawing:
+    canvas = Canvas(figsize=(10, 10), dpi=72, facecolor=css(LIGHT.paper))
+    renderer = FigureCanvasAgg(canvas).get_renderer()
+    drawing = Drawing(canvas)
+    placed = [
+        [_measured(drawing, renderer, figure, index) for index in range(len(figure.panels))] for figure in figures
+    ]
+    places: list[tuple[Axes, float, float, float, float]] = []  # axes; left, top, width, height in inches
+    grids = [_Grid(_rows(panels, figure.across)) for figure, panels in zip(figures, placed, strict=True)]
+    width = max((grid.width for grid in grids), default=0.0)
+    down = EDGE
+    for figure, grid in zip(figures, grids, strict=True):
+        rows, columns, widths = grid.rows, grid.lefts, grid.widths
+        room = max(grid.width if rows else width, NARROWEST)
+        down = _write(drawing, renderer, figure.title, down, room, TITLE, bold=True)
+        down += 0.08 if figure.title and rows else 0.0
+        for number, row in enumerate(rows):
+            top = down + max(panel.top for panel in row) + (GAP if number else 0.0)
+            left = EDGE
+            for at, panel in enumerate(row):
+                left += columns[at]
+                places.append((panel.axes, left, top, *panel.size))
+                left += widths[at] + GAP
+            down = top + max(panel.size[1] + panel.bottom for panel in row)
+        if figure.note:
+            down = _write(drawing, renderer, figure.note, down + 0.12, room, NOTE, bold=False)
+        width = max(width, *(_text_width(renderer, line, look) for _, _, line, look in drawing.texts), 0.5)
+        down += BETWEEN if rows else 0.12
+    width, height = width + 2 * EDGE, down - (BETWEEN if placed and placed[-1] else 0.0) + EDGE
+    canvas.set_size_inches(width, height)
+    for axes, left, top, wide, tall in places:
+        axes.set_position((left / width, 1 - (top + tall) / height, wide / width, tall / height))
+    for x, y, line, look in drawing.texts:
+        canvas.text(x / width, 1 - y / height, line, **look)
+    return drawing
+
+
+class _Grid:
+    """Panels in rows, with columns that are aligned."""
+
+    def __init__(self, rows: list[list[Placed]]) -> None:
+        columns = [[row[at] for row in rows if at < len(row)] for at in range(max(map(len, rows), default=0))]
+        self.rows = rows
+        self.lefts = [max(panel.left for panel in column) for column in columns]
+        self.widths = [max(panel.size[0] + panel.right for panel in column) for column in columns]
+        self.width = sum(self.lefts) + sum(self.widths) + GAP * max(len(columns) - 1, 0)
+
+
+def _measured(drawing: Drawing, renderer: RendererAgg, figure: Figure, index: int) -> Placed:
+    """Draw a panel somewhere, and find out how much its labels take."""
+    axes = drawing.canvas.add_axes((0, 0, 0.5, 0.5), label=str(len(drawing.canvas.axes)))
+    panel = figure.panels[index]
+    size, hints = draw_panel(drawing.canvas, axes, panel, renderer, len(figure.panels))
+    drawing.hints += hints
+    legends = [legend_of(one) for one in figure.panels]
+    if legends[index] and _has_legend(figure.panels, legends, index):
+        _legend(axes, panel, size, beside=all(legend == legends[0] for legend in legends))
+    wide, tall = drawing.canvas.get_size_inches()
+    axes.set_position((0.2, 0.2, size[0] / wide, size[1] / tall))
+    box, whole = axes.get_window_extent(renderer), axes.get_tightbbox(renderer)
+    assert whole is not None
+    edges = (box.x0 - whole.x0, whole.x1 - box.x1, whole.y1 - box.y1, box.y0 - whole.y0)
+    left, right, top, bottom = (max(edge * POINT, 0.0) for edge in edges)
+    return Placed(axes, size, left, right, top, bottom)
+
+
+def _has_legend(panels: Sequence[Panel], legends: list[list[str]], index: int) -> bool:
+    """Where all panels have the same legend, the last panel shows it."""
+    return index == len(panels) - 1 or not all(legend == legends[0] for legend in legends)
+
+
+def _legend(axes: Axes, panel: Panel, size: tuple[float, float], beside: bool) -> None:
+    """Beside the axes, or below them where each of several panels has its own; never on the data."""
+    look: dict[str, Any] = {
+        "frameon": False,
+        "fontsize": 9,
+        "handlelength": 1.8,
+        "borderaxespad": 0.0,
+        "borderpad": 0.0,
+    }
+    if beside:
+        axes.legend(loc="upper left", bbox_to_anchor=(1 + 0.14 / size[0], 1.0), labelspacing=0.55, **look)
+    else:
+        axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.54 / size[1]), labelspacing=0.4, **look)
+
+
+def _rows(panels: list[Placed], across: int | None) -> list[list[Placed]]:
+    rows: list[list[Placed]] = []
+    used = 0.0
+    for panel in panels:
+        wide = panel.left + panel.size[0] + panel.right
+        full = not rows or used + GAP + wide > WIDEST or (across is not None and len(rows[-1]) >= across)
+        if full:
+            rows.append([])
+            used = -GAP
+        rows[-1].append(panel)
+        used += GAP + wide
+    return rows
+
+
+def _write(
+    drawing: Drawing, renderer: RendererAgg, content: str, down: float, room: float, points: float, bold: bool
+) -> float:
+    """Lines of text from `down` on; returns where they end."""
+    look: dict[str, Any] = {"fontsize": points, "fontweight": "bold" if bold else "normal", "va": "baseline"}
+    look["color"] = css(LIGHT.text if bold else LIGHT.muted)
+    for line in wrap(content, room, lambda part: _text_width(renderer, part, look)) if content else []:
+        down += 1.45 * points * POINT
+        drawing.texts.append((EDGE, down - 0.35 * points * POINT, line, look))
+    return down
+
+
+def _text_width(renderer: RendererAgg, line: str, look: dict[str, Any]) -> float:
+    """Inches."""
+    font = FontProperties(size=look["fontsize"], weight=look["fontweight"])
+    return float(renderer.get_text_width_height_descent(line, font, ismath=False)[0]) * POINT if line else 0.0
+
+
+def _hints(drawing: Drawing) -> str:
+    """Invisible areas with a title each, which browsers show when pointed at."""
+    height = float(drawing.canvas.get_size_inches()[1]) / POINT
+    parts = []
+    for axes, left, bottom, right, top, words in drawing.hints:
+        corners = axes.transData.transform([(left, bottom), (right, top)])
+        (x0, x1), (y0, y1) = sorted(corners[:, 0]), sorted(corners[:, 1])
+        grow = max(0.0, 7 - (x1 - x0)) / 2, max(0.0, 7 - (y1 - y0)) / 2  # a point is hard to hit
+        side = f'x="{x0 - grow[0]:.1f}" y="{height - y1 - grow[1]:.1f}"'
+        size = f'width="{x1 - x0 + 2 * grow[0]:.1f}" height="{y1 - y0 + 2 * grow[1]:.1f}"'
+        parts.append(f"<rect {side} {size}><title>{escape(printable(words))}</title></rect>")
+    return f'<g class="hints" fill="none" pointer-events="all">{"".join(parts)}</g>\n' if parts else ""
+
+
+def _finished(svg: str, titles: list[str], hints: str) -> str:
+    """Without the prologue of a file and ids that nothing refers to, so that several can stand on one page."""
+    drawing = svg[svg.index("<svg") :]
+    drawing = re.sub(r' id="raster[^"]*"', ' class="raster"', drawing)
+    used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', drawing))
+    drawing = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", drawing)
+    drawing = drawing.replace("*{stroke-linejoin", ".harken-figure *{stroke-linejoin")
+    drawing = drawing.replace("font-family: 'DejaVu Sans'", f"font-family: {FONTS}")
+    drawing = re.sub(r' transform="rotate\(-0 [^"]*"', "", drawing)
+    label = escape(printable("; ".join(titles) or "figure"))
+    drawing = drawing.replace("<svg ", f'<svg class="harken-figure" role="img" aria-label="{label}" ', 1)
+    head, rest = drawing.split(">", 1)
+    return f"{head}>\n<style>{_dark_style(drawing)}</style>{rest.rstrip().removesuffix('</svg>')}{hints}</svg>\n"
+
+
+def _dark_style(drawing: str) -> str:
+    """Rules that exchange every colour used for that on dark paper; viewers without them show the light colours."""
+    names = ("paper", "text", "muted", "faint", "empty", "line", "ink", "warm")
+    pairs = [(getattr(LIGHT, name), getattr(DARK, name)) for name in names]
+    pairs += zip(LIGHT.series, DARK.series, strict=True)
+    pairs += zip(LIGHT.ramp, DARK.ramp, strict=True)
+    for count in range(2, 13):
+        pairs += zip(LIGHT.ramp_colours(count), DARK.ramp_colours(count), strict=True)
+    swap = {css(light): css(dark) for light, dark in pairs}
+    used = sorted({(kind, colour) for kind, colour in re.findall(r"(fill|stroke): (#[0-9a-f]{6})", drawing)})
+    rules = "".join(
+        f'.harken-figure [style*="{kind}: {colour}"]{{{kind}:{swap[colour]}!important}}'
+        for kind, colour in used
+        if colour in swap
+    )
+    return (
+        ".harken-figure{max-width:100%;height:auto}@media (prefers-color-scheme:dark){"
+        f"{rules}.harken-figure .raster{{filter:invert(1) hue-rotate(180deg)}}}}"
+    )

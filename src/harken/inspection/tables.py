@@ -1,0 +1,253 @@
+"""Tables of weights as shades: alignments, confusions, weights over words, hops over facts.
+
+Columns across, rows down, every cell from 0 to 1; a weight that rounds to 0 is left blank.
+
+>>> table = ShadeTable(["the", "cat"], ["DET", "NOUN"], [[0.9, 0.1], [0.1, 0.9]], "Tags", across="word", down="tag")
+>>> print(table.to_terminal(width=40, color=False))
+Tags
+      the   cat
+DET   █ .90 ░ .10
+NOUN  ░ .10 █ .90
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from harken.errors import UserError
+from harken.inspection.checks import checked_weights
+from harken.inspection.figure.spec import Figure, Heat
+from harken.inspection.picture import Picture
+
+LONGEST = 160  # letters of a title made of a sentence pair
+
+
+class ShadeTable(Picture):
+    """Weights with the names of their columns and rows."""
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        rows: Sequence[str],
+        weights: npt.ArrayLike,
+        title: str | None = None,
+        across: str = "column",
+        down: str = "row",
+    ) -> None:
+        """
+        Args:
+            weights: (rows, columns), each from 0 to 1.
+            across: what one column is.
+            down: what one row is.
+
+        Raises:
+            UserError: weights that do not fit the names, NaN, or numbers that are no weights.
+        """
+        self.columns, self.rows = [str(name) for name in columns], [str(name) for name in rows]
+        self.across, self.down = across, down
+        self.weights = checked_weights(weights, (len(self.rows), len(self.columns)), f"{down}s x {across}s")
+        self.title = title or ""
+
+    @property
+    def size(self) -> str:
+        """`2 target words by 3 source words`."""
+        counts = ((self.rows, self.down), (self.columns, self.across))
+        return " by ".join(f"{len(names)} {what}{'' if len(names) == 1 else 's'}" for names, what in counts)
+
+    def panel(self, title: str = "") -> Heat:
+        """The table as a panel of a figure."""
+        weights = self.weights.tolist()
+        return Heat(title, self.across, self.down, self.columns, self.rows, weights, 0.0, 1.0, "{:.2f}")
+
+    def figures(self) -> list[Figure]:
+        return [Figure(self.heading, [self.panel()])]
+
+    def terminal_figures(self) -> list[Figure]:
+        return [Figure(self.title, [self.panel()])]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.size})"
+
+
+class AlignmentMap(ShadeTable):
+    """Which source words each target word was made from: attention weights, source across, target down.
+
+    As in figure 3 of Bahdanau et al. (2015), "Neural Machine Translation by Jointly Learning to Align and Translate".
+
+    >>> print(AlignmentMap(["the", "cat"], ["le", "chat"], [[0.9, 0.1], [0.2, 0.8]]).to_terminal(40, color=False))
+          the   cat
+    le    █ .90 ░ .10
+    chat  ░ .20 █ .80
+    """
+
+    def __init__(
+        self,
+        source_words: Sequence[str],
+        target_words: Sequence[str],
+        weights: npt.ArrayLike,
+        title: str | None = None,
+    ) -> None:
+        """
+        Args:
+            weights: (target words, source words), each from 0 to 1.
+            title: what stands above the picture; the two sentences by default.
+
+        Raises:
+            UserError: weights that do not fit the words, NaN, or numbers that are no weights.
+        """
+        super().__init__(source_words, target_words, weights, title, across="source word", down="target word")
+
+    @property
+    def source_words(self) -> list[str]:
+        """The words across."""
+        return self.columns
+
+    @property
+    def target_words(self) -> list[str]:
+        """The words down."""
+        return self.rows
+
+    @property
+    def heading(self) -> str:
+        """The title, or the two sentences."""
+        pair = f"{' '.join(self.columns)} → {' '.join(self.rows)}"
+        return self.title or (pair if len(pair) <= LONGEST else pair[: LONGEST - 1] + "…")
+
+    @property
+    def strongest(self) -> str:
+        """The strongest link in words."""
+        if not self.weights.size:
+            return ""
+        row, column = np.unravel_index(int(self.weights.argmax()), self.weights.shape)
+        return f"Strongest link: {self.rows[row]} ← {self.columns[column]}, {self.weights[row, column]:.2f}."
+
+    def figures(self) -> list[Figure]:
+        return [Figure(self.heading, [self.panel()], "" if self.title else self.strongest)]
+
+
+class WordWeights(ShadeTable):
+    """What a model went by in a text: words across, a row of weights for each method.
+
+    >>> picture = WordWeights(["not", "good"], {"attention": [0.5, 1.0], "gradient": [1.0, 0.2]}, "negative 0.97")
+    >>> print(picture.to_terminal(width=60, color=False))
+    negative 0.97; the largest of a row is 1
+               not   good
+    attention  ▓ .50 █ 1.0
+    gradient   █ 1.0 ░ .20
+    """
+
+    def __init__(self, words: Sequence[str], rows: Mapping[str, npt.ArrayLike], title: str) -> None:
+        """
+        Raises:
+            UserError: weights that do not fit the words, or are no weights.
+        """
+        weights = np.stack([np.asarray(row, dtype=np.float64) for row in rows.values()])
+        heading = f"{title}; the largest of a row is 1" if len(rows) > 1 else f"{title}; the largest is 1"
+        super().__init__(words, list(rows), weights, heading, across="word", down="method")
+
+
+class ConfusionMatrix(ShadeTable):
+    """Which label is taken for which: true labels down, predictions across, shares of a row.
+
+    >>> print(ConfusionMatrix([[9, 1], [2, 8]], ["no", "yes"]).to_terminal(width=80, color=False))
+    Confusion: 17 of 20 right; true labels down, predictions across
+         no    yes
+    no   █ .90 ░ .10
+    yes  ░ .20 █ .80
+    """
+
+    def __init__(self, counts: npt.ArrayLike, labels: Sequence[str], title: str | None = None) -> None:
+        """
+        Args:
+            counts: (labels, labels), a row for each true label.
+
+        Raises:
+            UserError: counts that do not fit the labels.
+        """
+        self.counts, self.labels = np.asarray(counts, dtype=np.int64), [str(label) for label in labels]
+        if self.counts.shape != (len(self.labels), len(self.labels)):
+            raise UserError(
+                f"the counts are {self.counts.shape}, but there are {len(self.labels)} labels; give a square"
+            )
+        shares = self.counts / np.maximum(self.counts.sum(1, keepdims=True), 1)  # of labels that do not occur: 0
+        right = f"{int(self.counts.trace()):,} of {int(self.counts.sum()):,} right"
+        title = title or f"Confusion: {right}; true labels down, predictions across"
+        super().__init__(self.labels, self.labels, shares, title, across="prediction", down="true label")
+
+    @property
+    def shares(self) -> np.ndarray:
+        """Counts by the sum of their row."""
+        return self.weights
+
+
+class HeatMaps(Picture):
+    """Tables one below the other: tags over words, transitions between tags, guesses for gaps."""
+
+    def __init__(self, panels: Sequence[ShadeTable]) -> None:
+        """
+        Raises:
+            UserError: there is no panel.
+        """
+        if not panels:
+            raise UserError("there is nothing to draw; give at least one table")
+        self.panels = list(panels)
+        self.title = self.panels[0].heading
+
+    def figures(self) -> list[Figure]:
+        return [figure for panel in self.panels for figure in panel.figures()]
+
+    def terminal_figures(self) -> list[Figure]:
+        return [figure for panel in self.panels for figure in panel.terminal_figures()]
+
+
+class HopMap(Picture):
+    """Where each hop of a model that answers questions looked: facts down, hops across, the facts it needs marked.
+
+    As in figure 3 of Sukhbaatar et al. (2015), "End-To-End Memory Networks".
+
+    >>> picture = HopMap(["Mary slept.", "Bill ran."], [[0.9, 0.1], [0.2, 0.8]], "Who ran?", "Bill", needed=(1,))
+    >>> print(picture.to_terminal(width=60, color=False))
+    Who ran? → Bill
+                   hop 1 hop 2
+      Mary slept.  █ .90 ░ .20
+    ● Bill ran.    ░ .10 █ .80
+    ● needed for the answer
+    """
+
+    def __init__(
+        self,
+        facts: Sequence[str],
+        hops: npt.ArrayLike,
+        question: str,
+        answer: str,
+        needed: Sequence[int] | None = None,
+    ) -> None:
+        """
+        Args:
+            hops: (hops, facts), each weight from 0 to 1.
+            needed: the facts that the answer needs, counted from 0, where that is known.
+
+        Raises:
+            UserError: weights that do not fit the facts, or are none.
+        """
+        self.facts = [str(fact) for fact in facts]
+        count = np.asarray(hops).shape[0] if np.asarray(hops).ndim else 0
+        self.hops = checked_weights(hops, (count, len(self.facts)), "hops x facts")
+        self.question, self.answer = question, answer
+        self.needed = None if needed is None else frozenset(needed)
+
+    @property
+    def heading(self) -> str:
+        """The question and the answer."""
+        return f"{self.question} → {self.answer}"
+
+    def figures(self) -> list[Figure]:
+        names = [f"hop {number}" for number in range(1, len(self.hops) + 1)]
+        panel = Heat("", "hop", "fact", names, self.facts, self.hops.T.tolist(), 0.0, 1.0, "{:.2f}")
+        if self.needed is not None:
+            panel = replace(panel, marked=sorted(self.needed), mark_label="needed for the answer")
+        return [Figure(self.heading, [panel])]
