@@ -42,13 +42,16 @@ def long_alignment() -> Picture:
 def gate() -> Picture:
     torch.manual_seed(0)
     words = ["the", "black", "cat", NASTY, "</s>"]
-    return gates(LSTM(3, 40, bidirectional=True), 2 * torch.randn(1, 5, 3), words=words).picture()
+    return gates(LSTM(3, 40, batch_first=True, bidirectional=True), 2 * torch.randn(1, 5, 3), words=words).picture()
 
 
 def flow() -> Picture:
     torch.manual_seed(0)
     values = torch.randn(2, 12, 3)
-    return FlowPicture({kind.__name__: gradient_flow(kind(3, 6), values) for kind in (RNN, GRU, LSTM)})
+    kinds = (RNN, GRU, LSTM)
+    return FlowPicture({kind.__name__: gradient_flow(kind(3, 6, batch_first=True), values) for kind in kinds})
+        {kind.__name__: gradient_flow(kind(3, 6, batch_first=True), values) for kind in (RNN, GRU, LSTM)}
+    )
 
 
 def fan() -> Picture:

@@ -72,6 +72,7 @@ def test_any_cells_jacobian_is_its_finite_differences(kind: Any, options: dict[s
 def test_vector_products_find_what_the_whole_matrix_has(
     kind: Any, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    torch.manual_seed(1)  # power iteration needs a gap between the two largest singular values
     layer = kind(2, 6, dtype=DOUBLE, batch_first=True, **options)
     _, _, trace = layer(values(3, 8, 2), lengths=torch.tensor([8, 3, 8]), trace=True)
     exact = jacobians(trace[0])

@@ -99,7 +99,7 @@ def test_gates_show_the_units_that_vary_most_in_one_order_and_scale() -> None:
 
 
 def test_a_projected_state_has_units_of_its_own() -> None:
-    figure = layer_figure(gates(LSTM(2, 6, proj_size=2), torch.randn(1, 3, 2))[0], UNITS)
+    figure = layer_figure(gates(LSTM(2, 6, batch_first=True, proj_size=2), torch.randn(1, 3, 2))[0], UNITS)
     rows = {panel.title: len(panel.rows) for panel in figure.panels if isinstance(panel, Heat)}
     assert rows["hidden state h"] == 2 and rows["forget gate"] == 6
 
@@ -113,7 +113,7 @@ def test_gates_of_a_layer_that_is_not_there() -> None:
 
 def test_long_sentences_are_cut_into_parts() -> None:
     torch.manual_seed(0)
-    trace = gates(GRU(2, 5), torch.randn(1, 70, 2), words=[f"word{number}" for number in range(70)])
+    trace = gates(GRU(2, 5, batch_first=True), torch.randn(1, 70, 2), words=[f"word{number}" for number in range(70)])
     drawn = trace.picture().to_terminal(80, False).splitlines()
     assert max(map(len, drawn)) <= 80 and sum(line.startswith("unit ") for line in drawn) == 2 * 5 * 4
 

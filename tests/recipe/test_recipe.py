@@ -135,7 +135,7 @@ def test_the_last_override_wins_and_cannot_smuggle_in_a_second_key() -> None:
         ("model.decoder.width=64", ["model.decoder.architecture is missing", "to [model.decoder]"]),
         ("model.decoder={architecture='recurrent', heads=3}", ["model.decoder.heads", "another architecture"]),
         ("model.decoder={architecture='transformer', heads=3}", ["model.decoder.width 256 is not a multiple"]),
-        ("model.decoder={architecture='recurrent', bidirectional=true}", ["see the words it has to predict"]),
+        ("model.decoder={architecture='recurrent', bidirectional=true}", ["read the words it has to predict"]),
         ("model.decoder={architecture='recurrent', cell='rn'}", ['model.decoder.cell is "rn"', 'mean "rnn"?']),
         ("model.decoder={architecture='recurrent', layers='many'}", ['decoder.layers is "many"', "an integer"]),
         ("model.decodr={architecture='recurrent'}", ["did you mean model.decoder?"]),

@@ -44,12 +44,12 @@ def evaluate(
             raise UserError(f"--split and {name} were both given; keep one of them")
     if files and source is not None:
         raise UserError("--source and other files were both given; keep one of them")
+    if test not in ("bootstrap", "randomisation"):
+        raise UserError(f"there is no --test {test}; choose bootstrap or randomisation")
     loaded, job = load_with_job(model)
     pair = accepted_options(job, model, {"source": source, "reference": reference})
     options = accepted_options(job, model, {"beam": beam, "compare": compare})
     if compare is not None:
-        if test not in ("bootstrap", "randomisation"):
-            raise UserError(f"there is no --test {test}; choose bootstrap or randomisation")
         options |= {"compare": other_system(compare), "test": test}
     score: Any = job.evaluate
     with counting("examples") as tick:

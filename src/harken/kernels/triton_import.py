@@ -1,23 +1,16 @@
 """Triton where it is installed; elsewhere kernels can be imported and read, but not launched.
 
-`has_triton()` tells which. Torch for CUDA brings Triton along, torch for CPUs does not.
-
->>> isinstance(has_triton(), bool)
-True
+Importing this module imports Triton; `harken.kernels.settings.has_triton` only asks for it.
 """
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Any
+
+from harken.kernels.settings import has_triton
 
 triton: Any
 tl: Any
-
-
-def has_triton() -> bool:
-    """Whether Triton can be imported."""
-    return find_spec("triton") is not None
 
 
 class _Absent:

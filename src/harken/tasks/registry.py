@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from harken.errors import UserError
 from harken.models.sizing import Size
 from harken.registry import JOBS, TASKS
 
@@ -43,6 +44,8 @@ def recipe_class(task: Any) -> type[Recipe]:
     Raises:
         UserError: there is no such job.
     """
+    if not isinstance(task, str):
+        raise UserError(f"task is {str(task)[:80]}, but must be a name, such as {JOBS[1]!r}")
     found: type[Recipe] = import_module(f"harken.tasks.{task}.recipe").RECIPE if task in JOBS else job_of(task).recipe
     return found
 

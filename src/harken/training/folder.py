@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -34,7 +35,7 @@ class RunLock:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.handle = folder, -1
+        self.folder, self.handle, self.created = folder, -1, False
 
     def acquire(self) -> None:
         """Take the folder and remove temporary files of killed processes.
@@ -46,6 +47,7 @@ class RunLock:
             return
         import fcntl
 
+        self.created = not self.folder.exists()
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / LOCK
         while True:
@@ -74,6 +76,9 @@ class RunLock:
         (self.folder / LOCK).unlink(missing_ok=True)
         os.close(self.handle)
         self.handle = -1
+        if self.created:  # nothing was written: leave no empty folder
+            with suppress(OSError):
+                self.folder.rmdir()
 
     def __enter__(self) -> Self:
         self.acquire()

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from harken.models.build import build_model
-from harken.models.config import DecoderOnlyConfig, TransformerConfig
+from harken.models.config import DecoderOnlyConfig, RecurrentEncoderConfig, TransformerConfig
 from harken.models.encoder_decoder import EncoderDecoder, TranslationModel
 from harken.models.recurrent.encoder import RecurrentEncoder
 from harken.models.transformer.config import TransformerDecoderConfig
@@ -21,7 +21,7 @@ WORDS = {"layers": 2, "width": 8, "heads": 2, "feedforward": 12, "experts": 3, "
 def build(kind: str, balance: float) -> TranslationModel:
     torch.manual_seed(1)
     if kind == "mixed":
-        encoder = RecurrentEncoder(embedding=8, width=6, dropout=0.0)
+        encoder = RecurrentEncoder(RecurrentEncoderConfig(embedding=8, width=6, dropout=0.0))
         decoder = TransformerDecoder(TransformerDecoderConfig(**WORDS, balance=balance))
         return EncoderDecoder(9, 9, encoder, decoder).double()
     config = {"transformer": TransformerConfig, "decoder-only": DecoderOnlyConfig}[kind]

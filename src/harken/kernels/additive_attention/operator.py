@@ -8,15 +8,13 @@ launches in `launch.py`. `HARKEN_KERNELS=off` disables them.
 
 from __future__ import annotations
 
-import importlib.util
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from harken.kernels.settings import kernels_enabled
+from harken.kernels.settings import has_triton, kernels_enabled
 
-HAS_TRITON = importlib.util.find_spec("triton") is not None
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 SMALLEST = 2**28  # B T S D below which the reference is faster than launching the kernels
 FEWEST_TARGETS = 8  # a tile holds at least 16 queries: for fewer than half of that the reference does less work
@@ -25,8 +23,8 @@ FEWEST_TARGETS = 8  # a tile holds at least 16 queries: for fewer than half of t
 def is_supported(queries: Tensor, keys: Tensor, values: Tensor) -> bool:
     """Whether the kernels can run on these tensors and are faster than the reference."""
     return (
-        HAS_TRITON
-        and queries.is_cuda
+        queries.is_cuda
+        and has_triton()
         and kernels_enabled()
         and queries.shape[-2] >= FEWEST_TARGETS
         and queries.numel() * keys.shape[-2] >= SMALLEST

@@ -33,7 +33,7 @@ WEIGHTS = (
 class CellKind:
     """What a cell computes, without its weights and sizes."""
 
-    name: str  # "rnn", "lstm" or "gru"
+    name: str  # "rnn", "lstm" or "gru"; another for a cell that no backend knows
     layer_norm: bool = False
     nonlinearity: str = "tanh"  # rnn: or "relu", "sigmoid"
     peephole: str | None = None  # lstm: or "diagonal", "full"
@@ -47,7 +47,7 @@ class CellKind:
             return None
         if self.name == "rnn":
             return {"tanh": "RNN_TANH", "relu": "RNN_RELU"}.get(self.nonlinearity)
-        return self.name.upper()
+        return {"lstm": "LSTM", "gru": "GRU"}.get(self.name)
 
 
 @dataclass(frozen=True)

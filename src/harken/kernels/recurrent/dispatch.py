@@ -25,8 +25,7 @@ from harken.kernels.recurrent.cpu.operator import is_available as cpu_is_availab
 from harken.kernels.recurrent.cpu.operator import run_cpu
 from harken.kernels.recurrent.cudnn import run_fused
 from harken.kernels.recurrent.triton.plan import DTYPES, chip_of, kernel_kind, plan_of
-from harken.kernels.settings import kernels_enabled
-from harken.kernels.triton_import import has_triton
+from harken.kernels.settings import has_triton, kernels_enabled
 
 # Steps from which on the Triton kernel is faster: where cuDNN has the cell (True), and where it does not. Starting a
 # launch costs more than a few of cuDNN's steps; the reference loop is slower from the start.
@@ -136,7 +135,7 @@ CPU_MIN_STEPS_BESIDE_TORCH = 16  # torch's loops prepare less
 
 def supports_cpu(call: Call) -> bool:
     """float32 on a CPU with numba and oneDNN, from the sizes of `CPU_RULES` on."""
-    if call.trace or call.x.device.type != "cpu" or _traced_by_torch():
+    if call.trace or call.x.device.type != "cpu" or _traced_by_torch() or call.cell.kind.name not in CPU_RULES:
         return False
     if not call.x.dtype == call.cell.weight_hh.dtype == torch.float32 or torch.is_autocast_enabled("cpu"):
         return False

@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from harken.models.config_table import ScoreName
+
 
 class PoolingConfig(BaseModel):
     """How the states of all steps become one vector (`harken.models.heads.pooling`)."""
@@ -15,9 +17,7 @@ class PoolingConfig(BaseModel):
     pooling: Literal["last", "mean", "max", "attention"] = Field(
         "attention", description="pooling of the states of all steps"
     )
-    score: Literal["dot", "scaled", "multiplicative", "additive", "cosine"] = Field(
-        "additive", description="attention pooling: score function"
-    )
+    score: ScoreName = Field("additive", description="attention pooling: score function")
 
 
 class PenConfig(BaseModel):

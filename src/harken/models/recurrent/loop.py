@@ -23,11 +23,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from harken.kernels.additive_attention.operator import HAS_TRITON
 from harken.kernels.decoder_loop import cuda_graph
 from harken.kernels.decoder_loop import gates as fused_gates
 from harken.kernels.decoder_loop.attention import DeferredAttention, is_supported
 from harken.kernels.recurrent.deferred import DeferredLinear
+from harken.kernels.settings import has_triton
 from harken.models.base import Memory
 from harken.nn.attention.scores import AdditiveScore, CosineScore, DotScore, MultiplicativeScore, ScaledDotScore
 from harken.nn.dropout import VariationalDropout
@@ -213,7 +213,7 @@ def _trace(made: list[list[Step]], layers: list[LayerPass]) -> Trace:
 
 def has_fused_kernels(values: Tensor) -> bool:
     """Whether the loop's GPU kernels are used for these values."""
-    return HAS_TRITON and values.dtype != torch.float64 and cuda_graph.is_available(values.device)
+    return cuda_graph.is_available(values.device) and has_triton() and values.dtype != torch.float64
 
 
 def prepare_query(score: nn.Module) -> Product | None:
