@@ -50,8 +50,6 @@ def flow() -> Picture:
     values = torch.randn(2, 12, 3)
     kinds = (RNN, GRU, LSTM)
     return FlowPicture({kind.__name__: gradient_flow(kind(3, 6, batch_first=True), values) for kind in kinds})
-        {kind.__name__: gradient_flow(kind(3, 6, batch_first=True), values) for kind in (RNN, GRU, LSTM)}
-    )
 
 
 def fan() -> Picture:
