@@ -167,7 +167,7 @@ def test_a_layer_of_the_cell_is_its_steps_and_padding_changes_nothing(place: Pat
     if not bidirectional:
         state = (torch.zeros(2, 5),)
         for step in range(6):
-            state = layer.cells[0].advance(values[:, step], state)
+            state = layer.cells[0].step(values[:, step], state).state
         assert torch.allclose(output[0, -1], state[0][0], atol=1e-6)
 
 
