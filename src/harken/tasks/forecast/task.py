@@ -27,6 +27,7 @@ class ForecastBatch(NamedTuple):
 
     windows: Batch
     padded: bool  # whether some window is shorter than the others; known before a GPU has to be waited for
+    count: int  # steps that are forecast and known
     steps: Tensor  # (B, 1) the usual step of each window's series, in the units of the network
     scales: np.ndarray  # (B, 1) the scale of MASE, in the units of the series
 
@@ -93,13 +94,16 @@ class ForecastTask(SequenceTask[ForecastNetwork, ForecastBatch]):
         windows = self.valid if valid else self.train
         batch, owner = windows.batch(indices), windows.owner[indices]
         padded = int(batch.lengths.min()) < batch.past.shape[1]
-        return ForecastBatch(batch, padded, torch.from_numpy(self.steps[owner])[:, None], self.scales[owner][:, None])
+        count = int(batch.counted.sum())
+        return ForecastBatch(
+            batch, padded, count, torch.from_numpy(self.steps[owner])[:, None], self.scales[owner][:, None]
+        )
 
     def loss(self, model: ForecastNetwork, batch: ForecastBatch) -> tuple[Tensor, int]:
         """Pinball, in units of each series' usual step; every member answers for itself."""
         part = batch.windows
         found = model.each(part.past, part.lengths if batch.padded else None, part.future)
-        return model.loss(found, part.truth, part.counted / batch.steps), int(part.counted.sum())
+        return model.loss(found, part.truth, part.counted / batch.steps), batch.count
 
     def valid_batches(self, part: int, parts: int) -> Sequence[Indices]:
         mine = np.arange(len(self.valid))[part::parts]
