@@ -27,7 +27,7 @@ class ForecastBatch(NamedTuple):
 
     windows: Batch
     padded: bool  # whether some window is shorter than the others; known before a GPU has to be waited for
-    count: int  # steps that are forecast and known
+    terms: int  # steps that are forecast and known
     steps: Tensor  # (B, 1) the usual step of each window's series, in the units of the network
     scales: np.ndarray  # (B, 1) the scale of MASE, in the units of the series
 
@@ -94,16 +94,14 @@ class ForecastTask(SequenceTask[ForecastNetwork, ForecastBatch]):
         windows = self.valid if valid else self.train
         batch, owner = windows.batch(indices), windows.owner[indices]
         padded = int(batch.lengths.min()) < batch.past.shape[1]
-        count = int(batch.counted.sum())
-        return ForecastBatch(
-            batch, padded, count, torch.from_numpy(self.steps[owner])[:, None], self.scales[owner][:, None]
-        )
+        terms, steps = int(batch.counted.sum()), torch.from_numpy(self.steps[owner])[:, None]
+        return ForecastBatch(batch, padded, terms, steps, self.scales[owner][:, None])
 
     def loss(self, model: ForecastNetwork, batch: ForecastBatch) -> tuple[Tensor, int]:
         """Pinball, in units of each series' usual step; every member answers for itself."""
         part = batch.windows
         found = model.each(part.past, part.lengths if batch.padded else None, part.future)
-        return model.loss(found, part.truth, part.counted / batch.steps), batch.count
+        return model.loss(found, part.truth, part.counted / batch.steps), batch.terms
 
     def valid_batches(self, part: int, parts: int) -> Sequence[Indices]:
         mine = np.arange(len(self.valid))[part::parts]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self, overload
+from typing import Self, TypedDict, Unpack, overload
 
 import numpy as np
 import torch
@@ -34,6 +34,14 @@ from harken.tasks.transcribe.transcription import Posteriors, SpokenSymbol, Tran
 
 BLANK_NAME = "–"
 Sound = str | Path | np.ndarray
+Sounds = list[Sound] | tuple[Sound, ...]
+
+
+class Options(TypedDict, total=False):
+    """How to search; None: what the recipe says."""
+
+    beam: int | None
+    lm_weight: float | None
 
 
 class LanguageArtifact(Artifact[NGram]):
@@ -125,26 +133,12 @@ class Transcriber(Predictor[TranscribeRecipe, TranscriberNetwork]):
         return Posteriors(np.exp(log_probs), [BLANK_NAME, *self.symbols.names], self.recipe.step_seconds)
 
     @overload
-    def transcribe(
-        self, sound: Sound, rate: int | None = None, *, beam: int | None = None, lm_weight: float | None = None
-    ) -> Transcription: ...
+    def transcribe(self, sound: Sound, rate: int | None = None, **options: Unpack[Options]) -> Transcription: ...
     @overload
-    def transcribe(
-        self,
-        sound: list[Sound] | tuple[Sound, ...],
-        rate: int | None = None,
-        *,
-        beam: int | None = None,
-        lm_weight: float | None = None,
-    ) -> list[Transcription]: ...
+    def transcribe(self, sound: Sounds, rate: int | None = None, **options: Unpack[Options]) -> list[Transcription]: ...
 
     def transcribe(
-        self,
-        sound: Sound | list[Sound] | tuple[Sound, ...],
-        rate: int | None = None,
-        *,
-        beam: int | None = None,
-        lm_weight: float | None = None,
+        self, sound: Sound | Sounds, rate: int | None = None, **options: Unpack[Options]
     ) -> Transcription | list[Transcription]:
         """What is said in a recording, or in each of several.
 
@@ -157,39 +151,25 @@ class Transcriber(Predictor[TranscribeRecipe, TranscriberNetwork]):
         Raises:
             UserError: a recording that cannot be read, is too short, or holds what is no number.
         """
-        if isinstance(sound, list | tuple):
-            heard = [self.hear(one, rate) for one in sound]
-            return self._transcribe(heard, beam, lm_weight)
-        return self._transcribe([self.hear(sound, rate)], beam, lm_weight)[0]
-
-    def _transcribe(
-        self, heard: Sequence[tuple[str, np.ndarray]], beam: int | None, lm_weight: float | None
-    ) -> list[Transcription]:
-        features = self.recipe.features
+        several = isinstance(sound, list | tuple)
+        heard = [self.hear(one, rate) for one in (sound if isinstance(sound, list | tuple) else [sound])]
+        features, step = self.recipe.features, self.recipe.step_seconds
         energies = log_mels([samples for _, samples in heard], features)
         frames, lengths = postprocess(*pad_rows(energies), features)
         log_probs = self.log_probs([row[:length] for row, length in zip(frames, lengths.tolist(), strict=True)])
         found = []
-        for (name, samples), values, chances in zip(heard, energies, log_probs, strict=True):
-            numbers, score = self.search(chances, beam, lm_weight)
-            step = self.recipe.step_seconds
+        for (name, samples), energy, values in zip(heard, energies, log_probs, strict=True):
+            numbers, score = self.search(values, **options)
             spoken = [
                 SpokenSymbol(self.symbols.names[number - 1], span.start * step, span.end * step, span.confidence)
-                for number, span in zip(numbers, align_ctc(chances, numbers), strict=True)
+                for number, span in zip(numbers, align_ctc(values, numbers), strict=True)
             ]
+            text, seconds, frame = self.symbols.decode(numbers), len(samples) / features.rate, features.hop_samples
+            posteriors = self._posteriors(values)
             found.append(
-                Transcription(
-                    name,
-                    self.symbols.decode(numbers),
-                    score,
-                    len(samples) / features.rate,
-                    spoken,
-                    self._posteriors(chances),
-                    values.numpy(),
-                    features.hop_samples / features.rate,
-                )
+                Transcription(name, text, score, seconds, spoken, posteriors, energy.numpy(), frame / features.rate)
             )
-        return found
+        return found if several else found[0]
 
     def batch(self, sounds: Sequence[Sound | tuple[np.ndarray, str]]) -> HeardBatch:
         """Recordings as the network hears them, for `harken.inspection`: alone, or samples with their text.
@@ -204,11 +184,11 @@ class Transcriber(Predictor[TranscribeRecipe, TranscriberNetwork]):
         heard = [self.hear(one[0] if isinstance(one, tuple) else one)[1] for one in sounds]
         frames = frames_of(heard, self.recipe.features)
         paths = []
-        for one, chances in zip(sounds, self.log_probs(frames), strict=True):
-            numbers = self.symbols.encode(one[1]) if isinstance(one, tuple) else greedy_ctc(chances)
-            numbers = numbers if frames_needed(numbers) <= len(chances) else greedy_ctc(chances)
-            path = np.zeros(len(chances), dtype=np.int64)  # blank
-            for number, span in zip(numbers, align_ctc(chances, numbers), strict=True):
+        for one, values in zip(sounds, self.log_probs(frames), strict=True):
+            numbers = self.symbols.encode(one[1]) if isinstance(one, tuple) else greedy_ctc(values)
+            numbers = numbers if frames_needed(numbers) <= len(values) else greedy_ctc(values)
+            path = np.zeros(len(values), dtype=np.int64)  # blank
+            for number, span in zip(numbers, align_ctc(values, numbers), strict=True):
                 path[span.start : span.end] = number
             paths.append(path)
         said = pad_sequence([torch.from_numpy(path) for path in paths], batch_first=True)
