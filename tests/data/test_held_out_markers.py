@@ -104,7 +104,7 @@ def test_characters_of_held_out_drawings_and_their_scale_are_not_learnt(tmp_path
     prepared = job_of("handwriting").prepare(recipe, tmp_path / "run", False)
     corpus = read_strokes_corpus(recipe.data)
     learnt = json.loads((tmp_path / "run" / "tokenizer.json").read_text())
-    characters = {drawing.text for drawing in corpus["train"]}
+    characters = {drawing.text for drawing in corpus.splits["train"]}
     assert {one for one in json.dumps(learnt, ensure_ascii=False) if ord(one) >= 0x4E00} == characters
-    moves = np.concatenate([drawing.points[:, :2] for drawing in corpus["train"]])
+    moves = np.concatenate([drawing.points[:, :2] for drawing in corpus.splits["train"]])
     assert float(prepared.task.deviation) == pytest.approx(float(np.sqrt(np.square(moves).mean())), rel=1e-6)

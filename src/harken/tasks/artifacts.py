@@ -32,6 +32,7 @@ from harken.data.tokenizers.base import (
     save_tokenizers,
 )
 from harken.errors import UserError
+from harken.files import atomic_write
 
 T = TypeVar("T")
 
@@ -96,7 +97,7 @@ class JsonArtifact(Artifact[T]):
         self.file, self.kind, self.names = file, kind, frozenset((file,))
 
     def save(self, value: T, folder: Path) -> None:
-        (folder / self.file).write_text(json.dumps(value, ensure_ascii=False) + "\n", encoding="utf-8")
+        atomic_write(folder / self.file, json.dumps(value, ensure_ascii=False) + "\n")
 
     def load(self, folder: Path) -> T:
         from pydantic import TypeAdapter, ValidationError
@@ -105,9 +106,7 @@ class JsonArtifact(Artifact[T]):
             text = (folder / self.file).read_text(encoding="utf-8")
             value: T = TypeAdapter(self.kind).validate_json(text, strict=True)
         except (OSError, UnicodeDecodeError, ValidationError):
-            raise UserError(
-                f"{folder / self.file} is missing or damaged, so the model cannot be used; copy the folder again"
-            ) from None
+            raise damaged(folder / self.file) from None
         return value
 
 
@@ -134,6 +133,11 @@ class ObjectArtifact(Artifact[S]):
 
     def load(self, folder: Path) -> S:
         return self.kind.load(folder)
+
+
+def damaged(path: Path) -> UserError:
+    """The error on an artifact that is not there or cannot be read."""
+    return UserError(f"{path} is missing or damaged, so the model cannot be used; copy the folder again")
 
 
 def _tokenizer_files(*names: str) -> frozenset[str]:

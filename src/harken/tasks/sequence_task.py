@@ -86,8 +86,12 @@ class SequenceTask(ABC, Generic[M, B]):
         """The sums over one worker's share of the validation data."""
         return merge_sums(
             self.evaluate(self.model, to_device(self.collate(indices, valid=True), self.device))
-            for indices in length_batches(self.valid_lengths, self.settings.batch_tokens, part, parts)
+            for indices in self.valid_batches(part, parts)
         )
+
+    def valid_batches(self, part: int, parts: int) -> Iterable[Indices]:
+        """One worker's share of the validation examples, in batches."""
+        return length_batches(self.valid_lengths, self.settings.batch_tokens, part, parts)
 
     def score(self, results: list[Sums]) -> dict[str, float]:
         """The metrics, from the sums of all workers."""

@@ -87,9 +87,8 @@ def test_a_corpus_of_files(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     corpus = read_strokes_corpus(StrokeConfig(train=str(path), max_points=60))
     assert corpus.name == "mine" and corpus.has_texts
-    assert sum(corpus.skipped.values()) == 20 and len(corpus["train"]) + len(corpus["valid"]) == 60
-    with pytest.raises(UserError, match="mine has no split 'test'; choose --split train or valid, or give a file"):
-        corpus["test"]
+    assert sum(corpus.skipped.values()) == 20 and len(corpus.splits["train"]) + len(corpus.splits["valid"]) == 60
+    assert corpus.splits["test"] == []
     with pytest.raises(UserError, match=r"no drawing of a is left for train; raise data\.max_points 1"):
         write_npz(tmp_path / "a.npz", train_offsets=np.array([0, 3]))
         read_strokes_corpus(StrokeConfig(file=str(tmp_path / "a.npz"), max_points=1))

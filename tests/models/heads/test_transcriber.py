@@ -5,8 +5,8 @@ import torch
 
 from harken.nn.ctc import ctc_loss
 from harken.tasks.transcribe.check import size_of
-from harken.tasks.transcribe.network import build_network
 from harken.tasks.transcribe.recipe import TranscribeRecipe
+from harken.tasks.transcribe.transcriber import build_network
 
 ENCODERS = {
     "recurrent": {"architecture": "recurrent", "width": 12, "embedding": 8, "layers": 2, "dropout": 0.0},

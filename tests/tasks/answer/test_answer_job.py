@@ -1,6 +1,7 @@
 """Question answering from recipe to answer: trained, loaded, stopped and gone on, asked, and asked wrongly."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,7 @@ from harken.data.text.questions import Question, example_of
 from harken.errors import UserError
 from harken.recipe import load_recipe
 from harken.tasks.answer.answerer import Answerer
-from harken.tasks.answer.evaluation import supported
-from harken.tasks.answer.job import JOB
+from harken.tasks.answer.job import JOB, supported
 from harken.tasks.answer.sources import split_stories
 from harken.tasks.answer.task import same
 
@@ -182,3 +182,14 @@ def test_bad_recipes_and_files_get_one_sentence(tmp_path: Path) -> None:
 def test_a_check_knows_its_size_without_training() -> None:
     found = harken.check("stories-answer")
     assert found.corpus == "stories, 4,000 questions made by harken" and 10_000 < found.parameters < 40_000
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", '{"kind": "classes"}', '{"kind": "classes", "answers": [1]}', '{"kind": "set", "answers": ["a"]}'],
+)
+def test_damaged_answers_are_refused_in_one_sentence(content: str, folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "model")
+    (tmp_path / "model" / "answers.json").write_text(content)
+    with pytest.raises(UserError, match=r"answers\.json is missing or damaged, so the model cannot be used"):
+        harken.load(tmp_path / "model", device="cpu")

@@ -20,6 +20,7 @@ from harken.recipe import load_recipe
 from harken.tasks.caption.captioner import Captioner
 from harken.tasks.caption.evaluation import evaluate, examples_of
 from harken.tasks.caption.task import CaptionTask
+from harken.training.task import batch_loss
 
 SMALL = [
     "data.scenes=600", "data.things=1", "data.image_size=32", "model.channels=[16, 32]", "model.depth=[1, 0]",
@@ -112,10 +113,10 @@ def test_workers_share_a_batch_without_changing_it(model: Captioner, few_scenes:
     corpus_task = task_of(model)
     examples = np.arange(10)
     model.model.train()
-    whole = corpus_task.loss(examples)
+    whole = batch_loss(corpus_task, examples)
     shares = corpus_task.share(examples, 3)
     assert sorted(np.concatenate(shares).tolist()) == list(range(10))
-    torch.testing.assert_close(sum(corpus_task.loss(share) for share in shares), whole)
+    torch.testing.assert_close(sum(batch_loss(corpus_task, share) for share in shares), whole)
     assert corpus_task.size(examples) == sum(corpus_task.size(share) for share in shares) == 50  # 4 words and the end
     model.model.eval()
 

@@ -1,6 +1,7 @@
 """A trained forecaster: what it gives, that folders hold all of it, that runs go on, and mistakes."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -203,3 +204,41 @@ def test_other_forms_train(words: list[str], tmp_path: Path) -> None:
 def test_check_needs_no_training() -> None:
     found = harken.check("seasons-forecast")
     assert found.corpus == "seasons: 8 series made by harken" and found.parameters > 10_000
+
+
+def set_in(stored: Any, path: tuple[Any, ...], value: Any) -> None:
+    for key in path[:-1]:
+        stored = stored[key]
+    stored[path[-1]] = value
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("series",), []),
+        (("channels",), 10**23),
+        (("known",), 2),
+        (("log",), "x"),
+        (("series", 0, "target", 3), float("nan")),
+        (("series", 0, "target", 3), {"a": {}}),
+        (("series", 0, "known"), [[]]),
+        (("series", 0, "held_out"), 10**6),
+        (("series", 0, "dates", 1), "x"),
+        (("series", 0, "name"), 3),
+    ],
+)
+def test_a_damaged_series_file_is_refused_in_one_sentence(
+    path: tuple[Any, ...], value: Any, home: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(home / "made", tmp_path / "model")
+    file = tmp_path / "model" / "series.json"
+    stored = json.loads(file.read_text())
+    set_in(stored, path, value)
+    file.write_text(json.dumps(stored))
+    with pytest.raises(harken.UserError, match=r"series\.json is missing or damaged, so the model cannot be used"):
+        harken.load(tmp_path / "model")
+
+
+def test_an_unknown_part_is_refused(home: Path) -> None:
+    with pytest.raises(harken.UserError, match="seasons has no split 'exam'; choose --split train or valid or test"):
+        evaluate(harken.load(home / "made"), "exam", [])

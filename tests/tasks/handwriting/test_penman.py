@@ -153,6 +153,11 @@ def test_drawing_from_nothing(free: Penman) -> None:
         free.write("a")
 
 
+def test_a_split_without_drawings_is_refused(free: Penman) -> None:
+    with pytest.raises(UserError, match="a has no split 'test'; choose --split train or valid, or give a file"):
+        HandwritingJob().evaluate(free, None, [], lambda done: None)
+
+
 def test_mistakes(penman: Penman, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="has 'é', which the model never saw"):
         penman.write("été")

@@ -1,6 +1,7 @@
 """Transcription from recipe to object: trained, loaded, resumed, scored, drawn, and what bad input gets."""
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from harken.tasks.transcribe.frames import training_frames
 from harken.tasks.transcribe.task import TranscribeTask
 from harken.tasks.transcribe.transcriber import Transcriber
 from harken.training.loop import Trainer
+from harken.training.task import batch_loss
 
 SMALL = [
     "data.size=40",
@@ -93,12 +95,12 @@ def test_an_example_is_a_function_of_its_number(tmp_path: Path) -> None:
     later = np.concatenate(list(task.epoch(2)))
     assert sorted(later.tolist()) == list(range(80, 120))
     batch = later[:4]
-    first, again = task.loss(batch).detach(), task.loss(batch).detach()
+    first, again = batch_loss(task, batch).detach(), batch_loss(task, batch).detach()
     assert first == again
-    assert task.loss(batch - 80).detach() != first  # another epoch, other utterances
+    assert batch_loss(task, batch - 80).detach() != first  # another epoch, other utterances
     shares = task.share(batch, 2)
     assert sorted(np.concatenate(shares).tolist()) == sorted(batch.tolist())
-    together = sum(task.loss(share).detach() for share in shares)
+    together = sum(batch_loss(task, share).detach() for share in shares)
     torch.testing.assert_close(together, first)  # padding and neighbours change nothing
     assert task.size(batch) == sum(len(task.train.text(2, int(number) - 80)) for number in batch)
 
@@ -111,7 +113,7 @@ def test_recordings_are_changed_little_by_little(tmp_path: Path) -> None:
         task.model.eval()
     for epoch, same in ((0, True), (2, False)):  # the first of two: none; after them: all
         batch = np.arange(4) + epoch * len(plain.train)
-        assert bool(plain.loss(batch) == eased.loss(batch)) is same
+        assert bool(batch_loss(plain, batch) == batch_loss(eased, batch)) is same
 
 
 def test_stretching_never_leaves_too_few_steps() -> None:
@@ -224,7 +226,7 @@ def test_a_table_trains_and_may_hold_empty_texts(tmp_path: Path) -> None:
     assert float(model.model.inputs.mean.abs().min()) > 0.1  # of logarithms: they are far from 0
     scores = job_of("transcribe").evaluate(model, "valid", [], lambda done: None)
     assert scores.count == 1  # a tenth of 13
-    with pytest.raises(UserError, match="has no split 'test'; choose train or valid"):
+    with pytest.raises(UserError, match="has no split 'test'; choose --split train or valid"):
         job_of("transcribe").evaluate(model, "test", [], lambda done: None)
 
 
@@ -293,3 +295,26 @@ def test_recipes_need_no_torch() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("value", [{"a": {}}, float("nan"), 10**23, -1, 2, None])
+@pytest.mark.parametrize("key", ["size", "order", "counts"])
+def test_a_damaged_language_model_is_refused_in_one_sentence(
+    key: str, value: Any, folder: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(folder, tmp_path / "model")
+    path = tmp_path / "model" / "language.json"
+    stored = json.loads(path.read_text())
+    path.write_text(json.dumps({**stored, key: value}))
+    with pytest.raises(UserError, match=r"language\.json (is missing or damaged|does not fit symbols\.json)"):
+        harken.load(tmp_path / "model", device="cpu")
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", '{"kind": "letter", "symbols": ["a"]}', '{"kind": "word", "symbols": [1]}']
+)
+def test_damaged_symbols_are_refused_in_one_sentence(content: str, folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "model")
+    (tmp_path / "model" / "symbols.json").write_text(content)
+    with pytest.raises(UserError, match=r"symbols\.json is missing or damaged"):
+        harken.load(tmp_path / "model", device="cpu")

@@ -21,16 +21,6 @@ class StrokeCorpus:
     splits: dict[str, list[Drawing]]
     skipped: dict[str, int] = field(default_factory=dict)
 
-    def __getitem__(self, split: str) -> list[Drawing]:
-        """
-        Raises:
-            UserError: no such split.
-        """
-        if not self.splits.get(split):
-            known = " or ".join(name for name, drawings in self.splits.items() if drawings)
-            raise UserError(f"{self.name} has no split {split!r}; choose --split {known}, or give a file")
-        return self.splits[split]
-
     def digests(self) -> dict[str, str]:
         """A digest of every split (`harken.data.splits`)."""
         return {name: digest(drawings) for name, drawings in self.splits.items()}

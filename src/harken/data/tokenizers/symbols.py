@@ -14,10 +14,20 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
+from pydantic import BaseModel
+
 from harken.errors import UserError
+from harken.files import atomic_write
 
 FILE = "symbols.json"
 Kind = Literal["character", "word"]
+
+
+class _Stored(BaseModel):
+    """What the file holds."""
+
+    kind: Kind
+    symbols: list[str]
 
 
 class Symbols:
@@ -49,8 +59,7 @@ class Symbols:
 
     def save(self, folder: Path) -> None:
         """Write the list beside the model."""
-        text = json.dumps({"kind": self.kind, "symbols": self.names}, ensure_ascii=False)
-        (folder / FILE).write_text(text, encoding="utf-8")
+        atomic_write(folder / FILE, json.dumps({"kind": self.kind, "symbols": self.names}, ensure_ascii=False))
 
     @classmethod
     def load(cls, folder: Path) -> Symbols:
@@ -60,12 +69,12 @@ class Symbols:
             UserError: it is missing or damaged.
         """
         try:
-            stored = json.loads((folder / FILE).read_text(encoding="utf-8"))
-            return cls(stored["symbols"], stored["kind"])
-        except (OSError, ValueError, KeyError, TypeError) as problem:
+            stored = _Stored.model_validate_json((folder / FILE).read_bytes(), strict=True)
+        except (OSError, ValueError):
             raise UserError(
-                f"{folder / FILE} cannot be read ({problem}); train the model again or copy it anew"
+                f"{folder / FILE} is missing or damaged, so the model cannot be used; copy the folder again"
             ) from None
+        return cls(stored.symbols, stored.kind)
 
 
 def split(text: str, kind: Kind) -> list[str]:

@@ -97,7 +97,7 @@ def read_vocabulary(path: Path) -> tuple[str, list[str]]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         kind, tokens = content["kind"], content["tokens"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(f"{path} is not a saved tokenizer ({error!r}): copy it again or train anew.") from error
     if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
         raise UserError(f"{path} is not a saved tokenizer (its tokens are no list of strings): copy it again.")

@@ -33,10 +33,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from pydantic import BaseModel, Field
 
 DEFAULT_DISCOUNT = 0.5  # where a text is too small to estimate the discounts
 END = 0  # the symbol after the last of a text; CTC has its blank there, which is no symbol of a text
 BEGIN = -1  # the symbol before the first, in files
+MAX_SIZE, MAX_COUNT = 10**7, 10**9  # symbols, and all counts together, that a file may state
+
+
+class _Stored(BaseModel):
+    """What `NGram.to_json` writes."""
+
+    size: int = Field(ge=0, le=MAX_SIZE)
+    order: int = Field(ge=1)
+    counts: list[tuple[list[int], list[tuple[int, int]]]]  # history -> (symbol, count) of what follows it
 
 
 @dataclass(frozen=True)
@@ -149,14 +159,22 @@ class NGram:
 
     @classmethod
     def from_json(cls, text: str) -> NGram:
-        """Read what `to_json` wrote; files of earlier versions have the shorter histories too, which are not needed."""
-        stored = json.loads(text)
-        symbols, order = int(stored["size"]), int(stored["order"])
+        """Read what `to_json` wrote; files of earlier versions have the shorter histories too, which are not needed.
+
+        Raises:
+            ValueError: it is damaged.
+        """
+        stored = _Stored.model_validate_json(text, strict=True)
+        symbols, order = stored.size, stored.order
         counts: Counter[tuple[int, ...]] = Counter()
-        for history, following in stored["counts"]:
+        for history, following in stored.counts:
             if len(history) == order - 1:
                 before = tuple(symbols + 1 if symbol == BEGIN else symbol for symbol in history)
                 counts.update({(*before, symbol): count for symbol, count in following})
+        if not counts or min(counts.values()) < 1 or sum(counts.values()) > MAX_COUNT:
+            raise ValueError("there are no counts, or counts that no text has")
+        if not all(END <= symbol <= symbols + 1 for gram in counts for symbol in gram):
+            raise ValueError(f"a symbol is not among the {symbols}")
         return cls._from_counts(counts, symbols, order)
 
 

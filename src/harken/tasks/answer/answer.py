@@ -22,7 +22,7 @@ class Answer:
     """What `Answerer.answer` gives."""
 
     text: str
-    score: float  # the chance that the model gives it
+    score: float  # its probability
     facts: tuple[str, ...]
     question: str
     hops: np.ndarray  # (H, facts) the attention of every hop; 0 for facts too old to be read

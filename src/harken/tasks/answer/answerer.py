@@ -6,47 +6,48 @@ model.answer(["Anna went to the garden.", "Ben slept."], "Where is Anna?").text 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import torch
 
 from harken.data.text.questions import Question, QuestionIds, example_of, words_of
-from harken.data.tokenizers.base import JOINT, Tokenizer, load_tokenizer
+from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.tokens import UNK
 from harken.errors import UserError
 from harken.inspection.gates import axis_pieces
 from harken.models.answering.model import Answerer as Network
 from harken.tasks.answer.answer import Answer
-from harken.tasks.answer.answers import Answers
+from harken.tasks.answer.answers import ANSWERS, FILE, Answers
 from harken.tasks.answer.recipe import AnswerRecipe
 from harken.tasks.answer.task import texts_of_scores, wanted_of
-from harken.tasks.by_length import rows_of_part
+from harken.tasks.artifacts import TokenizerArtifact, damaged
 from harken.tasks.label_batch import LabelBatch
-from harken.training.checkpoints import MODEL, load_weights
-from harken.training.machine import choose_device
+from harken.tasks.predictor import Predictor, Progress
+from harken.tasks.sequence_task import length_batches
+from harken.training.task import to_device
 
+TOKENIZER = TokenizerArtifact()
 BATCH = 8192  # words read at once
 
 
-class Answerer:
+class Answerer(Predictor[AnswerRecipe, Network]):
     """Model, words and answers of one folder; load it with `harken.load`."""
 
     def __init__(
         self, recipe: AnswerRecipe, model: Network, tokenizer: Tokenizer, answers: Answers, folder: Path | None = None
     ) -> None:
-        self.recipe, self.folder = recipe, folder
-        self.model = model.eval()
+        super().__init__(recipe, model, folder)
         self.tokenizer, self.answers = tokenizer, answers
 
     @classmethod
-    def load(cls, folder: Path, recipe: AnswerRecipe, device: str = "auto") -> Answerer:
-        """The model of a folder whose recipe was read."""
-        tokenizer, answers = load_tokenizer(folder, JOINT), Answers.load(folder)
-        model = Network(recipe.model, tokenizer.size, len(answers.texts))
-        load_weights(model, folder / MODEL)
-        return cls(recipe, model.to(choose_device(device)), tokenizer, answers, folder)
+    def open(cls, folder: Path, recipe: AnswerRecipe, device: str) -> Self:
+        tokenizer, answers = TOKENIZER.load(folder), ANSWERS.load(folder)
+        if answers.kind != recipe.model.output:
+            raise damaged(folder / FILE)
+        return cls(recipe, Network(recipe.model, tokenizer.size, len(answers.texts)), tokenizer, answers, folder)
 
     def answer(self, facts: Sequence[str], question: str) -> Answer:
         """The answer to one question about some sentences, oldest first.
@@ -58,30 +59,26 @@ class Answerer:
             raise UserError("the facts are one text; give a list of sentences, oldest first")
         return self.answer_all([Question(tuple(facts), question)])[0]
 
-    @torch.no_grad()
-    def answer_all(self, questions: Sequence[Question], progress: Callable[[int], None] | None = None) -> list[Answer]:
+    def answer_all(self, questions: Sequence[Question], progress: Progress | None = None) -> list[Answer]:
         """The answers to many questions, in their order.
 
         Raises:
             UserError: as `answer`, for the first that is wrong.
         """
-        for one in questions:
-            self._refuse(one)
-        ids, device = QuestionIds(questions, self.tokenizer, self.recipe.model.max_facts), self.device
-        found: list[Answer | None] = [None] * len(questions)
-        for rows in rows_of_part(ids.lengths, 0, 1, BATCH):
-            scores, attention = self.model(*(tensor.to(device) for tensor in ids.batch(rows)))
-            texts, chances = texts_of_scores(scores, self.answers, self.tokenizer)
+        ids = self._read(questions)
+
+        def run(indices: np.ndarray) -> Iterable[Answer]:
+            scores, attention = self.model(*to_device(ids.batch(indices), self.device))
+            texts, probabilities = texts_of_scores(scores, self.answers, self.tokenizer)
             weights = attention.float().cpu().numpy()  # (B, H, F)
-            for place, row in enumerate(rows):
-                one = questions[row]
+            for place, index in enumerate(indices):
+                one = questions[index]
                 hops = np.zeros((weights.shape[1], len(one.facts)))
                 count = min(len(one.facts), self.recipe.model.max_facts)
                 hops[:, len(one.facts) - count :] = weights[place, :, :count]
-                found[row] = Answer(texts[place], float(chances[place]), one.facts, one.question, hops)
-            if progress is not None:
-                progress(len(rows))
-        return [answer for answer in found if answer is not None]
+                yield Answer(texts[place], float(probabilities[place]), one.facts, one.question, hops)
+
+        return self.map(length_batches(ids.lengths, BATCH), lambda indices: list(run(indices)), progress)
 
     def batch(self, questions: Sequence[Question]) -> LabelBatch:
         """Questions as the network reads them, for `harken.inspection`; without an answer that which it gives itself.
@@ -91,10 +88,7 @@ class Answerer:
         """
         if not questions:
             raise UserError("there is no question to read; give at least one")
-        for one in questions:
-            self._refuse(one)
-        ids = QuestionIds(questions, self.tokenizer, self.recipe.model.max_facts)
-        inputs = [tensor.to(self.device) for tensor in ids.batch(np.arange(len(questions)))]
+        inputs = to_device(self._read(questions).batch(np.arange(len(questions))), self.device)
         wanted = wanted_of(questions, self.answers, self.tokenizer).to(self.device)
         if wanted.ndim == 2:  # a set: as shares of its members
             return LabelBatch(inputs, wanted / wanted.sum(1, keepdim=True).clamp(min=1))
@@ -113,10 +107,10 @@ class Answerer:
         }
         return self.batch([Question((fact,), asked.question)]), steps, f"{fact} {asked.question} → {found.text}"
 
-    @property
-    def device(self) -> torch.device:
-        """Where the model is."""
-        return next(self.model.parameters()).device
+    def _read(self, questions: Sequence[Question]) -> QuestionIds:
+        for one in questions:
+            self._refuse(one)
+        return QuestionIds(questions, self.tokenizer, self.recipe.model.max_facts)
 
     def _refuse(self, one: Question) -> None:
         if not any(words_of(fact) for fact in one.facts):

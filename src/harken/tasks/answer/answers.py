@@ -11,11 +11,16 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from harken.errors import UserError
+from pydantic import BaseModel, Field
+
+from harken.files import atomic_write
+from harken.tasks.artifacts import ObjectArtifact, damaged
 
 FILE = "answers.json"
 BETWEEN = ","  # of a list
+Kind = Literal["classes", "set", "pointer"]
 
 
 @dataclass(frozen=True)
@@ -23,10 +28,10 @@ class Answers:
     """Texts by id; a list is one answer ("classes") or several ("set")."""
 
     texts: list[str]
-    kind: str
+    kind: Kind
 
     @classmethod
-    def learn(cls, answers: Iterable[str], kind: str) -> Answers:
+    def learn(cls, answers: Iterable[str], kind: Kind) -> Answers:
         """All that occur, in the order of the alphabet."""
         parts = {part for answer in answers for part in (answer.split(BETWEEN) if kind == "set" else [answer])}
         return cls(sorted(parts), kind)
@@ -39,17 +44,27 @@ class Answers:
     def save(self, folder: Path) -> None:
         """Write answers.json."""
         text = json.dumps({"kind": self.kind, "answers": self.texts}, ensure_ascii=False, indent=0)
-        (folder / FILE).write_text(text + "\n", encoding="utf-8")
+        atomic_write(folder / FILE, text + "\n")
 
     @classmethod
     def load(cls, folder: Path) -> Answers:
         """What `save` wrote.
 
         Raises:
-            UserError: the file is missing or none of these.
+            UserError: the file is missing or damaged.
         """
         try:
-            content = json.loads((folder / FILE).read_text(encoding="utf-8"))
-            return cls([str(text) for text in content["answers"]], str(content["kind"]))
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{folder / FILE} is no list of answers ({error!r}); copy it again or train anew") from None
+            stored = _Stored.model_validate_json((folder / FILE).read_bytes(), strict=True)
+        except (OSError, ValueError):
+            raise damaged(folder / FILE) from None
+        return cls(stored.answers, stored.kind)
+
+
+class _Stored(BaseModel):
+    """What the file holds."""
+
+    kind: Kind
+    answers: list[str] = Field(min_length=1)
+
+
+ANSWERS = ObjectArtifact(Answers, FILE)

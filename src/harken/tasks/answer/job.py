@@ -1,85 +1,76 @@
-"""From a recipe for question answering to a run, and from a folder to an `Answerer`."""
+"""From a recipe for question answering to a run, and from a folder to an `Answerer`; how good it is on questions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from harken.data.splits import skipped_lines
 from harken.data.text.questions import Question, example_of, texts_of
-from harken.data.tokenizers.base import JOINT, load_tokenizer, train_tokenizer
-from harken.errors import UserError
+from harken.data.tokenizers.base import train_tokenizer
 from harken.inspection import HopMap
+from harken.metrics.interval import bootstrap
 from harken.models.answering.hops import EMBEDDING_STD
 from harken.models.answering.model import Answerer as Network
 from harken.models.sizing import measure
-from harken.tasks.answer.answerer import Answerer
-from harken.tasks.answer.answers import FILE, Answers
+from harken.tasks.answer.answer import Answer
+from harken.tasks.answer.answerer import TOKENIZER, Answerer
+from harken.tasks.answer.answers import ANSWERS, Answers
 from harken.tasks.answer.check import FACTS, WORDS
-from harken.tasks.answer.evaluation import evaluate
 from harken.tasks.answer.recipe import AnswerRecipe
-from harken.tasks.answer.sources import read_file, read_questions
-from harken.tasks.answer.task import AnswerTask
-from harken.tasks.job import Job, Prepared
+from harken.tasks.answer.sources import read_files, read_questions
+from harken.tasks.answer.task import AnswerTask, same
+from harken.tasks.artifacts import Artifact
+from harken.tasks.job import Job, Prepared, Summary
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, words_of
-from harken.tasks.scores import Scores
+from harken.tasks.scores import Metric, Scores
+from harken.tasks.splits import find_split
+
+PICTURES = 4  # questions that are drawn: wrong ones first
 
 
 class AnswerJob(Job):
     """See `harken.tasks.job`."""
 
+    predictor = Answerer
+    artifacts: ClassVar[tuple[Artifact[Any], ...]] = (TOKENIZER, ANSWERS)
     usage = "harken answer {} story.txt"
     example_input = "Anna went to the hall. Where is Anna?"
 
     def prepare(self, recipe: AnswerRecipe, folder: Path, resuming: bool) -> Prepared:
         asked = read_questions(recipe.data)
         folder.mkdir(parents=True, exist_ok=True)
-        if resuming:
-            tokenizer, answers = load_tokenizer(folder, JOINT), Answers.load(folder)
-        else:
-            tokenizer = train_tokenizer("word", texts_of(asked.train), WORDS, recipe.train.seed)
-            answers = Answers.learn((one.answer for one in asked.train), recipe.model.output)
-            tokenizer.save(folder, JOINT)
-            answers.save(folder)
-        model, pretrained = (
-            Network(recipe.model, tokenizer.size, len(answers.texts)),
-            PretrainedEmbeddings(recipe, folder, resuming),
-        )
         texts = texts_of(asked.train)
-        pretrained.fill(model.hops.tables, words_of(tokenizer), texts, "model.width", spread=EMBEDDING_STD)
-        parameters = sum(parameter.numel() for parameter in model.parameters())
-        count = f"{len(asked.train):,} training questions, {len(asked.valid):,} for validation"
-        known = f"{tokenizer.size:,} words, {len(answers.texts):,} answers"
-        return Prepared(
-            AnswerTask(recipe, asked.train, asked.valid, model, tokenizer, answers),
-            title=f"{asked.name}, {recipe.model.title}",
-            facts={"data": f"{asked.name}: {count}", "vocabulary": known, **pretrained.facts},
-            lines=[
-                f"{asked.name}: {count}",
-                f"{recipe.model.title}: {parameters:,} parameters, {known}",
-                *pretrained.said,
-                *skipped_lines(asked.skipped),
-            ],
-            flops_per_token=measure(model, FACTS, terms=1).flops,
+        tokenizer = TOKENIZER.learn_or_load(
+            folder, resuming, lambda: train_tokenizer("word", texts, WORDS, recipe.train.seed)
         )
-
-    def load(self, folder: Path, recipe: AnswerRecipe, device: str) -> Answerer:
-        return Answerer.load(folder, recipe, device)
-
-    def artifact_names(self) -> frozenset[str]:
-        return frozenset((FILE, f"{JOINT}.json"))
+        answers = ANSWERS.learn_or_load(
+            folder, resuming, lambda: Answers.learn((one.answer for one in asked.train), recipe.model.output)
+        )
+        model = Network(recipe.model, tokenizer.size, len(answers.texts))
+        pretrained = PretrainedEmbeddings(recipe, folder, resuming)
+        pretrained.fill(model.hops.tables, words_of(tokenizer), texts, "model.width", spread=EMBEDDING_STD)
+        known = f"{tokenizer.size:,} words, {len(answers.texts):,} answers"
+        summary = Summary(
+            asked.name,
+            recipe.model.title,
+            len(asked.train),
+            len(asked.valid),
+            unit="questions",
+            reads=known,
+            skipped=asked.skipped,
+            skipped_unit="training questions",
+            facts={"vocabulary": known, **pretrained.facts},
+            notes=pretrained.said,
+        )
+        task = AnswerTask(recipe, asked.train, asked.valid, model, tokenizer, answers)
+        return summary.prepared(task, measure(model, FACTS, terms=1).flops)
 
     def evaluate(
         self, model: Answerer, split: str | None, files: list[Path], progress: Callable[[int], None]
     ) -> Scores:
-        data = model.recipe.data
-        if files:
-            asked = [one for path in files for one in read_file(path, data)]
-            if not asked:
-                raise UserError(f"{files[0]} holds no question; write a question, a tab and its answer")
-            return evaluate(model, asked, progress)
-        return evaluate(model, self._split(model, split or "test"), progress)
+        asked = read_files([str(path) for path in files], model.recipe.data) if files else self._split(model, split)
+        return score_answers(model, asked, progress)
 
     def look(self, model: Answerer, example: str) -> HopMap:
         found = example_of(example)
@@ -92,12 +83,38 @@ class AnswerJob(Job):
     def validation(self, best: dict[str, Any]) -> str:
         return f"accuracy {best.get('accuracy', float('nan')):.3f}, loss {best.get('loss', float('nan')):.4g}"
 
-    def _split(self, model: Answerer, split: str) -> Sequence[Question]:
+    def _split(self, model: Answerer, split: str | None) -> Sequence[Question]:
         known = read_questions(model.recipe.data)
-        splits = {"valid": known.valid, **known.tests}
-        if split not in splits:
-            raise UserError(f"{known.name} has no split {split!r}; choose --split {' or '.join(splits)}, or give files")
-        return splits[split]
+        return find_split(known.name, {"valid": known.valid, **known.tests}, split)
 
 
 JOB = AnswerJob()
+
+
+def score_answers(model: Answerer, questions: Sequence[Question], progress: Callable[[int], None]) -> Scores:
+    """Accuracy of all and of every task; the share of questions whose needed facts got the most attention."""
+    answers = model.answer_all(questions, progress)
+    right = [same(found.text, one.answer, model.answers.kind) for found, one in zip(answers, questions, strict=True)]
+    metrics = [Metric.of("accuracy", bootstrap(right), "share of questions that are answered rightly")]
+    tasks = list(dict.fromkeys(one.task for one in questions))
+    for task in tasks if len(tasks) > 1 else []:
+        part = [hit for hit, one in zip(right, questions, strict=True) if one.task == task]
+        metrics.append(Metric.of(f"accuracy {task}", bootstrap(part), f"{len(part):,} questions"))
+    looked = [supported(found, one) for found, one in zip(answers, questions, strict=True) if one.supporting]
+    if looked:
+        note = "share of questions whose needed facts got the most attention of any hop"
+        metrics.append(Metric.of("supporting facts", bootstrap(looked), note))
+    order = sorted(range(len(answers)), key=lambda row: right[row])[:PICTURES]
+    pictures = {f"question-{row + 1}": answers[row].map(questions[row].supporting) for row in order}
+    wrong = [
+        {"question": one.question, "answer": found.text, "wanted": one.answer, "task": one.task}
+        for found, one, hit in zip(answers, questions, right, strict=True)
+        if not hit
+    ]
+    return Scores(len(questions), "questions", metrics, dict(pictures), {"wrong": wrong})
+
+
+def supported(found: Answer, one: Question) -> bool:
+    """Whether as many facts as are needed, those with the most attention, are the needed ones."""
+    needed = sorted(set(one.supporting or ()))
+    return found.best_facts(len(needed)) == needed

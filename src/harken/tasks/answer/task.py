@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from harken.data.text.questions import Question, QuestionIds, words_of
+from harken.data.text.questions import Question, QuestionBatch, QuestionIds, words_of
 from harken.data.tokenizers.base import Tokenizer
 from harken.errors import UserError
 from harken.models.answering.model import Answerer, Found
-from harken.tasks.answer.answers import BETWEEN, Answers
+from harken.tasks.answer.answers import BETWEEN, Answers, Kind
 from harken.tasks.answer.recipe import AnswerRecipe
-from harken.tasks.by_length import ByLength, rows_of_part
+from harken.tasks.sequence_task import SequenceTask, Sums, length_batches
 from harken.training.task import Indices
 
 MIXED = 4  # batches that are drawn together and then sorted by length
 VALIDATED = 8192  # words that are read at once in validation
 
 
-class AnswerTask(ByLength):
-    """See `harken.training.task.Task`."""
+class AnswerBatch(NamedTuple):
+    """Questions, and what the loss wants of them."""
 
-    monitor = "chance"  # of the right answer: unlike accuracy it tells two models apart that make the same mistakes
+    asked: QuestionBatch
+    wanted: Tensor  # (B,) or (B, A), as `wanted_of` gives it
+    indices: Indices  # (B,)
+
+
+class AnswerTask(SequenceTask[Answerer, AnswerBatch]):
+    """See `harken.tasks.sequence_task`."""
+
+    monitor = "chance"  # probability of the right answer, which unlike accuracy separates models with the same errors
     mode = "max"
 
     def __init__(
@@ -37,10 +45,10 @@ class AnswerTask(ByLength):
         tokenizer: Tokenizer,
         answers: Answers,
     ) -> None:
-        self.model, self.settings, self.answers, self.tokenizer = model, recipe.train, answers, tokenizer
+        self.answers, self.tokenizer = answers, tokenizer
         self.train_ids = QuestionIds(train, tokenizer, recipe.model.max_facts)
         self.valid_ids = QuestionIds(valid, tokenizer, recipe.model.max_facts)
-        self.lengths = self.train_ids.lengths
+        super().__init__(model, recipe.train, self.train_ids.lengths, self.valid_ids.lengths)
         self.valid_answers = [one.answer for one in valid]
         self.wanted = wanted_of(train, answers, tokenizer)
         self.valid_wanted = wanted_of(valid, answers, tokenizer)
@@ -62,43 +70,38 @@ class AnswerTask(ByLength):
             batches += [alike[start : start + rows] for start in range(0, len(alike), rows)]
         return [batches[place] for place in random.permutation(len(batches))]
 
-    def size(self, examples: Indices) -> int:
+    def size(self, indices: Indices) -> int:
         """Questions."""
-        return len(examples)
+        return len(indices)
 
-    def loss(self, examples: Indices) -> Tensor:
+    def collate(self, indices: Indices, valid: bool = False) -> AnswerBatch:
+        ids, wanted = (self.valid_ids, self.valid_wanted) if valid else (self.train_ids, self.wanted)
+        return AnswerBatch(ids.batch(indices), wanted[indices], indices)
+
+    def loss(self, model: Answerer, batch: AnswerBatch) -> tuple[Tensor, int]:
         """Summed over the questions."""
-        found = self._answer(self.train_ids, examples)
-        wanted = self.wanted[examples].to(found.scores.device)
-        return self.model.loss(found, wanted, self.settings.label_smoothing)
+        return model.loss(model(*batch.asked), batch.wanted, self.settings.label_smoothing), len(batch.indices)
 
-    def validate(self, part: int, parts: int) -> Any:
-        """Loss and right answers of the part's questions."""
-        loss, chance, right, count = 0.0, 0.0, 0, 0
-        for rows in rows_of_part(self.valid_ids.lengths, part, parts, VALIDATED):
-            found = self._answer(self.valid_ids, rows)
-            known = self.valid_wanted[rows].to(found.scores.device)
-            answered = known >= 0 if known.ndim == 1 else torch.ones(len(rows), dtype=torch.bool)
-            if answered.any():
-                some = Found(found.scores[answered], found.attention)
-                loss += float(self.model.loss(some, known[answered]))
-                chance += float(self.model.probabilities(some, known[answered]).sum())
-            texts, _ = texts_of_scores(found.scores, self.answers, self.tokenizer)
-            right += sum(
-                same(text, self.valid_answers[row], self.answers.kind) for text, row in zip(texts, rows, strict=True)
-            )
-            count += len(rows)
-        return {"loss": loss, "chance": chance, "accuracy": right, "count": count}
+    def valid_batches(self, part: int, parts: int) -> Sequence[Indices]:
+        return length_batches(self.valid_lengths, VALIDATED, part, parts)  # `batch_tokens` counts questions
 
-    def score(self, results: list[Any]) -> dict[str, float]:
-        """Mean loss of a question, mean chance of its right answer, and accuracy."""
-        count = sum(result["count"] for result in results)
-        return {name: sum(result[name] for result in results) / count for name in ("loss", "chance", "accuracy")}
+    def evaluate(self, model: Answerer, batch: AnswerBatch) -> Sums:
+        """Loss and probability of the right answers that are known, and how many answers are right."""
+        found, known = model(*batch.asked), batch.wanted
+        answered = known >= 0 if known.ndim == 1 else torch.ones(len(known), dtype=torch.bool)
+        sums = {"loss": 0.0, "chance": 0.0, "count": len(known)}
+        if answered.any():
+            some = Found(found.scores[answered], found.attention)
+            sums["loss"] = float(model.loss(some, known[answered]))
+            sums["chance"] = float(model.probabilities(some, known[answered]).sum())
+        texts, _ = texts_of_scores(found.scores, self.answers, self.tokenizer)
+        wanted = [self.valid_answers[index] for index in batch.indices]
+        sums["accuracy"] = sum(same(*pair, self.answers.kind) for pair in zip(texts, wanted, strict=True))
+        return sums
 
-    def _answer(self, ids: QuestionIds, rows: Indices) -> Found:
-        device = next(self.model.parameters()).device
-        found: Found = self.model(*(tensor.to(device) for tensor in ids.batch(rows)))
-        return found
+    def metrics(self, sums: Sums) -> dict[str, float]:
+        """Mean loss of a question, mean probability of its right answer, and accuracy."""
+        return {name: sums[name] / sums["count"] for name in ("loss", "chance", "accuracy")}
 
 
 def wanted_of(questions: Sequence[Question], answers: Answers, tokenizer: Tokenizer) -> Tensor:
@@ -116,22 +119,24 @@ def wanted_of(questions: Sequence[Question], answers: Answers, tokenizer: Tokeni
 
 
 def texts_of_scores(scores: Tensor, answers: Answers, tokenizer: Tokenizer) -> tuple[list[str], np.ndarray]:
-    """The best answers as text and their chances (B,)."""
+    """The best answers as text and their probabilities (B,)."""
     if answers.kind == "set":
-        chances = torch.sigmoid(scores.float())
-        some = (chances >= 0.5) | (chances == chances.amax(1, keepdim=True))  # at least the best of them
+        probabilities = torch.sigmoid(scores.float())
+        some = (probabilities >= 0.5) | (
+            probabilities == probabilities.amax(1, keepdim=True)
+        )  # at least the best of them
         texts = [BETWEEN.join(answers.texts[place] for place in np.flatnonzero(row)) for row in some.cpu().numpy()]
-        sure = torch.where(some, chances, 1 - chances).prod(1)
+        sure = torch.where(some, probabilities, 1 - probabilities).prod(1)
         return texts, sure.detach().cpu().numpy()
-    chances, best = torch.softmax(scores.float(), -1).max(-1)
+    probabilities, best = torch.softmax(scores.float(), -1).max(-1)
     if answers.kind == "pointer":
         texts = [tokenizer.decode([place]) for place in best.tolist()]
     else:
         texts = [answers.texts[place] for place in best.tolist()]
-    return texts, chances.detach().cpu().numpy()
+    return texts, probabilities.detach().cpu().numpy()
 
 
-def same(text: str, answer: str, kind: str) -> bool:
+def same(text: str, answer: str, kind: Kind) -> bool:
     """Whether an answer is right; in a set the order does not count."""
     found, wanted = text.lower(), answer.lower()
     return sorted(found.split(BETWEEN)) == sorted(wanted.split(BETWEEN)) if kind == "set" else found == wanted

@@ -6,10 +6,10 @@ model.caption("picture.png").text    # 'a small red circle left of a large blue 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import NamedTuple, Self, overload
 
 import numpy as np
 import torch
@@ -18,18 +18,19 @@ from torch import Tensor
 from harken.data.images.captioned import Captioned
 from harken.data.images.files import as_pixels, read_image, to_square
 from harken.data.io.token_rows import pad
-from harken.data.tokenizers.base import TARGET, Tokenizer, load_tokenizer
+from harken.data.tokenizers.base import TARGET, Tokenizer
 from harken.data.tokenizers.tokens import BOS
 from harken.errors import UserError
 from harken.inspection.gates import ENDS, axis_pieces
 from harken.metrics.alignment import merge_subwords
 from harken.models.captioning.model import CaptionModel, build_caption_model, to_images
 from harken.search import Hypothesis, beam_search, greedy_search
+from harken.tasks.artifacts import TokenizerArtifact
 from harken.tasks.caption.caption import Caption
 from harken.tasks.caption.recipe import CaptionRecipe
-from harken.training.checkpoints import MODEL, load_weights
-from harken.training.machine import choose_device
+from harken.tasks.predictor import Predictor, Progress
 
+TOKENIZER = TokenizerArtifact(TARGET)
 Image = str | Path | np.ndarray
 Images = Sequence[Path] | Sequence[np.ndarray] | list[str] | tuple[str, ...]
 
@@ -56,34 +57,30 @@ class WrittenBatch:
         return network.logits(network(self.images, None, self.target)), self.wanted, self.lengths - 1
 
 
-class Captioner:
+class Captioner(Predictor[CaptionRecipe, CaptionModel]):
     """Model, tokenizer and recipe of one folder; load it with `harken.load`."""
 
     def __init__(
         self, recipe: CaptionRecipe, model: CaptionModel, tokenizer: Tokenizer, folder: Path | None = None
     ) -> None:
-        self.recipe, self.folder, self.tokenizer = recipe, folder, tokenizer
-        self.model = model.eval()
+        super().__init__(recipe, model, folder)
+        self.tokenizer = tokenizer
 
     @classmethod
-    def load(cls, folder: Path, recipe: CaptionRecipe, device: str = "auto") -> Captioner:
-        """The model of a folder whose recipe was read."""
-        tokenizer = load_tokenizer(folder, TARGET)
+    def open(cls, folder: Path, recipe: CaptionRecipe, device: str) -> Self:
+        tokenizer = TOKENIZER.load(folder)
         model = build_caption_model(recipe.model, recipe.data.image_size, tokenizer.size)
-        load_weights(model, folder / MODEL)
-        return cls(recipe, model.to(choose_device(device)), tokenizer, folder)
+        return cls(recipe, model, tokenizer, folder)
 
     @overload
-    def caption(self, images: Image, *, beam: int | None = None, progress: Any = None) -> Caption: ...
+    def caption(self, images: Image, *, beam: int | None = None, progress: Progress | None = None) -> Caption: ...
     @overload
-    def caption(self, images: Images, *, beam: int | None = None, progress: Any = None) -> list[Caption]: ...
+    def caption(
+        self, images: Images, *, beam: int | None = None, progress: Progress | None = None
+    ) -> list[Caption]: ...
 
     def caption(
-        self,
-        images: Image | Images,
-        *,
-        beam: int | None = None,
-        progress: Callable[[int], None] | None = None,
+        self, images: Image | Images, *, beam: int | None = None, progress: Progress | None = None
     ) -> Caption | list[Caption]:
         """The best caption of a picture, or of each of several: files, or arrays (Y, X, 3).
 
@@ -94,21 +91,12 @@ class Captioner:
         Raises:
             UserError: a file that is no picture.
         """
-        if isinstance(images, str | Path | np.ndarray):
-            return self.caption_all([images], beam, progress)[0]
-        return self.caption_all(images, beam, progress)
-
-    def caption_all(
-        self, images: Sequence[Image], beam: int | None = None, progress: Callable[[int], None] | None = None
-    ) -> list[Caption]:
-        """One caption for each picture."""
-        size, found = self.recipe.search.batch_sentences, []
-        for start in range(0, len(images), size):
-            some = [self.read(image) for image in images[start : start + size]]
-            found += self._captions(some, beam or self.recipe.search.beam)
-            if progress is not None:
-                progress(len(some))
-        return found
+        alone, size = isinstance(images, str | Path | np.ndarray), self.recipe.search.batch_sentences
+        given: list[Image] = [images] if isinstance(images, str | Path | np.ndarray) else [*images]
+        batches = [range(start, min(start + size, len(given))) for start in range(0, len(given), size)]
+        width = beam or self.recipe.search.beam
+        found = self.map(batches, lambda chosen: self._captions([self.read(given[i]) for i in chosen], width), progress)
+        return found[0] if alone else found
 
     def read(self, image: Image) -> Pixels:
         """A file or an array as the model takes it; one of another size is cropped and scaled, which the note says.
@@ -147,12 +135,6 @@ class Captioner:
         read = axis_pieces(self.tokenizer, batch.target[0, 1:].tolist())
         return batch, {"decoder": [ENDS[0], *read]}, f"{image} → {' '.join(read)}"
 
-    @property
-    def device(self) -> torch.device:
-        """Where the model is."""
-        return next(self.model.parameters()).device
-
-    @torch.no_grad()
     def _captions(self, pictures: Sequence[Pixels], beam: int) -> list[Caption]:
         images = to_images(torch.from_numpy(np.stack([picture.image for picture in pictures])).to(self.device))
         found = self._search(images, beam)
@@ -172,15 +154,9 @@ class Captioner:
         if beam == 1:
             return greedy_search(self.model, state, len(images), max_lengths=limit, length_penalty=penalty)
         best = beam_search(
-            self.model,
-            state,
-            len(images),
-            beam=beam,
-            nbest=1,
-            length_penalty=penalty,
-            max_lengths=limit,
+            self.model, state, len(images), beam=beam, nbest=1, length_penalty=penalty, max_lengths=limit,
             stopping=search.stopping,
-        )
+        )  # fmt: skip
         return [hypotheses[0] for hypotheses in best]
 
     def _maps(self, images: Tensor, found: Sequence[Hypothesis]) -> list[np.ndarray | None]:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from harken.data.images.caption_table import read_caption_corpus, read_captions
 from harken.data.images.captioned import Captioned
-from harken.errors import UserError
 from harken.inspection.caption_map import CaptionMap, CaptionPage
 from harken.metrics.bleu import bleu_interval, multi_reference_bleu, sentence_bleu
 from harken.metrics.interval import bootstrap
 from harken.metrics.regions import Look, look_at_nouns
 from harken.tasks.caption.recipe import CaptionRecipe
 from harken.tasks.scores import Metric, Scores
+from harken.tasks.splits import find_split
 
 if TYPE_CHECKING:
     from harken.tasks.caption.caption import Caption
@@ -34,11 +34,8 @@ def examples_of(recipe: CaptionRecipe, split: str | None, files: Sequence[Path])
         columns = data.image_column, data.caption_column
         return [one for file in files for one in read_captions(file, None, data.image_size, *columns)]
     corpus = read_caption_corpus(data)
-    splits = {"train": corpus.train, "valid": corpus.valid, **corpus.tests}
-    wanted = split or "test"
-    if wanted not in splits:
-        raise UserError(f"{corpus.name} has no split {wanted!r}; choose --split {' or '.join(splits)}")
-    return splits[wanted]
+    known = {"train": corpus.train, "valid": corpus.valid, **corpus.tests}
+    return find_split(corpus.name, known, split, remedy="a table")
 
 
 def evaluate(model: Captioner, examples: Sequence[Captioned], progress: Callable[[int], None]) -> Scores:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,11 +15,12 @@ from harken.data.images.captioned import CaptionCorpus, Captioned
 from harken.data.io.token_rows import TokenRows
 from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.tokens import BOS, PAD
+from harken.metrics.bleu import multi_reference_bleu
 from harken.models.captioning.model import CaptionModel, to_images
 from harken.nn.loss import smoothed_cross_entropy
-from harken.search import greedy_search
-from harken.tasks.by_length import ByLength
+from harken.search import Hypothesis, greedy_search
 from harken.tasks.caption.recipe import CaptionRecipe
+from harken.tasks.sequence_task import SequenceTask, Sums
 from harken.training.task import Indices
 
 TOGETHER = 64  # pictures validated at once
@@ -32,12 +33,16 @@ class CaptionRows:
         self.pixels = torch.from_numpy(np.stack([example.image for example in examples]))  # (N, Y, X, 3) bytes
         self.references = [example.references for example in examples]
         self.rows = TokenRows.encode(tokenizer, [text for example in examples for text in example.captions])
-        self.first = np.cumsum(
-            [0, *(len(example.captions) for example in examples)]
-        )  # the rows of picture i are first[i] to first[i + 1]
+        counts = [len(example.captions) for example in examples]
+        self.first = np.cumsum([0, *counts])  # the rows of picture i are first[i] to first[i + 1]
 
     def __len__(self) -> int:
         return len(self.references)
+
+    def padded(self) -> np.ndarray:
+        """(N,) words that the captions of each picture take, padded to the longest of them."""
+        longest: np.ndarray = np.maximum.reduceat(self.rows.lengths, self.first[:-1])
+        return np.diff(self.first) * longest
 
     def captions(self, pictures: Indices) -> tuple[Tensor, Tensor, Tensor]:
         """(owner (R,), input (R, T), output (R, T)) of all captions of the pictures."""
@@ -49,34 +54,44 @@ class CaptionRows:
         return torch.from_numpy(np.repeat(np.arange(len(pictures)), counts)), shifted, output
 
 
-class CaptionTask(ByLength):
-    """See `harken.training.task.Task`; an example is a picture with all of its captions."""
+class CaptionBatch(NamedTuple):
+    """Pictures and all of their captions."""
+
+    pixels: Tensor  # (B, Y, X, 3) bytes
+    owner: Tensor  # (R,) the place in the batch of each caption's picture
+    target: Tensor  # (R, T) what the decoder reads
+    wanted: Tensor  # (R, T) what it should write
+    indices: Indices  # (B,)
+
+
+class CaptionTask(SequenceTask[CaptionModel, CaptionBatch]):
+    """See `harken.tasks.sequence_task`; an example is a picture with all of its captions."""
 
     monitor = "bleu"
     mode = "max"
 
     def __init__(self, recipe: CaptionRecipe, corpus: CaptionCorpus, model: CaptionModel, tokenizer: Tokenizer) -> None:
-        self.recipe, self.settings, self.model, self.tokenizer = recipe, recipe.train, model, tokenizer
-        self.train = CaptionRows(corpus.train, tokenizer)
-        self.valid = CaptionRows(corpus.valid, tokenizer)
-        lengths = self.train.rows.lengths
-        spans = list(zip(self.train.first[:-1], self.train.first[1:], strict=True))
-        self.terms = np.array([lengths[a:b].sum() for a, b in spans])
-        self.lengths = np.array([(b - a) * lengths[a:b].max() for a, b in spans])  # what a picture takes, padded
+        self.recipe, self.tokenizer = recipe, tokenizer
+        self.train, self.valid = CaptionRows(corpus.train, tokenizer), CaptionRows(corpus.valid, tokenizer)
+        super().__init__(model, recipe.train, self.train.padded(), self.valid.padded())
+        self.terms = np.add.reduceat(self.train.rows.lengths, self.train.first[:-1])
 
-    def size(self, examples: Indices) -> int:
+    def size(self, indices: Indices) -> int:
         """Words of all captions, the end of each counted and padding not."""
-        return int(self.terms[examples].sum())
+        return int(self.terms[indices].sum())
 
-    def loss(self, examples: Indices) -> Tensor:
+    def collate(self, indices: Indices, valid: bool = False) -> CaptionBatch:
+        rows = self.valid if valid else self.train
+        return CaptionBatch(rows.pixels[torch.from_numpy(indices)], *rows.captions(indices), indices)
+
+    def loss(self, model: CaptionModel, batch: CaptionBatch) -> tuple[Tensor, int]:
         """Summed over the real words."""
-        device = next(self.model.parameters()).device
-        owner, target, wanted = (tensor.to(device) for tensor in self.train.captions(examples))
-        images = self.changed(to_images(self.train.pixels[torch.from_numpy(examples)].to(device)))
-        return self.model.loss_of_captions(images, owner, target, wanted, self.settings.label_smoothing)
+        images = self.changed(to_images(batch.pixels))
+        captions = batch.owner, batch.target, batch.wanted
+        return model.loss_of_captions(images, *captions, self.settings.label_smoothing), self.size(batch.indices)
 
     def changed(self, images: Tensor) -> Tensor:
-        """Training pictures (B, 3, Y, X) mirrored and moved by chance, as the recipe says."""
+        """Training pictures (B, 3, Y, X) mirrored and moved at random, as the recipe says."""
         data = self.recipe.data
         if data.flips:
             mirrored = torch.rand(len(images), 1, 1, 1, device=images.device) < 0.5
@@ -88,36 +103,29 @@ class CaptionTask(ByLength):
             images = torch.stack([one[:, y : y + size, x : x + size] for one, (y, x) in zip(wide, places, strict=True)])
         return images
 
-    def validate(self, part: int, parts: int) -> Any:
-        """Loss on every caption of the part; captions written for the pictures that are to be scored."""
-        scored = self.settings.validate_sentences or len(self.valid)
-        device = next(self.model.parameters()).device
+    def valid_batches(self, part: int, parts: int) -> Sequence[Indices]:
         mine = np.arange(part, len(self.valid), parts)
-        loss, tokens, found = 0.0, 0, {}
-        for pictures in np.array_split(mine, max(1, math.ceil(len(mine) / TOGETHER))):
-            if not len(pictures):
-                continue
-            owner, target, wanted = (tensor.to(device) for tensor in self.valid.captions(pictures))
-            images = to_images(self.valid.pixels[torch.from_numpy(pictures)].to(device))
-            logits = self.model.logits(self.model(images[owner], None, target))
-            loss += float(smoothed_cross_entropy(logits.flatten(0, 1), wanted.flatten(), 0.0, PAD))
-            tokens += int((wanted != PAD).sum())
-            kept = pictures[pictures < scored]
-            if len(kept):
-                state = self.model.start(images[: len(kept)], None)  # the numbers rise, so these come first
-                limit = self.recipe.search.max_length_extra
-                for picture, best in zip(
-                    kept, greedy_search(self.model, state, len(kept), max_lengths=limit), strict=True
-                ):
-                    found[int(picture)] = self.tokenizer.decode(best.tokens)
-        return {"loss": loss, "tokens": tokens, "captions": list(found.items())}
+        return np.array_split(mine, math.ceil(len(mine) / TOGETHER)) if len(mine) else []
 
-    def score(self, results: list[Any]) -> dict[str, float]:
+    def evaluate(self, model: CaptionModel, batch: CaptionBatch) -> Sums:
+        """Loss of every caption; captions of the pictures that are to be scored by BLEU, each with its index."""
+        images = to_images(batch.pixels)
+        logits = model.logits(model(images[batch.owner], None, batch.target))  # (R, T, V)
+        scored = batch.indices[batch.indices < (self.settings.validate_sentences or len(self.valid))]
+        found: list[Hypothesis] = []
+        if len(scored):
+            state = model.start(images[: len(scored)], None)  # the indices rise, so these come first
+            found = greedy_search(model, state, len(scored), max_lengths=self.recipe.search.max_length_extra)
+        texts = [self.tokenizer.decode(best.tokens) for best in found]
+        return {
+            "loss": float(smoothed_cross_entropy(logits.flatten(0, 1), batch.wanted.flatten(), 0.0, PAD)),
+            "tokens": int((batch.wanted != PAD).sum()),
+            "captions": list(zip(scored.tolist(), texts, strict=True)),
+        }
+
+    def metrics(self, sums: Sums) -> dict[str, float]:
         """Mean loss per word, perplexity, and BLEU against all references."""
-        from harken.metrics.bleu import multi_reference_bleu
-
-        loss = sum(result["loss"] for result in results) / sum(result["tokens"] for result in results)
-        captions = dict(item for result in results for item in result["captions"])
+        loss, captions = sums["loss"] / sums["tokens"], dict(sums["captions"])
         chosen = sorted(captions)
         bleu = multi_reference_bleu([captions[i] for i in chosen], [self.valid.references[i] for i in chosen])
         return {"loss": loss, "perplexity": math.exp(min(loss, 50.0)), "bleu": bleu.value}

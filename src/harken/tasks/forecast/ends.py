@@ -6,16 +6,18 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from pydantic import BaseModel, Field, FiniteFloat
 
 from harken.data.series.dates import read_dates, written
 from harken.data.series.series import Series
 from harken.errors import UserError
+from harken.files import atomic_write
+from harken.tasks.artifacts import ObjectArtifact, damaged
 from harken.tasks.forecast.windows import Cut
 
-ENDS = "series.json"
+FILE = "series.json"
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,8 @@ class Ends:
         places = [one.valid - start for one, start in zip(cuts, starts, strict=True)]
         return cls(log, channels, series[0].known.shape[1], kept, places)
 
-    def to_json(self) -> str:
-        """For `series.json`."""
+    def save(self, folder: Path) -> None:
+        """Write `series.json`."""
         rows = [
             {
                 "name": one.name,
@@ -50,27 +52,56 @@ class Ends:
             }
             for one, place in zip(self.series, self.held_out, strict=True)
         ]
-        return json.dumps({"log": self.log, "channels": self.channels, "known": self.known, "series": rows})
+        stored = {"log": self.log, "channels": self.channels, "known": self.known, "series": rows}
+        atomic_write(folder / FILE, json.dumps(stored))
 
     @classmethod
-    def read(cls, folder: Path) -> Ends:
-        """Raises: UserError where the file is not there or damaged."""
-        path = folder / ENDS
+    def load(cls, folder: Path) -> Ends:
+        """Read it back.
+
+        Raises:
+            UserError: it is missing or damaged.
+        """
         try:
-            stored = json.loads(path.read_text(encoding="utf-8"))
-            series = [_series(row, stored["channels"], stored["known"]) for row in stored["series"]]
-            places = [int(row["held_out"]) for row in stored["series"]]
-            return cls(bool(stored["log"]), int(stored["channels"]), int(stored["known"]), series, places)
-        except (OSError, ValueError, KeyError, TypeError) as problem:
-            raise UserError(f"{path} cannot be read ({problem}); train the model again or copy it anew") from None
+            stored = _Stored.model_validate_json((folder / FILE).read_bytes(), strict=True)
+            series = [_series(row, stored.channels - 1 - stored.known, stored.known) for row in stored.series]
+        except (OSError, ValueError, UserError):
+            raise damaged(folder / FILE) from None
+        return cls(stored.log, stored.channels, stored.known, series, [row.held_out for row in stored.series])
 
 
-def _series(row: dict[str, Any], channels: int, known: int) -> Series:
-    count = len(row["target"])
+class _Row(BaseModel):
+    """One series in the file."""
+
+    name: str
+    held_out: int = Field(ge=0)
+    dates: list[str]
+    target: list[FiniteFloat] = Field(min_length=1)
+    past: list[list[FiniteFloat]]
+    known: list[list[FiniteFloat]]
+
+
+class _Stored(BaseModel):
+    """The file."""
+
+    log: bool
+    channels: int = Field(ge=1)
+    known: int = Field(ge=0)
+    series: list[_Row] = Field(min_length=1)
+
+
+def _series(row: _Row, past: int, known: int) -> Series:
+    """Raises: ValueError where parts of it do not fit each other."""
+    count = len(row.target)
+    if row.held_out > count or len(row.dates) not in (0, count):
+        raise ValueError("dates or the start of the test part do not fit the rows")
     return Series(
-        row["name"],
-        np.array(row["target"], dtype=np.float64),
-        np.array(row["past"], dtype=np.float64).reshape(count, channels - 1 - known),
-        np.array(row["known"], dtype=np.float64).reshape(count, known),
-        read_dates(row["dates"], ENDS),
+        row.name,
+        np.array(row.target, dtype=np.float64),
+        np.array(row.past, dtype=np.float64).reshape(count, past),
+        np.array(row.known, dtype=np.float64).reshape(count, known),
+        read_dates(row.dates, FILE),
     )
+
+
+ENDS = ObjectArtifact(Ends, FILE)

@@ -7,12 +7,11 @@ chosen and fitted on all rows before the part and, where that is quick, fitted a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from harken.data.series.series import Series, read_series
 from harken.errors import UserError
@@ -27,8 +26,9 @@ from harken.metrics.forecasting import (
 )
 from harken.metrics.interval import Interval, bootstrap, resampled
 from harken.tasks.forecast.forecaster import Forecaster
-from harken.tasks.forecast.windows import PARTS, Cut, Windows, cut, load_series, origins_of
+from harken.tasks.forecast.windows import Cut, Windows, cut, find_part, load_series, origins_of
 from harken.tasks.scores import Metric, Scores
+from harken.training.task import to_device
 
 AT_ONCE = 256  # windows
 REFITTED = 60  # origins of all series together up to which exponential smoothing is fitted anew at each
@@ -55,25 +55,18 @@ def roll(
     windows = Windows(series, model.transform, origins_of(cuts, part, data.shortest), data.window, data.horizon)
     if not len(windows):
         raise UserError(f"the {part} part has no rows; set data.{part} and train anew, or give a file")
-    found, truth, counted = [], [], []
-    for start in range(0, len(windows), AT_ONCE):
-        numbers = np.arange(start, min(start + AT_ONCE, len(windows)))
-        batch = windows.batch(numbers, model.device)
-        with torch.no_grad():
-            made = model.model.unroll(batch.past, batch.lengths, batch.future)
-        found.append(model.transform.undo(made.double().cpu().numpy()))
-        truth.append(model.transform.undo(batch.truth.double().cpu().numpy()))
-        counted.append(batch.counted.cpu().numpy() > 0)
-        progress(len(numbers))
+
+    def run(indices: np.ndarray) -> Iterable[tuple[np.ndarray, ...]]:
+        batch = to_device(windows.batch(indices), model.device)
+        made = model.model.unroll(batch.past, batch.lengths, batch.future)  # (B, T, Q)
+        found, truth = (model.transform.undo(values.double().cpu().numpy()) for values in (made, batch.truth))
+        return zip(truth, found, batch.counted.cpu().numpy() > 0, strict=True)
+
+    starts = range(0, len(windows), AT_ONCE)
+    batches = [np.arange(start, min(start + AT_ONCE, len(windows))) for start in starts]
+    truth, found, counted = (np.stack(part) for part in zip(*model.map(batches, run, progress), strict=True))
     scales = np.array([season_scale(one.target[: at.train], data.season) for one, at in zip(series, cuts, strict=True)])
-    return Rolled(
-        np.concatenate(truth),
-        np.concatenate(found),
-        np.concatenate(counted),
-        scales[windows.owner][:, None],
-        windows.owner,
-        windows.origin,
-    )
+    return Rolled(truth, found, counted, scales[windows.owner][:, None], windows.owner, windows.origin)
 
 
 def evaluate(
@@ -84,9 +77,8 @@ def evaluate(
     Raises:
         UserError: no such part, or files that do not fit.
     """
-    data, part = model.recipe.data, split or "test"
-    if part not in PARTS:
-        raise UserError(f"there is no split {part!r}; there are {', '.join(PARTS)}")
+    data = model.recipe.data
+    part = find_part(data, split)
     series = [one for file in files for one in read_series(file, data.layout)] or load_series(data)
     return score(model, series, [cut(one, data) for one in series], part, progress)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -20,39 +20,28 @@ from harken.data.series.series import Series, read_series
 from harken.errors import UserError
 from harken.inspection.picture import Picture
 from harken.models.forecasting.model import ForecastNetwork
-from harken.tasks.forecast.ends import Ends
+from harken.tasks.forecast.ends import ENDS, Ends
 from harken.tasks.forecast.forecast import Forecast
 from harken.tasks.forecast.recipe import ForecastRecipe
 from harken.tasks.forecast.windows import Transform, Windows
-from harken.training.checkpoints import load_weights
-from harken.training.machine import choose_device
+from harken.tasks.predictor import Predictor
+from harken.training.task import to_device
 
-MODEL = "model.safetensors"
 SHOWN = 3  # windows of history in a picture
 
 
-class Forecaster:
+class Forecaster(Predictor[ForecastRecipe, ForecastNetwork]):
     """Reads the past of a series and says what comes."""
 
-    def __init__(self, recipe: ForecastRecipe, model: ForecastNetwork, ends: Ends, folder: Path, device: str) -> None:
-        self.recipe, self.folder, self.device = recipe, folder, device
-        self.model = model.to(device).eval()
+    def __init__(self, recipe: ForecastRecipe, model: ForecastNetwork, ends: Ends, folder: Path | None = None) -> None:
+        super().__init__(recipe, model, folder)
         self.ends, self.transform = ends, Transform(ends.log)
 
     @classmethod
-    def load(cls, folder: Path, recipe: ForecastRecipe, device: str = "auto") -> Forecaster:
-        """What `harken train` left in a folder.
-
-        Raises:
-            UserError: the folder does not hold together.
-        """
-        ends = Ends.read(folder)
-        data = recipe.data
-        model = ForecastNetwork(
-            recipe.model, channels=ends.channels, known=ends.known, horizon=data.horizon, season=data.season
-        )
-        load_weights(model, folder / MODEL)
-        return cls(recipe, model, ends, folder, choose_device(device))
+    def open(cls, folder: Path, recipe: ForecastRecipe, device: str) -> Self:
+        ends, data = ENDS.load(folder), recipe.data
+        sizes = {"channels": ends.channels, "known": ends.known, "horizon": data.horizon, "season": data.season}
+        return cls(recipe, ForecastNetwork(recipe.model, **sizes), ends, folder)
 
     def forecast(
         self, past: Any = None, covariates: Any = None, steps: int | None = None, *, at: str = "test"
@@ -117,7 +106,7 @@ class Forecaster:
         window = min(self.recipe.data.window, *(len(one) for one in series))
         origins = [(number, len(one), len(one)) for number, one in enumerate(series)]
         made = Windows(series, self.transform, origins, window, self.model.horizon)
-        batch = made.batch(np.arange(len(made)), self.device)
+        batch = to_device(made.batch(np.arange(len(made))), self.device)
         return {"past": batch.past, "lengths": None, "future": batch.future}
 
     def _read(self, past: Any) -> list[Series]:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from harken.data.series.series import Series, read_series
-from harken.errors import UserError
 from harken.inspection.picture import Picture
 from harken.models.sizing import measure
+from harken.tasks.artifacts import Artifact
 from harken.tasks.forecast.ends import ENDS, Ends
 from harken.tasks.forecast.evaluation import evaluate
 from harken.tasks.forecast.forecaster import Forecaster
 from harken.tasks.forecast.recipe import ForecastRecipe
 from harken.tasks.forecast.task import ForecastTask
-from harken.tasks.forecast.windows import PARTS, Cut, Transform, cut, load_series
-from harken.tasks.job import Job, Prepared
+from harken.tasks.forecast.windows import Cut, Transform, cut, find_part, load_series, name_of
+from harken.tasks.job import Job, Prepared, Summary
 from harken.tasks.scores import Scores
 
 WINDOWS = 8  # of a part of a series whose gradients are looked at
@@ -25,26 +25,22 @@ WINDOWS = 8  # of a part of a series whose gradients are looked at
 class ForecastJob(Job):
     """See `harken.tasks.job`."""
 
+    predictor = Forecaster
+    artifacts: ClassVar[tuple[Artifact[Any], ...]] = (ENDS,)
     usage = "harken forecast {}"
     example_input = "series.csv"
-
-    def prepare(self, recipe: ForecastRecipe, folder: Path, resuming: bool) -> Prepared:
-        return prepare_series(recipe, load_series(recipe.data), folder)
-
     table_key = "file"
     table_instead_of = ("corpus",)
+
+    def prepare(self, recipe: ForecastRecipe, folder: Path, resuming: bool) -> Prepared:
+        return prepare_series(recipe, load_series(recipe.data), folder, resuming=resuming)
 
     def prepare_table(
         self, recipe: ForecastRecipe, table: dict[str, list[Any]], folder: Path, resuming: bool
     ) -> Prepared:
         series = read_series(table, recipe.data.layout)
-        return prepare_series(recipe, [one.rows(0, recipe.data.rows or len(one)) for one in series], folder)
-
-    def load(self, folder: Path, recipe: ForecastRecipe, device: str) -> Forecaster:
-        return Forecaster.load(folder, recipe, device)
-
-    def artifact_names(self) -> frozenset[str]:
-        return frozenset((ENDS,))
+        series = [one.rows(0, recipe.data.rows or len(one)) for one in series]
+        return prepare_series(recipe, series, folder, resuming=resuming)
 
     def evaluate(
         self, model: Forecaster, split: str | None, files: list[Path], progress: Callable[[int], None]
@@ -57,10 +53,9 @@ class ForecastJob(Job):
     def examples(self, model: Forecaster, split: str) -> list[Any]:
         """Pasts that end at rows of a part, one a window, for `harken inspect --gradients`."""
         data, found = model.recipe.data, []
-        if split not in PARTS:
-            raise UserError(f"there is no split {split!r}; there are {', '.join(PARTS)}")
+        part = find_part(data, split)
         for one in load_series(data):
-            first, end = cut(one, data).span(split)
+            first, end = cut(one, data).span(part)
             origins = range(max(first, data.window), end, max(1, (end - first) // WINDOWS))
             found += [one.rows(origin - data.window, origin) for origin in origins]
         return found
@@ -77,6 +72,7 @@ def prepare_series(
     series: Sequence[Series],
     folder: Path,
     origins: Sequence[tuple[int, int, int]] | None = None,
+    resuming: bool = False,
 ) -> Prepared:
     """A run on series that are in memory.
 
@@ -92,26 +88,19 @@ def prepare_series(
     transform = Transform.choose(fitted, data.transform)
     task = ForecastTask(recipe, series, cuts, transform, origins)
     folder.mkdir(parents=True, exist_ok=True)
-    ends = Ends.of(series, cuts, data.window, transform.log)
-    (folder / ENDS).write_text(ends.to_json(), encoding="utf-8")
-    rows = sum(len(one) for one in series)
-    name = data.name or data.corpus or Path(data.file or "series").name
+    ENDS.learn_or_load(folder, resuming, lambda: Ends.of(series, cuts, data.window, transform.log))
     count = f"{len(series)} series, " if len(series) > 1 else ""
-    parameters = sum(parameter.numel() for parameter in task.model.parameters())
-    title = f"{name}, {recipe.model.title}"
-    held = sum(one.test - one.valid for one in cuts)
-    return Prepared(
-        task,
-        title=title,
-        facts={
-            "data": f"{name}: {count}{rows:,} rows, of which the last {held:,} are held out",
-            "windows": f"{len(task.train):,} of {data.window} steps, {len(task.valid):,} for validation",
-            "forecast": f"{data.horizon} steps, quantiles {', '.join(map(str, recipe.model.quantiles))}"
-            + (", of logarithms" if transform.log else ""),
-        },
-        lines=[
-            f"{name}: {count}{rows:,} rows, {len(task.train):,} training windows, {len(task.valid):,} for validation",
-            f"{recipe.model.title}: {parameters:,} parameters, {data.window} steps in, {data.horizon} out",
-        ],
-        flops_per_token=measure(task.model, data.window, terms=task.model.horizon).flops,
+    rows, held = sum(len(one) for one in series), sum(one.test - one.valid for one in cuts)
+    about = f"{count}{rows:,} rows, of which the last {held:,} are held out"
+    quantiles = ", ".join(map(str, recipe.model.quantiles)) + (", of logarithms" if transform.log else "")
+    summary = Summary(
+        name_of(data),
+        recipe.model.title,
+        len(task.train),
+        len(task.valid),
+        unit="windows",
+        about=about,
+        reads=f"{data.window} steps in, {data.horizon} out",
+        facts={"series": about, "quantiles": quantiles},
     )
+    return summary.prepared(task, measure(task.model, data.window, terms=task.model.horizon).flops)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from harken.data.series.series import Series, read_series
 from harken.data.synthetic.seasons import make_seasons
 from harken.errors import UserError
 from harken.tasks.forecast.recipe import ForecastDataConfig
+from harken.tasks.splits import find_split
 
 PARTS = ("train", "valid", "test")
 
@@ -63,6 +65,16 @@ def load_series(config: ForecastDataConfig) -> list[Series]:
     else:
         found = read_series(require_file(config.file or ""), config.layout)
     return [series.rows(0, config.rows or len(series)) for series in found]
+
+
+def name_of(config: ForecastDataConfig) -> str:
+    """What the data is called."""
+    return config.name or config.corpus or Path(config.file or "series").name
+
+
+def find_part(config: ForecastDataConfig, split: str | None) -> str:
+    """The part that is asked for, "test" where None; raises UserError where there is no such part."""
+    return find_split(name_of(config), {part: part for part in PARTS}, split)
 
 
 def cut(series: Series, config: ForecastDataConfig) -> Cut:
@@ -144,8 +156,8 @@ class Windows:
     def __len__(self) -> int:
         return len(self.owner)
 
-    def batch(self, numbers: np.ndarray, device: torch.device | str = "cpu") -> Batch:
-        """The windows of these numbers."""
+    def batch(self, numbers: np.ndarray) -> Batch:
+        """The windows of these numbers, on the CPU."""
         begin, origin = self.begins[self.owner[numbers]], self.origin[numbers]
         start = np.maximum(origin - self.window, 0)
         lengths = origin - start
@@ -158,11 +170,11 @@ class Windows:
         last = self.begins[self.owner[numbers] + 1] - 1
         coming = self.frames[torch.from_numpy(np.minimum(begin[:, None] + steps, last[:, None]))]  # (B, T, C)
         return Batch(
-            past.to(device),
-            torch.from_numpy(lengths).to(device),
-            coming[..., coming.shape[2] - self.known :].to(device),
-            coming[..., 0].to(device),
-            torch.from_numpy(counted.astype(np.float32)).to(device),
+            past,
+            torch.from_numpy(lengths),
+            coming[..., coming.shape[2] - self.known :],
+            coming[..., 0],
+            torch.from_numpy(counted.astype(np.float32)),
         )
 
 

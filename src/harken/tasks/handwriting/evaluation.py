@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 import torch
 
-from harken.data.strokes.corpus import read_strokes_corpus
 from harken.data.strokes.drawing import Drawing
-from harken.data.strokes.files import read_npz, read_strokes
 from harken.errors import UserError
 from harken.inspection.ink import InkPicture
 from harken.metrics.interval import bootstrap
+from harken.tasks.handwriting.legibility import read_drawings, recogniser_for
+from harken.tasks.handwriting.penman import Penman
+from harken.tasks.handwriting.strokes import Strokes
+from harken.tasks.predictor import Progress
 from harken.tasks.scores import Metric, Scores
-
-if TYPE_CHECKING:
-    from harken.tasks.handwriting.penman import Penman
-    from harken.tasks.handwriting.strokes import Strokes
 
 WRITTEN = 200  # texts that are written and read
 SHOWN = 12
 RECOGNISER_THREADS = 1  # its sums, and so what it reads, are the same whatever the machine
 
 
-def evaluate(penman: Penman, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
-    """Score a penman on files, or on a split of its own corpus.
+def evaluate(penman: Penman, drawings: list[Drawing], progress: Progress) -> Scores:
+    """Score a penman on drawings.
 
     Raises:
-        UserError: no such split, or drawings without the text that the model reads.
+        UserError: drawings without the text that the model reads.
     """
-    drawings = _drawings(penman, split, files)
     if penman.tokenizer is not None and not all(drawing.text for drawing in drawings):
         raise UserError("a drawing has no text, and this model reads one; give every drawing its text")
     nats = penman.nats(drawings, progress)
@@ -48,11 +41,7 @@ def evaluate(penman: Penman, split: str | None, files: list[Path], progress: Cal
     return scores
 
 
-def _add_legibility(
-    penman: Penman, drawings: list[Drawing], scores: Scores, progress: Callable[[int], None]
-) -> list[Strokes]:
-    from harken.tasks.handwriting.legibility import read_drawings, recogniser_for
-
+def _add_legibility(penman: Penman, drawings: list[Drawing], scores: Scores, progress: Progress) -> list[Strokes]:
     assert penman.tokenizer is not None
     threads = torch.get_num_threads()
     torch.set_num_threads(RECOGNISER_THREADS)
@@ -71,12 +60,3 @@ def _add_legibility(
     scores.metrics.append(Metric.of("real_legible", bootstrap(real.right, real.lengths), note))
     scores.details["unfinished"] = sum(not one.finished for one in written)
     return written
-
-
-def _drawings(penman: Penman, split: str | None, files: list[Path]) -> list[Drawing]:
-    if not files:
-        return read_strokes_corpus(penman.recipe.data)[split or "test"]
-    found: list[Drawing] = []
-    for path in files:
-        found += read_npz(path)["test"] if path.suffix == ".npz" else read_strokes(path)
-    return found

@@ -5,23 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import torch
+from typing import Any, ClassVar
 
 from harken.data.strokes.corpus import StrokeCorpus, read_strokes_corpus
-from harken.data.tokenizers.base import JOINT, Tokenizer, load_tokenizers, save_tokenizers
+from harken.data.strokes.drawing import Drawing
+from harken.data.strokes.files import read_npz, read_strokes
+from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.character import CharacterTokenizer
 from harken.errors import UserError
+from harken.inspection.picture import Picture
 from harken.models.sizing import measure
-from harken.tasks.handwriting.penman import Penman, build
+from harken.tasks.artifacts import Artifact
+from harken.tasks.handwriting.evaluation import evaluate
+from harken.tasks.handwriting.penman import ALPHABET, Penman, build
 from harken.tasks.handwriting.recipe import HandwritingRecipe
 from harken.tasks.handwriting.task import HandwritingTask
-from harken.tasks.job import Job, Prepared
+from harken.tasks.job import Job, Prepared, Summary, skipped_in_words
 from harken.tasks.scores import Scores
-
-if TYPE_CHECKING:
-    from harken.inspection.picture import Picture
+from harken.tasks.splits import find_split
 
 LARGEST_ALPHABET = 4000
 
@@ -29,46 +30,40 @@ LARGEST_ALPHABET = 4000
 class HandwritingJob(Job):
     """See `harken.tasks.job`."""
 
+    predictor = Penman
+    artifacts: ClassVar[tuple[Artifact[Any], ...]] = (ALPHABET,)
     usage = "harken write {} --out sample.svg"
 
     def prepare(self, recipe: HandwritingRecipe, folder: Path, resuming: bool) -> Prepared:
         corpus = read_strokes_corpus(recipe.data)
         folder.mkdir(parents=True, exist_ok=True)
-        tokenizer = tokenizer_of(recipe, corpus, folder, resuming)
+        tokenizer = None
+        if recipe.model.window:
+            tokenizer = ALPHABET.learn_or_load(folder, resuming, lambda: learn_alphabet(recipe, corpus))
         model = build(recipe, tokenizer)
         task = HandwritingTask(recipe, corpus, model, tokenizer)
-        model.fit(torch.from_numpy(task.train.flat[:, :2]))
-        task.deviation = float(model.deviation)
-        parameters = sum(parameter.numel() for parameter in model.parameters())
-        points, pages = len(task.train.flat), len(task.train)
-        count = f"{pages:,} training drawings of {points:,} points, {len(task.valid):,} for validation"
-        skipped = ", ".join(f"{number:,} {reason}" for reason, number in corpus.skipped.items()) or "none"
-        alphabet = "no text" if tokenizer is None else f"{tokenizer.size:,} characters"
-        return Prepared(
-            task,
-            title=f"{corpus.name}, {recipe.model.title}",
-            facts={"data": f"{corpus.name}: {count}", "drawings skipped": skipped, "reads": alphabet},
-            lines=[f"{corpus.name}: {count}", f"{recipe.model.title}: {parameters:,} parameters, {alphabet}"]
-            + ([f"skipped {skipped}"] if corpus.skipped else []),
-            flops_per_token=measure(model, round(points / pages)).flops,
+        points = len(task.train.flat)
+        summary = Summary(
+            corpus.name,
+            recipe.model.title,
+            len(task.train),
+            len(task.valid),
+            unit="drawings",
+            about=f"{points:,} points",
+            reads="no text" if tokenizer is None else f"{tokenizer.size:,} characters",
+            skipped=corpus.skipped,
+            facts={"points": f"{points:,}", "drawings skipped": skipped_in_words(corpus.skipped)},
         )
-
-    def load(self, folder: Path, recipe: HandwritingRecipe, device: str) -> Penman:
-        return Penman.load(folder, recipe, device)
-
-    def artifact_names(self) -> frozenset[str]:
-        return frozenset((f"{JOINT}.json",))
+        return summary.prepared(task, measure(model, round(points / len(task.train))).flops)
 
     def evaluate(self, model: Penman, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
-        from harken.tasks.handwriting.evaluation import evaluate
-
-        return evaluate(model, split, files, progress)
+        return evaluate(model, files_or_split(model, split, files), progress)
 
     def look(self, model: Penman, example: str) -> Picture:
         return model.write(example).window_picture()
 
     def examples(self, model: Penman, split: str) -> list[Any]:
-        return list(read_strokes_corpus(model.recipe.data)[split])
+        return files_or_split(model, split, [])
 
     def validation(self, best: dict[str, Any]) -> str:
         return f"{best.get('nats', math.nan):.4f} nats a point"
@@ -77,18 +72,29 @@ class HandwritingJob(Job):
 JOB = HandwritingJob()
 
 
-def tokenizer_of(recipe: HandwritingRecipe, corpus: StrokeCorpus, folder: Path, resuming: bool) -> Tokenizer | None:
-    """The alphabet of the training texts; None where no text is read."""
-    if not recipe.model.window:
-        return None
+def learn_alphabet(recipe: HandwritingRecipe, corpus: StrokeCorpus) -> Tokenizer:
+    """The characters of the training texts.
+
+    Raises:
+        UserError: a drawing has no text.
+    """
     if not corpus.has_texts:
         raise UserError(
             f"model.window is {recipe.model.window}, but drawings of {corpus.name} come without a text to look at; "
             "set model.window = 0"
         )
-    if resuming:
-        return load_tokenizers(folder)[0]
-    texts = [drawing.text or "" for drawing in corpus.splits["train"]]
-    tokenizer = CharacterTokenizer.train(texts, LARGEST_ALPHABET)
-    save_tokenizers(folder, tokenizer, tokenizer)
-    return tokenizer
+    return CharacterTokenizer.train([drawing.text or "" for drawing in corpus.splits["train"]], LARGEST_ALPHABET)
+
+
+def files_or_split(penman: Penman, split: str | None, files: list[Path]) -> list[Drawing]:
+    """The drawings of files, or of a split of the model's own corpus.
+
+    Raises:
+        UserError: there is no such split, or a file cannot be read.
+    """
+    if files:
+        parts = (read_npz(path)["test"] if path.suffix == ".npz" else read_strokes(path) for path in files)
+        return [drawing for part in parts for drawing in part]
+    corpus = read_strokes_corpus(penman.recipe.data)
+    known = {name: drawings for name, drawings in corpus.splits.items() if drawings}
+    return find_split(corpus.name, known, split, remedy="a file")

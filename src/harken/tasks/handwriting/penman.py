@@ -6,9 +6,9 @@ model.write("hello world", bias=1.0, seed=7).save("hello.svg")
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import overload
+from typing import Self, overload
 
 import numpy as np
 import torch
@@ -18,22 +18,27 @@ from harken.data.io.token_rows import pad
 from harken.data.strokes.drawing import Drawing
 from harken.data.strokes.files import read_npz, read_strokes
 from harken.data.strokes.rows import StrokeRows
-from harken.data.tokenizers.base import Tokenizer, load_tokenizers
+from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.tokens import EOS, UNK
 from harken.errors import UserError
 from harken.models.heads.handwriting import MARKS, HandwritingModel
 from harken.nn.mixture import PenMixture
+from harken.tasks.artifacts import TokenizerArtifact
 from harken.tasks.handwriting.recipe import HandwritingRecipe
 from harken.tasks.handwriting.strokes import Strokes
 from harken.tasks.handwriting.task import DrawnBatch, nats_of_rows
-from harken.training.checkpoints import MODEL, load_weights
-from harken.training.machine import choose_device
+from harken.tasks.predictor import Predictor, Progress
 
+ALPHABET = TokenizerArtifact()
 BATCH = 128  # drawings that are drawn or scored together
 LEFT_BEHIND = 0.02  # a window that sees less of its text than this has passed the end; while writing it is above 0.09
 
 
-class Penman:
+Text = str | None  # None for a model that reads no text
+Texts = list[str] | list[None] | list[str | None]
+
+
+class Penman(Predictor[HandwritingRecipe, HandwritingModel]):
     """Model, alphabet and recipe of one folder; load it with `harken.load`."""
 
     def __init__(
@@ -43,45 +48,29 @@ class Penman:
         tokenizer: Tokenizer | None,
         folder: Path | None = None,
     ) -> None:
-        self.recipe, self.folder, self.tokenizer = recipe, folder, tokenizer
-        self.model = model.eval()
+        super().__init__(recipe, model, folder)
+        self.tokenizer = tokenizer
 
     @classmethod
-    def load(cls, folder: Path, recipe: HandwritingRecipe, device: str = "auto") -> Penman:
-        """The model of a folder whose recipe was read."""
-        tokenizer = load_tokenizers(folder)[0] if recipe.model.window else None
-        model = build(recipe, tokenizer)
-        load_weights(model, folder / MODEL)
-        return cls(recipe, model.to(choose_device(device)), tokenizer, folder)
-
-    @property
-    def device(self) -> torch.device:
-        """Where the model is."""
-        return self.model.deviation.device
+    def open(cls, folder: Path, recipe: HandwritingRecipe, device: str) -> Self:
+        tokenizer = ALPHABET.load(folder) if recipe.model.window else None
+        return cls(recipe, build(recipe, tokenizer), tokenizer, folder)
 
     @overload
     def write(
-        self,
-        text: str | None = None,
-        bias: float | None = None,
-        seed: int = 1,
-        progress: Callable[[int], None] | None = None,
+        self, text: Text = None, bias: float | None = None, seed: int = 1, progress: Progress | None = None
     ) -> Strokes: ...
     @overload
     def write(
-        self,
-        text: list[str] | list[None] | list[str | None],
-        bias: float | None = None,
-        seed: int = 1,
-        progress: Callable[[int], None] | None = None,
+        self, text: Texts, bias: float | None = None, seed: int = 1, progress: Progress | None = None
     ) -> list[Strokes]: ...
 
     def write(
         self,
-        text: str | list[str] | list[None] | list[str | None] | None = None,
+        text: Text | Texts = None,
         bias: float | None = None,
         seed: int = 1,
-        progress: Callable[[int], None] | None = None,
+        progress: Progress | None = None,
     ) -> Strokes | list[Strokes]:
         """Draw strokes from the model: for a text, for each of several, or (None) where the model reads none.
 
@@ -93,20 +82,20 @@ class Penman:
         Raises:
             UserError: a text that the model cannot read, or one for a model that reads none.
         """
-        texts: list[str | None] = [text] if text is None or isinstance(text, str) else [*text]
+        alone = text is None or isinstance(text, str)
+        texts: list[Text] = [text] if text is None or isinstance(text, str) else [*text]
         bias = self.recipe.sampling.bias if bias is None else bias
         if bias < 0:
             raise UserError(f"the bias is {bias:g}; it may be 0 or more")
         generator = torch.Generator(self.device).manual_seed(seed)
-        found: list[Strokes] = []
-        for start in range(0, len(texts), BATCH):
-            found += self._write(texts[start : start + BATCH], bias, generator)
-            if progress is not None:
-                progress(min(BATCH, len(texts) - start))
-        return found[0] if text is None or isinstance(text, str) else found
+        found = self.map(
+            batches_of(np.arange(len(texts))),
+            lambda chosen: self._write([texts[index] for index in chosen], bias, generator),
+            progress,
+        )
+        return found[0] if alone else found
 
-    @torch.no_grad()
-    def _write(self, texts: list[str | None], bias: float, generator: torch.Generator) -> list[Strokes]:
+    def _write(self, texts: list[Text], bias: float, generator: torch.Generator) -> list[Strokes]:
         """One step after another for all texts; rows that are over are drawn on and cut off afterwards.
 
         A row is over where the model says so, or where its window has left the whole text behind.
@@ -142,7 +131,7 @@ class Penman:
             found.append(Strokes(points[row, :end].cpu().numpy(), text, window, finished=bool(over[row])))
         return found
 
-    def _read(self, texts: Sequence[str | None]) -> tuple[Tensor | None, Tensor | None]:
+    def _read(self, texts: Sequence[Text]) -> tuple[Tensor | None, Tensor | None]:
         """Ids (B, U) ended by EOS and lengths (B,); nothing where the model reads no text."""
         if self.tokenizer is None:
             given = next((text for text in texts if text is not None), None)
@@ -164,19 +153,15 @@ class Penman:
         padded, lengths = pad(rows, eos=True)
         return padded.to(self.device), lengths.to(self.device)
 
-    @torch.no_grad()
-    def nats(self, drawings: Sequence[Drawing], progress: Callable[[int], None] | None = None) -> np.ndarray:
+    def nats(self, drawings: Sequence[Drawing], progress: Progress | None = None) -> np.ndarray:
         """-log p of each drawing (N,), movements in units of the training data's deviation."""
-        rows = StrokeRows(drawings, self.tokenizer)
-        order = np.argsort(rows.lengths, kind="stable")
-        found = np.zeros(len(rows))
-        for start in range(0, len(rows), BATCH):
-            chosen = order[start : start + BATCH]
-            batch = rows.batch(chosen, float(self.model.deviation)).to(self.device)
-            found[chosen] = nats_of_rows(self.model, batch).double().cpu().numpy()
-            if progress is not None:
-                progress(len(chosen))
-        return found
+        rows, deviation = StrokeRows(drawings, self.tokenizer), float(self.model.deviation)
+
+        def run(indices: np.ndarray) -> np.ndarray:
+            batch = rows.batch(indices, deviation).to(self.device)
+            return nats_of_rows(self.model, batch).double().cpu().numpy()
+
+        return np.array(self.map(batches_of(np.argsort(rows.lengths, kind="stable")), run, progress))
 
     def batch(self, drawings: Sequence[Drawing]) -> DrawnBatch:
         """Drawings as the network reads them, for `harken.inspection`.
@@ -210,6 +195,11 @@ class Penman:
         if self.tokenizer is None:
             raise UserError(f"{example} is no file, and this model reads no text; give a file with a drawing (.jsonl)")
         return self.write(example).drawing()
+
+
+def batches_of(order: np.ndarray) -> list[np.ndarray]:
+    """Indices in batches, in this order."""
+    return [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
 
 
 def build(recipe: HandwritingRecipe, tokenizer: Tokenizer | None) -> HandwritingModel:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,48 +13,46 @@ from harken.data.strokes.rows import StrokeBatch, StrokeRows
 from harken.data.tokenizers.base import Tokenizer
 from harken.models.heads.handwriting import HandwritingModel
 from harken.nn.masks import length_mask
-from harken.tasks.by_length import ByLength, rows_of_part
 from harken.tasks.handwriting.recipe import HandwritingRecipe
+from harken.tasks.sequence_task import SequenceTask, Sums
 from harken.training.task import Indices
 
 
-class HandwritingTask(ByLength):
-    """See `harken.training.task.Task`."""
+class HandwritingBatch(NamedTuple):
+    """Drawings, and their points without padding, counted before they are on a GPU."""
+
+    drawn: StrokeBatch
+    points: int
+
+
+class HandwritingTask(SequenceTask[HandwritingModel, HandwritingBatch]):
+    """See `harken.tasks.sequence_task`; a step is a point."""
 
     monitor = "nats"
-    mode = "min"
 
     def __init__(
         self, recipe: HandwritingRecipe, corpus: StrokeCorpus, model: HandwritingModel, tokenizer: Tokenizer | None
     ) -> None:
-        self.recipe, self.settings, self.model = recipe, recipe.train, model
         self.train = StrokeRows(corpus.splits["train"], tokenizer)
         self.valid = StrokeRows(corpus.splits["valid"], tokenizer)
-        self.lengths = self.train.lengths
+        super().__init__(model, recipe.train, self.train.lengths, self.valid.lengths)
+        model.fit(torch.from_numpy(self.train.flat[:, :2]))
         self.deviation = float(model.deviation)
 
-    def size(self, examples: Indices) -> int:
-        """Points."""
-        return int(self.lengths[examples].sum())
+    def collate(self, indices: Indices, valid: bool = False) -> HandwritingBatch:
+        drawn = (self.valid if valid else self.train).batch(indices, self.deviation)
+        return HandwritingBatch(drawn, int(drawn.lengths.sum()))
 
-    def loss(self, examples: Indices) -> Tensor:
+    def loss(self, model: HandwritingModel, batch: HandwritingBatch) -> tuple[Tensor, int]:
         """Nats, summed over all points."""
-        return nats_of_rows(self.model, self._batch(self.train, examples)).sum()
+        return nats_of_rows(model, batch.drawn).sum(), batch.points
 
-    def validate(self, part: int, parts: int) -> Any:
-        """Nats and points of one part of the validation drawings."""
-        total, points = 0.0, 0
-        for examples in rows_of_part(self.valid.lengths, part, parts, self.settings.batch_tokens):
-            total += float(nats_of_rows(self.model, self._batch(self.valid, examples)).sum())
-            points += int(self.valid.lengths[examples].sum())
-        return {"nats": total, "points": points}
+    def evaluate(self, model: HandwritingModel, batch: HandwritingBatch) -> Sums:
+        return {"nats": float(nats_of_rows(model, batch.drawn).sum()), "points": batch.points}
 
-    def score(self, results: list[Any]) -> dict[str, float]:
+    def metrics(self, sums: Sums) -> dict[str, float]:
         """Nats a point."""
-        return {"nats": sum(result["nats"] for result in results) / sum(result["points"] for result in results)}
-
-    def _batch(self, rows: StrokeRows, examples: np.ndarray) -> StrokeBatch:
-        return rows.batch(examples, self.deviation).to(self.model.deviation.device)
+        return {"nats": sums["nats"] / sums["points"]}
 
 
 def nats_of_rows(model: HandwritingModel, batch: StrokeBatch) -> Tensor:

@@ -10,8 +10,8 @@ from harken.data.tokenizers.symbols import Symbols
 from harken.models.heads.transcriber import TranscriberNetwork
 from harken.models.sizing import LENGTHS, Size, measure, uninitialised
 from harken.tasks.registry import Estimate
-from harken.tasks.transcribe.network import build_network
 from harken.tasks.transcribe.recipe import TranscribeRecipe
+from harken.tasks.transcribe.transcriber import build_network
 
 STEPS = 24  # of an example whose cost is measured
 SECONDS = {"character": 0.07, "word": 0.4, "digit": 0.7, "letter": 0.1}  # of speech per symbol

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from harken.data.audio.augmentation import add_gain_and_noise, equalise, perturb_speed, spec_augment, stretch_time
 from harken.data.audio.filterbank import frame_count, log_mel, log_mels, pad_rows, postprocess, stacked_count
@@ -70,12 +71,9 @@ class HeardBatch:
 
 
 def pad_targets(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """(symbols (B, S), lengths (B,)); an empty batch of texts is one symbol wide, which is not looked at."""
-    lengths = torch.tensor([len(row) for row in rows])
-    targets = torch.ones(len(rows), max(1, int(lengths.max())), dtype=torch.long)
-    for number, row in enumerate(rows):
-        targets[number, : len(row)] = torch.tensor(row, dtype=torch.long)
-    return targets, lengths
+    """(symbols (B, S), lengths (B,)); a batch of empty texts is one symbol wide, which is not read."""
+    padded = pad_sequence([torch.tensor(row or [1]) for row in rows], batch_first=True, padding_value=1)
+    return padded, torch.tensor([len(row) for row in rows])
 
 
 def refuse_misfits(utterances: Utterances, symbols: Symbols, recipe: TranscribeRecipe, split: str) -> None:

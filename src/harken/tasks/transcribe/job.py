@@ -1,81 +1,84 @@
-"""From a recipe for transcription to a run, and from a folder to a `Transcriber`."""
+"""From a recipe for transcription to a run, and from a folder to a `Transcriber`; how good it is on recordings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import torch
+
+from harken.data.audio.filterbank import frames_of
 from harken.data.audio.utterances import Utterances
-from harken.data.splits import skipped_lines
-from harken.data.tokenizers.symbols import FILE, Symbols
+from harken.data.tokenizers.symbols import Symbols
 from harken.errors import UserError
 from harken.inspection.picture import Picture
+from harken.metrics.edits import edits
+from harken.metrics.interval import bootstrap
 from harken.models.language.ngram import NGram
-from harken.tasks.job import Job, Prepared
-from harken.tasks.scores import Scores
+from harken.tasks.artifacts import Artifact
+from harken.tasks.job import Job, Prepared, Summary
+from harken.tasks.scores import Metric, Scores
 from harken.tasks.transcribe.check import size_of
-from harken.tasks.transcribe.evaluation import evaluate
 from harken.tasks.transcribe.frames import refuse_misfits, steps_of
-from harken.tasks.transcribe.network import build_network, fit_normalisation
 from harken.tasks.transcribe.recipe import TranscribeRecipe
 from harken.tasks.transcribe.splits import read_split_table, read_splits
 from harken.tasks.transcribe.task import TranscribeTask
-from harken.tasks.transcribe.transcriber import LANGUAGE, Transcriber
+from harken.tasks.transcribe.transcriber import LANGUAGE, SYMBOLS, Transcriber, build_network
 
 HEARD = 256  # recordings of a split that are held at once to look at gradients
+TO_FIT = 500  # recordings that mean and deviation of the training set are taken from
+WORST = 10  # recordings with the most errors, kept for --json
 
 
 class TranscribeJob(Job):
     """See `harken.tasks.job`."""
 
+    predictor = Transcriber
+    artifacts: ClassVar[tuple[Artifact[Any], ...]] = (SYMBOLS, LANGUAGE)
     usage = "harken transcribe {} recording.wav"
     example_input = "recording.wav"
 
     def prepare(self, recipe: TranscribeRecipe, folder: Path, resuming: bool) -> Prepared:
         splits = read_splits(recipe)
-        train, valid = splits["train"], splits["valid"]
+        train, valid = splits.find("train"), splits.find("valid")
         folder.mkdir(parents=True, exist_ok=True)
-        symbols = Symbols.load(folder) if resuming else _learn(recipe, train, folder)
-        for name in ("train", "valid"):
-            refuse_misfits(splits[name], symbols, recipe, name)
+        symbols = SYMBOLS.learn_or_load(folder, resuming, lambda: learn_symbols(recipe, train))
+        LANGUAGE.learn_or_load(folder, resuming, lambda: learn_language(recipe, train, symbols))
+        refuse_misfits(train, symbols, recipe, "train")
+        refuse_misfits(valid, symbols, recipe, "valid")
         model = build_network(recipe, len(symbols))
-        fit_normalisation(model, recipe, train)
-        parameters = sum(parameter.numel() for parameter in model.parameters())
-        count = f"{len(train):,} training recordings, {len(valid):,} for validation"
+        if recipe.features.normalise == "training":
+            first = [train.samples(0, index) for index in range(min(len(train), TO_FIT))]
+            model.inputs.fit(torch.cat(frames_of(first, recipe.features)))
         kinds = f"{len(symbols)} {symbols.kind}s"
-        return Prepared(
-            TranscribeTask(recipe, train, valid, symbols, model),
-            title=f"{splits.name}, {recipe.model.title} with CTC",
-            facts={"data": f"{splits.name}: {count}", "symbols": kinds},
-            lines=[
-                f"{splits.name}: {count}",
-                f"{recipe.model.title} with CTC: {parameters:,} parameters, {kinds}",
-                *skipped_lines(splits.skipped),
-            ],
-            flops_per_token=size_of(model, recipe, _steps_per_symbol(recipe, train, symbols)).flops,
+        summary = Summary(
+            splits.name,
+            f"{recipe.model.title} with CTC",
+            len(train),
+            len(valid),
+            unit="recordings",
+            reads=kinds,
+            skipped=splits.skipped,
+            skipped_unit="training recordings",
+            facts={"vocabulary": kinds},
         )
-
-    def load(self, folder: Path, recipe: TranscribeRecipe, device: str) -> Transcriber:
-        return Transcriber.load(folder, recipe, device)
-
-    def artifact_names(self) -> frozenset[str]:
-        return frozenset((FILE, LANGUAGE))
+        task = TranscribeTask(recipe, train, valid, symbols, model)
+        return summary.prepared(task, size_of(model, recipe, steps_per_symbol(recipe, train, symbols)).flops)
 
     def evaluate(
         self, model: Transcriber, split: str | None, files: list[Path], progress: Callable[[int], None]
     ) -> Scores:
         if len(files) > 1:
             raise UserError(f"{files[1]} is a table too many; give one, with columns audio and text")
-        if files:
-            return evaluate(model, read_split_table(model.recipe, files[0]), progress)
-        return evaluate(model, read_splits(model.recipe)[split or "test"], progress)
+        found = read_split_table(model.recipe, files[0]) if files else read_splits(model.recipe).find(split)
+        return evaluate(model, found, progress)
 
     def look(self, model: Transcriber, example: str) -> Picture:
         return model.transcribe(example).picture()
 
     def examples(self, model: Transcriber, split: str) -> list[Any]:
-        found = read_splits(model.recipe)[split]
+        found = read_splits(model.recipe).find(split)
         return [(found.samples(0, index), found.text(0, index)) for index in range(min(len(found), HEARD))]
 
     def validation(self, best: dict[str, Any]) -> str:
@@ -86,20 +89,66 @@ class TranscribeJob(Job):
 JOB = TranscribeJob()
 
 
-def _learn(recipe: TranscribeRecipe, train: Utterances, folder: Path) -> Symbols:
-    """Symbols and n-gram of the training texts, written into the folder."""
-    texts = train.texts()
-    symbols = Symbols.learn(texts, recipe.data.symbols)
+def learn_symbols(recipe: TranscribeRecipe, train: Utterances) -> Symbols:
+    """The symbols of the training texts.
+
+    Raises:
+        UserError: there are none.
+    """
+    symbols = Symbols.learn(train.texts(), recipe.data.symbols)
     if not len(symbols):
         raise UserError("the texts of the training split are all empty; give some with words in them")
-    symbols.save(folder)
-    encoded = [symbols.encode(text) for text in texts]
-    language = NGram.from_texts(encoded, len(symbols), recipe.search.lm_order)
-    (folder / LANGUAGE).write_text(language.to_json(), encoding="utf-8")
     return symbols
 
 
-def _steps_per_symbol(recipe: TranscribeRecipe, train: Utterances, symbols: Symbols) -> float:
+def learn_language(recipe: TranscribeRecipe, train: Utterances, symbols: Symbols) -> NGram:
+    """The n-gram of the training texts."""
+    texts = (symbols.encode(text) for text in train.texts())
+    return NGram.from_texts(texts, len(symbols), recipe.search.lm_order)
+
+
+def steps_per_symbol(recipe: TranscribeRecipe, train: Utterances, symbols: Symbols) -> float:
+    """Steps of the encoder for each symbol, from the first recordings."""
     rows = range(min(len(train), 200))
     steps = sum(steps_of(train.length(0, row), recipe) for row in rows)
     return steps / max(1, sum(len(symbols.split(train.text(0, row))) for row in rows))
+
+
+def evaluate(
+    model: Transcriber,
+    utterances: Utterances,
+    progress: Callable[[int], None] | None = None,
+    *,
+    beam: int | None = None,
+    lm_weight: float | None = None,
+) -> Scores:
+    """Error rate per symbol (and per word where texts have spaces), and the kinds of error."""
+    count, features = len(utterances), model.recipe.features
+    wanted = utterances.texts()
+    heard = model.log_probs(frames_of([utterances.samples(0, row) for row in range(count)], features), progress)
+    texts = [model.symbols.decode(model.search(log_probs, beam, lm_weight)[0]) for log_probs in heard]
+    found = [
+        edits(model.symbols.split(one), model.symbols.split(other)) for one, other in zip(wanted, texts, strict=True)
+    ]
+    lengths = [one.length for one in found]
+    unit = "word" if model.symbols.kind == "word" else _unit(wanted)
+    metrics = [Metric.of(f"{unit} error rate", bootstrap([one.total for one in found], lengths), "0 is perfect", 4)]
+    for name in ("substitutions", "deletions", "insertions"):
+        interval = bootstrap([getattr(one, name) for one in found], lengths)
+        metrics.append(Metric.of(name, interval, f"per {unit}", 4))
+    if model.symbols.kind == "character" and any(" " in text for text in wanted):
+        words = [edits(one.split(), other.split()) for one, other in zip(wanted, texts, strict=True)]
+        rate = bootstrap([one.total for one in words], [one.length for one in words])
+        metrics.insert(1, Metric.of("word error rate", rate, "0 is perfect", 4))
+    right = bootstrap([float(one == other) for one, other in zip(wanted, texts, strict=True)])
+    metrics.append(Metric.of("texts without a mistake", right, "share", 4))
+    worst = sorted(range(count), key=lambda row: (-found[row].total, row))[:WORST]
+    details = [
+        {"name": utterances.name(row), "text": wanted[row], "heard": texts[row]} for row in worst if found[row].total
+    ]
+    return Scores(count, "recordings", metrics, details={"worst": details})
+
+
+def _unit(texts: list[str]) -> str:
+    """What a symbol is called."""
+    return "digit" if all(set(text) <= set("0123456789 ") for text in texts) else "symbol"

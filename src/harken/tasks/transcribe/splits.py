@@ -10,6 +10,7 @@ from harken.data.audio.utterances import Recordings, Utterances, read_recordings
 from harken.data.splits import content_key, normalise, split_groups, without_held_out
 from harken.data.synthetic.tone_speech import ToneSpeech
 from harken.errors import UserError
+from harken.tasks.splits import find_split
 from harken.tasks.transcribe.recipe import TranscribeDataConfig, TranscribeRecipe
 
 
@@ -21,12 +22,9 @@ class Splits:
     parts: dict[str, Utterances]  # train, valid, and test where there is one
     skipped: dict[str, int] = field(default_factory=dict)  # reason -> training recordings left out
 
-    def __getitem__(self, split: str) -> Utterances:
-        if split not in self.parts:
-            raise UserError(
-                f"{self.name} has no split {split!r}; choose {' or '.join(sorted(self.parts))}, or give a table"
-            )
-        return self.parts[split]
+    def find(self, split: str | None) -> Utterances:
+        """One of them, "test" where None; raises UserError where it is not there."""
+        return find_split(self.name, self.parts, split, remedy="a table")
 
 
 def read_splits(recipe: TranscribeRecipe) -> Splits:

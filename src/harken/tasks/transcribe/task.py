@@ -6,7 +6,7 @@ Indices are numbered epoch * N + index, so that a worker knows from the number a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -19,7 +19,7 @@ from harken.metrics.edits import edits
 from harken.models.heads.transcriber import TranscriberNetwork, summed_ctc
 from harken.nn.ctc import frames_needed
 from harken.search.ctc import greedy_ctc
-from harken.tasks.by_length import rows_of_part
+from harken.tasks.sequence_task import SequenceTask, Sums
 from harken.tasks.transcribe.frames import pad_targets, steps_of, training_frames
 from harken.tasks.transcribe.recipe import TranscribeRecipe
 from harken.training.task import Indices
@@ -27,11 +27,20 @@ from harken.training.task import Indices
 AUGMENTING = 1  # tells the numbers that change a recording from those that mixed it
 
 
-class TranscribeTask:
-    """See `harken.training.task.Task`."""
+class TranscribeBatch(NamedTuple):
+    """Recordings and their texts."""
+
+    frames: Tensor  # (B, T, C)
+    lengths: Tensor  # (B,)
+    targets: Tensor  # (B, S)
+    target_lengths: Tensor  # (B,)
+    indices: Indices  # (B,)
+
+
+class TranscribeTask(SequenceTask[TranscriberNetwork, TranscribeBatch]):
+    """See `harken.tasks.sequence_task`."""
 
     monitor = "symbol_error"
-    mode = "min"
 
     def __init__(
         self,
@@ -41,19 +50,15 @@ class TranscribeTask:
         symbols: Symbols,
         model: TranscriberNetwork,
     ) -> None:
-        self.recipe, self.train, self.symbols, self.model = recipe, train, symbols, model
+        self.recipe, self.train, self.symbols = recipe, train, symbols
+        self.known: tuple[int, np.ndarray, np.ndarray] | None = None  # of one epoch: steps and symbols of each example
         self.references = valid.texts()
         self.valid_frames = frames_of([valid.samples(0, index) for index in range(len(valid))], recipe.features)
-        self.valid_lengths = np.array([len(frames) for frames in self.valid_frames])
-        self.known: tuple[int, np.ndarray, np.ndarray] | None = None  # of one epoch: steps and symbols of each example
-
-    def epoch(self, number: int) -> Sequence[Indices]:
-        """Recordings of like length together, in an order drawn for this epoch."""
-        settings, (lengths, _) = self.recipe.train, self._counts(number)
-        batches = token_batches(lengths, lengths, settings.batch_tokens, seed=settings.seed, epoch=number, noise=1)
-        return [batch + number * len(self.train) for batch in batches]
+        valid_lengths = np.array([len(frames) for frames in self.valid_frames])
+        super().__init__(model, recipe.train, self._counts(0)[0], valid_lengths)
 
     def _counts(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
+        """(steps (N,), symbols (N,)) of an epoch, whose recordings may be mixed anew."""
         if self.known is None or self.known[0] != epoch:
             rows = range(len(self.train))
             steps = [steps_of(self.train.length(epoch, index), self.recipe) for index in rows]
@@ -61,58 +66,61 @@ class TranscribeTask:
             self.known = epoch, np.array(steps), np.array(texts)
         return self.known[1], self.known[2]
 
-    def size(self, examples: Indices) -> int:
+    def epoch(self, number: int) -> Sequence[Indices]:
+        """Recordings of like length together, in an order drawn for this epoch."""
+        settings, (lengths, _) = self.settings, self._counts(number)
+        batches = token_batches(lengths, lengths, settings.batch_tokens, seed=settings.seed, epoch=number, noise=1)
+        return [batch + number * len(self.train) for batch in batches]
+
+    def size(self, indices: Indices) -> int:
         """Symbols of the texts; an empty text counts as one."""
-        epoch, rows = int(examples[0]) // len(self.train), examples % len(self.train)
+        epoch, rows = int(indices[0]) // len(self.train), indices % len(self.train)
         return int(self._counts(epoch)[1][rows].sum())
 
-    def share(self, examples: Indices, parts: int) -> list[Indices]:
-        """Deal the rows out by length, so that every part has as much to do."""
-        epoch, rows = int(examples[0]) // len(self.train), examples % len(self.train)
-        ordered = examples[np.argsort(self._counts(epoch)[0][rows], kind="stable")]
+    def share(self, indices: Indices, parts: int) -> list[Indices]:
+        epoch, rows = int(indices[0]) // len(self.train), indices % len(self.train)
+        ordered = indices[np.argsort(self._counts(epoch)[0][rows], kind="stable")]
         return [ordered[part::parts] for part in range(parts)]
 
-    def loss(self, examples: Indices) -> Tensor:
-        """Summed over the recordings."""
+    def collate(self, indices: Indices, valid: bool = False) -> TranscribeBatch:
+        if valid:
+            targets = [self.symbols.encode(self.references[index]) for index in indices]
+            frames = pad_rows([self.valid_frames[index] for index in indices])
+            return TranscribeBatch(*frames, *pad_targets(targets), indices)
         recordings, targets, generators = [], [], []
-        for example in examples:
-            epoch, index = divmod(int(example), len(self.train))
+        for number in indices:
+            epoch, index = divmod(int(number), len(self.train))
             targets.append(self.symbols.encode(self.train.text(epoch, index)))
-            random = np.random.default_rng([self.recipe.train.seed, epoch, index, AUGMENTING])
+            random = np.random.default_rng([self.settings.seed, epoch, index, AUGMENTING])
             recordings.append(self.train.samples(epoch, index))
             generators.append(random if random.random() < self.recipe.augment.share(epoch) else None)
-        needed = [frames_needed(target) for target in targets]
-        frames = training_frames(recordings, self.recipe, needed, generators)
-        device = next(self.model.parameters()).device
-        return self.model.loss(*(tensor.to(device) for tensor in (*frames, *pad_targets(targets))))
+        frames = training_frames(recordings, self.recipe, [frames_needed(target) for target in targets], generators)
+        return TranscribeBatch(*frames, *pad_targets(targets), indices)
 
-    def validate(self, part: int, parts: int) -> Any:
-        """Loss and mistakes of every recording of the part."""
-        device = next(self.model.parameters()).device
-        found: dict[str, float] = dict.fromkeys(("loss", "errors", "symbols", "word_errors", "words"), 0.0)
-        for rows in rows_of_part(self.valid_lengths, part, parts, self.recipe.train.batch_tokens):
-            frames, lengths = (tensor.to(device) for tensor in pad_rows([self.valid_frames[row] for row in rows]))
-            targets = [self.symbols.encode(self.references[row]) for row in rows]
-            padded = [tensor.to(device) for tensor in pad_targets(targets)]
-            log_probs, steps = self.model(frames, lengths)
-            found["loss"] += float(summed_ctc(log_probs, steps, *padded))
-            for row, values, count in zip(rows, log_probs.cpu().numpy(), steps.tolist(), strict=True):
-                text, wanted = self.symbols.decode(greedy_ctc(values[:count])), self.references[row]
-                symbols = edits(self.symbols.split(wanted), self.symbols.split(text))
-                words = edits(wanted.split(), text.split())
-                found["errors"] += symbols.total
-                found["symbols"] += symbols.length
-                found["word_errors"] += words.total
-                found["words"] += words.length
+    def loss(self, model: TranscriberNetwork, batch: TranscribeBatch) -> tuple[Tensor, int]:
+        """CTC, summed over the recordings."""
+        return model.loss(*batch[:4]), self.size(batch.indices)
+
+    def evaluate(self, model: TranscriberNetwork, batch: TranscribeBatch) -> Sums:
+        """Loss, and the edits of the best path of every recording."""
+        log_probs, steps = model(batch.frames, batch.lengths)  # (B, T', V + 1), (B,)
+        loss = float(summed_ctc(log_probs, steps, batch.targets, batch.target_lengths))
+        found = {"loss": loss, "errors": 0, "symbols": 0, "word_errors": 0, "words": 0}
+        for index, values, count in zip(batch.indices, log_probs.cpu().numpy(), steps.tolist(), strict=True):
+            text, wanted = self.symbols.decode(greedy_ctc(values[:count])), self.references[index]
+            symbols = edits(self.symbols.split(wanted), self.symbols.split(text))
+            words = edits(wanted.split(), text.split())
+            found["errors"] += symbols.total
+            found["symbols"] += symbols.length
+            found["word_errors"] += words.total
+            found["words"] += words.length
         return found
 
-    def score(self, results: list[Any]) -> dict[str, float]:
-        """Mean loss per symbol, and mistakes per symbol and per word."""
-        total = {name: sum(result[name] for result in results) for name in results[0]}
+    def metrics(self, sums: Sums) -> dict[str, float]:
+        """Mean loss per symbol, and errors per symbol and per word."""
         scores = {
-            "loss": total["loss"] / max(1.0, total["symbols"]),
-            "symbol_error": total["errors"] / max(1.0, total["symbols"]),
+            name: sums[key] / max(1, sums["symbols"]) for name, key in (("loss", "loss"), ("symbol_error", "errors"))
         }
         if self.symbols.kind == "character" and any(" " in text for text in self.references):
-            scores["word_error"] = total["word_errors"] / max(1.0, total["words"])
+            scores["word_error"] = sums["word_errors"] / max(1, sums["words"])
         return scores

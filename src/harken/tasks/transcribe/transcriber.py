@@ -7,34 +7,70 @@ found.text, found.symbols[0].start, found.confidence
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import overload
+from typing import Self, TypedDict, Unpack, overload
 
 import numpy as np
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from harken.data.audio.filterbank import frames_of, log_mels, pad_rows, postprocess
 from harken.data.audio.recordings import one_channel, read_audio, resample
-from harken.data.tokenizers.symbols import Symbols
+from harken.data.tokenizers.symbols import FILE, Symbols
 from harken.errors import UserError
+from harken.files import atomic_write
+from harken.models.build import build_encoder
+from harken.models.convolutional.encoder import ConvolutionFront
 from harken.models.heads.transcriber import TranscriberNetwork
 from harken.models.language.ngram import NGram
 from harken.nn.ctc import frames_needed
 from harken.search.ctc import align_ctc, greedy_ctc, prefix_search
+from harken.tasks.artifacts import Artifact, ObjectArtifact, damaged
+from harken.tasks.predictor import Predictor, Progress
 from harken.tasks.transcribe.frames import HeardBatch, steps_of
-from harken.tasks.transcribe.network import build_network
 from harken.tasks.transcribe.recipe import TranscribeRecipe
 from harken.tasks.transcribe.transcription import Posteriors, SpokenSymbol, Transcription
-from harken.training.checkpoints import MODEL, load_weights
-from harken.training.machine import choose_device
 
-LANGUAGE = "language.json"  # the n-gram of the training texts
 BLANK_NAME = "–"
 Sound = str | Path | np.ndarray
+Sounds = list[Sound] | tuple[Sound, ...]
 
 
-class Transcriber:
+class Options(TypedDict, total=False):
+    """How to search; None: what the recipe says."""
+
+    beam: int | None
+    lm_weight: float | None
+
+
+class LanguageArtifact(Artifact[NGram]):
+    """The n-gram of the training texts."""
+
+    file = "language.json"
+    names = frozenset((file,))
+
+    def save(self, value: NGram, folder: Path) -> None:
+        atomic_write(folder / self.file, value.to_json())
+
+    def load(self, folder: Path) -> NGram:
+        try:
+            return NGram.from_json((folder / self.file).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            raise damaged(folder / self.file) from None
+
+
+SYMBOLS, LANGUAGE = ObjectArtifact(Symbols, FILE), LanguageArtifact()
+
+
+def build_network(recipe: TranscribeRecipe, symbols: int) -> TranscriberNetwork:
+    """A new network for so many symbols, with weights drawn from torch's current random state."""
+    encoder, front = build_encoder(recipe.model), recipe.front
+    made = ConvolutionFront(encoder.embedding, front.layers, front.kernel, front.stride) if front.layers else None
+    return TranscriberNetwork(recipe.features.channels, symbols, encoder, made)
+
+
+class Transcriber(Predictor[TranscribeRecipe, TranscriberNetwork]):
     """Model, symbols, n-gram and recipe of one folder; load it with `harken.load`."""
 
     def __init__(
@@ -45,30 +81,15 @@ class Transcriber:
         language: NGram,
         folder: Path | None = None,
     ) -> None:
-        self.recipe, self.folder = recipe, folder
-        self.model = model.eval()
+        super().__init__(recipe, model, folder)
         self.symbols, self.language = symbols, language
 
     @classmethod
-    def load(cls, folder: Path, recipe: TranscribeRecipe, device: str = "auto") -> Transcriber:
-        """The model of a folder whose recipe was read.
-
-        Raises:
-            UserError: the folder does not hold together.
-        """
-        symbols = Symbols.load(folder)
-        try:
-            language = NGram.from_json((folder / LANGUAGE).read_text(encoding="utf-8"))
-        except (OSError, ValueError, KeyError, TypeError) as problem:
-            raise UserError(f"{folder / LANGUAGE} cannot be read ({problem}); copy the model folder anew") from None
-        model = build_network(recipe, len(symbols))
-        load_weights(model, folder / MODEL)
-        return cls(recipe, model.to(choose_device(device)), symbols, language, folder)
-
-    @property
-    def device(self) -> torch.device:
-        """Where the model is."""
-        return next(self.model.parameters()).device
+    def open(cls, folder: Path, recipe: TranscribeRecipe, device: str) -> Self:
+        symbols, language = SYMBOLS.load(folder), LANGUAGE.load(folder)
+        if language.size != len(symbols) + 1:
+            raise UserError(f"{folder / LANGUAGE.file} does not fit {FILE} beside it; copy the folder again")
+        return cls(recipe, build_network(recipe, len(symbols)), symbols, language, folder)
 
     def hear(self, sound: Sound, rate: int | None = None) -> tuple[str, np.ndarray]:
         """(name, samples (n,) at the model's rate) of a file, or of samples (n,) or (n, channels).
@@ -81,11 +102,8 @@ class Transcriber:
         """
         wanted = self.recipe.features.rate
         if isinstance(sound, np.ndarray):
-            name, samples, found = (
-                "the recording",
-                one_channel(sound, "the recording"),
-                wanted if rate is None else rate,
-            )
+            name, found = "the recording", wanted if rate is None else rate
+            samples = one_channel(sound, name)
             if found < 1:
                 raise UserError(f"the rate of the recording is {found}; give samples a second, such as 16000")
         else:
@@ -107,7 +125,7 @@ class Transcriber:
         return name, samples
 
     def posteriors(self, sound: Sound, rate: int | None = None) -> Posteriors:
-        """The chances of every symbol at every step of a recording."""
+        """The probabilities of every symbol at every step of a recording."""
         _, samples = self.hear(sound, rate)
         return self._posteriors(self.log_probs(frames_of([samples], self.recipe.features))[0])
 
@@ -115,26 +133,12 @@ class Transcriber:
         return Posteriors(np.exp(log_probs), [BLANK_NAME, *self.symbols.names], self.recipe.step_seconds)
 
     @overload
-    def transcribe(
-        self, sound: Sound, rate: int | None = None, *, beam: int | None = None, lm_weight: float | None = None
-    ) -> Transcription: ...
+    def transcribe(self, sound: Sound, rate: int | None = None, **options: Unpack[Options]) -> Transcription: ...
     @overload
-    def transcribe(
-        self,
-        sound: list[Sound] | tuple[Sound, ...],
-        rate: int | None = None,
-        *,
-        beam: int | None = None,
-        lm_weight: float | None = None,
-    ) -> list[Transcription]: ...
+    def transcribe(self, sound: Sounds, rate: int | None = None, **options: Unpack[Options]) -> list[Transcription]: ...
 
     def transcribe(
-        self,
-        sound: Sound | list[Sound] | tuple[Sound, ...],
-        rate: int | None = None,
-        *,
-        beam: int | None = None,
-        lm_weight: float | None = None,
+        self, sound: Sound | Sounds, rate: int | None = None, **options: Unpack[Options]
     ) -> Transcription | list[Transcription]:
         """What is said in a recording, or in each of several.
 
@@ -142,44 +146,30 @@ class Transcriber:
             sound: a file, or samples as an array from -1 to 1 (or of integers).
             rate: of samples that are given; the model's own where it is not said.
             beam: prefixes kept; 1 is the best path. Default: what the recipe says.
-            lm_weight: how much a beam heeds the n-gram of the training texts. Default: what the recipe says.
+            lm_weight: weight of the n-gram of the training texts in beam search. Default: what the recipe says.
 
         Raises:
             UserError: a recording that cannot be read, is too short, or holds what is no number.
         """
-        if isinstance(sound, list | tuple):
-            heard = [self.hear(one, rate) for one in sound]
-            return self._transcribe(heard, beam, lm_weight)
-        return self._transcribe([self.hear(sound, rate)], beam, lm_weight)[0]
-
-    def _transcribe(
-        self, heard: Sequence[tuple[str, np.ndarray]], beam: int | None, lm_weight: float | None
-    ) -> list[Transcription]:
-        features = self.recipe.features
+        several = isinstance(sound, list | tuple)
+        heard = [self.hear(one, rate) for one in (sound if isinstance(sound, list | tuple) else [sound])]
+        features, step = self.recipe.features, self.recipe.step_seconds
         energies = log_mels([samples for _, samples in heard], features)
         frames, lengths = postprocess(*pad_rows(energies), features)
         log_probs = self.log_probs([row[:length] for row, length in zip(frames, lengths.tolist(), strict=True)])
         found = []
-        for (name, samples), values, chances in zip(heard, energies, log_probs, strict=True):
-            numbers, score = self.search(chances, beam, lm_weight)
-            step = self.recipe.step_seconds
+        for (name, samples), energy, values in zip(heard, energies, log_probs, strict=True):
+            numbers, score = self.search(values, **options)
             spoken = [
                 SpokenSymbol(self.symbols.names[number - 1], span.start * step, span.end * step, span.confidence)
-                for number, span in zip(numbers, align_ctc(chances, numbers), strict=True)
+                for number, span in zip(numbers, align_ctc(values, numbers), strict=True)
             ]
+            text, seconds, frame = self.symbols.decode(numbers), len(samples) / features.rate, features.hop_samples
+            posteriors = self._posteriors(values)
             found.append(
-                Transcription(
-                    name,
-                    self.symbols.decode(numbers),
-                    score,
-                    len(samples) / features.rate,
-                    spoken,
-                    self._posteriors(chances),
-                    values.numpy(),
-                    features.hop_samples / features.rate,
-                )
+                Transcription(name, text, score, seconds, spoken, posteriors, energy.numpy(), frame / features.rate)
             )
-        return found
+        return found if several else found[0]
 
     def batch(self, sounds: Sequence[Sound | tuple[np.ndarray, str]]) -> HeardBatch:
         """Recordings as the network hears them, for `harken.inspection`: alone, or samples with their text.
@@ -194,19 +184,16 @@ class Transcriber:
         heard = [self.hear(one[0] if isinstance(one, tuple) else one)[1] for one in sounds]
         frames = frames_of(heard, self.recipe.features)
         paths = []
-        for one, chances in zip(sounds, self.log_probs(frames), strict=True):
-            numbers = self.symbols.encode(one[1]) if isinstance(one, tuple) else greedy_ctc(chances)
-            numbers = numbers if frames_needed(numbers) <= len(chances) else greedy_ctc(chances)
-            path = np.zeros(len(chances), dtype=np.int64)  # blank
-            for number, span in zip(numbers, align_ctc(chances, numbers), strict=True):
+        for one, values in zip(sounds, self.log_probs(frames), strict=True):
+            numbers = self.symbols.encode(one[1]) if isinstance(one, tuple) else greedy_ctc(values)
+            numbers = numbers if frames_needed(numbers) <= len(values) else greedy_ctc(values)
+            path = np.zeros(len(values), dtype=np.int64)  # blank
+            for number, span in zip(numbers, align_ctc(values, numbers), strict=True):
                 path[span.start : span.end] = number
             paths.append(path)
-        said = torch.zeros(len(paths), max(len(path) for path in paths), dtype=torch.long)
-        for row, path in enumerate(paths):
-            said[row, : len(path)] = torch.from_numpy(path)
+        said = pad_sequence([torch.from_numpy(path) for path in paths], batch_first=True)
         last = torch.tensor([int(np.flatnonzero(path).max(initial=0)) or len(path) - 1 for path in paths])
-        padded, lengths = pad_rows(frames)
-        return HeardBatch(*(tensor.to(self.device) for tensor in (padded, lengths, said, last)))
+        return HeardBatch(*(tensor.to(self.device) for tensor in (*pad_rows(frames), said, last)))
 
     def reading(self, sound: str) -> tuple[HeardBatch, dict[str, list[str]], str]:
         """For `harken inspect --gates`: a file as a batch, the seconds of its steps, and a title."""
@@ -232,19 +219,13 @@ class Transcriber:
         )[0]
         return list(best.symbols), best.score
 
-    @torch.no_grad()
-    def log_probs(
-        self, frames: Sequence[torch.Tensor], progress: Callable[[int], None] | None = None
-    ) -> list[np.ndarray]:
-        """(T, V + 1) of each, in batches of about equal length."""
-        found: list[np.ndarray] = [np.zeros((0, 0))] * len(frames)
-        order = sorted(range(len(frames)), key=lambda number: len(frames[number]))
-        for start in range(0, len(order), self.recipe.search.batch):
-            chosen = order[start : start + self.recipe.search.batch]
-            padded, lengths = pad_rows([frames[number] for number in chosen])
+    def log_probs(self, frames: Sequence[torch.Tensor], progress: Progress | None = None) -> list[np.ndarray]:
+        """Log-probabilities (T', V + 1) of each, read in batches of like length."""
+        size, order = self.recipe.search.batch, np.argsort([len(row) for row in frames], kind="stable")
+
+        def run(indices: np.ndarray) -> list[np.ndarray]:
+            padded, lengths = pad_rows([frames[index] for index in indices])
             values, steps = self.model(padded.to(self.device), lengths.to(self.device))
-            for number, row, count in zip(chosen, values.float().cpu().numpy(), steps.tolist(), strict=True):
-                found[number] = row[:count]
-            if progress:
-                progress(len(chosen))
-        return found
+            return [row[:count] for row, count in zip(values.float().cpu().numpy(), steps.tolist(), strict=True)]
+
+        return self.map([order[start : start + size] for start in range(0, len(order), size)], run, progress)

@@ -23,7 +23,7 @@ class SpokenSymbol:
 
 @dataclass(frozen=True)
 class Posteriors:
-    """The chances of every symbol at every step."""
+    """The probabilities of every symbol at every step."""
 
     values: np.ndarray  # (T, V + 1), rows sum to 1; column 0 is the blank
     names: list[str]  # (V + 1,) of the columns
@@ -74,7 +74,7 @@ class Transcription:
         }
 
     def picture(self) -> SpectrogramPicture:
-        """The spectrogram, with the chances of the symbols below it."""
+        """The spectrogram, with the probabilities of the symbols below it."""
         from harken.inspection.spectrogram import SpectrogramPicture
 
         spans = [(symbol.name, symbol.start, symbol.end, symbol.confidence) for symbol in self.symbols]
