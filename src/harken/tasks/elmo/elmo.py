@@ -23,7 +23,7 @@ from harken.tasks.elmo.recipe import ElmoRecipe
 from harken.tasks.elmo.rows import ElmoRows, cut, words_of
 from harken.tasks.elmo.task import score_rows
 from harken.tasks.scores import Metric, Scores
-from harken.tasks.tag.vocabulary import Vocabulary
+from harken.tasks.words import Vocabulary
 from harken.training.checkpoints import MODEL, load_weights
 from harken.training.machine import choose_device
 

@@ -18,7 +18,7 @@ from harken.tasks.job import Job, Prepared
 from harken.tasks.masked.text import read_files, read_text
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings
 from harken.tasks.scores import Scores
-from harken.tasks.tag.vocabulary import FILE, Vocabulary
+from harken.tasks.words import FILE, Vocabulary
 
 
 class ElmoJob(Job):

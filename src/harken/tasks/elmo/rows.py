@@ -17,8 +17,7 @@ from collections.abc import Iterator, Sequence
 from harken.data.io.token_rows import TokenRows
 from harken.data.tokenizers.tokens import BOS, EOS, SPECIALS
 from harken.data.tokenizers.word import JOINED, WordTokenizer
-from harken.tasks.tag.rows import WordRows
-from harken.tasks.tag.vocabulary import Vocabulary
+from harken.tasks.words import Vocabulary, WordRows
 
 
 class ElmoRows(WordRows):
