@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harken.data.splits import skipped_lines
+from harken.data.text.lines import read_files, read_line_splits
 from harken.data.tokenizers.tokens import SPECIALS
 from harken.errors import UserError
 from harken.models.sizing import SENTENCE, measure
@@ -15,7 +16,6 @@ from harken.tasks.elmo.recipe import ElmoRecipe
 from harken.tasks.elmo.rows import ElmoRows, cut, learn_vocabulary
 from harken.tasks.elmo.task import ElmoTask
 from harken.tasks.job import Job, Prepared
-from harken.tasks.masked.text import read_files, read_text
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings
 from harken.tasks.scores import Scores
 from harken.tasks.words import FILE, Vocabulary
@@ -25,7 +25,7 @@ class ElmoJob(Job):
     """See `harken.tasks.job`."""
 
     def prepare(self, recipe: ElmoRecipe, folder: Path, resuming: bool) -> Prepared:
-        text = read_text(recipe.data)
+        text = read_line_splits(recipe.data)
         folder.mkdir(parents=True, exist_ok=True)
         lower = recipe.data.lowercase
         splits = [
@@ -72,7 +72,7 @@ class ElmoJob(Job):
         return model.evaluate(lines, progress=progress)
 
     def examples(self, model: Elmo, split: str) -> list[str]:
-        text = read_text(model.recipe.data)
+        text = read_line_splits(model.recipe.data)
         splits = {"valid": text.valid, **({"test": text.test} if text.test else {})}
         if split not in splits:
             raise UserError(f"{text.name} has no split {split!r}; choose --split {' or '.join(splits)}, or give a file")
