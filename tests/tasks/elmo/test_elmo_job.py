@@ -137,5 +137,5 @@ def test_bad_input_gets_one_sentence(trained: Elmo, tmp_path: Path) -> None:
     class Other:
         recipe = tags
 
-    with pytest.raises(UserError, match="the task 'tag' gives no vectors of words in context"):
+    with pytest.raises(UserError, match="the task 'tag' gives no contextual word vectors"):
         occurrences(Other(), ["a"])
