@@ -73,7 +73,7 @@ def test_evaluate_prints_the_baseline_beside_it(run: Callable[..., Any], folder:
         (["x", "--top-p", "2"], "top-p is 2.0"),
         (["x", "--out", "a.svg"], "--out writes the picture of --surprisal"),
         (["x", "--surprisal", "--out", "a.gif"], "name it .html, .svg or .png"),
-        ([" ", "--surprisal"], "no text to be surprised at"),
+        ([" ", "--surprisal"], "there is no text to score"),
     ],
 )
 def test_mistakes_are_one_sentence(run: Callable[..., Any], folder: Path, options: list[str], words: str) -> None:

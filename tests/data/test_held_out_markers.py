@@ -15,11 +15,11 @@ from PIL import Image
 from harken.data.images.caption_table import read_caption_corpus
 from harken.data.strokes.corpus import read_strokes_corpus
 from harken.data.text.labelled_splits import read_splits
+from harken.data.text.lines import read_line_splits
 from harken.data.text.parallel import read_corpus as read_pairs
 from harken.data.text.texts import read_texts
 from harken.recipe import load_recipe
 from harken.tasks.answer.sources import read_questions
-from harken.tasks.masked.text import read_text
 from harken.tasks.registry import job_of
 from harken.tasks.tag.corpus import read_corpus as read_tagged
 
@@ -71,8 +71,13 @@ CASES: list[Case] = [
     ("opinions-classify", labelled, ["tokenizer.kind=word", "data.test_size=8"], lambda data: read_splits(data).train),
     ("phrasebook-tag", tagged, ["data.valid_size=0.2"], lambda data: read_tagged(data).train),
     ("phrasebook-language", lines, ["tokenizer.kind=word"], lambda data: read_texts(data).train),
-    ("phrasebook-masked", lines, ["tokenizer.kind=word", "tokenizer.min_count=1"], lambda data: read_text(data).train),
-    ("phrasebook-elmo", lines, ["words.min_count=1"], lambda data: read_text(data).train),
+    (
+        "phrasebook-masked",
+        lines,
+        ["tokenizer.kind=word", "tokenizer.min_count=1"],
+        lambda data: read_line_splits(data).train,
+    ),
+    ("phrasebook-elmo", lines, ["words.min_count=1"], lambda data: read_line_splits(data).train),
     ("stories-answer", questions, [], lambda data: read_questions(data).train),
     (
         "scenes-caption",

@@ -47,7 +47,8 @@ def opened(model: Any, batch: Any) -> tuple[nn.Module, Any]:
     if isinstance(model, nn.Module):
         return model, batch
     if isinstance(getattr(model, "model", None), nn.Module) and hasattr(model, "batch"):
-        return model.model, model.batch(batch) if isinstance(batch, list | tuple) else batch
+        examples = isinstance(batch, list | tuple) and not hasattr(batch, "predictions")  # or a batch, a named tuple
+        return model.model, model.batch(batch) if examples else batch
     raise UserError(f"a {type(model).__name__} cannot be looked into; give a torch module or a harken translator")
 
 

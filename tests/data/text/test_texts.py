@@ -49,7 +49,7 @@ def test_a_folder_with_one_file_is_split(tmp_path: Path) -> None:
 
 def test_the_phrasebook_is_always_there() -> None:
     corpus = read_texts(TextConfig(corpus="phrasebook", size=50))
-    assert len(corpus.train) == 50 and len(corpus.split("test")) == 1000
+    assert len(corpus.train) == 50 and len(corpus.test) == 1000
     assert all(line and line == line.strip() for line in corpus.train)
 
 
@@ -65,8 +65,6 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
         read_texts(TextConfig(train=str(tmp_path / "empty.txt")))
     with pytest.raises(UserError, match=r"did you mean a\.txt"):
         read_texts(TextConfig(train=str(tmp_path / "aa.txt")))
-    with pytest.raises(UserError, match="no split 'dev'"):
-        read_texts(TextConfig(corpus="phrasebook", size=5)).split("dev")
 
 
 def test_unknown_words_of_the_text_are_the_unknown_word(tmp_path: Path) -> None:

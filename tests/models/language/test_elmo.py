@@ -9,7 +9,7 @@ from harken.models.heads.character_features import WordBatch
 from harken.models.language.config import ElmoConfig
 from harken.models.language.elmo import ElmoNetwork, reverse_indices
 from harken.tasks.elmo.rows import ElmoRows
-from harken.tasks.tag.vocabulary import Vocabulary
+from harken.tasks.words import Vocabulary
 
 SENTENCES = [("give", "me", "the", "stick"), ("stick",), ("we", "stick", "to", "the", "plan", "now")]
 

@@ -16,7 +16,8 @@ from harken.inspection import gates, gradient_flow
 from harken.recipe import load_recipe
 from harken.search.sampling import filtered_probabilities
 from harken.tasks.language.job import JOB
-from harken.tasks.language.window import Windowed
+from harken.tasks.language.language_model import LanguageModel
+from harken.tasks.language.scoring import Windowed
 from harken.tasks.registry import estimate
 
 SMALL = [
@@ -181,6 +182,11 @@ def test_what_cannot_be_done_is_said_in_a_sentence(model: Any, characters: Any, 
     ):
         with pytest.raises(UserError, match=words):
             problem()
+    (tmp_path / "text.txt").write_text("a b c\n" * 40)
+    changes = ["data.corpus=none", f"data.train={tmp_path / 'text.txt'}", "data.test_share=0"]
+    without = LanguageModel(load_recipe("phrasebook-language", changes), model.model, model.tokenizer)
+    with pytest.raises(UserError, match="text has no split 'test'; choose --split train or valid, or give files"):
+        JOB.evaluate(without, None, [], print)
     empty = tmp_path / "empty.txt"
     empty.write_text("\n")
     with pytest.raises(UserError, match="holds no text to score"):

@@ -12,6 +12,7 @@ from harken.recipe import load_recipe
 from harken.tasks.language.scoring import log_probabilities
 from harken.tasks.language.streams import Chunks, stream_of
 from harken.tasks.language.task import LanguageTask
+from harken.training.task import batch_loss
 
 TINY = ["model.embedding=8", "model.width=12", "data.chunk=5", "train.batch_tokens=20", "model.dropout=0.0"]
 TRANSFORMER = ["model.architecture=transformer", "model.width=16", "model.heads=2", "model.feedforward=16"]
@@ -27,7 +28,7 @@ def make_task(*changes: str, tokens: int = 203) -> LanguageTask:
 def test_chunk_after_chunk_gives_the_loss_of_the_whole_stream() -> None:
     task = make_task()
     batches = task.epoch(0)
-    found = sum(float(task.loss(batch)) for batch in batches)
+    found = sum(float(batch_loss(task, batch)) for batch in batches)
     first, each = batches[0], sum(task.size(batch) for batch in batches) // task.streams
     starts = Chunks.read(first).starts
     rows = task.ids[torch.from_numpy(starts)[:, None] + torch.arange(each + 1)]
@@ -38,9 +39,9 @@ def test_chunk_after_chunk_gives_the_loss_of_the_whole_stream() -> None:
 def test_a_new_pass_begins_from_nothing_and_no_gradient_goes_back_beyond_the_chunk() -> None:
     task = make_task()
     batches = task.epoch(0)
-    once = float(task.loss(batches[0]))
-    task.loss(batches[1])
-    assert float(task.loss(batches[0])) == pytest.approx(once)
+    once = float(batch_loss(task, batches[0]))
+    batch_loss(task, batches[1])
+    assert float(batch_loss(task, batches[0])) == pytest.approx(once)
     assert not any(value.requires_grad for value in task.carried.values())
     assert all(value.abs().sum() > 0 for value in task.carried.values())
 
@@ -50,9 +51,9 @@ def test_without_carrying_a_chunk_knows_nothing_of_the_last() -> None:
         task = make_task(*changes) if changes is not TRANSFORMER else transformer_task()
         assert task.carried == {}
         batches = task.epoch(0)
-        once = float(task.loss(batches[1]))
-        task.loss(batches[0])
-        assert float(task.loss(batches[1])) == pytest.approx(once)
+        once = float(batch_loss(task, batches[1]))
+        batch_loss(task, batches[0])
+        assert float(batch_loss(task, batches[1])) == pytest.approx(once)
 
 
 def transformer_task() -> LanguageTask:
@@ -84,8 +85,8 @@ def test_a_stream_always_goes_to_the_same_worker(parts: int) -> None:
 def test_shares_carry_what_the_whole_batch_carries() -> None:
     whole, shared = make_task(), make_task()
     for batch in whole.epoch(0)[:4]:
-        total = float(whole.loss(batch))
-        assert sum(float(shared.loss(part)) for part in shared.share(batch, 2)) == pytest.approx(total, rel=1e-5)
+        total = float(batch_loss(whole, batch))
+        assert sum(float(batch_loss(shared, part)) for part in shared.share(batch, 2)) == pytest.approx(total, rel=1e-5)
     for name, value in whole.carried.items():
         assert torch.allclose(value, shared.carried[name], atol=1e-6)
 
@@ -95,7 +96,7 @@ def test_a_state_that_is_no_number_begins_anew() -> None:
     batches = task.epoch(0)
     with torch.no_grad():
         task.model.layers[0].cells[0].bias_ih.fill_(torch.nan)
-    task.loss(batches[0])
+    batch_loss(task, batches[0])
     assert all(torch.equal(value, torch.zeros_like(value)) for value in task.carried.values())
 
 

@@ -4,19 +4,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 import harken
+from harken.data.text.lines import read_line_splits
 from harken.data.text.tagged import Tagged
 from harken.errors import UserError
+from harken.models.heads.masked import MASK
 from harken.models.sizing import measure
 from harken.recipe import load_recipe
 from harken.tasks.masked.check import estimate
 from harken.tasks.masked.masked_reader import MaskedReader, build_masked_model
-from harken.tasks.masked.text import as_rows, read_text
+from harken.tasks.masked.task import as_rows
 from harken.tasks.registry import job_of
 from harken.tasks.tag.building import build_task
+from harken.training.task import batch_loss
 
 MODEL = "{architecture='transformer', layers=1, width=16, heads=2, feedforward=32, dropout=0.0"
 TINY = [
@@ -63,6 +68,47 @@ def test_stopped_and_resumed_is_uninterrupted(ends_the_same: Callable[..., Any])
     ends_the_same("phrasebook-masked", TINY, at=15)
 
 
+def test_masks_and_gradients_do_not_depend_on_the_number_of_workers(tmp_path: Path) -> None:
+    task = job_of("masked").prepare(load_recipe("phrasebook-masked", TINY), tmp_path, False).task
+    batch = task.epoch(1)[0]
+    gradients = []
+    for parts in (1, 2, 3):
+        shares = task.share(batch, parts)
+        assert sum(task.size(part) for part in shares) == task.size(batch) > 50
+        task.model.zero_grad()
+        for part in shares:
+            (batch_loss(task, part) / task.size(batch)).backward()
+        gradients.append([weight.grad.clone() for weight in task.model.parameters()])
+    for one, more in zip(gradients[0], gradients[1], strict=True):
+        torch.testing.assert_close(more, one, rtol=1e-4, atol=1e-7)
+    for one, more in zip(gradients[0], gradients[2], strict=True):
+        torch.testing.assert_close(more, one, rtol=1e-4, atol=1e-7)
+
+
+def test_an_epoch_masks_other_tokens_than_the_last_and_the_right_share_of_them(tmp_path: Path) -> None:
+    task: Any = job_of("masked").prepare(load_recipe("phrasebook-masked", TINY), tmp_path, False).task
+    rows = np.arange(len(task.train))
+    first, again, second = (task.collate(rows + epoch * len(rows)) for epoch in (0, 0, 1))
+    assert torch.equal(first.masked.ids, again.masked.ids) and first.total == task.size(rows)
+    words = first.ids >= 4
+    assert first.total / int(words.sum()) == pytest.approx(0.15, abs=0.02)
+    both = int((first.masked.chosen & second.masked.chosen).sum())
+    assert both / first.total == pytest.approx(0.15, abs=0.05)  # drawn independently
+    kept = first.masked.ids[first.masked.chosen]
+    assert float((kept == MASK).float().mean()) == pytest.approx(0.8, abs=0.06)
+    assert not first.masked.chosen[~words].any()
+
+
+def test_two_workers_train_the_model_that_one_trains(tmp_path: Path) -> None:
+    weights = []
+    for workers in (1, 2):
+        overrides = [*TINY, f"train.workers={workers}", "train.max_steps=3"]
+        harken.train("phrasebook-masked", tmp_path / str(workers), overrides=overrides, progress=False)
+        weights.append(load_file(tmp_path / str(workers) / "model.safetensors"))
+    for name, value in weights[0].items():
+        torch.testing.assert_close(weights[1][name], value, rtol=1e-3, atol=1e-5)
+
+
 def test_a_tagger_starts_from_it(trained: MaskedReader, tmp_path: Path) -> None:
     recipe = load_recipe("phrasebook-tag", [f"model={MODEL}, start='{trained.folder}'}}"])
     sentences = [Tagged(("the", "owl", "zyx"), ("DET", "NOUN", "NOUN"))]
@@ -84,7 +130,7 @@ def test_text_is_read_in_rows(tmp_path: Path) -> None:
     path = tmp_path / "text.txt"
     path.write_text(" = Title = \n\nA whole Line of words\nanother line of six words\nthe last line is held out\n")
     overrides = ["data.corpus=none", f"data.train={path}", "data.min_words=4", "data.lowercase=true"]
-    text = read_text(load_recipe("phrasebook-masked", overrides).data)
+    text = read_line_splits(load_recipe("phrasebook-masked", overrides).data)
     assert text.train == ["a whole line of words", "another line of six words"]
     assert text.valid == ["the last line is held out"] and text.name == "text"
 
@@ -95,7 +141,7 @@ def test_text_is_read_in_rows(tmp_path: Path) -> None:
     rows = as_rows(["abcd", "e"], Letters(), 3)  # type: ignore[arg-type]
     assert [row.tolist() for row in rows] == [[97, 98, 99], [100, 3], [101, 3]]
     with pytest.raises(UserError, match=r"too few lines of data\.min_words 9 words"):
-        read_text(load_recipe("phrasebook-masked", [*overrides, "data.min_words=9"]).data)
+        read_line_splits(load_recipe("phrasebook-masked", [*overrides, "data.min_words=9"]).data)
     with pytest.raises(UserError, match=r"add --set data\.dir=DIR \(a folder with wiki\.train\.tokens\.xz\)"):
         load_recipe("wikitext2-masked")
 

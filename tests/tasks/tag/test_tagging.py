@@ -19,7 +19,7 @@ from harken.tasks.registry import job_of
 from harken.tasks.tag.building import build_tagging_model, build_task
 from harken.tasks.tag.check import estimate
 from harken.tasks.tag.tagger import Tagger
-from harken.tasks.tag.vocabulary import Vocabulary
+from harken.tasks.words import Vocabulary
 
 TINY = [
     "data.size=300",

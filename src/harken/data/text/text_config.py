@@ -1,4 +1,4 @@
-"""The `[data]` and `[tokenizer]` tables of a recipe for running text, in one language.
+"""The `[data]` and `[tokenizer]` tables of a recipe for text in one language: running text, or lines by themselves.
 
 >>> TextConfig(train="input.txt", test_share=0.1).lines
 True
@@ -72,3 +72,32 @@ class TextTokenizerConfig(BaseModel):
     )
     size: int = Field(50000, gt=4, description="vocabulary size, including the four special ids")
     min_count: int = Field(1, ge=1, description="words and characters with a lower training count are unknown")
+
+
+class LinesConfig(BaseModel):
+    """Where the text comes from: a generated corpus, or files with one sentence or paragraph per line."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    corpus: Literal["phrasebook"] | None = Field(
+        None, description='a generated corpus: the English side of the "phrasebook"'
+    )
+    size: int = Field(20000, ge=1, description="training sentences of the generated corpus")
+    dir: str | None = Field(None, description="folder that the file names below are relative to")
+    train: Files | None = Field(None, description="text file or list of files to train on, plain, .gz or .xz")
+    valid: Files | None = Field(None, description="files to validate on; default: the last lines of the training text")
+    test: Files | None = Field(None, description="files that `harken evaluate` scores by default")
+    valid_share: Annotated[float, Field(gt=0, lt=1)] = Field(
+        0.02, description="share of the lines, at the end, for validation if no files are given"
+    )
+    lowercase: bool = Field(False, description="whether to lower-case the text")
+    min_words: int = Field(3, ge=1, description="skip shorter lines, such as headings and empty lines")
+    max_tokens: int = Field(128, ge=2, description="divide longer lines into pieces of this many tokens")
+    name: str | None = Field(None, description="name of the corpus in reports; default: from its files")
+    seed: int = Field(1, ge=0, description="seed of the generated corpus")
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> LinesConfig:
+        if self.corpus and self.train:
+            raise ValueError("data.corpus and data.train are both given; keep one of them")
+        return self

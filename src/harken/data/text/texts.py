@@ -35,19 +35,6 @@ class TextCorpus:
     valid: Sequence[str]
     test: Sequence[str]
 
-    def split(self, name: str) -> Sequence[str]:
-        """The lines of a split.
-
-        Raises:
-            UserError: there is no such split, or it is empty.
-        """
-        found: dict[str, Sequence[str]] = {"train": self.train, "valid": self.valid, "test": self.test}
-        if name not in found:
-            raise UserError(f"{self.name} has no split {name!r}; choose train, valid or test")
-        if not found[name]:
-            raise UserError(f"the {name} split of {self.name} is empty; give data.{name} or a larger data.{name}_share")
-        return found[name]
-
     def digests(self) -> dict[str, str]:
         """A digest of every split (`harken.data.splits`)."""
         return {"train": digest(self.train), "valid": digest(self.valid), "test": digest(self.test)}

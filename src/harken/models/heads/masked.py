@@ -17,6 +17,7 @@ torch.Size([1, 50])
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -36,19 +37,26 @@ class Masked(NamedTuple):
     chosen: Tensor  # (B, T) True at the tokens to predict
 
 
-def mask_tokens(ids: Tensor, size: int, rate: float = 0.15, generator: torch.Generator | None = None) -> Masked:
+def mask_tokens(
+    ids: Tensor,
+    size: int,
+    rate: float = 0.15,
+    generator: torch.Generator | None = None,
+    draws: Sequence[Tensor] | None = None,
+) -> Masked:
     """Choose a share of the words of ids (B, T): 80% become MASK, 10% a random word, 10% stay.
+
+    `draws` are three random numbers in [0, 1) for every token, (B, T) each, in place of those of the generator: what is
+    chosen, what becomes of it, and which random word.
 
     >>> torch.manual_seed(1) and mask_tokens(torch.tensor([[7, 8, 9, 3, 0]]), 20, rate=1.0).chosen
     tensor([[ True,  True,  True, False, False]])
     """
 
-    def draw() -> Tensor:
-        return torch.rand(ids.shape, generator=generator, device=ids.device)
-
-    chosen = (draw() < rate) & (ids >= FIRST_WORD)
-    kind = draw()
-    other = (draw() * (size - FIRST_WORD)).long() + FIRST_WORD
+    if draws is None:
+        draws = [torch.rand(ids.shape, generator=generator, device=ids.device) for _ in range(3)]
+    chosen = (draws[0] < rate) & (ids >= FIRST_WORD)
+    kind, other = draws[1], (draws[2] * (size - FIRST_WORD)).long() + FIRST_WORD
     changed = torch.where(kind < 0.8, MASK, torch.where(kind < 0.9, other, ids))
     return Masked(torch.where(chosen, changed, ids), chosen)
 

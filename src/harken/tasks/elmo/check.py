@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from harken.data.text.lines import files_of
 from harken.models.language.elmo import ElmoNetwork
 from harken.models.sizing import SENTENCE, measure, uninitialised
 from harken.tasks.elmo.recipe import ElmoRecipe
 from harken.tasks.estimates import PHRASE, text_size
-from harken.tasks.masked.text import files_of
 from harken.tasks.registry import Estimate
 
 CHARACTERS = 120  # a typical number

@@ -8,24 +8,27 @@ model.mixed("give me the stick")            # (4, W): the mean of the layers, or
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Self
 
 import numpy as np
-import torch
+from torch import Tensor
 
+from harken.embeddings.contextual import mixed
 from harken.errors import UserError
 from harken.metrics.interval import Interval, bootstrap
+from harken.models.heads.character_features import WordBatch
 from harken.models.language.elmo import ElmoNetwork
 from harken.nn.layer_mix import LayerMix
-from harken.tasks.by_length import rows_of_part
 from harken.tasks.elmo.recipe import ElmoRecipe
-from harken.tasks.elmo.rows import ElmoRows, cut, words_of
-from harken.tasks.elmo.task import score_rows
+from harken.tasks.elmo.rows import ElmoRows, sentences_of, words_of
+from harken.tasks.elmo.task import row_losses
+from harken.tasks.predictor import Predictor, Progress
 from harken.tasks.scores import Metric, Scores
-from harken.tasks.tag.vocabulary import Vocabulary
-from harken.training.checkpoints import MODEL, load_weights
-from harken.training.machine import choose_device
+from harken.tasks.sequence_task import length_batches
+from harken.tasks.words import VOCABULARY, Vocabulary
 
 BATCH_WORDS = 2048
 Sentence = str | Sequence[str]
@@ -36,32 +39,24 @@ def build_elmo(recipe: ElmoRecipe, vocabulary: Vocabulary) -> ElmoNetwork:
     return ElmoNetwork(recipe.model, vocabulary.word_count, vocabulary.character_count)
 
 
-class Elmo:
+class Elmo(Predictor[ElmoRecipe, ElmoNetwork]):
     """Model, vocabulary and recipe of one folder; load it with `harken.load`."""
 
     def __init__(
         self, recipe: ElmoRecipe, model: ElmoNetwork, vocabulary: Vocabulary, folder: Path | None = None
     ) -> None:
-        self.recipe, self.folder, self.vocabulary = recipe, folder, vocabulary
-        self.model = model.eval()
+        super().__init__(recipe, model, folder)
+        self.vocabulary = vocabulary
 
     @classmethod
-    def load(cls, folder: Path, recipe: ElmoRecipe, device: str = "auto") -> Elmo:
-        """The model of a folder whose recipe was read."""
-        vocabulary = Vocabulary.load(folder)
-        model = build_elmo(recipe, vocabulary)
-        load_weights(model, folder / MODEL)
-        return cls(recipe, model.to(choose_device(device)), vocabulary, folder)
-
-    @property
-    def device(self) -> torch.device:
-        """Where the model is."""
-        return next(self.model.parameters()).device
+    def open(cls, folder: Path, recipe: ElmoRecipe, device: str) -> Self:
+        vocabulary = VOCABULARY.load(folder)
+        return cls(recipe, build_elmo(recipe, vocabulary), vocabulary, folder)
 
     def words(self, sentence: Sentence) -> list[str]:
         """What the vectors of a sentence belong to: the words of a text with marks cut off, or words as given."""
-        words = words_of(sentence) if isinstance(sentence, str) else list(sentence)
-        return [word.lower() for word in words] if self.recipe.data.lowercase else words
+        words = words_of(sentence) if isinstance(sentence, str) else sentence
+        return [word.lower() for word in words] if self.recipe.data.lowercase else list(words)
 
     def vectors(self, sentence: Sentence) -> np.ndarray:
         """(L + 1, T, W): every layer's vector of every word; the lowest knows the word alone, W is both directions.
@@ -79,43 +74,43 @@ class Elmo:
         Raises:
             UserError: there is no word, or a weight for each layer is not given.
         """
-        from harken.embeddings.contextual import mixed
-
         return mixed(self.vectors(sentence), weights, gamma)
 
-    @torch.no_grad()
-    def vectors_of_all(
-        self, sentences: Sequence[Sentence], progress: Callable[[int], None] | None = None
-    ) -> list[np.ndarray]:
+    def vectors_of_all(self, sentences: Sequence[Sentence], progress: Progress | None = None) -> list[np.ndarray]:
         """`vectors` of many; one without words has an array without words."""
-        read = [self.words(sentence) for sentence in sentences]
-        found = [np.zeros((self.model.depth, 0, 2 * self.model.width), np.float32) for _ in read]
-        rows = ElmoRows(read, self.vocabulary)
-        for examples in rows_of_part(rows.lengths, 0, 1, BATCH_WORDS):
-            batch, lengths = rows.gather(examples)
-            layers = self.model.layers_of(batch.to(self.device), lengths.to(self.device)).float().cpu().numpy()
-            for place, row in enumerate(examples):
-                found[row] = layers[:, place, 1 : int(lengths[place]) - 1]  # without BOS and EOS
-            if progress:
-                progress(len(examples))
-        return found
+
+        def read(words: WordBatch, lengths: Tensor) -> list[np.ndarray]:
+            layers = self.model.layers_of(words, lengths).float().cpu().numpy()  # (L + 1, B, T, W)
+            return [layers[:, row, 1 : length - 1] for row, length in enumerate(lengths.tolist())]  # no BOS and EOS
+
+        return self._read([self.words(sentence) for sentence in sentences], read, progress)
+
+    def _read(
+        self,
+        sentences: list[list[str]],
+        call: Callable[[WordBatch, Tensor], Iterable[np.ndarray]],
+        progress: Progress | None,
+    ) -> list[np.ndarray]:
+        """`call(words, lengths)` over the sentences in batches; one result for each, in order."""
+        rows = ElmoRows(sentences, self.vocabulary)
+
+        def run(indices: np.ndarray) -> Iterable[np.ndarray]:
+            words, lengths = rows.gather(indices)
+            return call(words.to(self.device), lengths.to(self.device))
+
+        return self.map(length_batches(rows.lengths, BATCH_WORDS), run, progress)
 
     def mix(self) -> LayerMix:
         """A new mix of its layers, to be learned by another model."""
         return LayerMix(self.model.depth)
 
-    def evaluate(self, lines: Sequence[str], *, progress: Callable[[int], None] | None = None) -> Scores:
+    def evaluate(self, lines: Sequence[str], *, progress: Progress | None = None) -> Scores:
         """Perplexity of the next word, of the previous one, and of both together."""
-        sentences = [self.words(words) for words in cut(lines, self.recipe.data.max_tokens)]
+        sentences = sentences_of(lines, self.recipe.data)
         if not sentences:
             raise UserError("the text has no words to predict; give some lines of text")
-        rows = ElmoRows(sentences, self.vocabulary)
-        found: list[tuple[float, float, float]] = []
-        for examples in rows_of_part(rows.lengths, 0, 1, BATCH_WORDS):
-            found += score_rows(self.model, rows, examples)
-            if progress:
-                progress(len(examples))
-        ahead, back, words = np.array(found).T
+        ahead, back = np.array(self._read(sentences, partial(row_losses, self.model), progress)).T
+        words = np.array([len(sentence) + 1 for sentence in sentences])  # EOS or BOS too
         metrics = []
         for name, losses, count in (
             ("perplexity", ahead + back, 2 * words),
@@ -125,4 +120,4 @@ class Elmo:
             loss = bootstrap(losses, count)
             interval = Interval(*(math.exp(value) for value in (loss.value, loss.low, loss.high)))
             metrics.append(Metric.of(name, interval, f"of {int(count.sum()):,} words; lower is better", digits=2))
-        return Scores(len(rows), "sentences", metrics)
+        return Scores(len(sentences), "sentences", metrics)

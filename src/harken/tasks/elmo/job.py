@@ -6,77 +6,67 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harken.data.splits import skipped_lines
-from harken.data.tokenizers.tokens import SPECIALS
+from harken.data.text.lines import read_files, read_line_splits
 from harken.errors import UserError
 from harken.models.sizing import SENTENCE, measure
 from harken.tasks.elmo.elmo import Elmo, build_elmo
 from harken.tasks.elmo.recipe import ElmoRecipe
-from harken.tasks.elmo.rows import ElmoRows, cut, learn_vocabulary
+from harken.tasks.elmo.rows import ElmoRows, learn_vocabulary, sentences_of
 from harken.tasks.elmo.task import ElmoTask
-from harken.tasks.job import Job, Prepared
-from harken.tasks.masked.text import read_files, read_text
+from harken.tasks.job import Job, Prepared, Summary
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings
 from harken.tasks.scores import Scores
-from harken.tasks.tag.vocabulary import FILE, Vocabulary
+from harken.tasks.splits import find_split
+from harken.tasks.words import VOCABULARY, Vocabulary
 
 
 class ElmoJob(Job):
     """See `harken.tasks.job`."""
 
+    predictor = Elmo
+    artifacts = (VOCABULARY,)
+
     def prepare(self, recipe: ElmoRecipe, folder: Path, resuming: bool) -> Prepared:
-        text = read_text(recipe.data)
+        text = read_line_splits(recipe.data)
         folder.mkdir(parents=True, exist_ok=True)
-        lower = recipe.data.lowercase
-        splits = [
-            [[word.lower() for word in words] if lower else words for words in cut(lines, recipe.data.max_tokens)]
-            for lines in (text.train, text.valid)
-        ]
-        train, valid = splits
-        settings = recipe.words
-        vocabulary = Vocabulary.load(folder) if resuming else learn_vocabulary(train, settings.size, settings.min_count)
-        if not vocabulary.words:
-            raise UserError(
-                f"no word of {text.name} is seen words.min_count {settings.min_count} times; lower it, or give more "
-                "text"
-            )
-        vocabulary.save(folder)
+        train, valid = (sentences_of(lines, recipe.data) for lines in (text.train, text.valid))
+
+        def learn() -> Vocabulary:
+            found = learn_vocabulary(train, recipe.words.size, recipe.words.min_count)
+            if not found.words:
+                raise UserError(
+                    f"no word of {text.name} is seen words.min_count {recipe.words.min_count} times; lower it, or give "
+                    "more text"
+                )
+            return found
+
+        vocabulary = VOCABULARY.learn_or_load(folder, resuming, learn)
         model, pretrained = build_elmo(recipe, vocabulary), PretrainedEmbeddings(recipe, folder, resuming)
-        names = [*([None] * len(SPECIALS)), *vocabulary.words]
-        pretrained.fill(model.output.weight, names, text.train, "model.width")
-        task = ElmoTask(recipe.train, model, *(ElmoRows(split, vocabulary) for split in splits))
-        words = f"{sum(map(len, train)):,} training words in {len(train):,} rows, {sum(map(len, valid)):,} to validate"
-        known = f"{len(vocabulary.words):,} words to predict, {len(vocabulary.characters):,} characters"
-        parameters = sum(parameter.numel() for parameter in model.parameters())
-        return Prepared(
-            task,
-            title=f"{text.name}, {recipe.model.title}",
-            facts={"data": f"{text.name}: {words}", "vocabulary": known, **pretrained.facts},
-            lines=[
-                f"{text.name}: {words}",
-                f"{recipe.model.title}: {parameters:,} parameters, {known}",
-                *pretrained.said,
-                *skipped_lines(text.skipped),
-            ],
-            flops_per_token=measure(model, SENTENCE, terms=2 * (SENTENCE - 1)).flops,
+        pretrained.fill(model.output.weight, vocabulary.names, text.train, "model.width")
+        task = ElmoTask(recipe.train, model, *(ElmoRows(split, vocabulary) for split in (train, valid)))
+        reads = f"{len(vocabulary.words):,} words to predict, {len(vocabulary.characters):,} characters"
+        summary = Summary(
+            text.name,
+            recipe.model.title,
+            sum(map(len, train)),
+            sum(map(len, valid)),
+            unit="words",
+            about=f"{len(train):,} rows",
+            reads=reads,
+            skipped=text.skipped,
+            skipped_unit="lines",
+            facts={"vocabulary": reads, **pretrained.facts},
+            notes=pretrained.said,
         )
-
-    def load(self, folder: Path, recipe: ElmoRecipe, device: str) -> Elmo:
-        return Elmo.load(folder, recipe, device)
-
-    def artifact_names(self) -> frozenset[str]:
-        return frozenset((FILE,))
+        return summary.prepared(task, measure(model, SENTENCE, terms=2 * (SENTENCE - 1)).flops)
 
     def evaluate(self, model: Elmo, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
-        lines = read_files(model.recipe.data, files) if files else self.examples(model, split or "test")
+        lines = read_files(model.recipe.data, files) if files else self.examples(model, split)
         return model.evaluate(lines, progress=progress)
 
-    def examples(self, model: Elmo, split: str) -> list[str]:
-        text = read_text(model.recipe.data)
-        splits = {"valid": text.valid, **({"test": text.test} if text.test else {})}
-        if split not in splits:
-            raise UserError(f"{text.name} has no split {split!r}; choose --split {' or '.join(splits)}, or give a file")
-        return splits[split]
+    def examples(self, model: Elmo, split: str | None) -> list[str]:
+        text = read_line_splits(model.recipe.data)
+        return find_split(text.name, text.held_out, split)
 
     def validation(self, best: dict[str, Any]) -> str:
         return (

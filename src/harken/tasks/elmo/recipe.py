@@ -6,11 +6,11 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from harken.data.text.text_config import LinesConfig
 from harken.errors import UserError
 from harken.models.config_embeddings import SECTION, Embeddings, EmbeddingsConfig
 from harken.models.language.config import ElmoConfig
 from harken.recipe import Recipe
-from harken.tasks.masked.recipe import MaskedDataConfig
 from harken.training.config import TrainConfig
 
 
@@ -27,7 +27,7 @@ class ElmoRecipe(Recipe):
     """Recipe for ELMo."""
 
     task: Literal["elmo"] = Field("elmo", description="the job")
-    data: MaskedDataConfig = Field(description="where the text comes from: one sentence or paragraph per line")
+    data: LinesConfig = Field(description="where the text comes from: one sentence or paragraph per line")
     words: ElmoWordsConfig = Field(ElmoWordsConfig.model_validate({}), description="the output vocabulary")
     embeddings: Embeddings = Field(EmbeddingsConfig.model_validate({}), description=f"{SECTION}; of what it predicts")
     model: ElmoConfig = Field(description="the network")

@@ -1,7 +1,6 @@
 """Sentences as a language model in both directions reads them: BOS, spelled words, EOS.
 
->>> from harken.data.text.tagged import Tagged
->>> known = Vocabulary.learn([Tagged(("a", "cat"), ())], lowercase=False, min_count=1)
+>>> known = learn_vocabulary([("a", "cat")], 10, 1)
 >>> batch, lengths = ElmoRows([("a", "cat")], known).gather([0])
 >>> batch.words.tolist(), batch.spelled.tolist(), batch.spellings.tolist(), lengths.tolist()
 ([[2, 4, 5, 3]], [[0, 2, 3, 1]], [[2, 0, 0], [3, 0, 0], [4, 0, 0], [5, 4, 6]], [4])
@@ -12,13 +11,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from harken.data.io.token_rows import TokenRows
+from harken.data.text.text_config import LinesConfig
 from harken.data.tokenizers.tokens import BOS, EOS, SPECIALS
 from harken.data.tokenizers.word import JOINED, WordTokenizer
-from harken.tasks.tag.rows import WordRows
-from harken.tasks.tag.vocabulary import Vocabulary
+from harken.tasks.words import Vocabulary, WordRows
 
 
 class ElmoRows(WordRows):
@@ -31,20 +30,20 @@ class ElmoRows(WordRows):
         self.spellings = TokenRows.from_lists([[BOS], [EOS], *(vocabulary.spelling(form) for form in forms)])
 
 
-def words_of(text: str) -> list[str]:
+def words_of(text: str, lowercase: bool = False) -> list[str]:
     """The words of a text, marks cut off."""
-    return [token.strip(JOINED) or token for token in WordTokenizer.split(text)]
+    words = [token.strip(JOINED) or token for token in WordTokenizer.split(text)]
+    return [word.lower() for word in words] if lowercase else words
 
 
-def cut(lines: Sequence[str], limit: int) -> Iterator[list[str]]:
-    """The words of every line, in pieces of at most `limit`.
+def sentences_of(lines: Sequence[str], config: LinesConfig) -> list[list[str]]:
+    """The words of every line, in pieces of at most `max_tokens`.
 
-    >>> list(cut(["one two three", ""], 2))
+    >>> sentences_of(["One two three", ""], LinesConfig(max_tokens=2, lowercase=True))
     [['one', 'two'], ['three']]
     """
-    for line in lines:
-        words = words_of(line)
-        yield from (words[start : start + limit] for start in range(0, len(words), limit))
+    limit, rows = config.max_tokens, [words_of(line, config.lowercase) for line in lines]
+    return [words[start : start + limit] for words in rows for start in range(0, len(words), limit)]
 
 
 def learn_vocabulary(sentences: Sequence[Sequence[str]], size: int, min_count: int) -> Vocabulary:

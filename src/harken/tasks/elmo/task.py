@@ -3,66 +3,68 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from harken.models.heads.character_features import WordBatch
 from harken.models.language.elmo import ElmoNetwork
-from harken.tasks.by_length import ByLength, rows_of_part
 from harken.tasks.elmo.rows import ElmoRows
+from harken.tasks.sequence_task import SequenceTask, Sums
 from harken.training.config import TrainConfig
 from harken.training.task import Indices
 
 
-class ElmoTask(ByLength):
-    """See `harken.training.task.Task`."""
+class ElmoBatch(NamedTuple):
+    """Sentences from BOS to EOS."""
+
+    words: WordBatch
+    lengths: Tensor  # (B,)
+    terms: int  # words to predict, in both directions
+
+
+class ElmoTask(SequenceTask[ElmoNetwork, ElmoBatch]):
+    """See `harken.tasks.sequence_task`."""
 
     monitor = "perplexity"
-    mode = "min"
 
     def __init__(self, settings: TrainConfig, model: ElmoNetwork, train: ElmoRows, valid: ElmoRows) -> None:
-        self.settings, self.model = settings, model
+        super().__init__(model, settings, train.lengths, valid.lengths)
         self.train, self.valid = train, valid
-        self.lengths = train.lengths
-        self.loss_of = torch.compile(model.loss, dynamic=True) if settings.compile else model.loss
+        self.loss_of = self.compiled(model.loss)
 
-    def size(self, examples: Indices) -> int:
+    def size(self, indices: Indices) -> int:
         """Words to predict, in both directions."""
-        return int(2 * (self.lengths[examples] - 1).sum())
+        return int(2 * (self.lengths[indices] - 1).sum())
 
-    def loss(self, examples: Indices) -> Tensor:
-        """Summed over them."""
-        device = next(self.model.parameters()).device
-        batch, lengths = self.train.gather(examples)
-        return self.loss_of(batch.to(device), lengths.to(device), self.settings.label_smoothing)
+    def collate(self, indices: Indices, valid: bool = False) -> ElmoBatch:
+        words, lengths = (self.valid if valid else self.train).gather(indices)
+        return ElmoBatch(words, lengths, int(2 * (lengths - 1).sum()))
 
-    def validate(self, part: int, parts: int) -> Any:
-        """Summed loss of each direction over the part, and words."""
-        found = [
-            count
-            for examples in rows_of_part(self.valid.lengths, part, parts, self.settings.batch_tokens)
-            for count in score_rows(self.model, self.valid, examples)
-        ]
-        return [float(sum(column)) for column in zip(*found, strict=True)]
+    def loss(self, model: ElmoNetwork, batch: ElmoBatch) -> tuple[Tensor, int]:
+        return self.loss_of(batch.words, batch.lengths, self.settings.label_smoothing), batch.terms
 
-    def score(self, results: list[Any]) -> dict[str, float]:
+    def evaluate(self, model: ElmoNetwork, batch: ElmoBatch) -> Sums:
+        forward, backward = row_losses(model, batch.words, batch.lengths).sum(0).tolist()
+        return {"forward": forward, "backward": backward, "terms": batch.terms}
+
+    def metrics(self, sums: Sums) -> dict[str, float]:
         """Mean loss and perplexity of a word, and the perplexity of each direction."""
-        ahead, back, words = (sum(column) for column in zip(*filter(None, results), strict=True))
-        losses = {"": (ahead + back) / (2 * words), "forward_": ahead / words, "backward_": back / words}
-        perplexities = {f"{name}perplexity": math.exp(min(loss, 50.0)) for name, loss in losses.items()}
-        return {"loss": losses[""], **perplexities}
+        words = sums["terms"] / 2
+        losses = {f"{name}_perplexity": sums[name] / words for name in ("forward", "backward")}
+        loss = sum(losses.values()) / 2
+        perplexities = {name: math.exp(min(value, 50.0)) for name, value in {"perplexity": loss, **losses}.items()}
+        return {"loss": loss, **perplexities}
 
 
-@torch.no_grad()
-def score_rows(model: ElmoNetwork, rows: ElmoRows, examples: Indices) -> list[tuple[float, float, float]]:
-    """For each row: summed loss forward and backward, and the words of one direction."""
-    device = next(model.parameters()).device
-    batch, lengths = rows.gather(examples)
-    counts = lengths - 1
-    found = []
-    for hidden, wanted in model.top(batch.to(device), lengths.to(device)):
+def row_losses(model: ElmoNetwork, words: WordBatch, lengths: Tensor) -> np.ndarray:
+    """(B, 2): the summed loss of each sentence, forward and backward."""
+    counts = (lengths - 1).tolist()
+    directions = []
+    for hidden, wanted in model.top(words, lengths):
         losses = F.cross_entropy(model.output(hidden).float(), wanted, reduction="none").double().cpu()
-        found.append([float(part.sum()) for part in losses.split(counts.tolist())])
-    return list(zip(*found, counts.tolist(), strict=True))
+        directions.append(torch.stack([part.sum() for part in losses.split(counts)]))
+    return torch.stack(directions, 1).numpy()

@@ -15,7 +15,7 @@ import numpy as np
 
 from harken.data.tokenizers.tokens import UNK
 from harken.metrics.interval import Interval, bootstrap
-from harken.tasks.language.text_ids import corpus_ids
+from harken.tasks.language.streams import corpus_ids
 from harken.tasks.scores import Metric, Scores
 
 if TYPE_CHECKING:

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from harken.data.text.texts import TextCorpus, read_texts
-from harken.data.tokenizers.base import JOINT, Tokenizer, load_tokenizer, train_tokenizer
+from harken.data.io.files import read_lines
+from harken.data.text.texts import LONGEST_LINE, TextCorpus, read_texts
+from harken.data.tokenizers.base import train_tokenizer
 from harken.errors import UserError
+from harken.inspection.picture import Picture
 from harken.models.build import build_language
 from harken.models.sizing import measure
-from harken.tasks.job import Job, Prepared
+from harken.tasks.job import Job, Prepared, Summary
 from harken.tasks.language.evaluation import evaluate
-from harken.tasks.language.language_model import LanguageModel
+from harken.tasks.language.language_model import TOKENIZER, LanguageModel
 from harken.tasks.language.recipe import LanguageRecipe
+from harken.tasks.language.streams import corpus_ids
 from harken.tasks.language.task import LanguageTask
-from harken.tasks.language.text_ids import corpus_ids
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
 from harken.tasks.scores import Scores
-
-if TYPE_CHECKING:
-    from harken.inspection.picture import Picture
+from harken.tasks.splits import find_split
 
 PLAIN = {"word": "plain word", "character": "plain character"}
 LEAST_TOKENS = 3
@@ -30,86 +30,69 @@ LEAST_TOKENS = 3
 class LanguageJob(Job):
     """See `harken.tasks.job`."""
 
+    predictor = LanguageModel
+    artifacts = (TOKENIZER,)
     usage = "harken generate {}"
 
     def prepare(self, recipe: LanguageRecipe, folder: Path, resuming: bool) -> Prepared:
-        corpus = read_texts(recipe.data)
+        corpus, settings = read_texts(recipe.data), recipe.tokenizer
         folder.mkdir(parents=True, exist_ok=True)
-        tokenizer = tokenizer_of(recipe, corpus, folder, resuming)
+        kind, seed = PLAIN.get(settings.kind, settings.kind), recipe.train.seed
+        tokenizer = TOKENIZER.learn_or_load(
+            folder,
+            resuming,
+            lambda: train_tokenizer(kind, corpus.train, settings.size, seed, min_count=settings.min_count),
+        )
         model, pretrained = build_language(recipe.model, tokenizer.size), PretrainedEmbeddings(recipe, folder, resuming)
         pretrained.fill(model.embedding.weight, words_of(tokenizer), corpus.train, width_key(recipe.model))
         train, valid = (corpus_ids(tokenizer, lines, recipe.data.lines) for lines in (corpus.train, corpus.valid))
         if min(len(train), len(valid)) < LEAST_TOKENS:
             raise UserError(f"{corpus.name} has fewer than {LEAST_TOKENS - 1} tokens to train or validate on; add text")
         task = LanguageTask(recipe, model, train, valid)
-        parameters = sum(parameter.numel() for parameter in model.parameters())
-        count = f"{len(train) - 1:,} training tokens, {len(valid) - 1:,} for validation"
+        reads = f"{tokenizer.size:,} {settings.kind} pieces"
         how = "their states carried from chunk to chunk" if recipe.carries else "each for itself"
-        return Prepared(
-            task,
-            title=f"{corpus.name}, {recipe.model.title} language model",
-            facts={
-                "data": f"{corpus.name}: {count}",
-                "vocabulary": f"{tokenizer.size:,} {recipe.tokenizer.kind} pieces",
-                "batches": f"{task.streams} streams of {recipe.data.chunk} tokens, {how}",
-                **pretrained.facts,
-            },
-            lines=[
-                f"{corpus.name}: {count}",
-                f"{recipe.model.title}: {parameters:,} parameters, {tokenizer.size:,} {recipe.tokenizer.kind} pieces",
-                *pretrained.said,
-            ],
-            flops_per_token=measure(model, recipe.data.chunk).flops,
+        facts = {"vocabulary": reads, "batches": f"{task.streams} streams of {recipe.data.chunk} tokens, {how}"}
+        summary = Summary(
+            corpus.name,
+            f"{recipe.model.title} language model",
+            len(train) - 1,
+            len(valid) - 1,
+            unit="tokens",
+            reads=reads,
+            facts={**facts, **pretrained.facts},
+            notes=pretrained.said,
         )
-
-    def load(self, folder: Path, recipe: LanguageRecipe, device: str) -> LanguageModel:
-        return LanguageModel.load(folder, recipe, device)
-
-    def artifact_names(self) -> frozenset[str]:
-        return frozenset((f"{JOINT}.model", f"{JOINT}.json"))
+        return summary.prepared(task, measure(model, recipe.data.chunk).flops)
 
     def evaluate(
         self, model: LanguageModel, split: str | None, files: list[Path], progress: Callable[[int], None]
     ) -> Scores:
-        corpus = None if files and not model.recipe.data.ngram else _corpus_or_none(model, bool(files))
-        if files:
-            from harken.data.io.files import read_lines
-            from harken.data.text.texts import LONGEST_LINE
-
-            lines = [line for file in files for line in read_lines(file, LONGEST_LINE)]
-            if not any(line.strip() for line in lines):
-                raise UserError(f"{files[0]} holds no text to score; give a file with some words")
-            return evaluate(model, lines, None if corpus is None else corpus.train, progress)
-        assert corpus is not None
-        return evaluate(model, corpus.split(split or "test"), corpus.train, progress)
+        if not files:
+            corpus = read_texts(model.recipe.data)
+            return evaluate(model, lines_of(corpus, split), corpus.train, progress)
+        lines = [line for file in files for line in read_lines(file, LONGEST_LINE)]
+        if not any(line.strip() for line in lines):
+            raise UserError(f"{files[0]} holds no text to score; give a file with some words")
+        train = None
+        with suppress(UserError):  # of the n-gram baseline: the model's own corpus may be gone
+            train = read_texts(model.recipe.data).train if model.recipe.data.ngram else None
+        return evaluate(model, lines, train, progress)
 
     def look(self, model: LanguageModel, example: str) -> Picture:
         return model.surprisal(example)
 
     def examples(self, model: LanguageModel, split: str) -> list[str]:
-        lines = read_texts(model.recipe.data).split(split)
-        return [line for line in lines if line.strip()]
+        return [line for line in lines_of(read_texts(model.recipe.data), split) if line.strip()]
 
 
 JOB = LanguageJob()
 
 
-def tokenizer_of(recipe: LanguageRecipe, corpus: TextCorpus, folder: Path, resuming: bool) -> Tokenizer:
-    """That of the folder where a run goes on, else trained on the training text."""
-    if resuming:
-        return load_tokenizer(folder, JOINT)
-    settings = recipe.tokenizer
-    kind, seed = PLAIN.get(settings.kind, settings.kind), recipe.train.seed
-    tokenizer = train_tokenizer(kind, corpus.train, settings.size, seed, min_count=settings.min_count)
-    tokenizer.save(folder, JOINT)
-    return tokenizer
+def lines_of(corpus: TextCorpus, split: str | None) -> Sequence[str]:
+    """The lines of a split that has some.
 
-
-def _corpus_or_none(model: LanguageModel, optional: bool) -> TextCorpus | None:
-    """The model's own corpus; where it is wanted for the baseline alone, it may be gone."""
-    try:
-        return read_texts(model.recipe.data)
-    except UserError:
-        if optional:
-            return None
-        raise
+    Raises:
+        UserError: there is no such split.
+    """
+    splits = {"train": corpus.train, "valid": corpus.valid, "test": corpus.test}
+    return find_split(corpus.name, {name: lines for name, lines in splits.items() if lines}, split)

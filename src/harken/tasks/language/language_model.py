@@ -8,33 +8,31 @@ model.perplexity("the black cat sleeps\n")
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from harken.data.io.token_rows import pad
-from harken.data.tokenizers.base import JOINT, Tokenizer, load_tokenizer
+from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.tokens import BOS, EOS, PAD, UNK
 from harken.errors import UserError
+from harken.inspection.surprisal import Surprisal
 from harken.models.build import build_language
 from harken.models.language.base import LanguageNetwork
 from harken.models.transformer.language import TransformerLanguage
 from harken.search.sampling import check, sample
+from harken.tasks.artifacts import TokenizerArtifact
 from harken.tasks.language.recipe import LanguageRecipe
-from harken.tasks.language.scoring import log_probabilities
-from harken.tasks.language.text_ids import text_ids, text_of
-from harken.tasks.language.window import Windowed
-from harken.training.checkpoints import MODEL, load_weights
-from harken.training.machine import choose_device
+from harken.tasks.language.scoring import Windowed, log_probabilities
+from harken.tasks.language.streams import text_ids, text_of
+from harken.tasks.predictor import Predictor, Progress
 
-if TYPE_CHECKING:
-    from harken.inspection.surprisal import Surprisal
-
+TOKENIZER = TokenizerArtifact()
 LINE_END = "⏎"  # how the end of a line is shown among tokens
 
 
@@ -64,27 +62,19 @@ class LanguageBatch:
         return network.logits(network(self.tokens)[0]), self.wanted, self.lengths - 1
 
 
-class LanguageModel:
+class LanguageModel(Predictor[LanguageRecipe, LanguageNetwork]):
     """Network, tokenizer and recipe of one folder; load it with `harken.load`."""
 
     def __init__(
         self, recipe: LanguageRecipe, model: LanguageNetwork, tokenizer: Tokenizer, folder: Path | None = None
     ) -> None:
-        self.recipe, self.folder, self.tokenizer = recipe, folder, tokenizer
-        self.model = model.eval()
+        super().__init__(recipe, model, folder)
+        self.tokenizer = tokenizer
 
     @classmethod
-    def load(cls, folder: Path, recipe: LanguageRecipe, device: str = "auto") -> LanguageModel:
-        """The model of a folder whose recipe was read."""
-        tokenizer = load_tokenizer(folder, JOINT)
-        model = build_language(recipe.model, tokenizer.size)
-        load_weights(model, folder / MODEL)
-        return cls(recipe, model.to(choose_device(device)), tokenizer, folder)
-
-    @property
-    def device(self) -> torch.device:
-        """Where the model is."""
-        return self.model.embedding.weight.device
+    def open(cls, folder: Path, recipe: LanguageRecipe, device: str) -> Self:
+        tokenizer = TOKENIZER.load(folder)
+        return cls(recipe, build_language(recipe.model, tokenizer.size), tokenizer, folder)
 
     def generate(
         self,
@@ -136,7 +126,7 @@ class LanguageModel:
             length: tokens to write.
             temperature: below 1 safer, above 1 bolder; 0 takes the likeliest token every time.
             top_k: draw from so many likeliest tokens alone.
-            top_p: draw from the fewest likeliest tokens that have this chance together.
+            top_p: draw from the fewest likeliest tokens that have this probability together.
             seed: the same seed gives the same texts.
             line: stop at the end of a line.
 
@@ -183,7 +173,7 @@ class LanguageModel:
         return self.model, self.model(tokens, state)[1] if tokens.shape[1] else state
 
     def ids(self, text: str) -> np.ndarray:
-        """(N,) the ids of a text, after the end of the line that is thought to stand before it."""
+        """(N,) the ids of a text, after the EOS that stands before it."""
         return text_ids(self.tokenizer, text, self.recipe.data.lines)
 
     def score(self, text: str) -> ScoredText:
@@ -197,10 +187,8 @@ class LanguageModel:
         Raises:
             UserError: there is no token in the text.
         """
-        from harken.inspection.surprisal import Surprisal
-
         if not text.strip():
-            raise UserError("there is no text to be surprised at; give some words in quotes")
+            raise UserError("there is no text to score; give some words in quotes")
         found = self.score(text)
         return Surprisal(found.tokens, (-found.log_probabilities).tolist())
 
@@ -215,7 +203,7 @@ class LanguageModel:
             raise UserError("the text is empty, so it has no perplexity; give some words")
         return math.exp(-float(self.log_probabilities(ids).mean()))
 
-    def log_probabilities(self, ids: np.ndarray, progress: Callable[[int], None] | None = None) -> np.ndarray:
+    def log_probabilities(self, ids: np.ndarray, progress: Progress | None = None) -> np.ndarray:
         """(N - 1,) of every id after the first; see `harken.tasks.language.scoring`."""
         return log_probabilities(self.model, ids, self.recipe.data.chunk, progress=progress)
 

@@ -1,15 +1,21 @@
-"""How probable a text is to a language model, token by token.
+"""How probable a text is to a language model, token by token, and windows of text for a Transformer.
 
 recurrent       the text is read from its first token to its last with one state, in segments that bound memory:
                 exactly what one row (batch 1) gives. `rows` above 1 cuts the text into so many parts that are read
                 side by side, each from a state of zeros: faster, and good enough for validation.
 Transformer     windows of data.chunk tokens, each half a window after the last; of a window the second half counts
                 (of the first one all of it), so that every token is seen after at least half a window of text.
+
+Generation by a Transformer goes on without end in the same windows: a network trained on chunks of `window` tokens has
+learnt nothing of later positions, so when the window is full its last half is read again from the first position
+(`Windowed`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -87,3 +93,37 @@ def _chosen(network: LanguageNetwork, hidden: Tensor, wanted: Tensor) -> Tensor:
     """(B, T): log P of the tokens that came."""
     logits = network.logits(hidden).float()
     return torch.log_softmax(logits, -1).gather(-1, wanted[..., None])[..., 0]
+
+
+@dataclass
+class WindowState:
+    """The network's own state and the tokens in it."""
+
+    inner: Any
+    tokens: Tensor  # (B, t)
+
+    def select(self, rows: Tensor) -> WindowState:
+        """Reorder, repeat or drop rows."""
+        return WindowState(self.inner.select(rows), self.tokens[rows])
+
+
+class Windowed:
+    """A network with its window, as `harken.search.contract.StepModel`."""
+
+    def __init__(self, network: LanguageNetwork, window: int) -> None:
+        self.network, self.window = network, window
+
+    def start(self, tokens: Tensor) -> WindowState:
+        """The state after tokens (B, t); of many, after the last that fit."""
+        tokens = tokens[:, -(self.window - 1) :]
+        inner = self.network.start(len(tokens))
+        if tokens.shape[1]:
+            _, inner = self.network(tokens, inner)
+        return WindowState(inner, tokens)
+
+    def step(self, tokens: Tensor, state: WindowState) -> tuple[Tensor, WindowState, None]:
+        """One token a row (B,)."""
+        if state.tokens.shape[1] >= self.window:
+            state = self.start(state.tokens[:, -(self.window // 2) :])
+        logits, inner, _ = self.network.step(tokens, state.inner)
+        return logits, WindowState(inner, torch.cat([state.tokens, tokens[:, None]], 1)), None

@@ -1,13 +1,24 @@
-"""A text as streams, cut into chunks: the batches of a language model (truncated back-propagation through time).
+r"""A text as one row of ids, and that row as streams cut into chunks: the batches of a language model.
+
+Ids: every line is ended by EOS where lines count, and an EOS stands before it all, so that a text begins as if a line
+had ended before it. `text_ids` takes a text as it is: a line that is not ended gets no EOS.
+
+Streams (truncated back-propagation through time):
 
     w1 w2 w3 w4 w5 w6 w7 w8 w9     in 2 streams, chunks of 2:      w1 w2 | w3 w4
                                                                    w5 w6 | w7 w8
 
 A batch is one chunk of every stream; the next batch goes on where it ended, with the state that it left. Each pass
-over the text begins at another token, so that the cuts fall elsewhere. Two numbers say all of a chunk: its stream, its
-length and whether it is the first of its pass in one, where it starts in the other; worker processes need no more than
-these. Without streams (`independent`) chunks come in a drawn order and know nothing of each other.
+over the text begins at another token, so that the cuts fall elsewhere. Two numbers describe a chunk: its stream, its
+length and whether it is the first of its pass in one, its start in the other; worker processes need no more than
+these. Without streams (`independent`) chunks come in a drawn order and depend on nothing before them.
 
+>>> from harken.data.tokenizers.plain import PlainCharacterTokenizer
+>>> tokenizer = PlainCharacterTokenizer.train(["ab"], 10)
+>>> text_ids(tokenizer, "a\nb", lines=True).tolist()
+[3, 4, 3, 5]
+>>> text_of(tokenizer, [4, 3, 5], lines=True)
+'a\nb'
 >>> batches = streams(tokens=10, count=2, chunk=2, random=None)
 >>> [Chunks.read(batch) for batch in batches][1]
 Chunks(streams=array([0, 1]), starts=array([2, 6]), length=2, first=False)
@@ -15,13 +26,50 @@ Chunks(streams=array([0, 1]), starts=array([2, 6]), length=2, first=False)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from harken.data.tokenizers.base import Tokenizer
+from harken.data.tokenizers.tokens import EOS
 from harken.training.task import Indices
 
 MOST_STREAMS, MAX_LENGTH = 1 << 14, 1 << 48  # 14 + 48 + 1 bits
+
+
+def corpus_ids(tokenizer: Tokenizer, lines: Sequence[str], ended: bool) -> np.ndarray:
+    """(N,) ids of the lines of a corpus; `ended`: each has an end, else they are one running text."""
+    if not ended:
+        return np.array([EOS, *tokenizer.encode(" ".join(lines))], dtype=np.int64)
+    rows = tokenizer.encode_all(lines)
+    lengths = np.array([len(row) + 1 for row in rows], dtype=np.int64)
+    ids = np.full(int(lengths.sum()) + 1, EOS, dtype=np.int64)
+    inside = np.ones(len(ids), dtype=bool)
+    inside[0] = False
+    inside[np.cumsum(lengths)] = False
+    ids[inside] = np.fromiter((index for row in rows for index in row), dtype=np.int64)
+    return ids
+
+
+def text_ids(tokenizer: Tokenizer, text: str, lines: bool) -> np.ndarray:
+    """(N,) ids of a text, an EOS before it."""
+    if not lines:
+        return corpus_ids(tokenizer, text.splitlines(), ended=False)
+    return corpus_ids(tokenizer, text.split("\n"), ended=True)[:-1]
+
+
+def text_of(tokenizer: Tokenizer, ids: Sequence[int], lines: bool) -> str:
+    """The text behind ids, without the EOS that stands before it all."""
+    if not lines:
+        return tokenizer.decode(list(ids))
+    rows: list[list[int]] = [[]]
+    for index in ids:
+        if index == EOS:
+            rows.append([])
+        else:
+            rows[-1].append(int(index))
+    return "\n".join(tokenizer.decode(row) for row in rows)
 
 
 @dataclass(frozen=True)

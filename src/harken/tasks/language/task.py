@@ -1,6 +1,6 @@
 """Language modelling as a task: streams of text in chunks, cross-entropy, perplexity.
 
-Recurrent networks carry their states from chunk to chunk: they lie in `carried`, one row for each stream, and are
+Recurrent networks carry their states from chunk to chunk: these are in `carried`, one row for each stream, and are
 cut off from the gradient. A stream always goes to the same worker, which thus finds the state that it left.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,9 +19,18 @@ from harken.models.recurrent.language import PARTS, RecurrentLanguageState
 from harken.tasks.language.recipe import LanguageRecipe
 from harken.tasks.language.scoring import log_probabilities
 from harken.tasks.language.streams import Chunks, fitting_streams, independent, share_by_stream, streams, total_length
+from harken.tasks.sequence_task import Sums, merge_sums
 from harken.training.task import Indices
 
 VALID_ROWS = 16  # parts of the validation text that are read side by side
+
+
+class StreamBatch(NamedTuple):
+    """One chunk of some streams."""
+
+    tokens: Tensor  # (B, T + 1)
+    streams: Tensor  # (B,)
+    first: bool  # of a pass: nothing was read before
 
 
 class LanguageTask:
@@ -52,20 +61,19 @@ class LanguageTask:
         """By the number of the stream, so that a worker meets its own streams again."""
         return share_by_stream(examples, parts)
 
-    def loss(self, examples: Indices) -> Tensor:
-        """Summed over all tokens of the chunks."""
-        device = self.model.embedding.weight.device
-        if self.ids.device != device:
-            self.ids = self.ids.to(device)
-        chunks = Chunks.read(examples)
-        starts = torch.from_numpy(chunks.starts).to(device)
-        piece = self.ids[starts[:, None] + torch.arange(chunks.length + 1, device=device)]  # (B, T + 1)
-        rows = torch.from_numpy(chunks.streams).to(device)
-        state = self._state(rows) if self.carried and not chunks.first else None
-        loss, state = self.loss_of(piece[:, :-1], piece[:, 1:], state, self.recipe.train.label_smoothing)
+    def collate(self, indices: Indices) -> StreamBatch:
+        chunks = Chunks.read(indices)
+        places = torch.from_numpy(chunks.starts)[:, None] + torch.arange(chunks.length + 1)
+        return StreamBatch(self.ids[places], torch.from_numpy(chunks.streams), chunks.first)
+
+    def loss(self, model: LanguageNetwork, batch: StreamBatch) -> tuple[Tensor, int]:
+        """Summed over all tokens of the chunks; the states after them go into `carried`."""
+        read, wanted = batch.tokens[:, :-1], batch.tokens[:, 1:]
+        state = self._state(batch.streams) if self.carried and not batch.first else None
+        loss, state = self.loss_of(read, wanted, state, self.recipe.train.label_smoothing)
         if self.carried:
-            self._carry(rows, state)
-        return loss
+            self._carry(batch.streams, state)
+        return loss, wanted.numel()
 
     def _state(self, rows: Tensor) -> RecurrentLanguageState:
         """Where the streams stand."""
@@ -76,7 +84,7 @@ class LanguageTask:
 
     @torch.no_grad()
     def _carry(self, rows: Tensor, state: RecurrentLanguageState) -> None:
-        """Keep the states for the next chunk; what is no number begins anew, or it would never leave."""
+        """Keep the states for the next chunk; NaN and infinity become 0, or they would stay for ever."""
         for depth, layer in enumerate(state.layers):
             for part, value in zip(self._parts, layer, strict=True):
                 kept = self.carried[f"{part}.{depth}"]
@@ -86,7 +94,7 @@ class LanguageTask:
     def _parts(self) -> tuple[str, ...]:
         return PARTS if "cell.0" in self.carried else PARTS[:1]
 
-    def validate(self, part: int, parts: int) -> Any:
+    def validate(self, part: int, parts: int) -> Sums:
         """Every worker reads its own piece of the validation text, in rows side by side."""
         cuts = np.linspace(0, len(self.valid) - 1, parts + 1).astype(int)
         mine = self.valid[cuts[part] : cuts[part + 1] + 1]
@@ -94,7 +102,8 @@ class LanguageTask:
         found = log_probabilities(self.model, mine, self.recipe.data.chunk, rows)
         return {"loss": float(-found.sum()), "tokens": len(found)}
 
-    def score(self, results: list[Any]) -> dict[str, float]:
+    def score(self, results: list[Sums]) -> dict[str, float]:
         """Mean loss per token, and its perplexity."""
-        loss = sum(result["loss"] for result in results) / max(1, sum(result["tokens"] for result in results))
+        sums = merge_sums(results)
+        loss = sums["loss"] / max(1, sums["tokens"])
         return {"loss": loss, "perplexity": math.exp(min(loss, 50.0))}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from harken.data.text.lines import files_of
 from harken.models.heads.masked import MaskedModel
 from harken.models.sizing import Size, measure, uninitialised
 from harken.tasks.estimates import PHRASE, TOKENS_PER_WORD, text_size
 from harken.tasks.masked.masked_reader import build_masked_model
 from harken.tasks.masked.recipe import MaskedRecipe
-from harken.tasks.masked.text import files_of
 from harken.tasks.registry import Estimate
 
 LENGTH = 20  # tokens of a row

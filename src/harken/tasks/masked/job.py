@@ -4,84 +4,71 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from harken.data.splits import skipped_lines
-from harken.data.tokenizers.base import JOINT, Tokenizer, load_tokenizer, train_tokenizer
-from harken.errors import UserError
-from harken.tasks.job import Job, Prepared
+from harken.data.text.lines import read_files, read_line_splits
+from harken.data.tokenizers.base import Tokenizer, train_tokenizer
+from harken.inspection.picture import Picture
+from harken.models.heads.masked import FIRST_WORD
+from harken.tasks.job import Job, Prepared, Summary
 from harken.tasks.masked.check import size_of
-from harken.tasks.masked.masked_reader import MaskedReader, build_masked_model
+from harken.tasks.masked.masked_reader import TOKENIZER, MaskedReader, build_masked_model
 from harken.tasks.masked.recipe import MaskedRecipe
-from harken.tasks.masked.task import MaskedTask
-from harken.tasks.masked.text import as_rows, read_files, read_text
+from harken.tasks.masked.task import MaskedTask, as_rows
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
 from harken.tasks.scores import Scores
-
-if TYPE_CHECKING:
-    from harken.inspection.picture import Picture
+from harken.tasks.splits import find_split
 
 
 class MaskedJob(Job):
     """See `harken.tasks.job`."""
 
+    predictor = MaskedReader
+    artifacts = (TOKENIZER,)
     usage = "harken attention {} 'a [MASK] sentence'"
     example_input = "the black [MASK] sleeps"
 
     def prepare(self, recipe: MaskedRecipe, folder: Path, resuming: bool) -> Prepared:
-        text = read_text(recipe.data)
+        text = read_line_splits(recipe.data)
         folder.mkdir(parents=True, exist_ok=True)
-        tokenizer = load_tokenizer(folder, JOINT) if resuming else learn_tokenizer(recipe, text.train)
-        tokenizer.save(folder, JOINT)
+        tokenizer = TOKENIZER.learn_or_load(folder, resuming, lambda: learn_tokenizer(recipe, text.train))
         model, pretrained = build_masked_model(recipe, tokenizer.size), PretrainedEmbeddings(recipe, folder, resuming)
         pretrained.fill(model.table, words_of(tokenizer), text.train, width_key(recipe.model))
-        limit = recipe.data.max_tokens
-        train, valid = (as_rows(lines, tokenizer, limit) for lines in (text.train, text.valid))
+        train, valid = (as_rows(lines, tokenizer, recipe.data.max_tokens) for lines in (text.train, text.valid))
         task = MaskedTask(recipe.train, model, tokenizer.size, recipe.masking.rate, train, valid)
-        tokens = f"{len(train.flat):,} training tokens in {len(train):,} rows, {len(valid.flat):,} for validation"
-        parameters = sum(parameter.numel() for parameter in model.parameters())
-        return Prepared(
-            task,
-            title=f"{text.name} masked, {recipe.model.title}",
-            facts={
-                "data": f"{text.name}: {tokens}",
-                "vocabulary": f"{recipe.tokenizer.kind}, {tokenizer.size:,} pieces",
-                **pretrained.facts,
-            },
-            lines=[
-                f"{text.name}: {tokens}",
-                f"{recipe.model.title}: {parameters:,} parameters, {tokenizer.size:,} {recipe.tokenizer.kind} pieces",
-                *pretrained.said,
-                *skipped_lines(text.skipped),
-            ],
-            flops_per_token=size_of(model, recipe).flops,
+        reads = f"{tokenizer.size:,} {recipe.tokenizer.kind} pieces"
+        summary = Summary(
+            text.name,
+            recipe.model.title,
+            len(train.flat),
+            len(valid.flat),
+            unit="tokens",
+            about=f"{len(train):,} rows",
+            reads=reads,
+            languages="masked",
+            skipped=text.skipped,
+            skipped_unit="lines",
+            facts={"vocabulary": reads, **pretrained.facts},
+            notes=pretrained.said,
         )
-
-    def load(self, folder: Path, recipe: MaskedRecipe, device: str) -> MaskedReader:
-        return MaskedReader.load(folder, recipe, device)
-
-    def artifact_names(self) -> frozenset[str]:
-        return frozenset((f"{JOINT}.model", f"{JOINT}.json"))
+        masked = recipe.masking.rate * max(float((train.flat >= FIRST_WORD).mean()), 1e-6)  # share of all tokens
+        return summary.prepared(task, size_of(model, recipe).flops / masked)
 
     def evaluate(
         self, model: MaskedReader, split: str | None, files: list[Path], progress: Callable[[int], None]
     ) -> Scores:
-        if files:
-            return model.evaluate(read_files(model.recipe.data, files), progress=progress)
-        return model.evaluate(self.examples(model, split or "test"), progress=progress)
+        lines = read_files(model.recipe.data, files) if files else self.examples(model, split)
+        return model.evaluate(lines, progress=progress)
 
-    def examples(self, model: MaskedReader, split: str) -> list[Any]:
-        text = read_text(model.recipe.data)
-        splits = {"valid": text.valid, **({"test": text.test} if text.test else {})}
-        if split not in splits:
-            raise UserError(f"{text.name} has no split {split!r}; choose --split {' or '.join(splits)}, or give a file")
-        return list(splits[split])
+    def examples(self, model: MaskedReader, split: str | None) -> list[str]:
+        text = read_line_splits(model.recipe.data)
+        return find_split(text.name, text.held_out, split)
 
     def look(self, model: MaskedReader, example: str) -> Picture:
         return model.picture(example)
 
     def validation(self, best: dict[str, Any]) -> str:
-        return f"perplexity of hidden words {best['perplexity']:.2f}, {best['accuracy']:.1%} of them guessed"
+        return f"perplexity of masked words {best['perplexity']:.2f}, {best['accuracy']:.1%} of them predicted"
 
 
 JOB = MaskedJob()

@@ -1,86 +1,145 @@
-"""Masked pre-training as a task: lines in batches of tokens, hidden words drawn anew, perplexity of what was hidden."""
+"""Masked pre-training as a task: lines in batches of tokens, masked anew in every epoch, perplexity of masked tokens.
+
+Which tokens are masked in training depends on the seed, the epoch and the place of a token in the corpus alone, and the
+loss is the mean over the masked tokens of a whole batch. Both are the same however a batch is shared among workers.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import NamedTuple
 
+import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from harken.data.io.token_rows import TokenRows
-from harken.models.heads.masked import Masked, MaskedModel, mask_tokens
-from harken.tasks.by_length import ByLength, rows_of_part
+from harken.data.tokenizers.base import Tokenizer
+from harken.data.tokenizers.tokens import EOS
+from harken.models.heads.masked import FIRST_WORD, Masked, MaskedModel, mask_tokens
+from harken.tasks.sequence_task import SequenceTask, Sums
 from harken.training.config import TrainConfig
 from harken.training.task import Indices
 
-SEED = 12345  # of what is hidden in validation: the same in every validation, so that scores compare
+SEED = 12345  # of what is masked in validation: the same every time, so that scores compare
 
 
-class MaskedTask(ByLength):
-    """See `harken.training.task.Task`."""
+class MaskedBatch(NamedTuple):
+    """Rows with some tokens masked."""
+
+    ids: Tensor  # (B, T) the original tokens
+    lengths: Tensor | None  # (B,); None where no row is padded
+    masked: Masked
+    total: int  # masked tokens
+
+
+class MaskedTask(SequenceTask[MaskedModel, MaskedBatch]):
+    """See `harken.tasks.sequence_task`; an index is `epoch * rows + row`, so that it says what is masked too."""
 
     monitor = "perplexity"
-    mode = "min"
 
     def __init__(
         self, settings: TrainConfig, model: MaskedModel, size: int, rate: float, train: TokenRows, valid: TokenRows
     ) -> None:
-        self.settings, self.model, self.rate, self.vocabulary = settings, model, rate, size
-        self.train = train
-        self.lengths = train.lengths
-        self.valid, self.hidden = valid, hide_all(valid, size, rate)
-        self.loss_of = torch.compile(model.loss, dynamic=True) if settings.compile else model.loss
+        super().__init__(model, settings, train.lengths, valid.lengths)
+        self.rate, self.vocabulary = rate, size
+        self.train, self.valid = train, MaskedRows(valid, size, rate)
+        self.loss_of = self.compiled(model.loss)
 
-    def size(self, examples: Indices) -> int:
-        """Tokens that are read."""
-        return int(self.lengths[examples].sum())
+    def epoch(self, number: int) -> Sequence[Indices]:
+        return [rows + number * len(self.train) for rows in super().epoch(number)]
 
-    def loss(self, examples: Indices) -> Tensor:
-        """The mean over the hidden words, times the tokens that were read: how many are hidden is left to chance."""
-        device = next(self.model.parameters()).device
-        ids, lengths = self.train.gather(examples)
-        padded = None if int(lengths.min()) == ids.shape[1] else lengths.to(device)
-        masked = mask_tokens(ids, self.vocabulary, self.rate)
-        share = self.size(examples) / max(1, int(masked.chosen.sum()))
-        return self.loss_of(ids.to(device), padded, Masked(*(part.to(device) for part in masked))) * share
+    def share(self, indices: Indices, parts: int) -> list[Indices]:
+        rows = indices % len(self.train)
+        return [part + (indices - rows)[0] for part in super().share(rows, parts)]
 
-    def validate(self, part: int, parts: int) -> Any:
-        """Loss and right guesses over the hidden words of the part."""
-        counts = [
-            score_rows(self.model, self.valid, self.hidden, examples)
-            for examples in rows_of_part(self.valid.lengths, part, parts, self.settings.batch_tokens)
-        ]
-        return [float(sum(column)) for column in zip(*(count for row in counts for count in row), strict=True)]
+    def size(self, indices: Indices) -> int:
+        """Masked tokens."""
+        ids, _ = self.train.gather(indices % len(self.train))
+        return int(((self._draw(indices, ids, 0) < self.rate) & (ids >= FIRST_WORD)).sum())
 
-    def score(self, results: list[Any]) -> dict[str, float]:
-        """Mean loss, its perplexity, and the share of hidden words that were guessed."""
-        loss, right, words = (sum(column) for column in zip(*filter(None, results), strict=True))
-        mean = loss / max(words, 1.0)
-        return {"loss": mean, "perplexity": math.exp(min(mean, 50.0)), "accuracy": right / max(words, 1.0)}
+    def collate(self, indices: Indices, valid: bool = False) -> MaskedBatch:
+        if valid:
+            return self.valid.batch(indices)
+        ids, lengths = self.train.gather(indices % len(self.train))
+        draws = [self._draw(indices, ids, number) for number in range(3)]
+        masked = mask_tokens(ids, self.vocabulary, self.rate, draws=draws)
+        padded = int(lengths.min()) < ids.shape[1]
+        return MaskedBatch(ids, lengths if padded else None, masked, int(masked.chosen.sum()))
+
+    def loss(self, model: MaskedModel, batch: MaskedBatch) -> tuple[Tensor, int]:
+        return self.loss_of(batch.ids, batch.lengths, batch.masked), batch.total
+
+    def evaluate(self, model: MaskedModel, batch: MaskedBatch) -> Sums:
+        losses, right, counts = row_scores(model, batch).T
+        return {"loss": float(losses.sum()), "right": float(right.sum()), "words": float(counts.sum())}
+
+    def metrics(self, sums: Sums) -> dict[str, float]:
+        """Mean loss of a masked token, its perplexity, and the share of them that were predicted."""
+        words = max(sums["words"], 1.0)
+        loss = sums["loss"] / words
+        return {"loss": loss, "perplexity": math.exp(min(loss, 50.0)), "accuracy": sums["right"] / words}
+
+    def _draw(self, indices: Indices, ids: Tensor, number: int) -> Tensor:
+        """(B, T): the first, second or third random number of every token, which `mask_tokens` uses."""
+        epochs, rows = np.divmod(indices, len(self.train))
+        starts = epochs * len(self.train.flat) + self.train.offsets[rows]
+        places = starts[:, None] + np.arange(ids.shape[1])
+        return torch.from_numpy(uniform(3 * places + number, self.settings.seed))
 
 
-def hide_all(rows: TokenRows, size: int, rate: float) -> tuple[TokenRows, TokenRows]:
-    """What is read and what is asked for in validation, for all rows at once."""
-    generator = torch.Generator().manual_seed(SEED)
-    masked = mask_tokens(torch.from_numpy(rows.flat).long()[None], size, rate, generator)
-    return TokenRows(masked.ids[0].numpy(), rows.offsets), TokenRows(masked.chosen[0].numpy(), rows.offsets)
+class MaskedRows:
+    """Rows for validation, with tokens masked once and for all."""
+
+    def __init__(self, rows: TokenRows, size: int, rate: float) -> None:
+        generator = torch.Generator().manual_seed(SEED)
+        masked = mask_tokens(torch.from_numpy(rows.flat).long()[None], size, rate, generator)
+        self.rows = rows
+        self.inputs, self.chosen = (TokenRows(part[0].numpy(), rows.offsets) for part in masked)
+
+    def batch(self, indices: Indices) -> MaskedBatch:
+        """The chosen rows, padded."""
+        ids, lengths = self.rows.gather(indices)
+        chosen = self.chosen.gather(indices)[0].bool()
+        return MaskedBatch(ids, lengths, Masked(self.inputs.gather(indices)[0], chosen), int(chosen.sum()))
 
 
-@torch.no_grad()
-def score_rows(
-    model: MaskedModel, rows: TokenRows, hidden: tuple[TokenRows, TokenRows], examples: Indices
-) -> list[tuple[float, float, float]]:
-    """For each row: summed loss, right guesses, hidden words."""
-    device = next(model.parameters()).device
-    gold, lengths = rows.gather(examples)
-    ids, chosen = (part.gather(examples)[0].to(device) for part in hidden)
-    asked = chosen.bool()
-    logits = model(ids, lengths.to(device), asked).float()  # (M, V)
-    wanted = gold.to(device)[asked]
-    losses = torch.zeros(asked.shape, device=device)
-    losses[asked] = torch.nn.functional.cross_entropy(logits, wanted, reduction="none")
+def row_scores(model: MaskedModel, batch: MaskedBatch) -> np.ndarray:
+    """(B, 3): summed loss, right predictions and masked tokens of each row."""
+    chosen = batch.masked.chosen
+    logits, wanted = model(batch.masked.ids, batch.lengths, chosen).float(), batch.ids[chosen]  # (M, V), (M,)
+    losses = torch.zeros(chosen.shape, device=logits.device)
+    losses[chosen] = F.cross_entropy(logits, wanted, reduction="none")
     right = torch.zeros_like(losses)
-    right[asked] = (logits.argmax(-1) == wanted).float()
-    columns = (losses.sum(1).tolist(), right.sum(1).tolist(), asked.sum(1).float().tolist())
-    return list(zip(*columns, strict=True))
+    right[chosen] = (logits.argmax(-1) == wanted).float()
+    return torch.stack([losses.sum(1), right.sum(1), chosen.sum(1).float()], 1).double().cpu().numpy()
+
+
+def as_rows(lines: Sequence[str], tokenizer: Tokenizer, limit: int) -> TokenRows:
+    """Ids of the lines in pieces of at most `limit`, the end of a line counted."""
+    wholes = ([*row, EOS] for row in tokenizer.encode_all(list(lines)))
+    return TokenRows.from_lists(
+        [whole[start : start + limit] for whole in wholes for start in range(0, len(whole), limit)]
+    )
+
+
+def uniform(counters: np.ndarray, seed: int) -> np.ndarray:
+    """A random number in [0, 1) for every counter: SplitMix64 (Steele et al., 2014), its sequence read at any place.
+
+    >>> uniform(np.arange(2), seed=0).round(4).tolist(), uniform(np.arange(1, 2), seed=0).round(4).tolist()
+    ([0.7497, 0.3724], [0.3724])
+    """
+    state = _mixed(np.array([seed + 1], np.uint64)) + (counters.astype(np.uint64) + np.uint64(1)) * np.uint64(GOLDEN)
+    found: np.ndarray = (_mixed(state) >> np.uint64(11)) * 2.0**-53
+    return found
+
+
+GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / the golden ratio
+
+
+def _mixed(state: np.ndarray) -> np.ndarray:
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return state ^ (state >> np.uint64(31))

@@ -1,4 +1,4 @@
-"""From lists of sentences and a recipe to a task that can be trained, and from a vocabulary to a model."""
+"""From sentences and a recipe to a vocabulary, a network and a task."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from harken.data.io.frame_rows import FrameRows
 from harken.data.io.token_rows import TokenRows
 from harken.data.series.framed import Framed
 from harken.data.text.tagged import Tagged
-from harken.data.tokenizers.tokens import SPECIALS
-from harken.embeddings.vectors import WordVectors
 from harken.errors import UserError
 from harken.models.build import build_encoder
 from harken.models.heads.character_features import WordInput
@@ -22,12 +22,10 @@ from harken.models.reader import FrameInput, Reader, words_alone
 from harken.tasks.context import Context
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key
 from harken.tasks.starting import starting_words
-from harken.tasks.tag.bio import broken_moves
 from harken.tasks.tag.corpus import Example
 from harken.tasks.tag.recipe import TagRecipe
-from harken.tasks.tag.rows import FrameRows, WordRows
 from harken.tasks.tag.task import Rows, TaggingTask
-from harken.tasks.tag.vocabulary import Vocabulary
+from harken.tasks.words import Vocabulary, WordRows
 
 
 def build_task(
@@ -38,47 +36,46 @@ def build_task(
     context: Context | None = None,
     pretrained: PretrainedEmbeddings | None = None,
 ) -> tuple[TaggingTask, Vocabulary]:
-    """A task with a new model; the vocabulary is learnt from the training sentences where none is given.
-
-    Where one is given a run is resumed, and its words have their vectors already.
+    """A task with a new model; the vocabulary is learnt from the sentences where none is given.
 
     Raises:
         UserError: sentences that the recipe's model cannot read.
     """
     pretrained = pretrained or PretrainedEmbeddings(recipe)
-    texts, key = [" ".join(example.words) for example in train if isinstance(example, Tagged)], width_key(recipe.model)
-    width = recipe.model.embedding_width
-    vectors = pretrained.vectors(width, texts, key) if vocabulary is None else None
-    vocabulary = vocabulary or learn_vocabulary(recipe, train, valid, vectors)
+    vocabulary = vocabulary or learn_vocabulary(recipe, train, valid, pretrained)
     if vocabulary.channels and (recipe.embeddings.elmo or recipe.embeddings.words):
         raise UserError("embeddings are vectors of words, but the files hold frames; leave them out")
     refuse_too_long(recipe, [*train, *valid])
     model = build_tagging_model(recipe, vocabulary, context)
     words = words_alone(model.reader.inputs)
     if isinstance(words, WordInput):
-        names = [*([None] * len(SPECIALS)), *vocabulary.words]
+        texts = texts_of(train)
         ids = np.array([number for text in texts for number in vocabulary.word_ids(text.split(" "))])
-        pretrained.fill(words.words.table.weight, names, texts, key, ids=ids)
+        pretrained.fill(words.words.table.weight, vocabulary.names, texts, width_key(recipe.model), ids=ids)
     if context is not None:
         pretrained.say(f"beside {context.layers} frozen layers of {recipe.embeddings.elmo}")
     if recipe.model.start is not None:
         take_over(model.reader, recipe.model.start, rows_in(vocabulary.words, starting_words(recipe.model.start)))
     if isinstance(model.reader.inputs, FrameInput):
         model.reader.inputs.fit(torch.from_numpy(np.concatenate([e.frames for e in train if isinstance(e, Framed)])))
-    sides = [(as_rows(part, vocabulary, context), labels_of(part, vocabulary)) for part in (train, valid)]
-    return TaggingTask(recipe.train, model, vocabulary.tags, sides[0], sides[1]), vocabulary
+    sides = [
+        (as_rows(part, vocabulary, context), TokenRows.from_lists([vocabulary.tag_ids(one.tags) for one in part]))
+        for part in (train, valid)
+    ]
+    return TaggingTask(recipe.train, model, vocabulary.tags, *sides), vocabulary
 
 
 def learn_vocabulary(
-    recipe: TagRecipe, train: Sequence[Example], valid: Sequence[Example], vectors: WordVectors | None = None
+    recipe: TagRecipe, train: Sequence[Example], valid: Sequence[Example], pretrained: PretrainedEmbeddings
 ) -> Vocabulary:
-    """Words and characters of the training sentences, and the tags of both.
+    """Words and characters of the training sentences, the words of pretrained vectors, and the tags of both splits.
 
     Raises:
         UserError: words and frames together, or frames of different widths.
     """
     if not train or not valid:
         raise UserError("there is nothing to train or to validate on; look at the recipe's [data]")
+    vectors = pretrained.vectors(recipe.model.embedding_width, texts_of(train), width_key(recipe.model))
     tags = {tag for example in valid for tag in example.tags}
     sentences = [example for example in train if isinstance(example, Tagged)]
     if len(sentences) == len(train):
@@ -113,22 +110,38 @@ def build_tagging_model(recipe: TagRecipe, vocabulary: Vocabulary, context: Cont
         )
     if context is not None:
         inputs = context.beside(inputs, encoder.embedding)
-    forbidden = broken_moves(vocabulary.tags) if recipe.tags.bio else None
+    forbidden = forbidden_transitions(vocabulary.tags) if recipe.tags.bio else None
     return TaggingModel(Reader(inputs, encoder), len(vocabulary.tags), recipe.tags.crf, forbidden)
+
+
+def forbidden_transitions(tags: Sequence[str]) -> tuple[Tensor, Tensor]:
+    """What BIO tags rule out: I-x as the first tag, or after anything but B-x and I-x.
+
+    Returns:
+        (K, K) which tag may not follow which, from row to column; (K,) which may not be the first.
+
+    >>> moves, firsts = forbidden_transitions(["B-person", "I-person", "O"])
+    >>> moves.tolist(), firsts.tolist()
+    ([[False, False, False], [False, False, False], [False, True, False]], [False, True, False])
+    """
+    kinds = [tag[2:] if tag.startswith("I-") else None for tag in tags]
+    moves = [[kind is not None and before not in (f"B-{kind}", f"I-{kind}") for kind in kinds] for before in tags]
+    return torch.tensor(moves), torch.tensor([kind is not None for kind in kinds])
 
 
 def as_rows(examples: Sequence[Example], vocabulary: Vocabulary, context: Context | None = None) -> Rows:
     """What the model reads of some examples."""
     if vocabulary.channels:
-        return FrameRows([example.frames for example in examples if isinstance(example, Framed)])
+        frames = [example.frames for example in examples if isinstance(example, Framed)]
+        return FrameRows(frames, vocabulary.channels)
     sentences = [example.words for example in examples if isinstance(example, Tagged)]
     rows = WordRows(sentences, vocabulary)
     return rows if context is None else context.rows(rows, sentences)
 
 
-def labels_of(examples: Sequence[Example], vocabulary: Vocabulary) -> TokenRows:
-    """The ids of their tags."""
-    return TokenRows.from_lists([vocabulary.tag_ids(example.tags) for example in examples])
+def texts_of(examples: Sequence[Example]) -> list[str]:
+    """The sentences, their words joined by spaces."""
+    return [" ".join(example.words) for example in examples if isinstance(example, Tagged)]
 
 
 def refuse_too_long(recipe: TagRecipe, examples: Sequence[Example]) -> None:

@@ -9,7 +9,7 @@ from harken.tasks.registry import Estimate
 from harken.tasks.tag.building import build_tagging_model
 from harken.tasks.tag.corpus import check_files, is_frames
 from harken.tasks.tag.recipe import TagRecipe
-from harken.tasks.tag.vocabulary import Vocabulary
+from harken.tasks.words import Vocabulary
 
 CHARACTERS, TAGS, WORDS = 120, 17, 10_000  # typical numbers, where the whole text would have to be read
 

@@ -1,19 +1,29 @@
-"""How good tags are: token accuracy, and precision, recall and F1 of entities where the tags are BIO."""
+"""How good tags are (token accuracy; precision, recall and F1 of entities where tags are BIO), and pictures of them."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
+from harken.inspection.tables import HeatMaps, ShadeTable
 from harken.metrics.interval import bootstrap, resampled
 from harken.metrics.labels import Counts, counts_by_kind, is_bio, sentence_counts
+from harken.models.transformer.encoder import TransformerEncoder
 from harken.tasks.scores import Metric, Scores
-from harken.tasks.tag.pictures import confusion_picture
+
+if TYPE_CHECKING:
+    from harken.tasks.tag.tagger import Tagger
+
+LARGEST = 24  # tags that are shown
+FAINTEST = 0.005  # a tag that is nowhere more probable than this is left out of a sentence's picture
 
 
 def evaluate(tags: Sequence[str], gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> Scores:
-    """Scores of sentences; their intervals draw sentences whole, since the words of one are no strangers."""
+    """Scores of sentences; their intervals draw sentences whole, since the words of one depend on each other."""
     right = [sum(a == b for a, b in zip(row, made, strict=True)) for row, made in zip(gold, found, strict=True)]
     lengths = [len(row) for row in gold]
     accuracy = Metric.of("accuracy", bootstrap(right, lengths), f"of {sum(lengths):,} words", digits=4)
@@ -40,3 +50,53 @@ def evaluate(tags: Sequence[str], gold: Sequence[Sequence[str]], found: Sequence
 
 def _sum(rows: np.ndarray) -> Counts:
     return Counts(*(int(number) for number in rows.sum(0)))
+
+
+def tags_picture(tagger: Tagger, sentence: str) -> HeatMaps:
+    """The likely tags of each word, with a CRF its transitions, and with a Transformer its attention."""
+    found = tagger.tag(sentence)
+    shown = np.flatnonzero(found.chances.max(0, initial=0.0) >= FAINTEST)
+    panels = [
+        ShadeTable(
+            found.words,
+            [tagger.tags[number] for number in shown],
+            found.chances[:, shown].T,
+            "Tags: " + " ".join(found.tags),
+            across="word",
+            down="tag",
+        )
+    ]
+    if tagger.model.crf is not None:
+        tags = tagger.tags[:LARGEST]
+        follows = torch.softmax(tagger.model.crf.transitions.detach().float(), -1).cpu().numpy()
+        title = "What the CRF has for the next tag (across) after a tag (down), the words left out of account"
+        panels.append(ShadeTable(tags, tags, follows[: len(tags), : len(tags)], title, across="tag", down="tag"))
+    return HeatMaps([*panels, *attention_panels(tagger, sentence, found.words)])
+
+
+@torch.no_grad()
+def attention_panels(tagger: Tagger, sentence: str, words: Sequence[str]) -> list[ShadeTable]:
+    """Of a Transformer: where each word looks, layer by layer, the mean of the heads."""
+    reader = tagger.model.reader
+    if not isinstance(reader.encoder, TransformerEncoder) or not words:
+        return []
+    embedded = reader.inputs(tagger.batch([sentence]).values)
+    weights = reader.encoder.attention(embedded)[0].mean(1).float().cpu().numpy()  # (L, T, T)
+    title = "Layer {}: where each word (down) looks (across), the mean of the heads"
+    return [
+        ShadeTable(words, words, layer, title.format(number), across="word", down="word")
+        for number, layer in enumerate(weights, start=1)
+    ]
+
+
+def confusion_picture(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> HeatMaps:
+    """True tags down, what was said across, the most frequent ones; shades are shares of a row."""
+    pairs = Counter((a, b) for row, made in zip(gold, found, strict=True) for a, b in zip(row, made, strict=True))
+    totals: Counter[str] = Counter()
+    for (true, _), count in pairs.items():
+        totals[true] += count
+    tags = [tag for tag, _ in sorted(totals.items(), key=lambda item: (-item[1], item[0]))[:LARGEST]]
+    shares = [[pairs[true, said] / totals[true] for said in tags] for true in tags]
+    return HeatMaps(
+        [ShadeTable(tags, tags, shares, "Confusion: true tags down, said across", across="said tag", down="true tag")]
+    )

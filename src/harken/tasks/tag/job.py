@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from harken.data.splits import skipped_lines
-from harken.errors import UserError
+from harken.inspection.picture import Picture
 from harken.models.sizing import measure
-from harken.tasks.context import COPY, context_of
-from harken.tasks.job import Job, Prepared
+from harken.tasks.context import CONTEXT, context_of
+from harken.tasks.job import Job, Prepared, Summary
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings
 from harken.tasks.scores import Scores
-from harken.tasks.tag.building import build_task
+from harken.tasks.splits import find_split
+from harken.tasks.tag.building import build_task, learn_vocabulary
 from harken.tasks.tag.corpus import TagCorpus, corpus_of_table, read_corpus, read_files
+from harken.tasks.tag.evaluation import tags_picture
 from harken.tasks.tag.recipe import TagRecipe
 from harken.tasks.tag.tagger import Tagger
-from harken.tasks.tag.vocabulary import FILE, Vocabulary
-
-if TYPE_CHECKING:
-    from harken.inspection.picture import Picture
+from harken.tasks.words import VOCABULARY
 
 
 class TagJob(Job):
     """See `harken.tasks.job`."""
 
+    predictor = Tagger
+    artifacts = (VOCABULARY, CONTEXT)
     usage = "harken tag {}"
 
     def prepare(self, recipe: TagRecipe, folder: Path, resuming: bool) -> Prepared:
@@ -36,61 +36,40 @@ class TagJob(Job):
 
     def _prepare(self, recipe: TagRecipe, corpus: TagCorpus, folder: Path, resuming: bool) -> Prepared:
         folder.mkdir(parents=True, exist_ok=True)
-        known = Vocabulary.load(folder) if resuming else None
-        context, pretrained = (
-            context_of(recipe.embeddings.elmo, folder, resuming),
-            PretrainedEmbeddings(recipe, folder, resuming),
+        train, valid = corpus.train, corpus.valid
+        context = context_of(recipe.embeddings.elmo, folder, resuming)
+        pretrained = PretrainedEmbeddings(recipe, folder, resuming)
+        vocabulary = VOCABULARY.learn_or_load(
+            folder, resuming, lambda: learn_vocabulary(recipe, train, valid, pretrained)
         )
-        task, vocabulary = build_task(recipe, corpus.train, corpus.valid, known, context, pretrained)
-        vocabulary.save(folder)
-        unit = "signals" if vocabulary.channels else "sentences"
-        count = f"{len(corpus.train):,} training {unit}, {len(corpus.valid):,} for validation"
-        parameters = sum(parameter.numel() for parameter in task.model.parameters())
-        known_words = (
-            f"frames of {vocabulary.channels} channels"
-            if vocabulary.channels
-            else f"{len(vocabulary.words):,} words, {len(vocabulary.characters):,} characters"
+        task, _ = build_task(recipe, train, valid, vocabulary, context, pretrained)
+        words = f"{len(vocabulary.words):,} words, {len(vocabulary.characters):,} characters"
+        reads = f"frames of {vocabulary.channels} channels" if vocabulary.channels else words
+        reads += f", {len(vocabulary.tags)} tags"
+        summary = Summary(
+            corpus.name,
+            f"{recipe.model.title}{' with a CRF' * recipe.tags.crf}",
+            len(train),
+            len(valid),
+            unit="signals" if vocabulary.channels else "sentences",
+            reads=reads,
+            languages="tags",
+            skipped=corpus.skipped,
+            facts={"vocabulary": reads, **pretrained.facts},
+            notes=pretrained.said,
         )
-        return Prepared(
-            task,
-            title=f"{corpus.name} tags, {recipe.model.title}{' with a CRF' * recipe.tags.crf}",
-            facts={
-                "data": f"{corpus.name}: {count}",
-                "vocabulary": f"{known_words}, {len(vocabulary.tags)} tags",
-                **pretrained.facts,
-            },
-            lines=[
-                f"{corpus.name}: {count}",
-                f"{recipe.model.title}: {parameters:,} parameters, {known_words}, {len(vocabulary.tags)} tags",
-                *pretrained.said,
-                *skipped_lines(corpus.skipped),
-            ],
-            flops_per_token=measure(task.model).flops,
-        )
-
-    def load(self, folder: Path, recipe: TagRecipe, device: str) -> Tagger:
-        return Tagger.load(folder, recipe, device)
-
-    def artifact_names(self) -> frozenset[str]:
-        return frozenset((FILE, COPY))
+        return summary.prepared(task, measure(task.model).flops)
 
     def evaluate(self, model: Tagger, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
-        chosen = read_files(model.recipe.data, files) if files else self.examples(model, split or "test")
+        chosen = read_files(model.recipe.data, files) if files else self.examples(model, split)
         return model.evaluate(chosen, progress=progress)
 
-    def examples(self, model: Tagger, split: str) -> list[Any]:
+    def examples(self, model: Tagger, split: str | None) -> list[Any]:
         corpus = read_corpus(model.recipe.data)
-        splits = {"valid": corpus.valid, **corpus.tests}
-        if split not in splits:
-            raise UserError(
-                f"{corpus.name} has no split {split!r}; choose --split {' or '.join(splits)}, or give a file"
-            )
-        return list(splits[split])
+        return list(find_split(corpus.name, {"valid": corpus.valid, **corpus.tests}, split))
 
     def look(self, model: Tagger, example: str) -> Picture:
-        from harken.tasks.tag.pictures import chances_picture
-
-        return chances_picture(model, example)
+        return tags_picture(model, example)
 
     def validation(self, best: dict[str, Any]) -> str:
         words = f"accuracy {best.get('accuracy', 0.0):.4f}, loss {best.get('loss', 0.0):.4f}"

@@ -6,27 +6,29 @@ model.tag("the black cat sleeps").tags    # ['DET', 'ADJ', 'NOUN', 'VERB']
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Self
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from harken.data.batching import token_batches
 from harken.data.series.framed import Framed
 from harken.data.text.tagged import Tagged, as_tagged
 from harken.errors import UserError
 from harken.models.heads.tagger import TaggingModel
 from harken.tasks.context import COPY, Context, open_context
+from harken.tasks.predictor import Predictor, Progress
 from harken.tasks.scores import Scores
+from harken.tasks.sequence_task import length_batches
 from harken.tasks.tag.building import as_rows, build_tagging_model
 from harken.tasks.tag.corpus import Example
+from harken.tasks.tag.evaluation import evaluate
 from harken.tasks.tag.recipe import TagRecipe
-from harken.tasks.tag.vocabulary import Vocabulary
-from harken.training.checkpoints import MODEL, load_weights
-from harken.training.machine import choose_device
+from harken.tasks.tag.task import TagBatch
+from harken.tasks.words import VOCABULARY, Vocabulary
 
 BATCH_WORDS = 4096  # tagged at once, padding counted
 Sentence = str | Sequence[str] | np.ndarray
@@ -45,20 +47,7 @@ class Tagging:
         return " ".join(f"{word}/{tag}" for word, tag in zip(self.words, self.tags, strict=True))
 
 
-@dataclass(frozen=True)
-class TagBatch:
-    """Sentences with a label for every word."""
-
-    values: Any  # what the reader's input takes
-    lengths: torch.Tensor  # (B,)
-    labels: torch.Tensor  # (B, T)
-
-    def predictions(self, model: TaggingModel) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Emissions (B, T, K), the labels, and the place of each row's last word (B,)."""
-        return model(self.values, self.lengths), self.labels, self.lengths - 1
-
-
-class Tagger:
+class Tagger(Predictor[TagRecipe, TaggingModel]):
     """Model, vocabulary and recipe of one folder; load it with `harken.load`."""
 
     def __init__(
@@ -69,23 +58,14 @@ class Tagger:
         folder: Path | None = None,
         context: Context | None = None,
     ) -> None:
-        self.recipe, self.folder = recipe, folder
-        self.model = model.eval()
+        super().__init__(recipe, model, folder)
         self.vocabulary, self.context = vocabulary, context
 
     @classmethod
-    def load(cls, folder: Path, recipe: TagRecipe, device: str = "auto") -> Tagger:
-        """The model of a folder whose recipe was read."""
-        vocabulary = Vocabulary.load(folder)
+    def open(cls, folder: Path, recipe: TagRecipe, device: str) -> Self:
+        vocabulary = VOCABULARY.load(folder)
         context = open_context(folder / COPY, device) if recipe.embeddings.elmo else None
-        model = build_tagging_model(recipe, vocabulary, context)
-        load_weights(model, folder / MODEL)
-        return cls(recipe, model.to(choose_device(device)), vocabulary, folder, context)
-
-    @property
-    def device(self) -> torch.device:
-        """Where the model is."""
-        return next(self.model.parameters()).device
+        return cls(recipe, build_tagging_model(recipe, vocabulary, context), vocabulary, folder, context)
 
     @property
     def tags(self) -> list[str]:
@@ -96,45 +76,37 @@ class Tagger:
         """Tag one sentence: words, a text that is cut at spaces, or frames (T, C)."""
         return self.tag_all([sentence])[0]
 
-    def tag_all(self, sentences: Sequence[Sentence], progress: Callable[[int], None] | None = None) -> list[Tagging]:
+    def tag_all(self, sentences: Sequence[Sentence], progress: Progress | None = None) -> list[Tagging]:
         """Tag many; an empty sentence stays empty.
 
         Raises:
             UserError: words for a model of frames, or frames for a model of words.
         """
         examples = [self._example(sentence) for sentence in sentences]
-        rows = as_rows(examples, self.vocabulary, self.context)
-        filled = np.flatnonzero(rows.lengths)
-        nothing = np.zeros((0, len(self.tags)), np.float32)
-        found = [Tagging([], [], [], nothing) for _ in examples]
-        lengths = rows.lengths[filled]
-        for chosen in token_batches(lengths, lengths, BATCH_WORDS, seed=0, epoch=0, shuffle=False):
-            batch, counts = rows.gather(filled[chosen])
-            labels, chances = self.model.tag(batch.to(self.device), counts.to(self.device))
-            for place, row in enumerate(filled[chosen]):
-                count = int(counts[place])
-                chosen_labels = labels[place, :count]
-                weights = chances[place, :count].float()  # (T, K)
-                found[row] = Tagging(
-                    self._words(examples[row]),
-                    [self.tags[label] for label in chosen_labels.tolist()],
-                    weights.gather(1, chosen_labels[:, None])[:, 0].tolist(),
-                    weights.cpu().numpy(),
-                )
-            if progress:
-                progress(len(chosen))
-        return found
+        filled = [example for example in examples if self._words(example)]
+        rows = as_rows(filled, self.vocabulary, self.context)
+
+        def tag(indices: np.ndarray) -> list[Tagging]:
+            values, lengths = rows.gather(indices)
+            labels, weights = self.model.tag(values.to(self.device), lengths.to(self.device))
+            labels, weights = labels.cpu(), weights.float().cpu()  # (B, T), (B, T, K)
+            return [
+                self._tagging(filled[row], labels[place, :length], weights[place, :length])
+                for place, (row, length) in enumerate(zip(indices, lengths.tolist(), strict=True))
+            ]
+
+        found = iter(self.map(length_batches(rows.lengths, BATCH_WORDS), tag, progress))
+        nothing = Tagging([], [], [], np.zeros((0, len(self.tags)), np.float32))
+        return [next(found) if self._words(example) else nothing for example in examples]
 
     def evaluate(
         self,
         sentences: Sequence[Example] | Sequence[Sequence[str]],
         tags: Sequence[Sequence[str]] | None = None,
         *,
-        progress: Callable[[int], None] | None = None,
+        progress: Progress | None = None,
     ) -> Scores:
         """Token accuracy and, where tags are BIO, entity precision, recall and F1; sentences are drawn whole."""
-        from harken.tasks.tag.evaluation import evaluate
-
         if tags is not None:
             sentences = as_tagged([list(sentence) for sentence in sentences], tags, "the list")  # type: ignore[arg-type]
         examples = [example for example in sentences if isinstance(example, Tagged | Framed)]
@@ -160,7 +132,7 @@ class Tagger:
         for row, example in enumerate(examples):
             if example.tags:
                 labels[row, : len(example.tags)] = torch.tensor(self.vocabulary.tag_ids(example.tags))
-        return TagBatch(values, lengths, labels)
+        return TagBatch(values, lengths, labels, int(counts.sum()))
 
     def reading(self, sentence: str) -> tuple[TagBatch, dict[str, list[str]], str]:
         """For `harken inspect --gates`: the batch, what stands at the steps of the encoder, and a title."""
@@ -177,6 +149,10 @@ class Tagger:
         if not all(isinstance(word, str) for word in words):
             raise UserError("this model tags words: give a text, or a list of words")
         return Tagged(tuple(words), ())
+
+    def _tagging(self, example: Example, labels: Tensor, weights: Tensor) -> Tagging:
+        chosen = weights.gather(1, labels[:, None])[:, 0].tolist()
+        return Tagging(self._words(example), [self.tags[label] for label in labels.tolist()], chosen, weights.numpy())
 
     def _words(self, example: Example) -> list[str]:
         if isinstance(example, Framed):

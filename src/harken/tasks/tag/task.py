@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-import torch
+import numpy as np
 from torch import Tensor
 
+from harken.data.io.frame_rows import FrameRows
 from harken.data.io.token_rows import TokenRows
 from harken.metrics.labels import Counts, is_bio, sentence_counts
 from harken.models.heads.tagger import TaggingModel
-from harken.tasks.by_length import ByLength, rows_of_part
 from harken.tasks.context import ContextRows
-from harken.tasks.tag.rows import FrameRows, WordRows
+from harken.tasks.sequence_task import SequenceTask, Sums
+from harken.tasks.words import WordRows
 from harken.training.config import TrainConfig
 from harken.training.task import Indices
 
 Rows = WordRows | FrameRows | ContextRows
 
 
-class TaggingTask(ByLength):
-    """See `harken.training.task.Task`."""
+class TagBatch(NamedTuple):
+    """Sentences with a label for every word; `harken.inspection.running` runs a network on it too."""
+
+    values: Any  # what the reader's input takes
+    lengths: Tensor  # (B,)
+    labels: Tensor  # (B, T)
+    words: int  # without padding
+
+    def predictions(self, model: TaggingModel) -> tuple[Tensor, Tensor, Tensor]:
+        """Emissions (B, T, K), the labels, and the place of each row's last word (B,)."""
+        return model(self.values, self.lengths), self.labels, self.lengths - 1
+
+
+class TaggingTask(SequenceTask[TaggingModel, TagBatch]):
+    """See `harken.tasks.sequence_task`."""
 
     mode = "max"
 
@@ -33,54 +47,38 @@ class TaggingTask(ByLength):
         train: tuple[Rows, TokenRows],
         valid: tuple[Rows, TokenRows],
     ) -> None:
-        self.settings, self.model, self.tags = settings, model, list(tags)
-        self.train, self.train_labels = train
-        self.valid, self.valid_labels = valid
-        self.lengths = self.train.lengths
-        self.bio = is_bio(tags)
+        super().__init__(model, settings, train[0].lengths, valid[0].lengths)
+        self.train, self.valid = train, valid
+        self.tags, self.bio = np.array(tags), is_bio(tags)
         self.monitor = "f1" if self.bio else "accuracy"
-        self.loss_of = torch.compile(model.loss, dynamic=True) if settings.compile else model.loss
+        self.loss_of = self.compiled(model.loss)
 
-    def size(self, examples: Indices) -> int:
-        """Words."""
-        return int(self.lengths[examples].sum())
+    def collate(self, indices: Indices, valid: bool = False) -> TagBatch:
+        rows, labels = self.valid if valid else self.train
+        values, lengths = rows.gather(indices)
+        return TagBatch(values, lengths, labels.gather(indices)[0], int(lengths.sum()))
 
-    def loss(self, examples: Indices) -> Tensor:
-        """Summed over the words."""
-        device = next(self.model.parameters()).device
-        batch, lengths = self.train.gather(examples)
-        labels, _ = self.train_labels.gather(examples)
-        padded = None if int(lengths.min()) == labels.shape[1] else lengths.to(device)
-        return self.loss_of(batch.to(device), padded, labels.to(device), self.settings.label_smoothing)
+    def loss(self, model: TaggingModel, batch: TagBatch) -> tuple[Tensor, int]:
+        padded = batch.words < batch.labels.numel()
+        lengths = batch.lengths if padded else None
+        return self.loss_of(batch.values, lengths, batch.labels, self.settings.label_smoothing), batch.words
 
-    def validate(self, part: int, parts: int) -> Any:
-        """Loss, right words and, with BIO tags, entities of the sentences of the part."""
-        device = next(self.model.parameters()).device
-        loss, words, right, counts = 0.0, 0, 0, Counts()
-        for examples in rows_of_part(self.valid.lengths, part, parts, self.settings.batch_tokens):
-            batch, lengths = self.valid.gather(examples)
-            gold, _ = self.valid_labels.gather(examples)
-            values, lengths = batch.to(device), lengths.to(device)
-            loss += float(self.model.loss(values, lengths, gold.to(device)))
-            found = self.model.tag(values, lengths)[0].cpu()
-            for row, length in enumerate(lengths.tolist()):
-                same = found[row, :length] == gold[row, :length]
-                words, right = words + length, right + int(same.sum())
-                if self.bio:
-                    counts += sentence_counts(self._names(gold[row, :length]), self._names(found[row, :length]))
-        return {"loss": loss, "words": words, "right": right, "counts": list(counts)}
+    def evaluate(self, model: TaggingModel, batch: TagBatch) -> Sums:
+        """Loss, words with the right tag and, with BIO tags, entities."""
+        loss = float(model.loss(batch.values, batch.lengths, batch.labels))
+        found, gold = model.tag(batch.values, batch.lengths)[0].cpu().numpy(), batch.labels.cpu().numpy()
+        right, counts = 0, Counts()
+        for row, length in enumerate(batch.lengths.tolist()):
+            predicted, true = found[row, :length], gold[row, :length]
+            right += int((predicted == true).sum())
+            if self.bio:
+                counts += sentence_counts(self.tags[true].tolist(), self.tags[predicted].tolist())
+        return {"loss": loss, "words": batch.words, "right": right, **counts._asdict()}
 
-    def score(self, results: list[Any]) -> dict[str, float]:
+    def metrics(self, sums: Sums) -> dict[str, float]:
         """Mean loss a word, the share of words that are right, and entity F1 where tags are BIO."""
-        words = max(1, sum(result["words"] for result in results))
-        scores = {
-            "loss": sum(result["loss"] for result in results) / words,
-            "accuracy": sum(result["right"] for result in results) / words,
-        }
+        words = max(1, sums["words"])
+        scores = {"loss": sums["loss"] / words, "accuracy": sums["right"] / words}
         if self.bio:
-            counts = sum((Counts(*result["counts"]) for result in results), Counts())
-            scores["f1"] = counts.f1
+            scores["f1"] = Counts(*(sums[name] for name in Counts._fields)).f1
         return scores
-
-    def _names(self, labels: Tensor) -> list[str]:
-        return [self.tags[label] for label in labels.tolist()]

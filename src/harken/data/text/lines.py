@@ -1,26 +1,20 @@
-"""Lines of text for masked pre-training: long enough, and cut where they are too long."""
+"""Lines of text that are read each by itself, in splits: a generated corpus, or files whose short lines are skipped."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from harken.data.io.files import read_lines, require_file
 from harken.data.splits import cut_by_position, normalise, without_held_out
 from harken.data.text.locations import as_list
-from harken.data.tokenizers.tokens import EOS
+from harken.data.text.text_config import LinesConfig
 from harken.errors import UserError
-from harken.tasks.masked.recipe import MaskedDataConfig
-
-if TYPE_CHECKING:
-    from harken.data.io.token_rows import TokenRows
-    from harken.data.tokenizers.base import Tokenizer
 
 
 @dataclass
-class Text:
+class Lines:
     """Lines to train, to validate and to test on."""
 
     name: str
@@ -29,8 +23,13 @@ class Text:
     test: list[str]
     skipped: dict[str, int] = field(default_factory=dict)  # reason -> training lines left out
 
+    @property
+    def held_out(self) -> dict[str, list[str]]:
+        """What a model can be scored on, by the name of the split."""
+        return {"valid": self.valid, **({"test": self.test} if self.test else {})}
 
-def read_text(config: MaskedDataConfig) -> Text:
+
+def read_line_splits(config: LinesConfig) -> Lines:
     """Everything that `[data]` names.
 
     Raises:
@@ -43,7 +42,7 @@ def read_text(config: MaskedDataConfig) -> Text:
         made_train, made_valid, made_test = (
             [pair.source for pair in split] for split in (corpus.train, corpus.valid, corpus.tests["test"])
         )
-        return Text("phrasebook", made_train, made_valid, made_test)
+        return Lines("phrasebook", made_train, made_valid, made_test)
     train = read_files(config, files_of(config, config.train))
     if config.valid is None:
         end = min(cut_by_position([1] * len(train), [config.valid_share])[0], len(train) - 1)
@@ -58,15 +57,15 @@ def read_text(config: MaskedDataConfig) -> Text:
     test = read_files(config, files_of(config, config.test))
     train, skipped = without_held_out(train, [valid, test], normalise)
     name = config.name or files_of(config, config.train)[0].name.partition(".")[0]
-    return Text(name, train, valid, test, skipped)
+    return Lines(name, train, valid, test, skipped)
 
 
-def files_of(config: MaskedDataConfig, files: str | list[str] | None) -> list[Path]:
+def files_of(config: LinesConfig, files: str | list[str] | None) -> list[Path]:
     """The files of a split, each of which is there."""
     return [require_file(Path(config.dir or ".").expanduser() / file) for file in as_list(files)]
 
 
-def read_files(config: MaskedDataConfig, paths: Sequence[Path]) -> list[str]:
+def read_files(config: LinesConfig, paths: Sequence[Path]) -> list[str]:
     """The lines of some files that are long enough."""
     lines = (line for path in paths for line in read_lines(path))
     return long_enough((line.lower() if config.lowercase else line for line in lines), config.min_words)
@@ -79,14 +78,3 @@ def long_enough(lines: Iterable[str], words: int) -> list[str]:
     ['a whole sentence here']
     """
     return [line for line in lines if len(line.split()) >= words]
-
-
-def as_rows(lines: Sequence[str], tokenizer: Tokenizer, limit: int) -> TokenRows:
-    """Ids of the lines in pieces of at most `limit`, the end of a line counted."""
-    from harken.data.io.token_rows import TokenRows  # torch, which a mere check of a recipe does without
-
-    pieces = []
-    for row in tokenizer.encode_all(list(lines)):
-        whole = [*row, EOS]
-        pieces += [whole[start : start + limit] for start in range(0, len(whole), limit)]
-    return TokenRows.from_lists(pieces)

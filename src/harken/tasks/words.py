@@ -1,9 +1,12 @@
-"""What a tagger knows by name: words, characters and tags, kept as `vocabulary.json` in the model folder.
+"""Words and their characters as ids, for the jobs that read both: the vocabulary, and padded batches of sentences.
 
->>> from harken.data.text.tagged import Tagged
->>> known = Vocabulary.learn([Tagged(("The", "cat"), ("DET", "NOUN"))], lowercase=True, min_count=1)
->>> known.word_ids(["the", "dog"]), known.spelling("cat!"), known.tags
-([5, 1], [6, 5, 9, 1], ['DET', 'NOUN'])
+>>> sentences = [Tagged(("a", "cat", "a"), ("DET", "NOUN", "DET")), Tagged(("cat",), ("NOUN",))]
+>>> known = Vocabulary.learn(sentences, lowercase=True, min_count=1)
+>>> known.word_ids(["A", "dog"]), known.spelling("cat!"), known.tags
+([4, 1], [5, 4, 6, 1], ['DET', 'NOUN'])
+>>> batch, lengths = WordRows([sentence.words for sentence in sentences], known).gather([0, 1])
+>>> batch.words.tolist(), batch.spelled.tolist(), batch.spellings.tolist(), lengths.tolist()
+([[4, 5, 4], [5, 0, 0]], [[0, 1, 0], [1, 0, 0]], [[4, 0, 0], [5, 4, 6]], [3, 1])
 """
 
 from __future__ import annotations
@@ -14,9 +17,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+import numpy as np
+import torch
+from torch import Tensor
+
+from harken.data.io.token_rows import TokenRows
 from harken.data.text.tagged import Tagged
 from harken.data.tokenizers.tokens import SPECIALS, UNK
 from harken.errors import UserError
+from harken.files import atomic_write
+from harken.models.heads.character_features import WordBatch
+from harken.tasks.artifacts import ObjectArtifact
 
 FILE = "vocabulary.json"
 LONGEST_WORD = 32  # characters that are read of a word: half from its start, half from its end
@@ -30,7 +41,7 @@ class Vocabulary:
     words: list[str] = field(default_factory=list)
     characters: list[str] = field(default_factory=list)
     lowercase: bool = False
-    channels: int = 0  # of frames, where it is no words that are tagged
+    channels: int = 0  # of frames, where a tagger reads signals
 
     def __post_init__(self) -> None:
         first = len(SPECIALS)
@@ -60,6 +71,11 @@ class Vocabulary:
         seen = set(words)
         words += [word for word in dict.fromkeys(more_words) if word not in seen]
         return cls(sorted(tags), words, [character for character, _ in _by_count(characters)], lowercase)
+
+    @property
+    def names(self) -> list[str | None]:
+        """The word of every row of the words' matrix; special ones have none."""
+        return [*([None] * len(SPECIALS)), *self.words]
 
     @property
     def word_count(self) -> int:
@@ -97,8 +113,7 @@ class Vocabulary:
 
     def save(self, folder: Path) -> None:
         """Write the file into a model folder."""
-        text = json.dumps(asdict(self), ensure_ascii=False, indent=0)
-        (folder / FILE).write_text(text + "\n", encoding="utf-8")
+        atomic_write(folder / FILE, json.dumps(asdict(self), ensure_ascii=False, indent=0) + "\n")
 
     @classmethod
     def load(cls, folder: Path) -> Vocabulary:
@@ -116,6 +131,35 @@ class Vocabulary:
             return cls(tags, words, characters, bool(content["lowercase"]), int(content["channels"]))
         except (OSError, ValueError, KeyError, TypeError) as problem:
             raise UserError(f"{path} is no saved vocabulary ({problem}); copy the folder again or train anew") from None
+
+
+VOCABULARY = ObjectArtifact(Vocabulary, FILE)
+
+
+class WordRows:
+    """All sentences of a split; every distinct word of a batch is spelled once."""
+
+    def __init__(self, sentences: Sequence[Sequence[str]], vocabulary: Vocabulary) -> None:
+        self.words = TokenRows.from_lists([vocabulary.word_ids(sentence) for sentence in sentences])
+        forms = {form: number for number, form in enumerate(dict.fromkeys(w for s in sentences for w in s))}
+        self.forms = TokenRows.from_lists([[forms[word] for word in sentence] for sentence in sentences])
+        self.spellings = TokenRows.from_lists([vocabulary.spelling(form) for form in forms])
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Words of every sentence."""
+        return self.words.lengths
+
+    def gather(self, rows: Sequence[int] | np.ndarray) -> tuple[WordBatch, Tensor]:
+        """The chosen sentences, and their lengths (B,)."""
+        words, lengths = self.words.gather(rows)
+        forms, _ = self.forms.gather(rows)  # padding is the first word of the split, which costs nothing
+        distinct, place = np.unique(forms.numpy(), return_inverse=True)
+        spellings, _ = self.spellings.gather(distinct)
+        return WordBatch(words, torch.from_numpy(place.reshape(forms.shape)), spellings), lengths
 
 
 def _by_count(counts: Counter[str]) -> list[tuple[str, int]]:
