@@ -136,11 +136,6 @@ def test_shares_make_up_the_batch_and_validation_the_whole(task: SumTask, parts:
     assert task.score(results) == {"loss": 1.0}
 
 
-def test_a_loss_of_indices_still_counts() -> None:
-    older: Any = SimpleNamespace(loss=lambda indices: torch.tensor(float(len(indices))))
-    assert batch_loss(older, np.arange(3)) == 3
-
-
 def test_a_batch_moves_with_all_its_parts() -> None:
     moved = to_device(Batch(torch.ones(2, 2), torch.ones(2)), torch.device("meta"))
     assert isinstance(moved, Batch) and moved.missing is None

@@ -41,12 +41,18 @@ class TableTask:
     def share(self, examples: np.ndarray, parts: int) -> list[np.ndarray]:
         return [examples[part::parts] for part in range(parts)]
 
-    def loss(self, examples: np.ndarray) -> Tensor:
+    def collate(self, indices: np.ndarray) -> np.ndarray:
+        return indices
+
+    def loss(self, model: nn.Module, batch: np.ndarray) -> tuple[Tensor, int]:
+        return self.summed(batch), len(batch)
+
+    def summed(self, examples: np.ndarray) -> Tensor:
         chosen = torch.from_numpy(np.array(examples))
         return ((self.model(self.inputs[chosen])[:, 0] - self.outputs[chosen]) ** 2).sum()
 
     def validate(self, part: int, parts: int) -> Any:
-        return float(self.loss(np.arange(ROWS, ROWS + 8)[part::parts]))
+        return float(self.summed(np.arange(ROWS, ROWS + 8)[part::parts]))
 
     def score(self, results: list[Any]) -> dict[str, float]:
         return {"loss": sum(results) / 8}

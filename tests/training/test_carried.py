@@ -35,12 +35,15 @@ class EchoTask:
     def share(self, examples: np.ndarray, parts: int) -> list[np.ndarray]:
         return [examples[examples % STREAMS % parts == part] for part in range(parts)]
 
-    def loss(self, examples: np.ndarray) -> Tensor:
+    def collate(self, indices: np.ndarray) -> np.ndarray:
+        return indices
+
+    def loss(self, model: nn.Module, examples: np.ndarray) -> tuple[Tensor, int]:
         step, streams = int(examples[0]) // STREAMS, torch.from_numpy(examples % STREAMS)
         value, memory = self.values[step, streams], self.carried["memory"]
         made = self.model(torch.stack((value, memory[streams]), 1))[:, 0]
         memory[streams] = torch.tanh(memory[streams] + made.detach())
-        return (made - value).square().sum()
+        return (made - value).square().sum(), len(examples)
 
     def validate(self, part: int, parts: int) -> Any:
         return float(self.model.weight.abs().sum()) if part == 0 else 0.0

@@ -124,10 +124,10 @@ def test_every_epoch_has_its_own_order(trainer: Callable, table: Any) -> None:
             super().__init__()
             self.seen: list[list[int]] = []
 
-        def loss(self, examples: np.ndarray) -> Tensor:
+        def summed(self, examples: np.ndarray) -> Tensor:
             if self.model.training:
                 self.seen.append(examples.tolist())
-            return super().loss(examples)
+            return super().summed(examples)
 
     task = Counted()
     trainer(task, max_epochs=2).run()
@@ -218,8 +218,8 @@ def test_the_speed_that_is_shown_is_one_that_was_reached(
 
 def test_numbers_that_are_none_are_skipped(trainer: Callable, table: Any, watcher: Any, tmp_path: Path) -> None:
     class Flawed(table):
-        def loss(self, examples: np.ndarray) -> Tensor:
-            found = super().loss(examples)
+        def summed(self, examples: np.ndarray) -> Tensor:
+            found = super().summed(examples)
             return found * math.nan if 5 in examples and self.model.training else found
 
     task, seen = Flawed(batch=4, shuffled=False), []
@@ -237,8 +237,8 @@ def test_numbers_that_are_none_are_skipped(trainer: Callable, table: Any, watche
 
 def test_a_loss_that_stays_infinite_ends_the_run_with_a_remedy(trainer: Callable, table: Any) -> None:
     class Broken(table):
-        def loss(self, examples: np.ndarray) -> Tensor:
-            return super().loss(examples) * (math.inf if self.model.training else 1)
+        def summed(self, examples: np.ndarray) -> Tensor:
+            return super().summed(examples) * (math.inf if self.model.training else 1)
 
     task = Broken()
     before = weights(task)

@@ -35,7 +35,7 @@ def test_gradients_are_those_of_one_process(table: Any, count: int) -> None:
     for one, other in zip(found, shared, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
     task = table(dropout=0.0)
-    (task.loss(np.arange(12)) / 12).backward()
+    (task.summed(np.arange(12)) / 12).backward()
     for parameter, one in zip(task.model.parameters(), found, strict=True):
         torch.testing.assert_close(parameter.grad, one, rtol=1e-5, atol=1e-6)
 
@@ -56,7 +56,7 @@ def test_a_batch_smaller_than_the_workers(table: Any) -> None:
         loss = workers.backward(1, [np.array([5])], 1)
     finally:
         workers.close()
-    assert loss == pytest.approx(task.loss(np.array([5])).item())
+    assert loss == pytest.approx(task.summed(np.array([5])).item())
 
 
 def test_an_update_of_the_first_is_seen_by_all(table: Any) -> None:
@@ -87,10 +87,10 @@ def test_a_failing_worker_is_told_with_its_traceback(table: Any) -> None:
     parent = os.getpid()
 
     class Failing(table):
-        def loss(self, examples: np.ndarray) -> Tensor:
+        def summed(self, examples: np.ndarray) -> Tensor:
             if os.getpid() != parent:
                 raise ValueError("row 17 is bad")
-            return super().loss(examples)
+            return super().summed(examples)
 
     workers = Workers(Failing(), 2, 1, nullcontext)
     try:
@@ -105,12 +105,12 @@ def test_a_killed_worker_is_an_error_and_no_wait(table: Any, when: str) -> None:
     parent = os.getpid()
 
     class Dying(table):
-        def loss(self, examples: np.ndarray) -> Tensor:
+        def summed(self, examples: np.ndarray) -> Tensor:
             if os.getpid() != parent and when == "during":
                 os.kill(os.getpid(), signal.SIGKILL)
             if os.getpid() == parent and when == "unread":
                 os.kill(workers.processes[0].pid, signal.SIGKILL)
-            return super().loss(examples)
+            return super().summed(examples)
 
     workers = Workers(Dying(), 2, 1, nullcontext)
     try:

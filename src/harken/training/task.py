@@ -40,11 +40,11 @@ class Task(Protocol):
     def share(self, examples: Indices, parts: int) -> list[Indices]:
         """Split a batch into parts of about equal work."""
 
-    def loss(self, *arguments: Any, **more: Any) -> Any:
-        """`loss(model, batch) -> (sum, count)` of what `collate(indices)` gave, moved to the model's device.
+    def collate(self, indices: Indices) -> Any:
+        """The examples as one batch on the CPU."""
 
-        A task without `collate` has `loss(indices) -> sum`.
-        """
+    def loss(self, model: Any, batch: Any) -> tuple[Tensor, int]:
+        """The summed loss of a batch on the model's device, and the number of terms in the sum."""
 
     def validate(self, part: int, parts: int) -> Any:
         """Evaluate one part of the validation data; returns anything JSON can hold."""
@@ -55,10 +55,8 @@ class Task(Protocol):
 
 def batch_loss(task: Any, indices: Indices) -> Tensor:
     """The summed loss of some examples: collate on the CPU, move to the device, compute."""
-    if not hasattr(task, "collate"):  # a task from before `collate`: its loss takes the indices
-        summed: Tensor = task.loss(indices)
-        return summed
     device = next(task.model.parameters()).device
+    summed: Tensor
     summed, _ = task.loss(task.model, to_device(task.collate(indices), device))
     return summed
 
