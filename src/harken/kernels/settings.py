@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 from importlib.util import find_spec
 
+_TRITON = find_spec("triton") is not None  # a constant, which torch.compile traces through
+
 
 def kernels_enabled() -> bool:
     """False where `HARKEN_KERNELS=off` is set."""
@@ -17,4 +19,4 @@ def kernels_enabled() -> bool:
 
 def has_triton() -> bool:
     """Whether Triton is installed: torch for CUDA brings it along, torch for CPUs does not. It is not imported."""
-    return find_spec("triton") is not None
+    return _TRITON
