@@ -145,7 +145,7 @@ def test_every_verb_takes_every_bad_file(harken: Any, models: Any, bad_files: di
             if problem := outcome.check():
                 wrong.append(f"{place}, {kind}: {problem}")
     assert cases >= 1000
-    assert wrong == []
+    assert wrong == [], "\n".join(wrong)
     assert {path: path.read_bytes() for path in kept} == kept
 
 
@@ -174,7 +174,7 @@ def test_odd_option_values(harken: Any, models: Any, tmp_path: Path) -> None:
                 outcome = harken(*words, f"{option}={value}", stdin=stdin)
                 if problem := outcome.check():
                     wrong.append(f"{verb} {option}={value}: {problem}")
-    assert wrong == []
+    assert wrong == [], "\n".join(wrong)
 
 
 def test_the_wrong_model_for_a_verb(harken: Any, models: Any, tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_the_wrong_model_for_a_verb(harken: Any, models: Any, tmp_path: Path) ->
             outcome = harken(verb, folder, *words.get(verb, []), stdin=b"")
             if problem := outcome.check():
                 wrong.append(f"{verb} of {recipe}: {problem}")
-    assert wrong == []
+    assert wrong == [], "\n".join(wrong)
 
 
 def test_outputs_go_through_links_and_never_replace_devices(harken: Any, models: Any, tmp_path: Path) -> None:
