@@ -12,6 +12,7 @@ import typer
 
 from harken.cli.common import MAX_SEED, AsJson, measuring, print_table, tell
 from harken.errors import UserError
+from harken.files import expand_user
 
 if TYPE_CHECKING:
     from harken.lab.report import Report
@@ -40,7 +41,7 @@ def lab(
 
     if data and (name == "all" or not find_experiment(name).takes_files):
         raise UserError(f"--data is for experiments that ask your own data, and {name} does not; leave it out")
-    files = tuple(path.expanduser() for path in data or ())
+    files = tuple(expand_user(path) for path in data or ())
     names = experiment_names() if name == "all" else [find_experiment(name).name]
     out.mkdir(parents=True, exist_ok=True)  # a place that cannot be used is refused before minutes are spent
     reports: list[Report] = []

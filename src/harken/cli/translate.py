@@ -19,8 +19,11 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from harken.cli.common import MAX_COUNT, AsJson, Beam, ModelFolder, counting, in_batches, load_for, open_lines
+from harken.cli.common import MAX_COUNT, AsJson, Beam, ModelFolder, counting, in_batches, load_for, open_lines, tell
 from harken.errors import UserError
+
+LONGEST = 1000  # pieces of a line that are translated; a search takes time with the square of the length
+PIECE = 100  # characters that a piece has at most, in any text that is meant to be translated
 
 if TYPE_CHECKING:
     from harken.tasks.translate.translation import Translation
@@ -56,6 +59,7 @@ def translate(
         tick = stack.enter_context(counting("lines", watched))
         index = 0
         for chunk in in_batches(lines, file, batch):
+            chunk = [shorten(translator, line, index + place) for place, line in enumerate(chunk, start=1)]
             results = translate_lines(translator, chunk, nbest, beam, attention)
             for source, found in zip(chunk, results, strict=True):
                 write(index, source, found)
@@ -63,6 +67,26 @@ def translate(
                     links.writelines(f"{line}\n" for line in [pharaoh(best, model) for best in found] or [""])
                 index += 1
             tick(len(chunk))
+
+
+def shorten(translator: Translator, line: str, number: int) -> str:
+    """A line without the words past what a model reads at once, which a note names; the job goes on.
+
+    Lines with heads stay whole: a tree cannot be cut.
+    """
+    from harken.models.config import longest_of
+
+    limit = min(LONGEST, (longest_of(translator.recipe.model) or LONGEST) - 1)  # one is for EOS
+    if len(line) <= limit or translator.recipe.data.source_heads:
+        return line
+    text = line[: LONGEST * PIECE]
+    while (pieces := len(translator.source.encode_all([text])[0])) > limit:
+        text = text[: min(len(text) - 1, len(text) * limit // pieces)]
+    if len(text) == len(line):
+        return line
+    text = text.rpartition(" ")[0] or text
+    tell(f"line {number} has more than {limit:,} pieces: its first {len(text):,} characters alone are translated")
+    return text
 
 
 def translate_lines(

@@ -12,6 +12,7 @@ from harken.data.splits import cut_by_position, normalise, without_held_out
 from harken.data.text.locations import as_list
 from harken.data.tokenizers.tokens import EOS
 from harken.errors import UserError
+from harken.files import expand_user
 from harken.tasks.masked.recipe import MaskedDataConfig
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def read_text(config: MaskedDataConfig) -> Text:
 
 def files_of(config: MaskedDataConfig, files: str | list[str] | None) -> list[Path]:
     """The files of a split, each of which is there."""
-    return [require_file(Path(config.dir or ".").expanduser() / file) for file in as_list(files)]
+    return [require_file(expand_user(config.dir or ".") / file) for file in as_list(files)]
 
 
 def read_files(config: MaskedDataConfig, paths: Sequence[Path]) -> list[str]:
