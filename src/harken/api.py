@@ -24,6 +24,7 @@ def load(folder: str | Path, device: str = "auto") -> Any:
     Raises:
         UserError: the folder is none of harken's, or does not hold together.
     """
+    from harken.models.base import check_outputs
     from harken.recipe import load_recipe
     from harken.tasks.registry import job_of
     from harken.training.checkpoints import fitting_weights
@@ -34,7 +35,9 @@ def load(folder: str | Path, device: str = "auto") -> Any:
             raise UserError(f"{folder} has no {name}, so it is no finished model folder; train one with harken train")
     recipe = load_recipe(folder / "recipe.toml")
     with fitting_weights(folder):
-        return job_of(recipe.task).load(folder, recipe, device)
+        model = job_of(recipe.task).load(folder, recipe, device)
+    model.model.register_forward_hook(check_outputs)
+    return model
 
 
 def train(

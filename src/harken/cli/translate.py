@@ -22,9 +22,6 @@ import typer
 from harken.cli.common import MAX_COUNT, AsJson, Beam, ModelFolder, counting, in_batches, load_for, open_lines, tell
 from harken.errors import UserError
 
-LONGEST = 1000  # pieces of a line that are translated; a search takes time with the square of the length
-PIECE = 100  # characters that a piece has at most, in any text that is meant to be translated
-
 if TYPE_CHECKING:
     from harken.tasks.translate.translation import Translation
     from harken.tasks.translate.translator import Translator
@@ -70,22 +67,10 @@ def translate(
 
 
 def shorten(translator: Translator, line: str, number: int) -> str:
-    """A line without the words past what a model reads at once, which a note names; the job goes on.
-
-    Lines with heads stay whole: a tree cannot be cut.
-    """
-    from harken.models.config import longest_of
-
-    limit = min(LONGEST, (longest_of(translator.recipe.model) or LONGEST) - 1)  # one is for EOS
-    if len(line) <= limit or translator.recipe.data.source_heads:
-        return line
-    text = line[: LONGEST * PIECE]
-    while (pieces := len(translator.source.encode_all([text])[0])) > limit:
-        text = text[: min(len(text) - 1, len(text) * limit // pieces)]
-    if len(text) == len(line):
-        return line
-    text = text.rpartition(" ")[0] or text
-    tell(f"line {number} has more than {limit:,} pieces: its first {len(text):,} characters alone are translated")
+    """A line without what is past the model's limit, with a note: one over-long line does not end the job."""
+    text = translator.shorten(line)
+    if len(text) < len(line):
+        tell(f"line {number} is too long for the model: its first {len(text):,} characters alone are translated")
     return text
 
 
