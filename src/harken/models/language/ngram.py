@@ -37,6 +37,7 @@ import numpy as np
 DEFAULT_DISCOUNT = 0.5  # where a text is too small to estimate the discounts
 END = 0  # the symbol after the last of a text; CTC has its blank there, which is no symbol of a text
 BEGIN = -1  # the symbol before the first, in files
+MAX_ORDER, MAX_TOTAL = 100, 10**9  # in files: the longest n-gram, and the sum of the counts, which is kept in memory
 
 
 @dataclass(frozen=True)
@@ -149,14 +150,24 @@ class NGram:
 
     @classmethod
     def from_json(cls, text: str) -> NGram:
-        """Read what `to_json` wrote; files of earlier versions have the shorter histories too, which are not needed."""
+        """Read what `to_json` wrote; files of earlier versions have the shorter histories too, which are not needed.
+
+        Raises:
+            ValueError: sizes, ids or counts that no model has.
+        """
         stored = json.loads(text)
         symbols, order = int(stored["size"]), int(stored["order"])
+        if symbols < 1 or not 1 <= order <= MAX_ORDER:
+            raise ValueError(f"size {symbols} and order {order} are out of range")
         counts: Counter[tuple[int, ...]] = Counter()
         for history, following in stored["counts"]:
             if len(history) == order - 1:
                 before = tuple(symbols + 1 if symbol == BEGIN else symbol for symbol in history)
                 counts.update({(*before, symbol): count for symbol, count in following})
+        if any(not 0 <= symbol <= symbols + 1 for gram in counts for symbol in gram):
+            raise ValueError("an id is out of range")
+        if min(counts.values(), default=1) < 1 or counts.total() > MAX_TOTAL:
+            raise ValueError("a count is out of range")
         return cls._from_counts(counts, symbols, order)
 
 

@@ -59,6 +59,8 @@ class Transcriber:
         symbols = Symbols.load(folder)
         try:
             language = NGram.from_json((folder / LANGUAGE).read_text(encoding="utf-8"))
+            if language.size != len(symbols) + 1:  # one is the end of a text
+                raise ValueError(f"it has {language.size - 1} symbols, not {len(symbols)}")
         except (OSError, ValueError, KeyError, TypeError) as problem:
             raise UserError(f"{folder / LANGUAGE} cannot be read ({problem}); copy the model folder anew") from None
         model = build_network(recipe, len(symbols))
