@@ -30,6 +30,10 @@ PLACES = FULL | {
     errno.ENOTDIR,
     errno.EISDIR,
     errno.ENAMETOOLONG,
+    errno.EIO,
+    errno.ELOOP,
+    errno.ENXIO,
+    errno.ENODEV,
 }
 
 
