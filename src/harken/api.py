@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from harken.checking import check
 from harken.errors import UserError
+from harken.files import expand_user
 
 if TYPE_CHECKING:
     from harken.recipe import Recipe
@@ -23,15 +24,20 @@ def load(folder: str | Path, device: str = "auto") -> Any:
     Raises:
         UserError: the folder is none of harken's, or does not hold together.
     """
+    from harken.models.base import check_outputs
     from harken.recipe import load_recipe
     from harken.tasks.registry import job_of
+    from harken.training.checkpoints import fitting_weights
 
-    folder = Path(folder)
+    folder = expand_user(folder)
     for name in ("recipe.toml", "model.safetensors"):
         if not (folder / name).is_file():
             raise UserError(f"{folder} has no {name}, so it is no finished model folder; train one with harken train")
     recipe = load_recipe(folder / "recipe.toml")
-    return job_of(recipe.task).load(folder, recipe, device)
+    with fitting_weights(folder):
+        model = job_of(recipe.task).load(folder, recipe, device)
+    model.model.register_forward_hook(check_outputs)
+    return model
 
 
 def train(

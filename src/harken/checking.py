@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harken.errors import UserError
+from harken.files import expand_user
 from harken.models.sizing import Size
 from harken.recipe import Recipe, as_recipe
 from harken.tasks.registry import estimate
@@ -80,7 +81,7 @@ def _require_vectors(recipe: Any) -> None:
         UserError: the first that does not exist.
     """
     for key, place in getattr(recipe, "embeddings", ()):
-        if isinstance(place, str) and place != "own" and not Path(place).expanduser().exists():
+        if isinstance(place, str) and place != "own" and not expand_user(place).exists():
             raise UserError(f"embeddings.{key} is {place}, which does not exist; check the path")
 
 

@@ -73,21 +73,33 @@ def atomic_path(path: Path | str) -> Iterator[Path]:
             raise
 
 
+def expand_user(path: Path | str) -> Path:
+    """The path with a leading `~` or `~user` replaced by the home folder.
+
+    Raises:
+        UserError: there is no such user.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as problem:
+        raise UserError(f"{path} names a user that does not exist on this machine; write the path in full") from problem
+
+
 def output_target(path: Path) -> Path:
     """Where a write to `path` ends up: symbolic links are followed.
 
     Raises:
         UserError: a folder, a socket, a block device, or links that lead in a circle.
     """
+    path = expand_user(path)
     try:
-        target = Path(os.path.realpath(path.expanduser(), strict=False))
+        target = Path(os.path.realpath(path, strict=False))
         mode = target.stat().st_mode
     except FileNotFoundError:
         return target
-    except RuntimeError as problem:  # expanduser: no such user
-        raise UserError(f"{path} names a user that does not exist on this machine; write the path in full") from problem
-    except OSError as problem:
-        raise UserError(f"{path} cannot be written ({problem.strerror}); choose another place") from problem
+    except (OSError, ValueError) as problem:  # ValueError: a NUL character
+        reason = getattr(problem, "strerror", None) or problem
+        raise UserError(f"{path} cannot be written ({reason}); choose another place") from problem
     if stat.S_ISDIR(mode):
         raise UserError(f"{path} is a folder, but a file is to be written; give a file name")
     if not (stat.S_ISREG(mode) or stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)):

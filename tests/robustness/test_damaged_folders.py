@@ -75,13 +75,14 @@ def damaged_cases(
 
 
 def test_damaged_folders(harken: Any, models: Any, uses: Any, tmp_path: Path) -> None:
-    assert damaged_cases(harken, models, uses, tmp_path, 550, seed=1) == []
+    wrong = damaged_cases(harken, models, uses, tmp_path, 550, seed=1)
+    assert wrong == [], "\n".join(wrong)
 
 
 @pytest.mark.slow
 def test_many_damaged_folders(harken: Any, models: Any, uses: Any, tmp_path: Path) -> None:
     wrong = damaged_cases(harken, models, uses, tmp_path, 5000, seed=int(os.environ.get("HARKEN_SEED", "2")))
-    assert wrong == []
+    assert wrong == [], "\n".join(wrong)
 
 
 def test_the_uses_work_on_whole_folders(harken: Any, models: Any, uses: Any) -> None:

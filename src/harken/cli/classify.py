@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harken.cli.common import AsJson, ModelFolder, counting, in_batches, load_for, open_examples
+from harken.cli.common import MAX_COUNT, AsJson, ModelFolder, counting, in_batches, load_for, open_examples
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,7 +27,9 @@ def classify(
         Path | None, typer.Argument(help="Text, one example a line, or stdin; for models of signals a file of them.")
     ] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Add a tab and the probability to each label.")] = False,
-    top: Annotated[int, typer.Option(min=1, help="The N likeliest labels, each with its probability.")] = 1,
+    top: Annotated[
+        int, typer.Option(min=1, max=MAX_COUNT, help="The N likeliest labels, each with its probability.")
+    ] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Label texts or signals: one line out for every example in."""

@@ -27,6 +27,8 @@ T = TypeVar("T")
 BATCH = 256  # lines read before they are worked on
 EVERY = 15.0  # seconds between lines of progress where stderr is no terminal
 ENDINGS = (".html", ".svg", ".png")
+MAX_SEED = 2**63 - 1  # what the random generators of torch and numpy both take
+MAX_COUNT = 1_000_000  # of anything that is asked for by number and kept in memory
 
 RecipeName = Annotated[str, typer.Argument(help="A recipe that ships (`harken recipes` lists them) or a TOML file.")]
 Overrides = Annotated[
@@ -34,7 +36,9 @@ Overrides = Annotated[
     typer.Option("--set", metavar="A.B=C", help="Change one value of the recipe; may be given many times."),
 ]
 ModelFolder = Annotated[Path, typer.Argument(help="Model folder, as `harken train` made it.")]
-Beam = Annotated[int | None, typer.Option(min=1, help="Live hypotheses; 1 is greedy search. Default: the recipe's.")]
+Beam = Annotated[
+    int | None, typer.Option(min=1, max=1000, help="Live hypotheses; 1 is greedy search. Default: the recipe's.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 

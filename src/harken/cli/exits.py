@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import errno
 import functools
+import math
 import os
 import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -29,6 +30,10 @@ PLACES = FULL | {
     errno.ENOTDIR,
     errno.EISDIR,
     errno.ENAMETOOLONG,
+    errno.EIO,
+    errno.ELOOP,
+    errno.ENXIO,
+    errno.ENODEV,
 }
 
 
@@ -39,6 +44,7 @@ def guarded(verb: Callable[..., None]) -> Callable[..., None]:
     def run(*arguments: Any, **options: Any) -> None:
         try:
             raise_on_signals()
+            require_finite(options)
             verb(*arguments, **options)
             if sys.stdout is not None:
                 sys.stdout.flush()
@@ -64,6 +70,17 @@ def guarded(verb: Callable[..., None]) -> Callable[..., None]:
             raise typer.Exit(_own_failure(error)) from None
 
     return run
+
+
+def require_finite(options: Mapping[str, Any]) -> None:
+    """Refuse NaN and infinity as the value of an option; the bounds of typer let NaN through.
+
+    Raises:
+        UserError: with the option.
+    """
+    for name, value in options.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UserError(f"--{name.replace('_', '-')} is {value}, which is no number to compute with; give another")
 
 
 def raise_on_signals() -> None:

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import AsJson, ModelFolder, load_for, require_ending, tell
+from harken.cli.common import MAX_COUNT, AsJson, ModelFolder, load_for, require_ending, tell
 from harken.errors import UserError
 
 
@@ -23,7 +23,9 @@ def forecast(
         Path | None,
         typer.Argument(help="The past, with the columns of the training data (CSV, TSV, JSONL); else its own series."),
     ] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="How many; beyond the horizon they are fed back.")] = None,
+    steps: Annotated[
+        int | None, typer.Option(min=1, max=MAX_COUNT, help="How many; beyond the horizon they are fed back.")
+    ] = None,
     series: Annotated[str | None, typer.Option(help="This series alone, where there are several.")] = None,
     end: Annotated[
         bool, typer.Option("--end", help="Without a file: go on after the last row, not where the test part begins.")

@@ -16,7 +16,16 @@ from typing import Annotated, Any
 
 import typer
 
-from harken.cli.common import AsJson, ModelFolder, load_for, open_lines, require_ending, save_figure
+from harken.cli.common import (
+    MAX_COUNT,
+    MAX_SEED,
+    AsJson,
+    ModelFolder,
+    load_for,
+    open_lines,
+    require_ending,
+    save_figure,
+)
 from harken.errors import UserError
 
 
@@ -25,16 +34,18 @@ def generate(
     prompts: Annotated[
         list[str] | None, typer.Argument(metavar="[PROMPT]...", help="What to go on from, in quotes; `-`: from stdin.")
     ] = None,
-    length: Annotated[int, typer.Option(min=1, help="Tokens to write.")] = 200,
+    length: Annotated[int, typer.Option(min=1, max=MAX_COUNT, help="Tokens to write.")] = 200,
     temperature: Annotated[
-        float, typer.Option(help="Below 1 safer, above 1 bolder; 0: the likeliest token every time.")
+        float, typer.Option(min=0, max=1e6, help="Below 1 safer, above 1 bolder; 0: the likeliest token every time.")
     ] = 1.0,
-    top_k: Annotated[int | None, typer.Option(help="Draw from so many likeliest tokens alone.")] = None,
+    top_k: Annotated[
+        int | None, typer.Option(min=1, max=MAX_COUNT, help="Draw from so many likeliest tokens alone.")
+    ] = None,
     top_p: Annotated[
         float | None, typer.Option(help="Draw from the fewest likeliest tokens that have this probability together.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same text.")] = 0,
-    count: Annotated[int, typer.Option(min=1, help="Texts for each prompt.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="The same seed gives the same text.")] = 0,
+    count: Annotated[int, typer.Option(min=1, max=MAX_COUNT, help="Texts for each prompt.")] = 1,
     line: Annotated[bool, typer.Option("--line", help="Stop at the end of a line.")] = False,
     surprisal: Annotated[
         bool, typer.Option("--surprisal", help="Write nothing: show how surprising every token of the prompt is.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harken.cli.common import (
+    MAX_COUNT,
     AsJson,
     ModelFolder,
     accepted_options,
@@ -36,11 +37,15 @@ def inspect(
     gradients: Annotated[
         bool, typer.Option("--gradients", help="Show the gradient at every step against its distance to the loss.")
     ] = False,
-    layer: Annotated[int | None, typer.Option(min=1, help="With --gates: this layer alone, counted from 1.")] = None,
+    layer: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="With --gates: this layer alone, counted from 1.")
+    ] = None,
     source: Annotated[Path | None, typer.Option(help="With --gradients, translators: sentences, one a line.")] = None,
     target: Annotated[Path | None, typer.Option(help="Their translations, line by line.")] = None,
     split: Annotated[str | None, typer.Option(help="Instead of files: a split of the model's corpus (valid).")] = None,
-    sentences: Annotated[int, typer.Option(min=1, help="With --gradients: how many examples to read.")] = 64,
+    sentences: Annotated[
+        int, typer.Option(min=1, max=MAX_COUNT, help="With --gradients: how many examples to read.")
+    ] = 64,
     compare: Annotated[
         list[Path] | None, typer.Option(help="With --gradients: another model folder; may be given many times.")
     ] = None,

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.common import AsJson, measuring, print_table, tell
+from harken.cli.common import MAX_SEED, AsJson, measuring, print_table, tell
 from harken.errors import UserError
+from harken.files import expand_user
 
 if TYPE_CHECKING:
     from harken.lab.report import Report
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 def lab(
     name: Annotated[str, typer.Argument(help="An experiment, `list`, or `all`.")] = "list",
     out: Annotated[Path, typer.Option(help="Folder for NAME.json and NAME.svg.")] = Path("runs/lab"),
-    seed: Annotated[int, typer.Option(min=0, help="Another seed, another sample.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Another seed, another sample.")] = 1,
     png: Annotated[bool, typer.Option("--png", help="Also write NAME.png.")] = False,
     html: Annotated[bool, typer.Option("--html", help="Also write NAME.html; of all: lab.html.")] = False,
     data: Annotated[
@@ -40,7 +41,7 @@ def lab(
 
     if data and (name == "all" or not find_experiment(name).takes_files):
         raise UserError(f"--data is for experiments that ask your own data, and {name} does not; leave it out")
-    files = tuple(path.expanduser() for path in data or ())
+    files = tuple(expand_user(path) for path in data or ())
     names = experiment_names() if name == "all" else [find_experiment(name).name]
     out.mkdir(parents=True, exist_ok=True)  # a place that cannot be used is refused before minutes are spent
     reports: list[Report] = []

@@ -26,7 +26,7 @@ def transcribe(
     ],
     beam: Beam = None,
     lm_weight: Annotated[
-        float | None, typer.Option(min=0, help="How much a beam heeds the n-gram of the training texts.")
+        float | None, typer.Option(min=0, max=1000, help="How much a beam heeds the n-gram of the training texts.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

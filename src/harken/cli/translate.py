@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from harken.cli.common import AsJson, Beam, ModelFolder, counting, in_batches, load_for, open_lines
+from harken.cli.common import MAX_COUNT, AsJson, Beam, ModelFolder, counting, in_batches, load_for, open_lines, tell
 from harken.errors import UserError
 
 if TYPE_CHECKING:
@@ -31,13 +31,17 @@ def translate(
     model: ModelFolder,
     file: Annotated[Path | None, typer.Argument(help="Text, one sentence a line (.gz, .xz too); or stdin.")] = None,
     beam: Beam = None,
-    nbest: Annotated[int, typer.Option(min=1, help="Translations of each line, as index ||| text ||| score.")] = 1,
+    nbest: Annotated[
+        int, typer.Option(min=1, max=1000, help="Translations of each line, as index ||| text ||| score.")
+    ] = 1,
     scores: Annotated[bool, typer.Option("--scores", help="Add a tab and the score to each line.")] = False,
     alignments: Annotated[
         Path | None, typer.Option(help="Write word alignments (Pharaoh: i-j, source-target, from 0) to this file.")
     ] = None,
     as_json: AsJson = False,
-    batch: Annotated[int | None, typer.Option(min=1, help="Lines translated together. Default: 256; typed: 1.")] = None,
+    batch: Annotated[
+        int | None, typer.Option(min=1, max=MAX_COUNT, help="Lines translated together. Default: 256; typed: 1.")
+    ] = None,
 ) -> None:
     """Translate text: one line out for every line in. A closed pipe or the end of the input ends it."""
     if beam is not None and nbest > beam:
@@ -52,6 +56,7 @@ def translate(
         tick = stack.enter_context(counting("lines", watched))
         index = 0
         for chunk in in_batches(lines, file, batch):
+            chunk = [shorten(translator, line, index + place) for place, line in enumerate(chunk, start=1)]
             results = translate_lines(translator, chunk, nbest, beam, attention)
             for source, found in zip(chunk, results, strict=True):
                 write(index, source, found)
@@ -59,6 +64,14 @@ def translate(
                     links.writelines(f"{line}\n" for line in [pharaoh(best, model) for best in found] or [""])
                 index += 1
             tick(len(chunk))
+
+
+def shorten(translator: Translator, line: str, number: int) -> str:
+    """A line without what is past the model's limit, with a note: one over-long line does not end the job."""
+    text = translator.shorten(line)
+    if len(text) < len(line):
+        tell(f"line {number} is too long for the model: its first {len(text):,} characters alone are translated")
+    return text
 
 
 def translate_lines(

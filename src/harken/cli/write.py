@@ -8,7 +8,17 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import AsJson, ModelFolder, counting, load_for, require_ending, save_figure, tell
+from harken.cli.common import (
+    MAX_COUNT,
+    MAX_SEED,
+    AsJson,
+    ModelFolder,
+    counting,
+    load_for,
+    require_ending,
+    save_figure,
+    tell,
+)
 
 
 def write(
@@ -16,11 +26,14 @@ def write(
     text: Annotated[
         str | None, typer.Argument(help="What to write, in quotes; left out where the model draws from nothing.")
     ] = None,
-    count: Annotated[int, typer.Option(min=1, help="How many drawings, each from its own random numbers.")] = 1,
+    count: Annotated[
+        int, typer.Option(min=1, max=MAX_COUNT, help="How many drawings, each from its own random numbers.")
+    ] = 1,
     bias: Annotated[
-        float | None, typer.Option(min=0.0, help="0: as varied as the data; more: neater. Default: the recipe's.")
+        float | None,
+        typer.Option(min=0.0, max=1000.0, help="0: as varied as the data; more: neater. Default: the recipe's."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same strokes.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="The same seed gives the same strokes.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Also write the picture: .svg, .png or .html.")] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from harken.data.io.files import read_lines
 from harken.embeddings.vocabulary import Vocabulary
 from harken.errors import UserError
+from harken.files import expand_user
 
 END = -1  # after the last word of every sentence
 CHUNK = 4_000_000  # ids that are processed at once in a pass over a stream
@@ -112,7 +113,7 @@ def read_corpus(
     Raises:
         UserError: a file cannot be read, or there is nothing to learn from.
     """
-    paths = [Path(file).expanduser() for file in files]
+    paths = [expand_user(file) for file in files]
     home = tempfile.TemporaryDirectory(prefix="harken-corpus-", dir=folder)
     numbers = _Numbers()
     stream_file = Path(home.name) / "read.i32"

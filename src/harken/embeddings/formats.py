@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from harken.data.io.files import open_bytes
 from harken.embeddings.vectors import WordVectors
 from harken.errors import UserError
+from harken.files import expand_user
 
 FORMATS = ("word2vec-text", "word2vec-binary", "glove")
 
@@ -42,7 +43,7 @@ def read_vectors(path: str | Path, form: str | None = None) -> WordVectors:
     Raises:
         UserError: the file is missing, no vector file, or damaged.
     """
-    path = Path(path).expanduser()
+    path = expand_user(path)
     with open_bytes(path) as stream:
         try:
             first = stream.readline(10_000)
@@ -67,7 +68,7 @@ def write_vectors(vectors: WordVectors, path: str | Path, form: str) -> None:
         UserError: there is no such format, or a word has a blank in it.
     """
     _require_form(form)
-    path = Path(path).expanduser()
+    path = expand_user(path)
     odd = next((word for word in vectors.words if len(word.split()) != 1), None)
     if odd is not None:
         raise UserError(f"The word {odd!r} has a blank in it, which {form} cannot hold: leave it out first.")

@@ -32,6 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 from harken.embeddings.vocabulary import Vocabulary
 from harken.embeddings.word2vec.settings import Subwords
 from harken.errors import UserError
+from harken.files import expand_user
 
 
 class WordVectors:
@@ -64,7 +65,7 @@ class WordVectors:
         from harken.embeddings.folder import load_folder, require_folder
         from harken.embeddings.formats import read_vectors
 
-        path = Path(path).expanduser()
+        path = expand_user(path)
         return load_folder(require_folder(path)) if path.is_dir() else read_vectors(path)
 
     def save(self, folder: str | Path) -> None:

@@ -120,6 +120,25 @@ class Decoder(nn.Module, ABC):
         """The part of `attention`'s (B, L, N, T, S) that is read as word alignment: (B, T, S)."""
 
 
+def require_numbers(output: Any) -> None:
+    """Check what a network computed: a tensor, or a tuple with tensors in it. -inf is a log-probability; NaN is not.
+
+    Raises:
+        UserError: a value is NaN or infinite.
+    """
+    if isinstance(output, Tensor) and output.is_floating_point():
+        if bool((torch.isnan(output) | torch.isposinf(output)).any()):
+            raise UserError("the model's outputs are not finite numbers; its training has diverged, so train it again")
+    elif isinstance(output, tuple):
+        for part in output:
+            require_numbers(part)
+
+
+def check_outputs(module: nn.Module, inputs: Any, output: Any) -> None:
+    """`require_numbers` as a forward hook."""
+    require_numbers(output)
+
+
 def refuse_too_long(positions: nn.Module | None, length: int) -> None:
     """Check the length of a sequence against the positions that were learned.
 

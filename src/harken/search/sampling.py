@@ -82,7 +82,7 @@ def sample(
         UserError: settings that leave nothing to draw from, or a model whose logits are not numbers.
     """
     check(temperature, top_k, top_p)
-    random = [torch.Generator().manual_seed((seed << 20) + row) for row in range(len(tokens))]
+    random = [torch.Generator().manual_seed(((seed << 20) + row) % 2**63) for row in range(len(tokens))]
     while True:
         logits, state, _ = model.step(tokens, state)
         logits = logits.float()

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from harken.embeddings.contextual import word_states
 from harken.errors import UserError
+from harken.files import expand_user
 from harken.models.reader import ContextInput, InContext
 from harken.recipe import load_recipe
 from harken.tasks.artifacts import Artifact
@@ -109,7 +110,7 @@ def open_context(place: str | Path | None, device: str = "auto") -> Context | No
     """
     if place is None:
         return None
-    folder = Path(place).expanduser()
+    folder = expand_user(place)
     recipe = folder / "recipe.toml"
     if not recipe.is_file():
         raise UserError(
@@ -143,6 +144,6 @@ def copy_context(place: str | Path, folder: Path) -> None:
     """Put what is needed to read with it into a job's folder."""
     target = folder / COPY
     target.mkdir(exist_ok=True)
-    for path in sorted(Path(place).expanduser().iterdir()):
+    for path in sorted(expand_user(place).iterdir()):
         if path.is_file() and path.name not in LEFT_OUT:
             shutil.copyfile(path, target / path.name)

@@ -7,8 +7,9 @@ language    each layer                                                      (L, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+
+from harken.files import expand_user
 
 KINDS = ("elmo", "language")
 
@@ -38,7 +39,7 @@ class ContextShape:
         """
         from harken.recipe import load_recipe
 
-        return None if place is None else cls(*shape_of(load_recipe(Path(place).expanduser() / "recipe.toml")))
+        return None if place is None else cls(*shape_of(load_recipe(expand_user(place) / "recipe.toml")))
 
     def beside(self, inputs: Any, width: int) -> Any:
         """The input of an encoder that also reads the layers."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from harken.embeddings.vectors import WordVectors
 from harken.errors import UserError
+from harken.files import expand_user
 
 OWN = "own"
 EPOCHS, LEAST = 8, 3  # over the texts, and of a word, for vectors that are learnt here
@@ -23,7 +24,7 @@ def read_first_vectors(place: str, width: int, key: str, texts: Iterable[str], s
     Raises:
         UserError: vectors of another width than the embeddings, or none.
     """
-    vectors = learn_vectors(texts, width, seed) if place == OWN else WordVectors.load(Path(place).expanduser())
+    vectors = learn_vectors(texts, width, seed) if place == OWN else WordVectors.load(expand_user(place))
     if vectors.width != width:
         raise UserError(
             f"{place} has vectors of {vectors.width} numbers, but {key} is {width}; set {key} = {vectors.width}, or "

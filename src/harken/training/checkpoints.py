@@ -11,14 +11,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from harken.errors import UserError
 from harken.files import atomic_path
@@ -26,6 +27,11 @@ from harken.files import atomic_path
 CHECKPOINT, MODEL = "checkpoint.safetensors", "model.safetensors"
 PREVIOUS = "checkpoint.previous.safetensors"
 DIGEST = "sha256"  # key of the metadata
+RECIPE = "recipe.toml"
+SPARE = 1_000_000  # parameters that a network may have beyond what its weights allow: those of small models
+FAILURES = (  # what building a network from wrong sizes, labels or vocabularies may raise
+    *(ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError),
+)
 
 
 @dataclass
@@ -168,6 +174,44 @@ def state_of(model: nn.Module) -> dict[str, Tensor]:
     saved = model.state_dict(keep_vars=True)
     buffers = {name: value for name, value in model.named_buffers() if name in saved}
     return parameters | buffers
+
+
+@contextmanager
+def fitting_weights(folder: Path) -> Iterator[None]:
+    """Open a model folder inside the block: what does not fit its weights is refused, before it exhausts the machine.
+
+    A network that registers more parameters than the folder's weights have bytes (four times their number) belongs to
+    another recipe. It is noticed at the first parameter too many, which is allocated but not yet filled.
+
+    Raises:
+        UserError: the network is too large, or cannot be built from the recipe and the other files of the folder.
+    """
+    allowed = SPARE + sum(path.stat().st_size for path in folder.rglob("*.safetensors") if path.is_file())
+    count = 0
+
+    def register(module: nn.Module, name: str, parameter: Tensor | None) -> None:
+        nonlocal count
+        count += 0 if parameter is None else parameter.numel()
+        if count > allowed:
+            raise UserError(
+                f"{folder / RECIPE} describes a network of more than {count:,} parameters, but {MODEL} beside it is "
+                "too small to hold them; was one replaced? Copy the folder again"
+            )
+
+    hook = register_module_parameter_registration_hook(register)
+    try:
+        yield
+    except UserError:
+        raise
+    except FAILURES as problem:
+        if isinstance(problem, torch.OutOfMemoryError):
+            raise
+        raise UserError(
+            f"{folder} does not hold together: no model can be made of {RECIPE} and the files beside it "
+            f"({type(problem).__name__}: {_brief(problem)}); copy the folder again or train anew"
+        ) from problem
+    finally:
+        hook.remove()
 
 
 def load_weights(model: nn.Module, path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harken.cli.common import AsJson, counting, print_table
+from harken.cli.common import MAX_COUNT, AsJson, counting, print_table
 
 MOST_LINES = 2000  # that are looked through for neighbours
 
@@ -21,8 +21,12 @@ def context(
     among: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Text to find neighbours in. Default: the model's validation.")
     ] = None,
-    layer: Annotated[int | None, typer.Option(help="Vectors of one layer, 0 the lowest. Default: the mean.")] = None,
-    count: Annotated[int, typer.Option("--count", "-n", min=0, help="Neighbours to show for each sentence.")] = 5,
+    layer: Annotated[
+        int | None, typer.Option(min=0, max=1000, help="Vectors of one layer, 0 the lowest. Default: the mean.")
+    ] = None,
+    count: Annotated[
+        int, typer.Option("--count", "-n", min=0, max=MAX_COUNT, help="Neighbours to show for each sentence.")
+    ] = 5,
     as_json: AsJson = False,
 ) -> None:
     """A word's vectors in context: cosines between sentences, and the nearest words elsewhere, where they stand."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harken.cli.common import counting, measuring, seconds_in_words, tell
+from harken.cli.common import MAX_COUNT, MAX_SEED, counting, measuring, seconds_in_words, tell
 
 if TYPE_CHECKING:
     from harken.embeddings.training import Progress
@@ -23,27 +23,33 @@ def train(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Text, a sentence a line; also .gz, .xz.")],
     out: Annotated[Path, typer.Option(help="Folder for the vectors.")],
     method: Annotated[str, typer.Option(help="skipgram, cbow or glove.")] = "skipgram",
-    width: Annotated[int, typer.Option(help="Dimensions.")] = 100,
-    window: Annotated[int | None, typer.Option(help="Neighbours on each side. Default: 5; glove 10.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Times through the text. Default: 5; glove 15.")] = None,
+    width: Annotated[int, typer.Option(max=131_072, help="Dimensions.")] = 100,
+    window: Annotated[
+        int | None, typer.Option(max=10_000, help="Neighbours on each side. Default: 5; glove 10.")
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(max=MAX_COUNT, help="Times through the text. Default: 5; glove 15.")
+    ] = None,
     rate: Annotated[float | None, typer.Option(help="Learning rate. Default: 0.025; cbow 0.06, glove 0.05.")] = None,
-    negatives: Annotated[int, typer.Option(help="Wrong answers drawn for a window.")] = 5,
+    negatives: Annotated[int, typer.Option(max=10_000, help="Wrong answers drawn for a window.")] = 5,
     tree: Annotated[bool, typer.Option("--tree", help="Hierarchical softmax in place of wrong answers.")] = False,
     sample: Annotated[float, typer.Option(help="Thin out words above this share of the text; 0: none.")] = 1e-3,
     ngrams: Annotated[
         str | None, typer.Option(metavar="N-M", help="Learn n-grams of N to M characters too, as fastText: 3-6.")
     ] = None,
-    buckets: Annotated[int, typer.Option(help="Vectors that the n-grams share.")] = 200_000,
-    min_count: Annotated[int, typer.Option(help="Leave out words that occur less often.")] = 5,
-    max_words: Annotated[int | None, typer.Option(min=2, help="Keep only this many, the most frequent.")] = None,
+    buckets: Annotated[int, typer.Option(max=10**9, help="Vectors that the n-grams share.")] = 200_000,
+    min_count: Annotated[int, typer.Option(max=10**12, help="Leave out words that occur less often.")] = 5,
+    max_words: Annotated[
+        int | None, typer.Option(min=2, max=10**9, help="Keep only this many, the most frequent.")
+    ] = None,
     phrases: Annotated[int, typer.Option(min=0, max=4, help="Passes that join words: new york -> new_york.")] = 0,
     tokens: Annotated[str, typer.Option(help="words: letters and digits; spaces: cut at blanks alone.")] = "words",
     keep_case: Annotated[bool, typer.Option("--keep-case", help="Do not turn to lower case.")] = False,
     threads: Annotated[
-        int | None, typer.Option(help="Default: all cores. One thread gives the same vectors every time.")
+        int | None, typer.Option(max=4096, help="Default: all cores. One thread gives the same vectors every time.")
     ] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda or auto: a GPU where a text is large.")] = "auto",
-    seed: Annotated[int, typer.Option(min=0, help="Another seed, other vectors.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Another seed, other vectors.")] = 1,
     force: Annotated[bool, typer.Option("--force", help="Replace vectors that are in the folder.")] = False,
 ) -> None:
     """Train word vectors on text: word2vec (skip-gram or CBOW), with n-grams of characters, or GloVe."""

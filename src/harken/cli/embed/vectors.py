@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.common import AsJson, counting, print_table, tell
+from harken.cli.common import MAX_COUNT, AsJson, counting, print_table, tell
 
 if TYPE_CHECKING:
     from harken.embeddings.evaluation import Result
 
 Vectors = Annotated[Path, typer.Argument(help="Folder of `harken embed train`, or a file of word2vec or GloVe.")]
-Count = Annotated[int, typer.Option("--count", "-n", min=1, help="How many words to show.")]
+Count = Annotated[int, typer.Option("--count", "-n", min=1, max=MAX_COUNT, help="How many words to show.")]
 
 
 def neighbors(
@@ -125,13 +125,15 @@ def convert(
 def plot(
     vectors: Vectors,
     out: Annotated[Path, typer.Option(help="Page to write.")] = Path("words.html"),
-    words: Annotated[int, typer.Option(min=2, help="Draw this many, the most frequent.")] = 1000,
+    words: Annotated[int, typer.Option(min=2, max=MAX_COUNT, help="Draw this many, the most frequent.")] = 1000,
     around: Annotated[
         list[str] | None, typer.Option(metavar="WORD", help="Draw this word and those near it; may be given often.")
     ] = None,
     method: Annotated[str, typer.Option(help="tsne, pca or both.")] = "both",
-    clusters: Annotated[int, typer.Option(min=1, help="Groups to colour.")] = 12,
-    perplexity: Annotated[float, typer.Option(min=1, help="Neighbours t-SNE keeps near each word.")] = 30.0,
+    clusters: Annotated[int, typer.Option(min=1, max=1000, help="Groups to colour.")] = 12,
+    perplexity: Annotated[
+        float, typer.Option(min=1, max=MAX_COUNT, help="Neighbours t-SNE keeps near each word.")
+    ] = 30.0,
 ) -> None:
     """Draw words on a plane (t-SNE, PCA) as an offline page: search, neighbours, groups in colour."""
     from harken.embeddings.folder import write_text

@@ -25,6 +25,7 @@ from harken.data.audio.augmentation import decibels, noise
 from harken.data.audio.utterances import Utterances
 from harken.data.io.files import open_bytes
 from harken.errors import UserError
+from harken.files import expand_user
 
 RATE = 8000
 LOUDNESS = 0.05  # root mean square of a digit in a string
@@ -69,7 +70,7 @@ def read_digits(folder: str | Path) -> DigitRecordings:
     Raises:
         UserError: it is not there, or is something else.
     """
-    path = Path(folder).expanduser() / ARCHIVE
+    path = expand_user(folder) / ARCHIVE
     with open_bytes(path) as stream:
         try:
             archive = np.load(io.BytesIO(stream.read()), allow_pickle=False)

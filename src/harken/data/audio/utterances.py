@@ -19,6 +19,7 @@ import numpy as np
 from harken.data.audio.recordings import read_audio, resample
 from harken.data.io.table import read_table
 from harken.errors import UserError
+from harken.files import expand_user
 
 
 class Utterances(ABC):
@@ -104,7 +105,7 @@ def read_recordings(table: str | Path, audio: str, text: str, rate: int, speaker
         if not str(name).strip():
             raise UserError(f"{table}, row {number} has no path in its column {audio!r}; name a recording")
         try:
-            samples, found = read_audio(table.parent / Path(str(name)).expanduser())
+            samples, found = read_audio(table.parent / expand_user(str(name)))
         except UserError as problem:
             raise UserError(f"{table}, row {number}: {problem}") from None
         sounds.append(resample(samples, found, rate))

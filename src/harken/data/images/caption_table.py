@@ -19,6 +19,7 @@ from harken.data.io.table import is_jsonl, read_table
 from harken.data.splits import Size, content_key, size_of, split_groups, without_held_out
 from harken.data.synthetic.scenes.splits import load_scenes
 from harken.errors import UserError
+from harken.files import expand_user
 
 
 def read_captions(
@@ -33,7 +34,7 @@ def read_captions(
     Raises:
         UserError: a picture that is not there or is none, with the line that names it; a table without rows.
     """
-    table = Path(table).expanduser()
+    table = expand_user(table)
     columns = read_table(table, [image_column, caption_column])
     place = pictures_of(table, folder)
     captions: dict[str, list[str]] = {}
@@ -64,7 +65,7 @@ def pictures_of(table: Path, folder: str | Path | None) -> Path:
     Raises:
         UserError: it is none, or holds no picture.
     """
-    place = Path(folder).expanduser() if folder is not None else table.parent
+    place = expand_user(folder) if folder is not None else table.parent
     if not place.is_dir():
         raise UserError(f"data.images {place} is no folder; give the one with the pictures")
     if not any(path.suffix.lower() in ENDINGS for path in place.rglob("*")):

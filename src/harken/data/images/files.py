@@ -18,8 +18,10 @@ import numpy as np
 
 from harken.data.io.files import require_file
 from harken.errors import UserError
+from harken.files import read_limited
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
+MOST_BYTES = 250_000_000  # of a file: MOST_PIXELS without compression
 MOST_PIXELS = 80_000_000  # a larger picture is a mistake, or an attack on the memory
 
 
@@ -30,7 +32,11 @@ def read_image(path: str | Path, name: str | None = None) -> np.ndarray:
         UserError: no such file, not a picture, or Pillow is not there.
     """
     path = require_file(path)
-    return decode_image(path.read_bytes(), name or str(path))
+    try:
+        content = read_limited(path, MOST_BYTES)
+    except OSError as problem:
+        raise UserError(f"{path} cannot be read ({problem.strerror}); give a PNG or JPEG file") from None
+    return decode_image(content, name or str(path))
 
 
 def decode_image(content: bytes, name: str) -> np.ndarray:

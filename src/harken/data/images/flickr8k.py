@@ -22,6 +22,7 @@ from harken.data.images.captioned import CaptionCorpus, Captioned
 from harken.data.images.files import ENDINGS, decode_image, read_image, to_square
 from harken.data.io.files import COMPRESSIONS, read_lines
 from harken.errors import UserError
+from harken.files import expand_user
 
 TOKENS = "Flickr8k.token.txt"
 SPLITS = {"train": "Flickr_8k.trainImages.txt", "valid": "Flickr_8k.devImages.txt", "test": "Flickr_8k.testImages.txt"}
@@ -33,7 +34,7 @@ def load_flickr8k(folder: str | Path, size: int) -> CaptionCorpus:
     Raises:
         UserError: a file is missing, or none of a split's pictures is there.
     """
-    folder = Path(folder).expanduser()
+    folder = expand_user(folder)
     captions: dict[str, list[str]] = {}
     tokens = find(folder, TOKENS)
     for number, line in enumerate(read_lines(tokens), start=1):

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from harken.errors import UserError
+from harken.files import expand_user
 
 IN_MEMORY = "a table in memory"  # begins what a recipe says in the place of a file: `harken.data.io.in_memory`
 COMPRESSIONS = (".gz", ".xz")
@@ -104,7 +105,7 @@ def require_file(path: str | Path) -> Path:
     Raises:
         UserError: it is a folder or does not exist; names like it in the same folder are suggested.
     """
-    path = Path(path).expanduser()
+    path = expand_user(path)
     if path.is_dir():
         raise UserError(f"{path} is a folder where a file is wanted: name a file in it.")
     if path.exists():

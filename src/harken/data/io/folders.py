@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from harken.data.io.files import COMPRESSIONS, require_file
 from harken.errors import UserError
+from harken.files import expand_user
 
 VALIDATION_NAMES = ("val", "valid", "dev")
 
@@ -35,7 +36,7 @@ def splits_in_folder(folder: str | Path, pair: str | None) -> dict[str, Split]:
     Raises:
         UserError: the folder, the pair, a training file or one side of the validation is missing.
     """
-    folder = Path(folder).expanduser()
+    folder = expand_user(folder)
     if not folder.is_dir():
         found = "is a file where a folder is wanted" if folder.exists() else "does not exist"
         raise UserError(f"data.dir {folder} {found}: name the folder that holds train.LANG and val.LANG.")
@@ -96,13 +97,13 @@ def matching(folder: str | None, names: str | Sequence[str] | None) -> list[Path
     Raises:
         UserError: a name that is not there, or a pattern that fits nothing.
     """
-    base = Path(folder).expanduser() if folder else Path()
+    base = expand_user(folder) if folder else Path()
     if folder and not base.is_dir():
         raise UserError(f"data.dir is {folder}, which is no folder; check the path")
     found: list[Path] = []
     for name in [names] if isinstance(names, str) else names or []:
         if not any(sign in name for sign in WILD):
-            place = base / Path(name).expanduser()
+            place = base / expand_user(name)
             found.append(place if place.is_dir() else require_file(place))
             continue
         whole = base / name if not Path(name).is_absolute() else Path(name)

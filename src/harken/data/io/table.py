@@ -90,7 +90,7 @@ def _read_file(path: Path, columns: Sequence[str] | None, header: bool, quotes: 
 def _first(path: Path, header: bool, quotes: bool = True) -> tuple[Iterator[tuple[int, list[str]]], list[str]]:
     """The rows with their line numbers, and the names of the columns."""
     rows = _rows(path, quotes)
-    first = next(rows, None)
+    first = next((row for row in rows if any(cell.strip() for cell in row[1])), None)  # blank lines are no header
     if first is None:
         raise UserError(f"{path} is empty; give a table with at least one row")
     if header:

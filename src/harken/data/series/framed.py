@@ -13,6 +13,8 @@ An `.npz` holds `frames` (N, C), the frames of all signals one after another, `l
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,7 +42,7 @@ def read_frames(path: str | Path) -> list[Framed]:
     try:
         with np.load(path, allow_pickle=False) as arrays:
             return parse_frames({name: arrays[name] for name in arrays.files}, str(path))
-    except (OSError, ValueError, AttributeError) as problem:
+    except (OSError, ValueError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error) as problem:
         raise UserError(f"{path} is no NumPy archive that can be read ({problem}); write it with numpy.savez") from None
 
 

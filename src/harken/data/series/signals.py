@@ -12,6 +12,8 @@
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -80,7 +82,7 @@ def _arrays(path: Path, data: ExamplesConfig) -> Labelled:
     try:
         stored = np.load(path, allow_pickle=False)
         parts = {"values": stored} if isinstance(stored, np.ndarray) else {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, KeyError) as problem:
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as problem:
         raise UserError(f"{path} is no plain NumPy file ({problem}); write it with numpy.savez") from None
     if "values" not in parts:
         raise UserError(f"{path} has no array 'values' but {', '.join(parts)}; give values (N, T, C) and labels (N,)")

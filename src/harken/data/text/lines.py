@@ -11,6 +11,7 @@ from harken.data.splits import cut_by_position, normalise, without_held_out
 from harken.data.text.locations import as_list
 from harken.data.text.text_config import LinesConfig
 from harken.errors import UserError
+from harken.files import expand_user
 
 
 @dataclass
@@ -62,7 +63,7 @@ def read_line_splits(config: LinesConfig) -> Lines:
 
 def files_of(config: LinesConfig, files: str | list[str] | None) -> list[Path]:
     """The files of a split, each of which is there."""
-    return [require_file(Path(config.dir or ".").expanduser() / file) for file in as_list(files)]
+    return [require_file(expand_user(config.dir or ".") / file) for file in as_list(files)]
 
 
 def read_files(config: LinesConfig, paths: Sequence[Path]) -> list[str]:

@@ -20,6 +20,7 @@ from harken.data.io.files import COMPRESSIONS, read_lines, require_file
 from harken.data.splits import cut_by_position, digest
 from harken.data.text.text_config import Files, TextConfig
 from harken.errors import UserError
+from harken.files import expand_user
 
 SPLITS = {"train": ("train",), "valid": ("valid", "val", "dev"), "test": ("test",)}
 LONGEST_LINE = 2**30  # bytes: a corpus may be one line
@@ -71,7 +72,7 @@ def files_of(config: TextConfig) -> dict[str, list[Path]]:
     """
     given = {name: _listed(getattr(config, name)) for name in SPLITS}
     if config.dir is not None and not given["train"]:
-        given = {name: given[name] or found for name, found in _in_folder(Path(config.dir).expanduser()).items()}
+        given = {name: given[name] or found for name, found in _in_folder(expand_user(config.dir)).items()}
     return {name: [require_file(path) for path in paths] for name, paths in given.items()}
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from harken.data.images.caption_table import pictures_of
 from harken.data.images.flickr8k import SPLITS, TOKENS, find
 from harken.data.io.files import require_file
 from harken.data.io.table import read_table
+from harken.files import expand_user
 from harken.models.captioning.model import build_caption_model
 from harken.models.sizing import measure, uninitialised
 from harken.tasks.caption.recipe import CaptionRecipe
@@ -35,7 +34,7 @@ def describe(recipe: CaptionRecipe) -> tuple[str, int | None]:
     if data.corpus == "scenes":
         return f"scenes, {data.scenes:,} pictures drawn by harken", data.scenes * CAPTION
     if data.corpus == "flickr8k":
-        folder = Path(data.dir or "").expanduser()
+        folder = expand_user(data.dir or "")
         for name in (TOKENS, *SPLITS.values()):
             find(folder, name)
         return f"flickr8k in {folder}", None

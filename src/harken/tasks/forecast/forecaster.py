@@ -19,6 +19,7 @@ from harken.data.series.dates import calendar_features, carry_on, written
 from harken.data.series.series import Series, read_series
 from harken.errors import UserError
 from harken.inspection.picture import Picture
+from harken.models.base import require_numbers
 from harken.models.forecasting.model import ForecastNetwork
 from harken.tasks.forecast.ends import ENDS, Ends
 from harken.tasks.forecast.forecast import Forecast
@@ -155,7 +156,9 @@ class Forecaster(Predictor[ForecastRecipe, ForecastNetwork]):
         looked = moved = None
         with torch.no_grad():
             past, lengths = batch.past.to(self.device), batch.lengths.to(self.device)
-            found = self.model.unroll(past, lengths, future.to(self.device))[0].float().cpu().numpy()
+            unrolled = self.model.unroll(past, lengths, future.to(self.device))[0].float()
+            require_numbers(unrolled)
+            found = unrolled.cpu().numpy()
             if looking:
                 ahead = _padded(future, self.model.horizon).to(self.device)
                 before = np.zeros(len(ready) - int(lengths[0]))

@@ -21,6 +21,7 @@ from harken.data.strokes.rows import StrokeRows
 from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.tokens import EOS, UNK
 from harken.errors import UserError
+from harken.models.base import require_numbers
 from harken.models.heads.handwriting import MARKS, HandwritingModel
 from harken.nn.mixture import PenMixture
 from harken.tasks.artifacts import TokenizerArtifact
@@ -108,6 +109,7 @@ class Penman(Predictor[HandwritingRecipe, HandwritingModel]):
         made, looks, ends = [], [], torch.full((rows,), limit, device=self.device)
         for number in range(limit):
             values, state, weights = self.model.step(point, state)
+            require_numbers(values)
             place, marks = PenMixture.of(values, MARKS, bias).sample(generator)
             point = torch.cat([place, marks[:, :1]], -1)
             made.append(point)

@@ -14,6 +14,7 @@ from harken.data.series.framed import Framed, read_frames
 from harken.data.splits import Parts, content_key, normalise, size_of, split_groups, without_held_out
 from harken.data.text.locations import as_list
 from harken.data.text.tagged import Tagged, as_tagged, read_tagged
+from harken.files import expand_user
 from harken.tasks.tag.recipe import TagDataConfig
 
 Example = Tagged | Framed
@@ -73,7 +74,7 @@ def corpus_of_table(config: TagDataConfig, table: Mapping[str, list[Any]]) -> Ta
 
 def files_of(config: TagDataConfig, files: str | list[str] | None) -> list[Path]:
     """The files of a split, relative to `data.dir`."""
-    return [Path(config.dir or ".").expanduser() / file for file in as_list(files)]
+    return [expand_user(config.dir or ".") / file for file in as_list(files)]
 
 
 def check_files(config: TagDataConfig) -> list[Path]:

@@ -7,6 +7,7 @@ model.translate("the black cat sleeps", beam=5).text    # 'le chat noir dort'
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Self, TypedDict, Unpack, overload
@@ -19,6 +20,7 @@ from harken.data.text.pairs import Pair
 from harken.data.tokenizers.base import Tokenizer
 from harken.errors import UserError
 from harken.models.build import build_model
+from harken.models.config import longest_of
 from harken.models.encoder_decoder import TranslationModel
 from harken.search import Hypothesis, beam_search, greedy_search
 from harken.tasks.artifacts import TokenizerPairArtifact
@@ -31,6 +33,8 @@ from harken.tasks.translate.threads import ThreadTuner
 from harken.tasks.translate.translation import Translation
 
 TOKENIZERS = TokenizerPairArtifact()
+LONGEST = 1000  # pieces of a text that are translated; a search takes time with the square of the length
+PIECE = 100  # characters that a piece has at most in text that is meant to be translated
 
 
 class Options(TypedDict, total=False):
@@ -95,7 +99,10 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
         progress: Progress | None = None,
     ) -> list[list[Translation]]:
         """The `count` best translations of each text, best first."""
-        search, sources = self.recipe.search, self.read(texts)
+        kept = [self.shorten(text) for text in texts]
+        if cut := sum(len(short) < len(text) for short, text in zip(kept, texts, strict=True)):
+            warnings.warn(f"{cut} texts are too long for the model; their beginning alone is translated", stacklevel=2)
+        search, sources = self.recipe.search, self.read(kept)
         beam = max(beam or search.beam, count)
         penalty = search.length_penalty if length_penalty is None else length_penalty
 
@@ -113,6 +120,19 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
         for number, best in zip(filled, found, strict=True):
             results[number] = best
         return results
+
+    def shorten(self, text: str) -> str:
+        """A text without the words past `LONGEST` pieces, or past the positions that the model has learned.
+
+        A text with heads stays whole, as a tree cannot be cut.
+        """
+        limit = min(LONGEST, (longest_of(self.recipe.model) or LONGEST + 1) - 1)  # one is for EOS
+        if len(text) < limit or self.recipe.data.source_heads:
+            return text
+        kept = text[: LONGEST * PIECE]
+        while (pieces := len(self.source.encode_all([kept])[0])) > limit:
+            kept = kept[: min(len(kept) - 1, len(kept) * limit // pieces)]
+        return text if len(kept) == len(text) else kept.rpartition(" ")[0] or kept
 
     def read(self, texts: Sequence[str]) -> Sources:
         """Sentences as the model takes them.
