@@ -32,6 +32,7 @@ from harken.data.tokenizers.base import (
     save_tokenizers,
 )
 from harken.errors import UserError
+from harken.files import atomic_write
 
 T = TypeVar("T")
 
@@ -96,7 +97,7 @@ class JsonArtifact(Artifact[T]):
         self.file, self.kind, self.names = file, kind, frozenset((file,))
 
     def save(self, value: T, folder: Path) -> None:
-        (folder / self.file).write_text(json.dumps(value, ensure_ascii=False) + "\n", encoding="utf-8")
+        atomic_write(folder / self.file, json.dumps(value, ensure_ascii=False) + "\n")
 
     def load(self, folder: Path) -> T:
         from pydantic import TypeAdapter, ValidationError

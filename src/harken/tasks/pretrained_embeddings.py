@@ -30,6 +30,7 @@ from harken.data.tokenizers.tokens import SPECIALS
 from harken.data.tokenizers.word import JOINED, WordTokenizer, split_word
 from harken.embeddings.vectors import WordVectors
 from harken.errors import UserError
+from harken.files import atomic_write
 from harken.tasks.word_vectors import read_first_vectors
 
 FILE = "embeddings.json"  # in the model folder: what was said of the vectors when training began
@@ -117,7 +118,7 @@ class PretrainedEmbeddings:
             return
         self.said.append(sentence)
         if self.folder is not None:
-            (self.folder / FILE).write_text(json.dumps(self.said) + "\n", encoding="utf-8")
+            atomic_write(self.folder / FILE, json.dumps(self.said) + "\n")
 
 
 def begin_with(

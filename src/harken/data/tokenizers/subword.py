@@ -20,6 +20,7 @@ from typing import Any
 from harken.data.tokenizers.tokens import BOS, EOS, PAD, SPECIALS, UNK
 from harken.data.tokenizers.vocabulary import UNKNOWN_SURFACE
 from harken.errors import UserError
+from harken.files import atomic_write
 
 SPACE = "▁"
 
@@ -117,7 +118,7 @@ class SubwordTokenizer:
         """Write NAME.model; a NAME.json that an earlier tokenizer left is removed."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{name}.model"
-        path.write_bytes(self.model)
+        atomic_write(path, self.model)
         (folder / f"{name}.json").unlink(missing_ok=True)
         return [path]
 

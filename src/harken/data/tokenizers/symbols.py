@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from harken.errors import UserError
+from harken.files import atomic_write
 
 FILE = "symbols.json"
 Kind = Literal["character", "word"]
@@ -50,7 +51,7 @@ class Symbols:
     def save(self, folder: Path) -> None:
         """Write the list beside the model."""
         text = json.dumps({"kind": self.kind, "symbols": self.names}, ensure_ascii=False)
-        (folder / FILE).write_text(text, encoding="utf-8")
+        atomic_write(folder / FILE, text)
 
     @classmethod
     def load(cls, folder: Path) -> Symbols:

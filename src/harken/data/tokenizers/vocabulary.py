@@ -14,6 +14,7 @@ from typing import ClassVar, Self
 
 from harken.data.tokenizers.tokens import BOS, EOS, PAD, SPECIALS, UNK
 from harken.errors import UserError
+from harken.files import atomic_write
 
 UNKNOWN_SURFACE = "⁇"  # how an unknown piece reads in decoded text
 
@@ -83,7 +84,7 @@ class VocabularyTokenizer(ABC):
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{name}.json"
         text = json.dumps({"kind": self.kind, "tokens": self.tokens}, ensure_ascii=False, indent=0)
-        path.write_text(text + "\n", encoding="utf-8")
+        atomic_write(path, text + "\n")
         (folder / f"{name}.model").unlink(missing_ok=True)
         return [path]
 

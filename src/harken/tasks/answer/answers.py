@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harken.errors import UserError
+from harken.files import atomic_write
 
 FILE = "answers.json"
 BETWEEN = ","  # of a list
@@ -39,7 +40,7 @@ class Answers:
     def save(self, folder: Path) -> None:
         """Write answers.json."""
         text = json.dumps({"kind": self.kind, "answers": self.texts}, ensure_ascii=False, indent=0)
-        (folder / FILE).write_text(text + "\n", encoding="utf-8")
+        atomic_write(folder / FILE, text + "\n")
 
     @classmethod
     def load(cls, folder: Path) -> Answers:

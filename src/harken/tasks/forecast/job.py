@@ -8,6 +8,7 @@ from typing import Any
 
 from harken.data.series.series import Series, read_series
 from harken.errors import UserError
+from harken.files import atomic_write
 from harken.inspection.picture import Picture
 from harken.models.sizing import measure
 from harken.tasks.forecast.ends import ENDS, Ends
@@ -93,7 +94,7 @@ def prepare_series(
     task = ForecastTask(recipe, series, cuts, transform, origins)
     folder.mkdir(parents=True, exist_ok=True)
     ends = Ends.of(series, cuts, data.window, transform.log)
-    (folder / ENDS).write_text(ends.to_json(), encoding="utf-8")
+    atomic_write(folder / ENDS, ends.to_json())
     rows = sum(len(one) for one in series)
     name = data.name or data.corpus or Path(data.file or "series").name
     count = f"{len(series)} series, " if len(series) > 1 else ""

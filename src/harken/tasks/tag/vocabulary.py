@@ -17,6 +17,7 @@ from pathlib import Path
 from harken.data.text.tagged import Tagged
 from harken.data.tokenizers.tokens import SPECIALS, UNK
 from harken.errors import UserError
+from harken.files import atomic_write
 
 FILE = "vocabulary.json"
 LONGEST_WORD = 32  # characters that are read of a word: half from its start, half from its end
@@ -98,7 +99,7 @@ class Vocabulary:
     def save(self, folder: Path) -> None:
         """Write the file into a model folder."""
         text = json.dumps(asdict(self), ensure_ascii=False, indent=0)
-        (folder / FILE).write_text(text + "\n", encoding="utf-8")
+        atomic_write(folder / FILE, text + "\n")
 
     @classmethod
     def load(cls, folder: Path) -> Vocabulary:

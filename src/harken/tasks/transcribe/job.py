@@ -10,6 +10,7 @@ from harken.data.audio.utterances import Utterances
 from harken.data.splits import skipped_lines
 from harken.data.tokenizers.symbols import FILE, Symbols
 from harken.errors import UserError
+from harken.files import atomic_write
 from harken.inspection.picture import Picture
 from harken.models.language.ngram import NGram
 from harken.tasks.job import Job, Prepared
@@ -95,7 +96,7 @@ def _learn(recipe: TranscribeRecipe, train: Utterances, folder: Path) -> Symbols
     symbols.save(folder)
     encoded = [symbols.encode(text) for text in texts]
     language = NGram.from_texts(encoded, len(symbols), recipe.search.lm_order)
-    (folder / LANGUAGE).write_text(language.to_json(), encoding="utf-8")
+    atomic_write(folder / LANGUAGE, language.to_json())
     return symbols
 
 
