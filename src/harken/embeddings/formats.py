@@ -123,7 +123,7 @@ def _read_text(
     rows: list[NDArray[np.float32]] = []
     width = header[1] if header else None
     offset = 2 if header else 1
-    begun = first if first.endswith(b"\n") or not first else first + stream.readline()
+    begun = first if first.endswith(b"\n") or not first else first + stream.readline(LONGEST_LINE)
     for number, raw in enumerate(_lines(begun, stream), offset):
         try:
             line = raw.decode("utf-8").rstrip("\r\n ")
@@ -193,6 +193,7 @@ def _finish(path: Path, words: list[str], matrix: NDArray[np.float32]) -> WordVe
 
 BLOCK = 1 << 22  # bytes that are read at once
 LONGEST_WORD = 10_000  # bytes
+LONGEST_LINE = 10_000_000  # bytes: of a vector of hundreds of thousands of numbers
 
 
 def _read_binary(path: Path, stream: BinaryIO, size: int, width: int) -> tuple[list[str], NDArray[np.float32]]:
