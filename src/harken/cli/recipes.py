@@ -30,5 +30,7 @@ def recipes(
         return
     if out.exists():
         raise UserError(f"--out {out} is there already; choose another name or delete it first")
+    if not out.parent.is_dir():
+        raise UserError(f"--out {out} cannot be written: {out.parent} is no folder; choose another place")
     atomic_write(out, text)
     tell(f"Wrote {out}. Change what you like, then: harken train {out} --out runs/{out.stem}")
