@@ -68,6 +68,9 @@ class FakeTranslator:
             return self._one(texts, options.get("attention", True))
         return [self._one(text, options.get("attention", True)) for text in texts]
 
+    def shorten(self, text: str) -> str:
+        return text
+
     def nbest(
         self, texts: Sequence[str], count: int, beam: int | None = None, *, attention: bool = True
     ) -> list[list[FakeTranslation]]:

@@ -36,11 +36,9 @@ def generate(
     ] = None,
     length: Annotated[int, typer.Option(min=1, max=MAX_COUNT, help="Tokens to write.")] = 200,
     temperature: Annotated[
-        float, typer.Option(min=0, max=1e6, help="Below 1 safer, above 1 bolder; 0: the likeliest token every time.")
+        float, typer.Option(max=1e6, help="Below 1 safer, above 1 bolder; 0: the likeliest token every time.")
     ] = 1.0,
-    top_k: Annotated[
-        int | None, typer.Option(min=1, max=MAX_COUNT, help="Draw from so many likeliest tokens alone.")
-    ] = None,
+    top_k: Annotated[int | None, typer.Option(max=MAX_COUNT, help="Draw from so many likeliest tokens alone.")] = None,
     top_p: Annotated[
         float | None, typer.Option(help="Draw from the fewest likeliest tokens that have this probability together.")
     ] = None,

@@ -67,7 +67,7 @@ def lab(
         done = ", ".join(report.experiment.name for report in reports)
         raise KeyboardInterrupt(f"finished before and kept in {out}: {done}" if done else "nothing was kept") from None
     if html and name == "all" and reports:
-        from harken.inspection.checks import atomic_write
+        from harken.files import atomic_write
         from harken.lab.page import draw_page
 
         atomic_write(out / "lab.html", draw_page(reports).encode())

@@ -9,6 +9,7 @@ import typer
 
 from harken.cli.common import print_table, tell
 from harken.errors import UserError
+from harken.files import atomic_write
 
 
 def recipes(
@@ -29,8 +30,7 @@ def recipes(
         return
     if out.exists():
         raise UserError(f"--out {out} is there already; choose another name or delete it first")
-    try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"--out {out} cannot be written ({error.strerror}); choose another place") from None
+    if not out.parent.is_dir():
+        raise UserError(f"--out {out} cannot be written: {out.parent} is no folder; choose another place")
+    atomic_write(out, text)
     tell(f"Wrote {out}. Change what you like, then: harken train {out} --out runs/{out.stem}")

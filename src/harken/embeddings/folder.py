@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import os
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 from harken.embeddings.vocabulary import MappedVocabulary, Vocabulary, index_of, starts_of
 from harken.embeddings.word2vec.settings import Subwords
 from harken.errors import UserError
+from harken.files import atomic_path, atomic_write
 
 if TYPE_CHECKING:
     from harken.embeddings.vectors import WordVectors
@@ -41,7 +41,7 @@ def save_folder(vectors: WordVectors, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     _write_array(folder / "vectors.npy", vectors.matrix)
     _write_array(folder / "counts.npy", vectors.vocabulary.counts)
-    write_text(folder / "words.txt", "\n".join(vectors.words) + "\n")
+    atomic_write(folder / "words.txt", "\n".join(vectors.words) + "\n")
     _write_array(folder / "index.npy", index_of(vectors.words))
     _write_array(folder / "starts.npy", starts_of(vectors.words))
     card: dict[str, Any] = {"kind": KIND, "words": len(vectors), "width": vectors.width}
@@ -50,7 +50,7 @@ def save_folder(vectors: WordVectors, folder: Path) -> None:
         part = vectors.subwords
         card["subwords"] = {"shortest": part.shortest, "longest": part.longest, "buckets": part.buckets}
     made = {key: value for key, value in vectors.card.items() if key not in ("kind", "words", "width", "subwords")}
-    write_text(folder / CARD, json.dumps(card | made, indent=2, ensure_ascii=False) + "\n")
+    atomic_write(folder / CARD, json.dumps(card | made, indent=2, ensure_ascii=False) + "\n")
 
 
 def load_folder(folder: Path) -> WordVectors:
@@ -128,14 +128,5 @@ def _map_array(path: Path) -> NDArray[Any]:
 
 
 def _write_array(path: Path, array: NDArray[Any]) -> None:
-    temporary = path.with_name(path.name + ".part")
-    with temporary.open("wb") as sink:
+    with atomic_path(path) as temporary, temporary.open("wb") as sink:
         np.save(sink, np.ascontiguousarray(array), allow_pickle=False)
-    os.replace(temporary, path)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file atomically: a killed process leaves the old or the new one."""
-    temporary = path.with_name(path.name + ".part")
-    temporary.write_text(text, encoding="utf-8", newline="\n")
-    os.replace(temporary, path)

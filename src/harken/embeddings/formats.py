@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import gzip
 import lzma
-import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +31,7 @@ from numpy.typing import NDArray
 from harken.data.io.files import open_bytes
 from harken.embeddings.vectors import WordVectors
 from harken.errors import UserError
-from harken.files import expand_user
+from harken.files import atomic_path, expand_user
 
 FORMATS = ("word2vec-text", "word2vec-binary", "glove")
 
@@ -74,8 +73,7 @@ def write_vectors(vectors: WordVectors, path: str | Path, form: str) -> None:
         raise UserError(f"The word {odd!r} has a blank in it, which {form} cannot hold: leave it out first.")
     if not path.parent.is_dir():
         raise UserError(f"{path} cannot be written: the folder {path.parent} does not exist.")
-    temporary = path.with_name(path.name + ".part")
-    with _open_to_write(temporary, path.suffix) as sink:
+    with atomic_path(path) as temporary, _open_to_write(temporary, path.suffix) as sink:
         if form != "glove":
             sink.write(f"{len(vectors)} {vectors.width}\n".encode())
         if form == "word2vec-binary":
@@ -83,7 +81,6 @@ def write_vectors(vectors: WordVectors, path: str | Path, form: str) -> None:
         else:
             for word, row in zip(vectors.words, vectors.matrix, strict=True):
                 sink.write(f"{word} {' '.join(map('{:.9g}'.format, row.tolist()))}\n".encode())
-    os.replace(temporary, path)
 
 
 def _open_to_write(path: Path, suffix: str) -> BinaryIO:
@@ -126,7 +123,7 @@ def _read_text(
     rows: list[NDArray[np.float32]] = []
     width = header[1] if header else None
     offset = 2 if header else 1
-    begun = first if first.endswith(b"\n") or not first else first + stream.readline()
+    begun = first if first.endswith(b"\n") or not first else first + stream.readline(LONGEST_LINE)
     for number, raw in enumerate(_lines(begun, stream), offset):
         try:
             line = raw.decode("utf-8").rstrip("\r\n ")
@@ -196,6 +193,7 @@ def _finish(path: Path, words: list[str], matrix: NDArray[np.float32]) -> WordVe
 
 BLOCK = 1 << 22  # bytes that are read at once
 LONGEST_WORD = 10_000  # bytes
+LONGEST_LINE = 10_000_000  # bytes: of a vector of hundreds of thousands of numbers
 
 
 def _read_binary(path: Path, stream: BinaryIO, size: int, width: int) -> tuple[list[str], NDArray[np.float32]]:

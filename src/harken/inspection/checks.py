@@ -1,11 +1,8 @@
-"""What every picture asks of its input, and how it is written to disk."""
+"""What every picture asks of its input."""
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -36,23 +33,3 @@ def checked_weights(weights: npt.ArrayLike, shape: Sequence[int], axes: str) -> 
         worst = array.min() if array.min() < -TOLERANCE else array.max()
         raise UserError(f"An attention weight is {worst:.3g}; weights lie between 0 and 1, so scale them first.")
     return array.clip(0.0, 1.0)
-
-
-def atomic_write(path: Path, content: bytes) -> None:
-    """Write a file under another name and rename it, so that nobody ever finds half of it.
-
-    Raises:
-        UserError: a folder that cannot be made or written.
-    """
-    unfinished = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, unfinished = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.chmod(unfinished, 0o644)  # mkstemp gives the owner alone the right to read
-        os.replace(unfinished, path)
-    except OSError as error:
-        if unfinished is not None:
-            Path(unfinished).unlink(missing_ok=True)
-        raise UserError(f"{path} cannot be written ({error.strerror}); choose another place.") from error

@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from harken.errors import UserError
-from harken.inspection.checks import atomic_write, checked_weights
+from harken.files import atomic_write
+from harken.inspection.checks import checked_weights
 from harken.inspection.figure.spec import Figure
 from harken.inspection.tables import AlignmentMap
 

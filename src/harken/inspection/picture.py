@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harken.errors import UserError
-from harken.inspection.checks import atomic_write
+from harken.files import atomic_write
 from harken.inspection.figure.spec import Figure
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harken.inspection.checks import atomic_write
+from harken.files import atomic_write
 from harken.lab.experiment import Cell, Experiment, Findings, Progress, Settings
 
 

@@ -15,7 +15,7 @@ from harken.errors import UserError
 from harken.metrics import alignment_error_rate
 from harken.models.build import build_model
 from harken.recipe import load_recipe
-from harken.tasks.translate.translator import Translator
+from harken.tasks.translate.translator import LONGEST, Translator
 from harken.training.checkpoints import save_tensors
 
 ENGLISH = ["the black cat sleeps", "a dog sees the old house", "the bird and the cat", "does the dog eat?", "yes"]
@@ -299,3 +299,29 @@ def test_a_model_folder_holds_no_pickle(models: Callable) -> None:
         for path in models(kind).folder.iterdir():
             assert path.suffix in {".safetensors", ".toml", ".model", ".json"}
             assert not path.read_bytes().startswith((b"\x80\x02", b"\x80\x04", b"PK"))
+
+
+def test_a_text_past_the_limit_is_cut_at_a_word_and_translated(tmp_path: Path) -> None:
+    model = harken.load(write_model(tmp_path / "model", "rnn"))
+    assert model.shorten("the cat " * 10) == "the cat " * 10
+    text = "the cat " * 2000
+    kept = model.shorten(text)
+    assert text.startswith(kept) and kept.split()[-1] in ("the", "cat")
+    assert 0 < len(model.source.encode(kept)) <= LONGEST < len(model.source.encode(text))
+
+
+def test_a_recipe_too_large_for_its_weights_is_refused_before_it_is_built(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "model", "rnn")
+    recipe = folder / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace("width = 16", "width = 60000"))
+    with pytest.raises(UserError, match="too small to hold them"):
+        harken.load(folder)
+
+
+def test_outputs_that_are_not_numbers_are_refused(tmp_path: Path) -> None:
+    model = harken.load(write_model(tmp_path / "model", "rnn"))
+    with torch.no_grad():
+        for parameter in model.model.parameters():
+            parameter.fill_(float("nan"))
+    with pytest.raises(UserError, match="not finite"):
+        model.translate("the black cat sleeps")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harken.cli.common import MAX_COUNT, MAX_SEED, counting, measuring, seconds_in_words, tell
+from harken.cli.common import MAX_SEED, counting, measuring, seconds_in_words, tell
 
 if TYPE_CHECKING:
     from harken.embeddings.training import Progress
@@ -27,9 +27,7 @@ def train(
     window: Annotated[
         int | None, typer.Option(max=10_000, help="Neighbours on each side. Default: 5; glove 10.")
     ] = None,
-    epochs: Annotated[
-        int | None, typer.Option(max=MAX_COUNT, help="Times through the text. Default: 5; glove 15.")
-    ] = None,
+    epochs: Annotated[int | None, typer.Option(max=10**9, help="Times through the text. Default: 5; glove 15.")] = None,
     rate: Annotated[float | None, typer.Option(help="Learning rate. Default: 0.025; cbow 0.06, glove 0.05.")] = None,
     negatives: Annotated[int, typer.Option(max=10_000, help="Wrong answers drawn for a window.")] = 5,
     tree: Annotated[bool, typer.Option("--tree", help="Hierarchical softmax in place of wrong answers.")] = False,

@@ -136,11 +136,11 @@ def plot(
     ] = 30.0,
 ) -> None:
     """Draw words on a plane (t-SNE, PCA) as an offline page: search, neighbours, groups in colour."""
-    from harken.embeddings.folder import write_text
     from harken.embeddings.projection import require_sklearn
     from harken.embeddings.vectors import WordVectors
     from harken.embeddings.word_map import METHODS, WordMap
     from harken.errors import UserError
+    from harken.files import atomic_write
 
     if not out.parent.is_dir():
         raise UserError(f"{out} cannot be written: the folder {out.parent} does not exist.")
@@ -161,5 +161,5 @@ def plot(
             perplexity=perplexity,
             title=f"Words of {vectors.name}",
         )
-    write_text(out, picture.page())
+    atomic_write(out, picture.page())
     tell(f"Wrote {out}: {len(picture.words):,} words. Open it in a browser; it needs no network.")

@@ -15,6 +15,8 @@ import codecs
 import difflib
 import gzip
 import lzma
+import os
+import stat
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -100,15 +102,25 @@ def _read_line(stream: BinaryIO, name: str, number: int, max_line_bytes: int) ->
 
 
 def require_file(path: str | Path) -> Path:
-    """The path with `~` expanded, if it is a file.
+    """The path with `~` expanded, if it is a file, a pipe, a terminal or `/dev/null`.
 
     Raises:
-        UserError: it is a folder or does not exist; names like it in the same folder are suggested.
+        UserError: it is a folder or a device (`/dev/zero` has no end), or it does not exist; names like it in the same
+            folder are suggested.
     """
     path = expand_user(path)
-    if path.is_dir():
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        mode = 0
+    except (OSError, ValueError) as error:  # ValueError: a NUL character
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"{path} cannot be opened ({reason}): check the path and its permissions.") from error
+    if stat.S_ISDIR(mode):
         raise UserError(f"{path} is a folder where a file is wanted: name a file in it.")
-    if path.exists():
+    if stat.S_ISBLK(mode) or stat.S_ISSOCK(mode) or (stat.S_ISCHR(mode) and not _ends(path)):
+        raise UserError(f"{path} is a device, not a regular file: name a file.")
+    if mode:
         return path
     if path.name.startswith(IN_MEMORY):
         raise UserError(f"the data was {path.name}, which no file holds: give files instead.")
@@ -120,3 +132,17 @@ def require_file(path: str | Path) -> Path:
     near += [name for name in difflib.get_close_matches(path.name, names, n=3, cutoff=0.6) if name not in near]
     remedy = f"did you mean {' or '.join(near[:3])}?" if near else "check the path."
     raise UserError(f"{path} does not exist: {remedy}")
+
+
+def _ends(path: Path) -> bool:
+    """Whether reading a character device comes to an end: a terminal or `/dev/null`."""
+    if os.path.realpath(path) == os.devnull:
+        return True
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        return os.isatty(handle)
+    finally:
+        os.close(handle)
