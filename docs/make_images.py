@@ -163,7 +163,7 @@ def lab_names() -> list[str]:
 
 def draw_lab(name: str) -> None:
     """Draw the figure of an experiment from its description."""
-    from harken.inspection.checks import atomic_write
+    from harken.files import atomic_write
     from harken.inspection.figure.paper import draw_svg
     from harken.inspection.figure.spec import figure_from_dict
 
