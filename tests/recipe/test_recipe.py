@@ -142,7 +142,7 @@ def test_the_last_override_wins_and_cannot_smuggle_in_a_second_key() -> None:
         ("model.experts=-1", ["model.experts is -1", "at least 0"]),
         ("model.heads=3", ["model.width 128 is not a multiple of model.heads 3", "recipe phrasebook-transformer"]),
         ("model.tied=all", ["tokenizer.joint = true"]),
-        ("train.max_minutes=none", ["train.max_steps"]),
+        ("train={}", ["train.max_steps"]),
         ("train.seed.x=1", ["train.seed is 1, not a table"]),
         ("train.seed", ["section.key=value"]),
         ("=3", ["section.key=value"]),

@@ -112,7 +112,7 @@ def judge(exponents: dict[str, float], crossings: dict[str, float | None]) -> tu
         f"longest as n^{exponents['operations, attention']:.2f} and its time as n^{exponents['time, attention']:.2f} "
         f"(LSTM: n^{exponents['operations, LSTM']:.2f}, n^{exponents['time, LSTM']:.2f}); memory as "
         f"n^{exponents['memory, attention, reference']:.2f} where weights are materialised and "
-        f"n^{exponents['memory, attention, fast']:.2f} where not; dearer than an LSTM of equal width "
+        f"n^{exponents['memory, attention, fast']:.2f} where not; more expensive than an LSTM of equal width "
         f"({WIDTH}) from {where('operations, LSTM')} in operations and {where('time, LSTM')} in time"
     )
     return (True if counted and timed else None if counted else False), verdict
