@@ -155,3 +155,25 @@ def test_made_tasks_ask_what_they_say() -> None:
 
     values, said = echo(5, 10, 3, 4, generator())
     assert torch.equal(values.argmax(-1)[:, :7], said)
+
+
+def test_networks_of_the_lab_read_sequences_not_columns_of_the_batch() -> None:
+    from harken.lab.claims.deep_stacks import make_stack
+
+    for cell in ("LSTM", "vanilla RNN"):
+        stack = make_stack(cell, "plain", 2)
+        values = torch.randn(3, 7, stack.input_size)
+        changed = values.clone()
+        changed[0] += 1  # another row must not change this one
+        assert torch.allclose(stack(values)[0][1], stack(changed)[0][1])
+
+
+def test_the_gru_experiment_reads_sequences_too() -> None:
+    from harken.lab.claims.gru import Network, Task
+
+    task = Task(4, 2, lambda generator: (torch.zeros(1), torch.zeros(1)), torch.nn.functional.mse_loss, 0.1, 1)
+    for kind in ("LSTM", "GRU, equal width"):
+        network, values = Network(kind, 5, task), torch.randn(3, 7, 4)
+        changed = values.clone()
+        changed[0] += 1
+        assert torch.allclose(network(values)[1], network(changed)[1])
