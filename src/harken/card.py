@@ -12,6 +12,7 @@ from harken.files import atomic_write
 from harken.recipe import Recipe
 from harken.tasks.job import Job, Prepared
 from harken.training.checkpoints import Progress
+from harken.training.convergence import not_converged
 from harken.training.log import read_metrics
 
 CARD = "card.md"
@@ -22,7 +23,8 @@ can run no code from it."""
 def write_card(folder: Path, recipe: Recipe, job: Job, prepared: Prepared, state: Progress) -> None:
     """Write the card; the last thing a run does."""
     parameters = sum(parameter.numel() for parameter in prepared.task.model.parameters())
-    best: dict[str, Any] = next((entry for entry in reversed(read_metrics(folder)) if entry.get("best")), {})
+    metrics = read_metrics(folder)
+    best: dict[str, Any] = next((entry for entry in reversed(metrics) if entry.get("best")), {})
     operations = prepared.flops_per_token * state.tokens
     train = recipe.train
     rows = {
@@ -32,6 +34,7 @@ def write_card(folder: Path, recipe: Recipe, job: Job, prepared: Prepared, state
         "target tokens seen": f"{state.tokens:,}",
         "training time": f"{state.seconds:,.0f} s, validation included",
         **({"ended by": ended} if (ended := cut_short(recipe, state)) else {}),
+        **({"convergence": warning} if (warning := not_converged(metrics, train.warmup_steps)) else {}),
         "training cost": f"about {operations:.2g} FLOPs (6 for every weight that a token meets in a product)",
         "computed with": f"torch {torch.__version__}, {train.device}, {train.precision}, "
         f"{train.workers} x {train.threads} threads, Python {platform.python_version()}",

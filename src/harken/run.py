@@ -17,9 +17,11 @@ from harken.tasks.job import Job, Prepared
 from harken.tasks.pretrained_embeddings import FILE as PRETRAINED
 from harken.tasks.registry import job_of
 from harken.training.checkpoints import CHECKPOINT, MODEL, PREVIOUS, has_checkpoint
+from harken.training.convergence import not_converged
 from harken.training.display import choose_display
+from harken.training.fitting import FITTED, Plan, peak_rate
 from harken.training.folder import LOCK, RunLock
-from harken.training.log import METRICS
+from harken.training.log import METRICS, read_metrics
 from harken.training.loop import Trainer
 from harken.training.machine import choose_device, choose_precision, choose_workers
 
@@ -83,14 +85,17 @@ def _run(
         prepared = job.prepare(recipe, folder, resuming)
     else:
         prepared = job.prepare_table(recipe, table, folder, resuming)
+    trainer = Trainer(prepared.task, recipe.train, folder, display)
+    plan = None if resuming else trainer.fit(peak_rate(getattr(recipe, "model", None)))
     atomic_write(folder / RECIPE, recipe.to_toml())
     if progress:
-        print("\n".join(describe(recipe, prepared)), flush=True)
-    trainer = Trainer(prepared.task, recipe.train, folder, display)
+        print("\n".join(describe(recipe, prepared, plan)), flush=True)
     state = trainer.run(resume=resuming)
     write_card(folder, recipe, job, prepared, state)
     if progress and (ended := cut_short(recipe, state)):
         display.note(f"note: training was ended by {ended}")
+    if progress and (warning := not_converged(read_metrics(folder), recipe.train.warmup_steps)):
+        display.note(f"note: {warning}")
     return job.load(folder, recipe, recipe.train.device)
 
 
@@ -131,7 +136,9 @@ def same_run(recipe: Recipe, folder: Path) -> Recipe:
             )
     for key, old in started.train:
         new = getattr(recipe.train, key)
-        left_open = key in CHOSEN and new in ("auto", None)
+        left_open = (key in CHOSEN and new in ("auto", None)) or (
+            key in FITTED and key not in recipe.train.model_fields_set
+        )
         if key not in BUDGET and new != old and not left_open:
             raise UserError(
                 f"{folder} was started with train.{key} = {old}, not {new}; resume with the old value, "
@@ -162,14 +169,18 @@ def remove_run(folder: Path, job: Job) -> None:
             shutil.rmtree(path)
 
 
-def describe(recipe: Recipe, prepared: Prepared) -> list[str]:
+def describe(recipe: Recipe, prepared: Prepared, plan: Plan | None = None) -> list[str]:
     """A few lines on what is about to be trained, skipped lines included."""
     train = recipe.train
     machine = (
         f"{train.device}, {train.precision}, {train.workers} process{'es' if train.workers != 1 else ''} x "
         f"{train.threads} thread{'s' if train.threads != 1 else ''}"
     )
-    return [*prepared.lines[:2], machine, *prepared.lines[2:]]
+    fitted = [] if plan is None or not plan.values else [
+        f"fitted to the budget of about {plan.updates:,} updates: "
+        + ", ".join(f"{key} {value}" for key, value in plan.values.items())
+    ]  # fmt: skip
+    return [*prepared.lines[:2], machine, *fitted, *prepared.lines[2:]]
 
 
 __all__ = ["CHECKPOINT", "MODEL", "RECIPE", "run_recipe"]

@@ -51,6 +51,9 @@ class Progress:
     window_loss: float = 0.0  # of the steps since the last line of metrics.jsonl
     window_tokens: int = 0
     window_seconds: float = 0.0
+    validations: int = 0
+    validated_step: int = 0  # of the last validation
+    validation_seconds: float = 0.0
     finished: bool = False
     stopped_by: str = ""  # the limit that ended a finished run: "max_steps", "max_epochs", "max_minutes", "patience"
 

@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+DEFAULT_MINUTES = 10.0  # the budget of a recipe that names none
+
 
 class TrainConfig(BaseModel):
     """Training settings."""
@@ -15,32 +17,68 @@ class TrainConfig(BaseModel):
     max_steps: int | None = Field(None, ge=1, description="stop after this many updates")
     max_epochs: float | None = Field(None, gt=0, description="stop after this many epochs")
     max_minutes: float | None = Field(
-        None, gt=0, description="stop after this much training time, including validation"
+        None,
+        gt=0,
+        description="stop after this much training time, including validation; 10 where no budget is set",
     )
-    batch_tokens: int = Field(4096, ge=1, description="tokens per batch including padding, on the longer side")
+    batch_tokens: int = Field(
+        4096,
+        ge=1,
+        description=(
+            "tokens per batch including padding, on the longer side; where it is not set, fitted to the budget, with "
+            "4096 for a budget in steps"
+        ),
+    )
     accumulate: int = Field(1, ge=1, description="gradient accumulation: batches per update")
     optimizer: Literal["adamw"] = Field("adamw", description="the optimizer")
-    learning_rate: float = Field(1e-3, gt=0, description="peak learning rate")
+    learning_rate: float = Field(
+        1e-3, gt=0, description="peak learning rate; where it is not set, fitted to the width: 2e-3 at width 256"
+    )
     betas: tuple[float, float] = Field((0.9, 0.98), description="betas of AdamW")
     weight_decay: float = Field(0.0, ge=0, description="decoupled weight decay of AdamW, on matrices only")
     schedule: Literal["inverse_sqrt", "cosine", "linear", "plateau", "constant"] = Field(
-        "inverse_sqrt",
+        "cosine",
         description="learning-rate schedule after warm-up; cosine and linear reach 0 at the end of the budget",
     )
-    warmup_steps: int = Field(400, ge=0, description="warm-up: updates in which the learning rate rises from 0")
+    warmup_steps: int = Field(
+        400,
+        ge=0,
+        description="warm-up: updates in which the learning rate rises from 0; where it is not set, 5% of the budget",
+    )
     plateau_factor: float = Field(0.5, gt=0, lt=1, description="plateau: factor of each reduction")
     plateau_patience: int = Field(2, ge=0, description="plateau: validations without improvement before a reduction")
     clip_norm: float | None = Field(1.0, gt=0, description="clip the global norm of the gradient to this value")
     label_smoothing: float = Field(
-        0.1, ge=0, lt=1, description="label smoothing: probability spread over the vocabulary"
+        0.1,
+        ge=0,
+        lt=1,
+        description=(
+            "label smoothing: probability spread over the vocabulary; where it is not set, less for data that is seen "
+            "fewer than six times"
+        ),
     )
-    validate_every: int = Field(500, ge=1, description="updates between validations")
-    validate_sentences: int | None = Field(None, ge=1, description="decode only this many validation sentences")
-    checkpoint_every: int = Field(500, ge=1, description="updates between checkpoints")
+    validate_every: int = Field(
+        500, ge=1, description="updates between validations; where it is not set, an eighth of the budget"
+    )
+    validate_sentences: int | None = Field(
+        None,
+        ge=1,
+        description=(
+            "decode only this many validation sentences; where it is not set, 300 in a run of less than half an hour"
+        ),
+    )
+    checkpoint_every: int = Field(
+        500, ge=1, description="updates between checkpoints; where it is not set, an eighth of the budget, at most 500"
+    )
     log_every: int = Field(20, ge=1, description="updates between training entries in metrics.jsonl")
     patience: int | None = Field(None, ge=1, description="early stopping: validations without improvement")
     average: float = Field(
-        0.999, ge=0, lt=1, description="decay of the exponential moving average of the weights; 0: none"
+        0.999,
+        ge=0,
+        lt=1,
+        description=(
+            "decay of the exponential moving average of the weights; 0: none; where it is not set, fitted to the budget"
+        ),
     )
     seed: int = Field(1, ge=0, description="random seed; the same seed gives the same run on the same machine")
     precision: Literal["auto", "float32", "bfloat16"] = Field(
@@ -56,5 +94,5 @@ class TrainConfig(BaseModel):
     @model_validator(mode="after")
     def _has_a_budget(self) -> TrainConfig:
         if self.max_steps is None and self.max_epochs is None and self.max_minutes is None:
-            raise ValueError("no budget: set one of train.max_steps, train.max_epochs, train.max_minutes")
+            self.max_minutes = DEFAULT_MINUTES
         return self

@@ -15,7 +15,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +27,14 @@ from harken.training.average import Average
 from harken.training.checkpoints import MODEL, Progress, load_checkpoint, save_checkpoint, save_tensors, state_of
 from harken.training.config import TrainConfig
 from harken.training.display import Display, Silence
+from harken.training.fitting import Plan, autocast, fit
 from harken.training.log import MetricsLog
 from harken.training.optimizers import build_optimizer, clip_by_global_norm, optimizer_tensors, restore_optimizer
 from harken.training.schedules import factor
 from harken.training.task import Indices, Task, carried_by, move_carried
 from harken.training.workers import Workers
 
+VALIDATION_SHARE = 0.2  # of the time that a run limited in minutes may spend on validation before its end
 NAN_PATIENCE = 20  # updates in a row with a NaN or infinite gradient before the run is given up
 
 
@@ -49,6 +51,11 @@ class Trainer:
         self.skipped = 0
         self.speed = 0.0  # tokens per second since the last line of metrics.jsonl
         self.current_epoch: tuple[int, Sequence[Indices]] | None = None  # its number and batches
+
+    def fit(self, learning_rate: float) -> Plan:
+        """Choose what the recipe leaves open of `[train]` by the budget and the data (`harken.training.fitting`)."""
+        torch.set_num_threads(self.config.threads or 1)
+        return fit(self.task, self.config, learning_rate)
 
     def run(self, resume: bool = False) -> Progress:
         """Train until the budget is spent, validation stops improving, or a signal comes.
@@ -97,17 +104,25 @@ class Trainer:
             self._show()
             if state.step % config.log_every == 0:
                 self._log_training()
-            if state.step % config.validate_every == 0 and self._validate():
+            if state.step % config.validate_every == 0 and self._can_afford_validation() and self._validate():
                 break
             if state.step % config.checkpoint_every == 0:
                 self._save()
             if self.stopping is not None:
                 self._save()
                 raise Interrupted(self.stopping)
-        if state.step and state.step % config.validate_every:
+        if state.step and state.step != state.validated_step:
             self._validate()
         state.finished, state.stopped_by = True, self._limit_reached()
         self._save()
+
+    def _can_afford_validation(self) -> bool:
+        """With a budget in minutes, validation may take `VALIDATION_SHARE` of the time; else it is always due."""
+        state = self.progress
+        if self.config.max_minutes is None or not state.validations:
+            return True
+        mean = state.validation_seconds / state.validations
+        return state.validation_seconds + mean <= VALIDATION_SHARE * state.seconds
 
     def _update(self, batches: list[Indices]) -> None:
         state, config = self.progress, self.config
@@ -215,6 +230,7 @@ class Trainer:
     def _validate(self) -> bool:
         """Evaluate the averaged weights and save them if they are the best; True where patience is exhausted."""
         state, config = self.progress, self.config
+        began = state.seconds
         with self.average.applied():
             metrics = self.workers.validate()
             score = metrics[self.task.monitor]
@@ -229,6 +245,8 @@ class Trainer:
                 if state.waited > config.plateau_patience:
                     state.reduced, state.waited = state.reduced * config.plateau_factor, 0
         self._tick(training=False)
+        state.validated_step, state.validations = state.step, state.validations + 1
+        state.validation_seconds += state.seconds - began
         self.log.write({"kind": "valid", "step": state.step, **metrics, "best": better, "seconds": state.seconds})
         shown = "  ".join(f"{name} {value:.3f}" for name, value in metrics.items())
         self.display.note(f"step {state.step:>6}  validation: {shown}{'  (best)' if better else ''}")
@@ -276,9 +294,7 @@ class Trainer:
         return {"seed": config.seed, "batch_tokens": config.batch_tokens, "precision": config.precision}
 
     def _autocast(self) -> AbstractContextManager[Any]:
-        if self.config.precision == "bfloat16":
-            return torch.autocast(self.device.type, torch.bfloat16)
-        return nullcontext()
+        return autocast(self.config)
 
     @contextmanager
     def _signals(self) -> Iterator[None]:

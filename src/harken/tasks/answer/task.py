@@ -35,6 +35,7 @@ class AnswerTask(SequenceTask[Answerer, AnswerBatch]):
 
     monitor = "chance"  # probability of the right answer, which unlike accuracy separates models with the same errors
     mode = "max"
+    smallest_batch = 32  # questions
 
     def __init__(
         self,

@@ -30,6 +30,7 @@ class LabelledTask(SequenceTask[M, LabelledBatch]):
     def __init__(self, model: M, settings: TrainConfig, train: Split, valid: Split) -> None:
         super().__init__(model, settings, train[0].lengths, valid[0].lengths)
         self.train, self.valid = train, valid
+        self.smallest_batch = max(256, round(32 * float(self.lengths.mean())))  # about 32 examples
 
     def collate(self, indices: Indices, valid: bool = False) -> LabelledBatch:
         rows, targets = self.valid if valid else self.train

@@ -48,6 +48,7 @@ class TaggingTask(SequenceTask[TaggingModel, TagBatch]):
         valid: tuple[Rows, TokenRows],
     ) -> None:
         super().__init__(model, settings, train[0].lengths, valid[0].lengths)
+        self.smallest_batch = 700  # words
         self.train, self.valid = train, valid
         self.tags, self.bio = np.array(tags), is_bio(tags)
         self.monitor = "f1" if self.bio else "accuracy"

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+import torch
+
 from harken.data.io.files import read_lines
 from harken.data.text.pairs import Corpus, Pair
 from harken.data.text.parallel import read_corpus
@@ -26,6 +28,7 @@ from harken.tasks.translate.recipe import TranslateRecipe
 from harken.tasks.translate.task import TranslationTask
 from harken.tasks.translate.translation import TranslationFigure
 from harken.tasks.translate.translator import TOKENIZERS, Translator
+from harken.training.fitting import choose_size, regularisation
 
 
 class TranslateJob(Job):
@@ -44,9 +47,12 @@ class TranslateJob(Job):
             folder, resuming, lambda: train_tokenizers(recipe.tokenizer, *texts, recipe.train.seed)
         )
         model = build_model(recipe.model, source.size, target.size)
+        task = TranslationTask(recipe, corpus, model, source, target)
+        if not resuming and fit_model(recipe, task, source.size, target.size):
+            torch.manual_seed(recipe.train.seed)
+            model = task.model = build_model(recipe.model, source.size, target.size)
         pretrained = PretrainedEmbeddings(recipe, folder, resuming)
         fill_embeddings(pretrained, recipe, texts, model, source, target)
-        task = TranslationTask(recipe, corpus, model, source, target)
         summary = summarise(recipe, corpus, source, target, pretrained)
         return summary.prepared(task, measure(model).flops)
 
@@ -103,6 +109,7 @@ class TranslateJob(Job):
 
 
 JOB = TranslateJob()
+SIZES = ("layers", "encoder_layers", "decoder_layers", "width", "embedding", "feedforward", "heads")
 
 
 def read_pairs(files: Sequence[Path]) -> list[Pair]:
@@ -122,6 +129,28 @@ def read_pairs(files: Sequence[Path]) -> list[Pair]:
     if not sources:
         raise UserError(f"{source} is empty; give at least one sentence")
     return [Pair(one, other) for one, other in zip(sources, references, strict=True)]
+
+
+def fit_model(recipe: TranslateRecipe, task: TranslationTask, *vocabularies: int) -> bool:
+    """Choose the size and the dropout of a network whose recipe leaves them open by the minutes it may train.
+
+    Returns:
+        Whether `recipe.model` was changed.
+    """
+    config, train = recipe.model, recipe.train
+    given = config.model_fields_set
+    pretrained = recipe.embeddings.words or recipe.embeddings.source or recipe.embeddings.target
+    if train.max_minutes is None or train.max_steps is not None or pretrained or given & {*SIZES, "decoder"}:
+        return False
+    narrow = {key: getattr(config, key) // 2 for key in ("width", "embedding", "feedforward") if hasattr(config, key)}
+    shallow = {**narrow, "layers": max(1, config.layers - 1)}
+    sizes = [config.model_copy(update=update) for update in ({}, narrow, shallow)]
+    chosen, epochs = choose_size(task, train, sizes, lambda size: build_model(size, *vocabularies))
+    if "dropout" not in given:
+        chosen = chosen.model_copy(update={"dropout": regularisation(config.dropout, epochs)})
+    changed = chosen != config
+    recipe.model = chosen
+    return changed
 
 
 def fill_embeddings(

@@ -1,0 +1,203 @@
+"""Defaults fitted to the budget and the data: batch size, learning rate, warm-up, regularisation, size of the network.
+
+A batch of 4,096 tokens and a warm-up of 400 updates suit hours of training; in three minutes on two cores they leave 87
+updates, all inside the warm-up. So what a recipe leaves open is chosen once the data is read, and written into the run
+folder's recipe. The number of updates is what counts most in a short run, so that is planned first:
+
+N                updates with batches of `TRIAL` tokens that the budget pays for: epochs x batches of an epoch, or
+                 minutes / the time of a few real updates
+size             the largest of a few networks for which N is at least 4,000 (`choose_size`)
+batch_tokens     TRIAL, and more where N is above 4,000
+learning_rate    inversely proportional to the width (Yang et al., 2022): 2e-3 at 256
+warmup_steps     5% of the updates
+regularisation   none where the data is seen less than twice, half of the default up to six times
+average          a window of 1% of the updates
+validate_every   eight validations
+
+The rules were chosen on validation data: benchmarks/records/2026-11-16-fitted-defaults.md.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+from torch import nn
+
+from harken.training.config import TrainConfig
+from harken.training.optimizers import build_optimizer
+from harken.training.task import Indices, Task, carried_by, move_carried
+from harken.training.workers import Workers
+
+FITTED = (
+    *("batch_tokens", "learning_rate", "warmup_steps", "label_smoothing", "average"),
+    *("validate_every", "validate_sentences", "checkpoint_every"),
+)
+TRIAL = 1024  # tokens of a batch; a task may ask for another number (`smallest_batch`)
+UPDATES = 4000  # with fewer, a smaller network learns more in the same time
+LARGEST = {"cpu": 4, "cuda": 32}  # batch size, as a multiple of the smallest
+BATCHES_PER_EPOCH = 20  # at least, where the data is small
+TRIAL_SECONDS = 1.5
+TRAINING_SHARE = 0.9  # of the time; the rest is validation
+
+C = TypeVar("C")
+
+
+class Plan(NamedTuple):
+    """What a run is expected to be."""
+
+    updates: int
+    epochs: float  # how often the data is seen
+    values: dict[str, Any]  # key of [train] -> fitted value
+
+
+def fit(task: Task, config: TrainConfig, learning_rate: float) -> Plan:
+    """Choose the values of `FITTED` that the recipe leaves open, and set them in `config`.
+
+    Args:
+        learning_rate: the peak that suits the network (`peak_rate`).
+    """
+    open_keys = [key for key in FITTED if key not in config.model_fields_set]
+    updates, epochs, batch = config.max_steps or 1, math.inf, config.batch_tokens
+    if open_keys and config.max_steps is None:
+        smallest = getattr(task, "smallest_batch", None) if "batch_tokens" in open_keys else None
+        trial = smallest or batch
+        epoch = epoch_with(task, config, trial)
+        batches = planned_updates(task, config, epoch)
+        if smallest:
+            most = min(LARGEST[torch.device(config.device).type], len(epoch) / BATCHES_PER_EPOCH)
+            batch = round_batch(trial * max(1.0, min(most, batches / UPDATES)))
+        updates = max(1, round(batches * trial / batch))
+        epochs = batches * config.accumulate / len(epoch)
+    values = {
+        "batch_tokens": batch,
+        "learning_rate": learning_rate,
+        "warmup_steps": max(1, min(4000, updates // 20)),
+        "label_smoothing": regularisation(config.label_smoothing, epochs),
+        "average": round(max(0.8, min(0.9995, 1 - 10 / updates)), 4),
+        "validate_every": max(1, updates // 8),
+        "validate_sentences": 300 if (config.max_minutes or math.inf) < 30 else None,
+        "checkpoint_every": max(1, min(500, updates // 8)),
+    }
+    chosen = {key: values[key] for key in open_keys}
+    for key, value in chosen.items():
+        setattr(config, key, value)
+    return Plan(updates, epochs, chosen)
+
+
+def peak_rate(model: Any) -> float:
+    """A peak learning rate for AdamW by the `[model]` table: lower for wide, post-norm and pretrained networks.
+
+    >>> from types import SimpleNamespace as Table
+    >>> [peak_rate(Table(width=width)) for width in (64, 128, 256, 512)], peak_rate(Table(width=512, norm="post"))
+    ([0.004, 0.004, 0.002, 0.001], 0.0004)
+    """
+    rate = 0.512 / max(128, getattr(model, "width", 256))
+    if getattr(model, "norm", "pre") == "post":
+        rate *= 0.4
+    if getattr(model, "start", None) is not None:
+        rate *= 0.25
+    return float(f"{rate:.1g}")
+
+
+def choose_size(
+    task: Any, config: TrainConfig, sizes: Sequence[C], build: Callable[[C], nn.Module], few: int = UPDATES
+) -> tuple[C, float]:
+    """The first of `sizes`, from large to small, that the budget pays `few` updates for, else the last; and the epochs.
+
+    Args:
+        task: with any model; its model is replaced while the sizes are tried.
+        build: makes the network of a size.
+    """
+    before, given = task.model, "batch_tokens" in config.model_fields_set
+    epoch = epoch_with(task, config, config.batch_tokens if given else task.smallest_batch)
+    try:
+        for size in sizes:
+            task.model = build(size)
+            batches = planned_updates(task, config, epoch)
+            if batches >= few:
+                break
+    finally:
+        task.model = before
+    return size, batches * config.accumulate / len(epoch)
+
+
+def regularisation(default: float, epochs: float) -> float:
+    """Dropout or label smoothing for data that is seen this often: it only slows down what is seen once.
+
+    >>> [regularisation(0.1, epochs) for epochs in (0.5, 3, 20)]
+    [0.0, 0.05, 0.1]
+    """
+    return 0.0 if epochs < 2 else default / 2 if epochs < 6 else default
+
+
+def round_batch(tokens: float) -> int:
+    """Two binary digits of precision.
+
+    >>> [round_batch(tokens) for tokens in (512, 700, 1000, 3000)]
+    [512, 768, 1024, 3072]
+    """
+    unit = 2 ** max(0, math.floor(math.log2(tokens)) - 1)
+    return round(tokens / unit) * unit
+
+
+def epoch_with(task: Task, config: TrainConfig, batch_tokens: int) -> list[Indices]:
+    """The batches of the first epoch with another batch size; `config` stays as it is."""
+    before, given = config.batch_tokens, set(config.model_fields_set)
+    config.batch_tokens = batch_tokens
+    epoch = list(task.epoch(0))
+    config.batch_tokens = before
+    config.model_fields_set.intersection_update(given)
+    return epoch
+
+
+def planned_updates(task: Task, config: TrainConfig, epoch: Sequence[Indices]) -> float:
+    """Updates that a budget in epochs or minutes pays for, with batches as in `epoch`."""
+    limits = [] if config.max_epochs is None else [config.max_epochs * len(epoch)]
+    if config.max_minutes is not None:
+        limits.append(60 * TRAINING_SHARE * config.max_minutes / seconds_per_batch(task, config, epoch))
+    return max(1.0, min(limits) / config.accumulate)
+
+
+def seconds_per_batch(task: Task, config: TrainConfig, epoch: Sequence[Indices]) -> float:
+    """The time of an update, from a few of them on evenly spaced batches; the weights stay as they are."""
+    device = torch.device(config.device)
+    model = task.model.to(device).train()
+    move_carried(task, device)
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    carried = {name: value.clone() for name, value in carried_by(task).items()}
+    optimizer = build_optimizer(model, config.model_copy(update={"learning_rate": 0.0}))
+    count = config.workers or 1 if device.type == "cpu" else 1
+    workers = Workers(task, count, config.seed, lambda: autocast(config), config.threads or 1)
+    times: list[float] = []
+    try:
+        for number in range(16):
+            indices = epoch[number * len(epoch) // 16]
+            start = time.perf_counter()
+            workers.backward(0, [indices], max(1, task.size(indices)))
+            optimizer.step()
+            if device.type == "cuda":
+                torch.cuda.synchronize()
+            times.append(time.perf_counter() - start)
+            if number >= 3 and sum(times) > TRIAL_SECONDS:
+                break
+    finally:
+        workers.close()
+    for parameter in model.parameters():
+        parameter.grad = None
+    model.load_state_dict(state)
+    for name, value in carried_by(task).items():
+        value.copy_(carried[name])
+    timed = times[2:]  # the first updates allocate memory
+    return sum(timed) / len(timed)
+
+
+def autocast(config: TrainConfig) -> AbstractContextManager[Any]:
+    """The context that the model computes in."""
+    if config.precision == "bfloat16":
+        return torch.autocast(torch.device(config.device).type, torch.bfloat16)
+    return nullcontext()

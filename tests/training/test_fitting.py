@@ -1,0 +1,113 @@
+"""Defaults fitted to the budget: what a recipe leaves open, and only that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from harken.training import fitting
+from harken.training.config import TrainConfig
+from harken.training.fitting import choose_size, fit, seconds_per_batch
+
+
+class Rows:
+    """A task of 102,400 rows of one token each."""
+
+    smallest_batch = 1024
+    monitor, mode = "loss", "min"
+
+    def __init__(self, config: TrainConfig) -> None:
+        torch.manual_seed(0)
+        self.settings, self.model = config, nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+
+    def epoch(self, number: int) -> list[np.ndarray]:
+        return np.array_split(np.arange(102_400), -(-102_400 // self.settings.batch_tokens))
+
+    def size(self, indices: np.ndarray) -> int:
+        return len(indices)
+
+    def share(self, indices: np.ndarray, parts: int) -> list[np.ndarray]:
+        return np.array_split(indices, parts)
+
+    def collate(self, indices: np.ndarray) -> Tensor:
+        return torch.from_numpy(np.stack([indices, -indices], axis=1)).float()
+
+    def loss(self, model: Any, batch: Tensor) -> tuple[Tensor, int]:
+        return model(batch).square().sum(), len(batch)
+
+
+def configured(**values: Any) -> TrainConfig:
+    return TrainConfig(device="cpu", precision="float32", workers=1, threads=1, **values)
+
+
+@pytest.fixture
+def one_second_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fitting, "seconds_per_batch", lambda task, config, epoch: len(epoch[0]) / 1024)
+
+
+@pytest.mark.parametrize(
+    ("budget", "batch", "updates", "warmup"),
+    [
+        ({"max_steps": 300}, 4096, 300, 15),  # a budget in updates says nothing of their size
+        ({"max_epochs": 10}, 1024, 1000, 50),
+        ({"max_epochs": 160}, 4096, 4000, 200),
+        ({"max_minutes": 10}, 1024, 540, 27),
+        ({"max_minutes": 10, "max_epochs": 1}, 1024, 100, 5),
+        ({"max_minutes": 10, "batch_tokens": 512}, 512, 1080, 54),
+        ({"max_minutes": 10, "accumulate": 2}, 1024, 270, 13),
+    ],
+)
+@pytest.mark.usefixtures("one_second_a_batch")
+def test_updates_and_warmup_follow_the_budget(budget: dict[str, Any], batch: int, updates: int, warmup: int) -> None:
+    config = configured(**budget)
+    plan = fit(Rows(config), config, learning_rate=2e-3)
+    assert (config.batch_tokens, plan.updates, config.warmup_steps) == (batch, updates, warmup)
+    assert config.learning_rate == 2e-3
+
+
+@pytest.mark.usefixtures("one_second_a_batch")
+def test_values_of_the_recipe_are_kept() -> None:
+    given = {"warmup_steps": 7, "learning_rate": 0.5, "average": 0.0, "batch_tokens": 64, "label_smoothing": 0.2}
+    config = configured(max_epochs=1, **given)
+    plan = fit(Rows(config), config, learning_rate=2e-3)
+    assert {key: getattr(config, key) for key in given} == given
+    assert set(plan.values) == {"validate_every", "validate_sentences", "checkpoint_every"}
+
+
+@pytest.mark.usefixtures("one_second_a_batch")
+@pytest.mark.parametrize(("epochs", "smoothing"), [(1, 0.0), (4, 0.05), (8, 0.1)])
+def test_data_seen_once_is_not_smoothed(epochs: int, smoothing: float) -> None:
+    config = configured(max_epochs=epochs)
+    assert fit(Rows(config), config, learning_rate=1e-3).epochs == epochs
+    assert config.label_smoothing == smoothing
+
+
+def test_measuring_changes_neither_weights_nor_buffers_nor_settings() -> None:
+    config = configured(max_minutes=1)
+    task = Rows(config)
+    before = {name: value.clone() for name, value in task.model.state_dict().items()}
+    assert seconds_per_batch(task, config, task.epoch(0)) > 0  # type: ignore[arg-type]
+    after = task.model.state_dict()
+    assert all(torch.equal(value, after[name]) for name, value in before.items())
+    assert all(parameter.grad is None for parameter in task.model.parameters())
+    assert "batch_tokens" not in config.model_fields_set
+
+
+@pytest.mark.parametrize(("minutes", "size"), [(100, 16), (10, 4), (1, 1)])
+def test_the_largest_network_with_enough_updates_is_chosen(
+    monkeypatch: pytest.MonkeyPatch, minutes: int, size: int
+) -> None:
+    seconds = lambda task, config, epoch: task.model.out_features / 16  # noqa: E731
+    monkeypatch.setattr(fitting, "seconds_per_batch", seconds)
+    config = configured(max_minutes=minutes)
+    task = Rows(config)
+    own = task.model
+    chosen, epochs = choose_size(task, config, (16, 4, 1), lambda width: nn.Linear(2, width), few=2000)
+    assert chosen == size
+    assert epochs == pytest.approx(0.9 * 60 * minutes * 16 / size / 100)
+    assert task.model is own
+    assert "batch_tokens" not in config.model_fields_set
