@@ -251,7 +251,11 @@ def test_the_recipe_in_the_readme_loads(tmp_path: Path) -> None:
     path = tmp_path / "my.toml"
     path.write_text(recipe)
     loaded = load_recipe(path)
-    assert (loaded.data.source, loaded.data.test_size, loaded.train.max_minutes) == ("train.en", 1000, 60)
+    assert (loaded.data.source, loaded.data.test_size, loaded.train.max_minutes) == (
+        str(tmp_path / "train.en"),
+        1000,
+        60,
+    )
 
 
 RECIPES = [(page, text) for page in PAGES for text in blocks(page, "toml") if page != EXTENDING]
