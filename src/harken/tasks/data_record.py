@@ -139,6 +139,8 @@ class DataRecord:
 
         Embeddings and models that a run was initialised from are recorded, but not needed any more.
         """
+        from harken.tasks.job import Job
+
         now = settings_of(recipe)
         found = [
             Change(f"{key} is {_written(now[key])} where the run was started with {_written(old)}")
@@ -150,7 +152,9 @@ class DataRecord:
             sources = [source for source in job.input_files(recipe) if source.key.startswith("data.")]
         except UserError:  # a file that says which others are read is missing or damaged
             alone = {source: print_ for source, print_ in known.items() if source.members is None}
-            missing = self._changed(alone, {(source.key, source.name): source for source in alone})
+            named = Job.input_files(job, recipe)  # reads nothing
+            now_at = {(source.key, source.name): source for source in (*alone, *named)}
+            missing = self._changed(alone, now_at)
             if not missing:
                 raise
             return [*found, *missing]
