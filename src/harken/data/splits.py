@@ -240,7 +240,7 @@ def _encode(value: Any) -> bytes:
         return b"s" + value.encode("utf-8", "surrogatepass")
     if isinstance(value, np.ndarray):
         return f"a{value.dtype.str}{value.shape}".encode() + np.ascontiguousarray(value).tobytes()
-    if names := _field_names(type(value)):
+    if names := _field_names(value.__class__):
         value = [getattr(value, name) for name in names]
     if isinstance(value, (frozenset, set)):
         value = sorted(value)
