@@ -57,7 +57,7 @@ the run). All other keys have defaults. The keys of jobs other than translation 
 
 - `--set section.key=value` overrides one key. The value is parsed as TOML, or taken as plain text.
 - An unknown key is an error that suggests the closest known one.
-- Relative paths are relative to the working directory.
+- Relative paths are relative to the recipe file; those of `--set` and of recipes that ship to the working directory.
 - `"none"` unsets an optional key: `clip_norm = "none"`.
 - The model folder contains the resolved recipe, including what was chosen for the machine.
 """

@@ -66,6 +66,7 @@ def test_the_folder_holds_what_the_design_says(train: Callable, tmp_path: Path) 
         "card.md",
         "checkpoint.previous.safetensors",
         "checkpoint.safetensors",
+        "data.json",
         "metrics.jsonl",
         "model.safetensors",
         "recipe.toml",
@@ -132,7 +133,6 @@ def test_resuming_what_never_began_begins(train: Callable, tmp_path: Path) -> No
     ("override", "section"),
     [
         ("model.width=16", "model"),
-        ("data.lowercase=true", "data"),
         ("tokenizer.size=9", "tokenizer"),
         ("search.beam=2", "search"),
     ],

@@ -49,6 +49,7 @@ def train(
     data: Any = None,
     resume: bool = False,
     restart: bool = False,
+    accept_changed_data: bool = False,
     progress: bool = True,
 ) -> Any:
     """Train as a recipe says, and give the best model back, as `load` does.
@@ -57,6 +58,8 @@ def train(
         recipe: a name that ships, a TOML file, or a `Recipe`.
         out: the model folder. With `resume`, a run that was stopped there goes on; a finished one is loaded.
         restart: delete the run in the folder and start over.
+        accept_changed_data: resume although the files or settings of `[data]` changed since the run was started; what
+            changed is noted in the folder.
         overrides: changes to the recipe, each "section.key=value".
         data: a table in memory to train on, in the place of what the recipe names: a pandas or polars frame, a
             `datasets.Dataset`, a dict of columns or a list of records. Its columns are those that the recipe's `[data]`
@@ -75,7 +78,7 @@ def train(
     from harken.run import run_recipe
 
     if data is None:
-        return run_recipe(chosen, Path(out), resume, progress, restart=restart)
+        return run_recipe(chosen, Path(out), resume, progress, restart=restart, accept_changed_data=accept_changed_data)
     from harken.data.io.in_memory import in_memory
 
-    return run_recipe(chosen, Path(out), resume, progress, in_memory(data), restart)
+    return run_recipe(chosen, Path(out), resume, progress, in_memory(data), restart, accept_changed_data)

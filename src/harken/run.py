@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import BaseModel
 
 from harken.card import CARD, cut_short, write_card
 from harken.data.io.in_memory import name_of
 from harken.errors import UserError
 from harken.files import TEMPORARY, atomic_write
-from harken.recipe import Recipe, load_recipe
+from harken.recipe import Recipe, load_recipe, require_paths
+from harken.tasks.data_record import DATA, UNCHECKED, Change, ChangedDataError, DataRecord, digests_of
 from harken.tasks.job import Job, Prepared
 from harken.tasks.pretrained_embeddings import FILE as PRETRAINED
 from harken.tasks.registry import job_of
@@ -37,6 +39,7 @@ def run_recipe(
     progress: bool,
     table: dict[str, list[Any]] | None = None,
     restart: bool = False,
+    accept_changed_data: bool = False,
 ) -> Any:
     """Train into `folder` and return the best model, as the object its job makes of it.
 
@@ -44,18 +47,26 @@ def run_recipe(
         resume: continue the run in the folder; a finished one is loaded.
         table: columns in memory, to be trained on in the place of what the recipe's `[data]` names.
         restart: delete the run in the folder and start over.
+        accept_changed_data: resume although files or settings of `[data]` are not what the run was started on.
 
     Raises:
-        UserError: bad data, a folder that holds another run, or one that another process is using.
+        UserError: bad data, data that changed since the run was started, a folder that holds another run, or one that
+            another process is using.
     """
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file; give a folder to train into")
     with RunLock(folder):
-        return _run(recipe, folder, resume, progress, table, restart)
+        return _run(recipe, folder, resume, progress, table, restart, accept_changed_data)
 
 
 def _run(
-    recipe: Recipe, folder: Path, resume: bool, progress: bool, table: dict[str, list[Any]] | None, restart: bool
+    recipe: Recipe,
+    folder: Path,
+    resume: bool,
+    progress: bool,
+    table: dict[str, list[Any]] | None,
+    restart: bool,
+    accept: bool,
 ) -> Any:
     job = job_of(recipe.task)
     if table is not None:
@@ -63,8 +74,10 @@ def _run(
     if restart:
         remove_run(folder, job)
     resuming = resume and (folder / RECIPE).is_file()
+    earlier, changes, notes = None, list[Change](), list(recipe.path_notes)
     if resuming:
-        recipe = same_run(recipe, folder)
+        earlier = DataRecord.load(folder)
+        recipe = same_run(recipe, folder, any_data=accept or earlier is not None)
         if not has_checkpoint(folder) and (folder / CARD).is_file() and (folder / MODEL).is_file():
             if progress:
                 print(f"{folder} holds a finished run without its checkpoint: the model is loaded as it is", flush=True)
@@ -78,6 +91,13 @@ def _run(
         raise UserError(f"{folder} is not empty; train into a new folder, or continue the run in it with --resume")
     else:
         recipe = resolve(recipe)
+    if resuming and earlier is None:
+        notes.append(UNCHECKED.format(folder))
+    if earlier is None and table is None:
+        require_paths(recipe, "data." if resuming else "")
+    elif earlier is not None:
+        changes = earlier.changes(job, recipe)
+        require_same_data(folder, changes, accept)
     display = choose_display(progress)
     torch.set_num_threads(recipe.train.threads or 1)
     torch.manual_seed(recipe.train.seed)
@@ -87,9 +107,10 @@ def _run(
         prepared = job.prepare_table(recipe, table, folder, resuming)
     trainer = Trainer(prepared.task, recipe.train, folder, display)
     plan = None if resuming else trainer.fit(peak_rate(getattr(recipe, "model", None)))
+    record_data(job, recipe, prepared, folder, earlier, changes, accept)
     atomic_write(folder / RECIPE, recipe.to_toml())
     if progress:
-        print("\n".join(describe(recipe, prepared, plan)), flush=True)
+        print("\n".join([*describe(recipe, prepared, plan), *(f"note: {note}" for note in notes)]), flush=True)
     state = trainer.run(resume=resuming)
     write_card(folder, recipe, job, prepared, state)
     if progress and (ended := cut_short(recipe, state)):
@@ -123,13 +144,55 @@ def resolve(recipe: Recipe) -> Recipe:
     return recipe.model_copy(update={"train": train.model_copy(update=decided)})
 
 
-def same_run(recipe: Recipe, folder: Path) -> Recipe:
-    """The recipe a run was started with; only its budget may be changed on resuming."""
+def record_data(
+    job: Job,
+    recipe: Recipe,
+    prepared: Prepared,
+    folder: Path,
+    earlier: DataRecord | None,
+    changes: list[Change],
+    accept: bool,
+) -> None:
+    """Write data.json, and what was accepted of changed data also on the card.
+
+    Raises:
+        ChangedDataError: the files are the same, but their splits are not.
+    """
+    parts, prepared.data = digests_of(prepared.data), None
+    if earlier is not None and not changes:
+        changes = earlier.changes_of_parts(parts)
+        require_same_data(folder, changes, accept)
+    record = DataRecord.of(job, recipe, parts, None if changes else earlier)
+    record.accept(earlier, changes)
+    record.save(folder)
+    if accepted := record.accepted_in_words():
+        prepared.facts["data changed on resuming"] = accepted
+    prepared.facts["data fingerprint"] = f"{record.fingerprint[:16]}, see {DATA}"
+
+
+def require_same_data(folder: Path, changes: list[Change], accept: bool) -> None:
+    """Refuse to go on with changed data unless the user says so; what is missing cannot be accepted.
+
+    Raises:
+        ChangedDataError: with what changed.
+    """
+    if changes and (not accept or any(change.is_missing for change in changes)):
+        raise ChangedDataError(folder, changes)
+
+
+def same_run(recipe: Recipe, folder: Path, any_data: bool = False) -> Recipe:
+    """The recipe a run was started with; only its budget may be changed on resuming.
+
+    Args:
+        any_data: take `[data]` as the recipe has it; it is compared with data.json instead, by content.
+    """
     started = load_recipe(folder / RECIPE)
     if recipe.task != started.task:
         raise UserError(f"{folder} holds a run of task {started.task!r}, not {recipe.task!r}; train into a new folder")
     for section in type(recipe).model_fields:
-        if section != "train" and getattr(recipe, section) != getattr(started, section):
+        if section == "data" and any_data:
+            continue
+        if section != "train" and not same_section(getattr(recipe, section), getattr(started, section)):
             raise UserError(
                 f"{folder} was started with another [{section}] than this recipe has; resume with the recipe and --set "
                 f"values it was started with, or train into a new folder"
@@ -145,7 +208,17 @@ def same_run(recipe: Recipe, folder: Path) -> Recipe:
                 f"or train into a new folder"
             )
     budget = {key: getattr(recipe.train, key) for key in BUDGET}
-    return started.model_copy(update={"train": started.train.model_copy(update=budget)})
+    changed: dict[str, Any] = {"train": started.train.model_copy(update=budget)}
+    if any_data and "data" in type(recipe).model_fields:
+        changed["data"] = recipe.data  # type: ignore[attr-defined]
+    return started.model_copy(update=changed)
+
+
+def same_section(new: Any, old: Any) -> bool:
+    """Whether what a recipe says of a section is as it was; what it leaves open may have been fitted to the budget."""
+    if not isinstance(new, BaseModel) or type(new) is not type(old):
+        return bool(new == old)
+    return all(same_section(getattr(new, key), getattr(old, key)) for key in new.model_fields_set)
 
 
 def is_empty_dir(folder: Path) -> bool:
@@ -156,12 +229,12 @@ def is_empty_dir(folder: Path) -> bool:
 def is_partial_run(folder: Path, job: Job) -> bool:
     """Whether a run was killed here before its recipe was written: then there is only what its job prepared."""
     names = {path.name for path in folder.iterdir() if not TEMPORARY.fullmatch(path.name)}
-    return names <= {RECIPE, LOCK, PRETRAINED, *job.artifact_names()}
+    return names <= {RECIPE, DATA, LOCK, PRETRAINED, *job.artifact_names()}
 
 
 def remove_run(folder: Path, job: Job) -> None:
     """Delete what a run wrote, and nothing else."""
-    own = {RECIPE, MODEL, CHECKPOINT, PREVIOUS, METRICS, CARD, PRETRAINED, *job.artifact_names()}
+    own = {RECIPE, DATA, MODEL, CHECKPOINT, PREVIOUS, METRICS, CARD, PRETRAINED, *job.artifact_names()}
     for path in folder.iterdir():
         if path.name in own and path.is_file():
             path.unlink()

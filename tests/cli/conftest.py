@@ -118,6 +118,7 @@ class FakeApi(ModuleType):
         overrides: Sequence[str] = (),
         resume: bool = False,
         restart: bool = False,
+        accept_changed_data: bool = False,
         progress: bool = True,
     ) -> FakeTranslator:
         self.trained.append((recipe, str(out), list(overrides), resume, progress))

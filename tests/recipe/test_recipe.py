@@ -99,7 +99,7 @@ def test_an_override_is_a_toml_value_or_else_a_plain_string() -> None:
     assert recipe.tokenizer.kind == "bpe"
     assert recipe.model.alignment_heads == [0, 1]
     assert recipe.train.compile is True
-    assert recipe.data.test["new"].target == "b"
+    assert recipe.data.test["new"].target == str(Path.cwd() / "b")
     assert (recipe.train.max_minutes, recipe.train.max_steps) == (None, 7)
 
 

@@ -30,6 +30,9 @@ def evaluate(
         str, typer.Option(help="The test of --compare: bootstrap (Koehn, 2004) or randomisation (Noreen, 1989).")
     ] = "bootstrap",
     beam: Beam = None,
+    accept_changed_data: Annotated[
+        bool, typer.Option("--accept-changed-data", help="Score the split although its files changed since training.")
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="Write the job's figures into this folder.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -51,10 +54,13 @@ def evaluate(
     options = accepted_options(job, model, {"beam": beam, "compare": compare})
     if compare is not None:
         options |= {"compare": other_system(compare), "test": test}
+    changed = [] if files or source else check_split(model, loaded, job, accept_changed_data)
     score: Any = job.evaluate
     with counting("examples") as tick:
         scores = score(loaded, split, files or list(pair.values()), tick, **options)
     report = {"model": str(model), "task": loaded.recipe.task, **scores.to_dict()}
+    if changed:
+        report["changed_data"] = changed
     if compare is not None:
         report["comparison"]["other"] = str(compare)
     written = []
@@ -74,6 +80,28 @@ def evaluate(
         tell(f"Wrote {path}")
     if out is not None and not written:
         tell("This job draws no figures of its scores; see harken attention and harken inspect")
+
+
+def check_split(folder: Path, model: Any, job: Any, accept: bool) -> list[str]:
+    """Whether the corpus of a model is what it was trained on; what changed, where the user accepts that.
+
+    Raises:
+        UserError: it changed, or a file is missing.
+    """
+    from harken.tasks.data_record import UNCHECKED, ChangedDataError, DataRecord
+
+    files = "--source FILE --reference FILE" if "source" in job.options else "FILE"
+    instead = f"score other examples with harken evaluate {folder} {files}"
+    record = DataRecord.load(folder)
+    if record is None:
+        tell(f"note: {UNCHECKED.format(folder)}")
+        return []
+    changes = record.changes_for_evaluation(job, model.recipe)
+    if changes and (not accept or any(change.is_missing for change in changes)):
+        raise ChangedDataError(folder, changes, "--accept-changed-data", instead)
+    for change in changes:
+        tell(f"note: {change.text}")
+    return [change.text for change in changes]
 
 
 def other_system(place: Path) -> Any:

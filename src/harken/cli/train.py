@@ -19,17 +19,34 @@ def train(
     overrides: Overrides = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint in the folder.")] = False,
     restart: Annotated[bool, typer.Option("--restart", help="Delete the run in the folder and start over.")] = False,
+    accept_changed_data: Annotated[
+        bool,
+        typer.Option("--accept-changed-data", help="With --resume: go on although data files or [data] changed."),
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
     """Train a model as a recipe says. Ctrl-C saves a checkpoint and stops; --resume continues from there."""
     overrides = overrides or []
     if resume and restart:
         raise UserError("--resume continues a run and --restart deletes it; give one of them")
+    if accept_changed_data and not resume:
+        raise UserError("--accept-changed-data only goes with --resume; leave it out for a new run")
     require_free(out, resume or restart)
     from harken.api import train as run
+    from harken.tasks.data_record import ChangedDataError
 
     try:
-        model = run(recipe, out, overrides=overrides, resume=resume, restart=restart, progress=not quiet)
+        model = run(
+            recipe,
+            out,
+            overrides=overrides,
+            resume=resume,
+            restart=restart,
+            accept_changed_data=accept_changed_data,
+            progress=not quiet,
+        )
+    except ChangedDataError as problem:
+        raise problem.saying("--accept-changed-data") from None
     except KeyboardInterrupt as stop:
         command = ["harken", "train", recipe, "--out", str(out)]
         command += [part for override in overrides for part in ("--set", override)]

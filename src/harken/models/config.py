@@ -23,6 +23,7 @@ from harken.models.recurrent.config import (
     refuse_odd_width,
 )
 from harken.models.transformer.config import TransformerBlocksConfig, TransformerDecoderConfig, TransformerStackConfig
+from harken.paths import PathStr
 
 DecoderConfig = Annotated[
     TransformerDecoderConfig | RecurrentDecoderConfig | ConvolutionalDecoderConfig, Field(discriminator="architecture")
@@ -137,14 +138,14 @@ class TransformerEncoderConfig(TransformerBlocksConfig):
 
     no_dependency_trees = 'model.positions is "dependency", which only translation has trees for; choose another'
     architecture: Literal["transformer"] = "transformer"
-    start: str | None = Field(None, description=START)
+    start: PathStr | None = Field(None, description=START)
 
 
 class ConvolutionalEncoderConfig(ConvolutionalBlocksConfig):
     """Convolutional encoder with centred kernels."""
 
     architecture: Literal["convolutional"] = "convolutional"
-    start: str | None = Field(None, description=START)
+    start: PathStr | None = Field(None, description=START)
 
     @model_validator(mode="after")
     def _kernel_has_a_centre(self) -> ConvolutionalEncoderConfig:
@@ -159,7 +160,7 @@ class FiltersEncoderConfig(ModelTable):
     """One layer of convolution filters of several widths (Kim, 2014)."""
 
     architecture: Literal["filters"] = "filters"
-    start: str | None = Field(None, description=START)
+    start: PathStr | None = Field(None, description=START)
     embedding: int = Field(128, ge=1, description="width of word embeddings")
     kernels: list[Annotated[int, Field(ge=1)]] = Field(
         [1, 2, 3, 4, 5], min_length=1, description="kernel widths in words"

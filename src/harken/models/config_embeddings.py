@@ -16,6 +16,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from harken.paths import PathStr, VectorsPath
+
 WORDS = (
     "initialise the embeddings from these: a folder of harken embed train, a word2vec or GloVe file, or own, which "
     "trains them on the training texts first"
@@ -29,7 +31,7 @@ class EmbeddingsConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    words: str | None = Field(None, description=WORDS)
+    words: VectorsPath | None = Field(None, description=WORDS)
     centred: bool = Field(False, description="subtract the mean of all vectors (Mu and Viswanath, 2018)")
     tuned: bool = Field(True, description="fine-tune the embeddings; false: freeze them")
 
@@ -42,7 +44,7 @@ class EmbeddingsConfig(BaseModel):
 class EmbeddingsInContextConfig(EmbeddingsConfig):
     """Pretrained word embeddings, and contextual embeddings."""
 
-    elmo: str | None = Field(
+    elmo: PathStr | None = Field(
         None,
         description=(
             "folder of a model with the task elmo or language; a learned mixture of its frozen layers is "
@@ -54,8 +56,8 @@ class EmbeddingsInContextConfig(EmbeddingsConfig):
 class SidedEmbeddingsConfig(EmbeddingsConfig):
     """Pretrained word embeddings of two languages."""
 
-    source: str | None = Field(None, description="the same for the source side only; replaces words")
-    target: str | None = Field(None, description="the same for the target side only; replaces words")
+    source: VectorsPath | None = Field(None, description="the same for the source side only; replaces words")
+    target: VectorsPath | None = Field(None, description="the same for the target side only; replaces words")
 
 
 def as_table(value: Any) -> Any:

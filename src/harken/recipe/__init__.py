@@ -1,6 +1,6 @@
 """A recipe describes one training run. It is read from TOML and validated before heavy libraries are imported.
 
-A recipe is a name that ships with harken or a TOML file. Relative paths in it are relative to the working directory.
+A recipe is a name that ships with harken or a TOML file. Paths in a file are relative to it (`harken.recipe.paths`).
 Overrides have the form `section.key=value`; the value is parsed as TOML, or taken as a plain string.
 
 >>> recipe = load_recipe("phrasebook-transformer", ["train.max_steps=10", "data.name=mine"])
@@ -23,12 +23,14 @@ from typing import Any, Union, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
 from harken.errors import UserError
+from harken.paths import paths_in
 from harken.recipe.errors import explain
 from harken.recipe.files import apply, describe, parse, read_text, recipe_names, recipe_text
 from harken.recipe.limits import check_limits
+from harken.recipe.paths import require_paths, resolve_paths
 from harken.training.config import TrainConfig
 
-__all__ = ["Recipe", "as_recipe", "describe", "load_recipe", "recipe_names", "recipe_text"]
+__all__ = ["Recipe", "as_recipe", "describe", "load_recipe", "recipe_names", "recipe_text", "require_paths"]
 
 DEFAULT_TASK = "translate"
 
@@ -47,6 +49,8 @@ class Recipe(BaseModel):
     )
 
     _source: str | None = PrivateAttr(None)
+    _path_notes: list[str] = PrivateAttr(default_factory=list)
+    _written_paths: dict[str, str] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -62,6 +66,16 @@ class Recipe(BaseModel):
     def source(self) -> str | None:
         """The name or file this recipe was loaded from."""
         return self._source
+
+    @property
+    def path_notes(self) -> list[str]:
+        """What to tell the user about paths that are not relative to the recipe."""
+        return self._path_notes
+
+    @property
+    def written_paths(self) -> dict[str, str]:
+        """Key -> path as the recipe or the override has it, before it was made absolute."""
+        return self._written_paths
 
     def require_data(self, origin: str) -> None:
         """Raise a UserError that names the missing keys if the recipe needs data that does not ship."""
@@ -103,12 +117,18 @@ def load_recipe(name_or_path: str | Path, overrides: Sequence[str] = (), *, with
         raise UserError(explain(error, kind, values, origin, applied)) from None
     if with_data:
         recipe.require_data(origin)
-    recipe._source = str(name_or_path)
+    path = Path(name_or_path)
+    is_file = origin == str(name_or_path) and path.is_file()  # else it ships
+    written = {place.key: place.value for place in paths_in(recipe) if place.is_path}
+    recipe, notes = resolve_paths(
+        recipe, origin, path.absolute().parent if is_file else None, [key for key, _ in applied]
+    )
+    recipe._source, recipe._path_notes, recipe._written_paths = str(name_or_path), notes, written
     return recipe
 
 
 def as_recipe(recipe: str | Path | Recipe, overrides: Sequence[str] = (), *, with_data: bool = True) -> Any:
-    """A recipe from its name, its file, or itself.
+    """A recipe from its name, its file, or itself; paths of a Recipe object are relative to the working directory.
 
     Raises:
         UserError: as `load_recipe`; or overrides for a Recipe object.
@@ -117,7 +137,7 @@ def as_recipe(recipe: str | Path | Recipe, overrides: Sequence[str] = (), *, wit
         return load_recipe(recipe, overrides, with_data=with_data)
     if overrides:
         raise UserError("overrides apply to the name or file of a recipe; change the Recipe object instead")
-    return recipe
+    return resolve_paths(recipe, "the recipe", None)[0]
 
 
 def _classes(annotation: Any) -> tuple[type[BaseModel], ...]:

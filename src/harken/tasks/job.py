@@ -13,13 +13,18 @@ A job says how a run is prepared and what becomes of its folder; the bases do th
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from harken.data.fingerprints import InputFile
 from harken.errors import UserError
+from harken.paths import Place, paths_in
+from harken.recipe.paths import is_pattern, location
 from harken.tasks.scores import Scores
 from harken.training.task import Task
 
@@ -49,6 +54,7 @@ class Prepared:
     facts: dict[str, str]  # for the card: data, vocabulary ...
     lines: list[str]  # for the user
     flops_per_token: float  # of training on one term of the loss
+    data: Any = None  # the corpus; where it has `digests()`, a change of its parts is noticed on resuming
 
 
 @dataclass
@@ -103,10 +109,10 @@ class Summary:
         )
         return [first, second, *self.notes, *skipped]
 
-    def prepared(self, task: Task, flops_per_token: float) -> Prepared:
-        """A run of this task with this summary."""
+    def prepared(self, task: Task, flops_per_token: float, data: Any = None) -> Prepared:
+        """A run of this task with this summary, on this corpus."""
         parameters = sum(parameter.numel() for parameter in task.model.parameters())
-        return Prepared(task, self.title, self.card(), self.lines(parameters), flops_per_token)
+        return Prepared(task, self.title, self.card(), self.lines(parameters), flops_per_token, data)
 
 
 def skipped_in_words(skipped: Mapping[str, int]) -> str:
@@ -116,6 +122,16 @@ def skipped_in_words(skipped: Mapping[str, int]) -> str:
     ('1,200 empty side', 'none')
     """
     return ", ".join(f"{count:,} {reason}" for reason, count in skipped.items()) or "none"
+
+
+def files_at(place: Place) -> list[InputFile]:
+    """The file or folder of one path, or all files that fit a pattern."""
+    path = location(place)
+    if path is None or place.kind.is_base:
+        return []
+    if not is_pattern(path) or os.path.exists(path):
+        return [InputFile(place.key, Path(path))]
+    return [InputFile(place.key, Path(found), os.path.basename(found)) for found in sorted(glob(path, recursive=True))]
 
 
 class Job(ABC):
@@ -139,6 +155,22 @@ class Job(ABC):
         Raises:
             UserError: bad data.
         """
+
+    def load_data(self, recipe: Any) -> Any:
+        """The corpus that the recipe's `[data]` names, split and checked as `prepare` reads it.
+
+        Raises:
+            UserError: what `harken train` would refuse: missing, empty or unreadable files, unequal lines ...
+        """
+        raise UserError(f"the data of the task {recipe.task!r} cannot be read on its own; its job has no load_data")
+
+    def input_files(self, recipe: Any) -> list[InputFile]:
+        """Every file and folder that a run of the recipe reads; by default all values of the types in `harken.paths`.
+
+        Raises:
+            UserError: a file that says which others are read is missing or damaged.
+        """
+        return [found for place in paths_in(recipe) for found in files_at(place)]
 
     def load(self, folder: Path, recipe: Any, device: str) -> Any:
         """The model of a finished folder, as an object to use.

@@ -127,11 +127,17 @@ def require_file(path: str | Path) -> Path:
     folder = path.parent
     if not folder.is_dir():
         raise UserError(f"{path} does not exist, nor does the folder {folder}: check the path.")
-    names = sorted(entry.name for entry in folder.iterdir())
+    raise UserError(f"{path} does not exist: {suggestion(path)}")
+
+
+def suggestion(path: Path) -> str:
+    """What to do about a file that does not exist: names like it in the same folder, or to check the path."""
+    if not path.parent.is_dir():
+        return f"nor does the folder {path.parent}; check the path."
+    names = sorted(entry.name for entry in path.parent.iterdir())
     near = [name for name in names if Path(name).suffix in COMPRESSIONS and Path(name).stem == path.name]
     near += [name for name in difflib.get_close_matches(path.name, names, n=3, cutoff=0.6) if name not in near]
-    remedy = f"did you mean {' or '.join(near[:3])}?" if near else "check the path."
-    raise UserError(f"{path} does not exist: {remedy}")
+    return f"did you mean {' or '.join(near[:3])}?" if near else "check the path."
 
 
 def _ends(path: Path) -> bool:

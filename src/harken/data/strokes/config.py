@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from harken.paths import PathStr
+
 
 class StrokeConfig(BaseModel):
     """Where the drawings come from: the generated font, one file with all splits, or one file per split."""
@@ -14,10 +16,12 @@ class StrokeConfig(BaseModel):
 
     corpus: Literal["penfont"] | None = Field(None, description="A generated corpus: lines written by simulated hands.")
     size: int = Field(8000, ge=1, description="Training lines of the generated corpus.")
-    file: str | None = Field(None, description="An .npz file with all splits, as online-strokes has them.")
-    train: str | None = Field(None, description="Drawings to train on: .jsonl, or pendigits' .tra; also .gz and .xz.")
-    valid: str | None = Field(None, description="Drawings to validate on; default: held out from training.")
-    test: str | None = Field(None, description="Drawings to test on.")
+    file: PathStr | None = Field(None, description="An .npz file with all splits, as online-strokes has them.")
+    train: PathStr | None = Field(
+        None, description="Drawings to train on: .jsonl, or pendigits' .tra; also .gz and .xz."
+    )
+    valid: PathStr | None = Field(None, description="Drawings to validate on; default: held out from training.")
+    test: PathStr | None = Field(None, description="Drawings to test on.")
     max_points: int | None = Field(None, ge=1, description="Longer drawings are skipped and counted.")
     seed: int = Field(1, ge=0, description="Seed of the generated corpus and of the held-out split.")
 

@@ -14,8 +14,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from harken.data.io.files import MAX_LINE_BYTES
 from harken.data.text.locations import BUILT_IN
+from harken.paths import Files, PathStr
 
-Files = str | list[str]
 Column = Annotated[int, Field(ge=0)] | str
 Share = Annotated[int, Field(ge=0)] | Annotated[float, Field(gt=0, lt=1)]
 
@@ -86,7 +86,7 @@ class DataConfig(BaseModel):
         default=0, description="Pairs (or fraction) held out for testing if no test files are given."
     )
 
-    dir: str | None = Field(
+    dir: PathStr | None = Field(
         default=None, description="Folder with train.LANG, val.LANG and test*.LANG, plain, .gz or .xz."
     )
     pair: str | None = Field(default=None, description='Languages to read from the folder, source first: "en-de".')

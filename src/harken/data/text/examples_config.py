@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from harken.data.text.config import Files, Share
+from harken.data.text.config import Share
+from harken.paths import BaseDir, FilesInDir
 
 Format = Literal["auto", "table", "prefix", "folder", "trees", "ts", "arrays", "steps", "rows"]
 Positive = Annotated[int, Field(gt=0)]
@@ -23,7 +24,7 @@ class SplitExamples(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    files: Files = Field(description="file, folder, pattern with * or list of them, relative to data.dir")
+    files: FilesInDir = Field(description="file, folder, pattern with * or list of them, relative to data.dir")
     format: Format | None = Field(None, description="overrides data.format")
     text: str | list[str] | None = Field(None, description="overrides data.text")
     label: str | None = Field(None, description="overrides data.label")
@@ -51,10 +52,10 @@ class ExamplesConfig(BaseModel):
         None, description="a generated corpus: reviews with an opinion, or gestures as signals"
     )
     size: Positive | None = Field(None, description="training examples of the generated corpus")
-    dir: str | None = Field(
-        None, description="folder that the file names below are relative to; default: the working directory"
+    dir: BaseDir | None = Field(
+        None, description="folder that the file names below are relative to; default: the folder of the recipe"
     )
-    train: Files | None = Field(
+    train: FilesInDir | None = Field(
         None, description="file, folder, pattern with * or list of them, plain, .gz or .xz, to train on"
     )
     valid: Split | None = Field(

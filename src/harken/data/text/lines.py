@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harken.data.io.files import read_lines, require_file
-from harken.data.splits import cut_by_position, normalise, without_held_out
+from harken.data.splits import cut_by_position, digest, normalise, without_held_out
 from harken.data.text.locations import as_list
 from harken.data.text.text_config import LinesConfig
 from harken.errors import UserError
@@ -23,6 +23,10 @@ class Lines:
     valid: list[str]
     test: list[str]
     skipped: dict[str, int] = field(default_factory=dict)  # reason -> training lines left out
+
+    def digests(self) -> dict[str, str]:
+        """A digest of every split (`harken.data.splits`)."""
+        return {"train": digest(self.train), "valid": digest(self.valid), "test": digest(self.test)}
 
     @property
     def held_out(self) -> dict[str, list[str]]:

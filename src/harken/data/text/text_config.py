@@ -10,7 +10,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-Files = str | list[str]
+from harken.paths import BaseDir, Files, FilesInDir, PathStr
+
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -23,7 +24,7 @@ class TextConfig(BaseModel):
         None, description='a generated corpus: the English side of the "phrasebook"'
     )
     size: int = Field(20000, gt=0, description="training lines of the generated corpus")
-    dir: str | None = Field(
+    dir: PathStr | None = Field(
         None,
         description=(
             "folder with files whose names contain train, valid and test (ptb.train.txt.gz), or with one file"
@@ -83,10 +84,12 @@ class LinesConfig(BaseModel):
         None, description='a generated corpus: the English side of the "phrasebook"'
     )
     size: int = Field(20000, ge=1, description="training sentences of the generated corpus")
-    dir: str | None = Field(None, description="folder that the file names below are relative to")
-    train: Files | None = Field(None, description="text file or list of files to train on, plain, .gz or .xz")
-    valid: Files | None = Field(None, description="files to validate on; default: the last lines of the training text")
-    test: Files | None = Field(None, description="files that `harken evaluate` scores by default")
+    dir: BaseDir | None = Field(None, description="folder that the file names below are relative to")
+    train: FilesInDir | None = Field(None, description="text file or list of files to train on, plain, .gz or .xz")
+    valid: FilesInDir | None = Field(
+        None, description="files to validate on; default: the last lines of the training text"
+    )
+    test: FilesInDir | None = Field(None, description="files that `harken evaluate` scores by default")
     valid_share: Annotated[float, Field(gt=0, lt=1)] = Field(
         0.02, description="share of the lines, at the end, for validation if no files are given"
     )

@@ -18,9 +18,10 @@ from pathlib import Path
 
 from harken.data.io.files import COMPRESSIONS, read_lines, require_file
 from harken.data.splits import cut_by_position, digest
-from harken.data.text.text_config import Files, TextConfig
+from harken.data.text.text_config import TextConfig
 from harken.errors import UserError
 from harken.files import expand_user
+from harken.paths import Files
 
 SPLITS = {"train": ("train",), "valid": ("valid", "val", "dev"), "test": ("test",)}
 LONGEST_LINE = 2**30  # bytes: a corpus may be one line

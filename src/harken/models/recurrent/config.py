@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from harken.models.config_table import START, TIED_OUTPUT, CellName, ModelTable, ScoreName
+from harken.paths import PathStr
 from harken.registry import CELLS
 
 CELL_OPTIONS = {  # the cell that has the option, and its default
@@ -105,7 +106,7 @@ class RecurrentEncoderConfig(RecurrentCellsConfig):
     """Recurrent layers that read in one direction or in both."""
 
     architecture: Literal["recurrent"] = "recurrent"
-    start: str | None = Field(None, description=START)
+    start: PathStr | None = Field(None, description=START)
     bidirectional: bool | Literal["first"] = Field(
         True, description="bidirectional: in every layer, or only in the first"
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from harken.data.text.questions import Question, example_of, texts_of
+from harken.data.text.questions import Question, Questions, example_of, texts_of
 from harken.data.tokenizers.base import train_tokenizer
 from harken.inspection import HopMap
 from harken.metrics.interval import bootstrap
@@ -37,8 +37,11 @@ class AnswerJob(Job):
     usage = "harken answer {} story.txt"
     example_input = "Anna went to the hall. Where is Anna?"
 
+    def load_data(self, recipe: AnswerRecipe) -> Questions:
+        return read_questions(recipe.data)
+
     def prepare(self, recipe: AnswerRecipe, folder: Path, resuming: bool) -> Prepared:
-        asked = read_questions(recipe.data)
+        asked = self.load_data(recipe)
         folder.mkdir(parents=True, exist_ok=True)
         texts = texts_of(asked.train)
         tokenizer = TOKENIZER.learn_or_load(
@@ -64,7 +67,7 @@ class AnswerJob(Job):
             notes=pretrained.said,
         )
         task = AnswerTask(recipe, asked.train, asked.valid, model, tokenizer, answers)
-        return summary.prepared(task, measure(model, FACTS, terms=1).flops)
+        return summary.prepared(task, measure(model, FACTS, terms=1).flops, asked)
 
     def evaluate(
         self, model: Answerer, split: str | None, files: list[Path], progress: Callable[[int], None]
@@ -84,7 +87,7 @@ class AnswerJob(Job):
         return f"accuracy {best.get('accuracy', float('nan')):.3f}, loss {best.get('loss', float('nan')):.4g}"
 
     def _split(self, model: Answerer, split: str | None) -> Sequence[Question]:
-        known = read_questions(model.recipe.data)
+        known = self.load_data(model.recipe)
         return find_split(known.name, {"valid": known.valid, **known.tests}, split)
 
 

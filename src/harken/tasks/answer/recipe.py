@@ -9,10 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from harken.errors import UserError
 from harken.models.answering.config import AnswererConfig
 from harken.models.config_embeddings import SECTION, Embeddings, EmbeddingsConfig
+from harken.paths import Files, PathStr
 from harken.recipe import Recipe
 from harken.training.config import TrainConfig
-
-Files = str | list[str]
 
 
 class AnswerDataConfig(BaseModel):
@@ -25,7 +24,7 @@ class AnswerDataConfig(BaseModel):
         default=None, description="Training questions of the generated corpus."
     )
 
-    dir: str | None = Field(
+    dir: PathStr | None = Field(
         default=None, description="bAbI: the archive (tasks_1-20_v1-2.tar.xz), or a folder with qa1_NAME_train.txt ..."
     )
     folder: str = Field(default="en", description="bAbI: folder of the archive; en has 1,000 questions per task.")

@@ -12,7 +12,8 @@ from harken.data.synthetic.stories import load_stories
 from harken.data.text.babi import parse_stories, read_babi
 from harken.data.text.questions import Question, Questions
 from harken.errors import UserError
-from harken.tasks.answer.recipe import AnswerDataConfig, Files
+from harken.paths import Files
+from harken.tasks.answer.recipe import AnswerDataConfig
 
 
 def read_questions(data: AnswerDataConfig) -> Questions:

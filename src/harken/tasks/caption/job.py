@@ -7,7 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
-from harken.data.images.caption_table import read_caption_corpus
+from harken.data.fingerprints import InputFile
+from harken.data.images.caption_table import pictures_of, read_caption_corpus
+from harken.data.images.captioned import CaptionCorpus
+from harken.data.io.table import read_table
 from harken.data.tokenizers.base import train_tokenizer
 from harken.inspection.picture import Picture
 from harken.metrics.bleu import corpus_bleu
@@ -32,8 +35,23 @@ class CaptionJob(Job):
     usage = "harken caption {} picture.png"
     example_input = "picture.png"
 
+    def load_data(self, recipe: CaptionRecipe) -> CaptionCorpus:
+        return read_caption_corpus(recipe.data)
+
+    def input_files(self, recipe: CaptionRecipe) -> list[InputFile]:
+        """The tables, and the pictures that each of them names."""
+        found, data = [], recipe.data
+        for source in super().input_files(recipe):
+            if source.key == "data.images":
+                continue
+            found.append(source)
+            if source.key in ("data.table", "data.valid", "data.test"):
+                names = tuple(map(str, read_table(source.path, [data.image_column])[data.image_column]))
+                found.append(InputFile(source.key, pictures_of(source.path, data.images), "pictures", names))
+        return found
+
     def prepare(self, recipe: CaptionRecipe, folder: Path, resuming: bool) -> Prepared:
-        corpus = read_caption_corpus(recipe.data)
+        corpus = self.load_data(recipe)
         folder.mkdir(parents=True, exist_ok=True)
         texts = [text for example in corpus.train for text in example.captions]
         words = recipe.tokenizer
@@ -63,7 +81,8 @@ class CaptionJob(Job):
             },
             notes=[*pretrained.said, *corpus.notes],
         )
-        return summary.prepared(CaptionTask(recipe, corpus, model, tokenizer), measure(model, CAPTION).flops)
+        task = CaptionTask(recipe, corpus, model, tokenizer)
+        return summary.prepared(task, measure(model, CAPTION).flops, corpus)
 
     def evaluate(
         self, model: Captioner, split: str | None, files: list[Path], progress: Callable[[int], None]

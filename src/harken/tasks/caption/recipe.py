@@ -10,6 +10,7 @@ from harken.data.text.config import Share
 from harken.errors import UserError
 from harken.models.captioning.config import ImageConfig
 from harken.models.config_embeddings import SECTION, Embeddings, EmbeddingsConfig
+from harken.paths import PathStr
 from harken.recipe import Recipe
 from harken.search.config import SearchConfig
 from harken.training.config import TrainConfig
@@ -21,15 +22,15 @@ class CaptionDataConfig(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     corpus: Literal["scenes", "flickr8k"] | None = Field(None, description="scenes: generated; flickr8k: in `dir`")
-    dir: str | None = Field(
+    dir: PathStr | None = Field(
         None, description="flickr8k: folder with Flickr8k.token.txt, the split lists and the images"
     )
-    table: str | None = Field(
+    table: PathStr | None = Field(
         None, description="your own data: CSV, TSV or JSONL with an image file and a caption per row"
     )
-    valid: str | None = Field(None, description="another table for validation; default: held out from `table`")
-    test: str | None = Field(None, description="another table for testing")
-    images: str | None = Field(
+    valid: PathStr | None = Field(None, description="another table for validation; default: held out from `table`")
+    test: PathStr | None = Field(None, description="another table for testing")
+    images: PathStr | None = Field(
         None, description="folder that the table's file names are relative to; default: the table's folder"
     )
     image_column: str = Field("image", description="column of the image file")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harken.data.text.lines import read_files, read_line_splits
+from harken.data.text.lines import Lines, read_files, read_line_splits
 from harken.errors import UserError
 from harken.models.sizing import SENTENCE, measure
 from harken.tasks.elmo.elmo import Elmo, build_elmo
@@ -26,8 +26,11 @@ class ElmoJob(Job):
     predictor = Elmo
     artifacts = (VOCABULARY,)
 
+    def load_data(self, recipe: ElmoRecipe) -> Lines:
+        return read_line_splits(recipe.data)
+
     def prepare(self, recipe: ElmoRecipe, folder: Path, resuming: bool) -> Prepared:
-        text = read_line_splits(recipe.data)
+        text = self.load_data(recipe)
         folder.mkdir(parents=True, exist_ok=True)
         train, valid = (sentences_of(lines, recipe.data) for lines in (text.train, text.valid))
 
@@ -58,14 +61,14 @@ class ElmoJob(Job):
             facts={"vocabulary": reads, **pretrained.facts},
             notes=pretrained.said,
         )
-        return summary.prepared(task, measure(model, SENTENCE, terms=2 * (SENTENCE - 1)).flops)
+        return summary.prepared(task, measure(model, SENTENCE, terms=2 * (SENTENCE - 1)).flops, text)
 
     def evaluate(self, model: Elmo, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
         lines = read_files(model.recipe.data, files) if files else self.examples(model, split)
         return model.evaluate(lines, progress=progress)
 
     def examples(self, model: Elmo, split: str | None) -> list[str]:
-        text = read_line_splits(model.recipe.data)
+        text = self.load_data(model.recipe)
         return find_split(text.name, text.held_out, split)
 
     def validation(self, best: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ from harken.tasks.forecast.evaluation import evaluate
 from harken.tasks.forecast.forecaster import Forecaster
 from harken.tasks.forecast.recipe import ForecastRecipe
 from harken.tasks.forecast.task import ForecastTask
-from harken.tasks.forecast.windows import Cut, Transform, cut, find_part, load_series, name_of
+from harken.tasks.forecast.windows import Cut, CutSeries, Transform, cut, find_part, load_series, name_of
 from harken.tasks.job import Job, Prepared, Summary
 from harken.tasks.scores import Scores
 
@@ -32,8 +32,12 @@ class ForecastJob(Job):
     table_key = "file"
     table_instead_of = ("corpus",)
 
+    def load_data(self, recipe: ForecastRecipe) -> CutSeries:
+        series = load_series(recipe.data)
+        return CutSeries(series, [cut(one, recipe.data) for one in series])
+
     def prepare(self, recipe: ForecastRecipe, folder: Path, resuming: bool) -> Prepared:
-        return prepare_series(recipe, load_series(recipe.data), folder, resuming=resuming)
+        return prepare_series(recipe, self.load_data(recipe).series, folder, resuming=resuming)
 
     def prepare_table(
         self, recipe: ForecastRecipe, table: dict[str, list[Any]], folder: Path, resuming: bool
@@ -103,4 +107,5 @@ def prepare_series(
         reads=f"{data.window} steps in, {data.horizon} out",
         facts={"series": about, "quantiles": quantiles},
     )
-    return summary.prepared(task, measure(task.model, data.window, terms=task.model.horizon).flops)
+    flops = measure(task.model, data.window, terms=task.model.horizon).flops
+    return summary.prepared(task, flops, CutSeries(series, cuts))

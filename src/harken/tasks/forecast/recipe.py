@@ -10,6 +10,7 @@ from harken.data.series.series import Layout
 from harken.data.text.config import Share
 from harken.errors import UserError
 from harken.models.forecasting.config import ForecasterConfig
+from harken.paths import PathStr
 from harken.recipe import Recipe
 from harken.training.config import TrainConfig
 
@@ -23,7 +24,7 @@ class ForecastDataConfig(BaseModel):
     corpus: Literal["seasons"] | None = Field(None, description="a generated corpus, in place of `file`")
     series: int = Field(8, ge=1, description="generated corpus: number of series")
     size: int = Field(400, ge=50, description="generated corpus: length of each series")
-    file: str | None = Field(
+    file: PathStr | None = Field(
         None, description="CSV, TSV or JSONL with one step per row in order of time; also .gz and .xz"
     )
     target: str | list[str] | None = Field(

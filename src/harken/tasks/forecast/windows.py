@@ -21,6 +21,7 @@ from torch import Tensor
 
 from harken.data.io.files import require_file
 from harken.data.series.series import Series, read_series
+from harken.data.splits import digest
 from harken.data.synthetic.seasons import make_seasons
 from harken.errors import UserError
 from harken.tasks.forecast.recipe import ForecastDataConfig
@@ -52,6 +53,22 @@ class Cut:
         ends = (0, self.train, self.valid, self.test)
         place = PARTS.index(part)
         return ends[place], ends[place + 1]
+
+
+@dataclass(frozen=True)
+class CutSeries:
+    """Series, and where the parts of each end."""
+
+    series: Sequence[Series]
+    cuts: Sequence[Cut]
+
+    def digests(self) -> dict[str, str]:
+        """Rows and digest of every part (`harken.data.splits`)."""
+        found = {}
+        for part in PARTS:
+            pieces = [one.rows(*at.span(part)) for one, at in zip(self.series, self.cuts, strict=True)]
+            found[part] = f"{sum(map(len, pieces))}:{digest(pieces).partition(':')[2]}"
+        return found
 
 
 def load_series(config: ForecastDataConfig) -> list[Series]:

@@ -34,8 +34,11 @@ class HandwritingJob(Job):
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = (ALPHABET,)
     usage = "harken write {} --out sample.svg"
 
+    def load_data(self, recipe: HandwritingRecipe) -> StrokeCorpus:
+        return read_strokes_corpus(recipe.data)
+
     def prepare(self, recipe: HandwritingRecipe, folder: Path, resuming: bool) -> Prepared:
-        corpus = read_strokes_corpus(recipe.data)
+        corpus = self.load_data(recipe)
         folder.mkdir(parents=True, exist_ok=True)
         tokenizer = None
         if recipe.model.window:
@@ -54,7 +57,7 @@ class HandwritingJob(Job):
             skipped=corpus.skipped,
             facts={"points": f"{points:,}", "drawings skipped": skipped_in_words(corpus.skipped)},
         )
-        return summary.prepared(task, measure(model, round(points / len(task.train))).flops)
+        return summary.prepared(task, measure(model, round(points / len(task.train))).flops, corpus)
 
     def evaluate(self, model: Penman, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
         return evaluate(model, files_or_split(model, split, files), progress)

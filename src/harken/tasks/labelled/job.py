@@ -61,8 +61,11 @@ class LabelledJob(Job):
     def score(self, model: Any, examples: Labelled, progress: Callable[[int], None]) -> Scores:
         """Score a loaded model."""
 
+    def load_data(self, recipe: Any) -> LabelledSplits:
+        return read_splits(recipe.data)
+
     def prepare(self, recipe: Any, folder: Path, resuming: bool) -> Prepared:
-        return self.prepare_examples(recipe, read_splits(recipe.data), folder, resuming)
+        return self.prepare_examples(recipe, self.load_data(recipe), folder, resuming)
 
     def prepare_table(self, recipe: Any, table: dict[str, list[Any]], folder: Path, resuming: bool) -> Prepared:
         return self.prepare_examples(recipe, split_table(recipe.data, table), folder, resuming)
@@ -99,7 +102,7 @@ class LabelledJob(Job):
         }
         counts = splits.name, name, len(splits.train), len(splits.valid)
         summary = Summary(*counts, about=about, reads=reads, skipped=splits.skipped, facts=facts, notes=pretrained.said)
-        return summary.prepared(task, measure(model, round(steps), terms=1).flops)
+        return summary.prepared(task, measure(model, round(steps), terms=1).flops, splits)
 
     def evaluate(self, model: Any, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
         return self.score(model, self.read(model.recipe, split, files), progress)
@@ -118,7 +121,7 @@ class LabelledJob(Job):
             paths = [str(file) for file in files]
             named = {"corpus": None, "dir": None, "train": paths, "valid": None, "test": None}
             return read_examples(recipe.data.model_copy(update=named)).wholes()
-        splits = read_splits(recipe.data)
+        splits = self.load_data(recipe)
         known = {"train": splits.train.wholes(), "valid": splits.valid, **splits.tests}
         return find_split(splits.name, known, split, default=("test", "valid"))
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from harken.data.fingerprints import InputFile
 from harken.data.io.files import read_lines
-from harken.data.text.texts import LONGEST_LINE, TextCorpus, read_texts
+from harken.data.text.texts import LONGEST_LINE, TextCorpus, files_of, read_texts
 from harken.data.tokenizers.base import train_tokenizer
 from harken.errors import UserError
 from harken.inspection.picture import Picture
@@ -34,8 +35,20 @@ class LanguageJob(Job):
     artifacts = (TOKENIZER,)
     usage = "harken generate {}"
 
+    def load_data(self, recipe: LanguageRecipe) -> TextCorpus:
+        return read_texts(recipe.data)
+
+    def input_files(self, recipe: LanguageRecipe) -> list[InputFile]:
+        """Of a folder the text files that are read, each by its name."""
+        found = [source for source in super().input_files(recipe) if source.key != "data.dir"]
+        if recipe.data.dir and not recipe.data.train:
+            named = {source.path for source in found}
+            paths = [path for files in files_of(recipe.data).values() for path in files if path not in named]
+            found += [InputFile("data.dir", path, path.name) for path in paths]
+        return found
+
     def prepare(self, recipe: LanguageRecipe, folder: Path, resuming: bool) -> Prepared:
-        corpus, settings = read_texts(recipe.data), recipe.tokenizer
+        corpus, settings = self.load_data(recipe), recipe.tokenizer
         folder.mkdir(parents=True, exist_ok=True)
         kind, seed = PLAIN.get(settings.kind, settings.kind), recipe.train.seed
         tokenizer = TOKENIZER.learn_or_load(
@@ -62,13 +75,13 @@ class LanguageJob(Job):
             facts={**facts, **pretrained.facts},
             notes=pretrained.said,
         )
-        return summary.prepared(task, measure(model, recipe.data.chunk).flops)
+        return summary.prepared(task, measure(model, recipe.data.chunk).flops, corpus)
 
     def evaluate(
         self, model: LanguageModel, split: str | None, files: list[Path], progress: Callable[[int], None]
     ) -> Scores:
         if not files:
-            corpus = read_texts(model.recipe.data)
+            corpus = self.load_data(model.recipe)
             return evaluate(model, lines_of(corpus, split), corpus.train, progress)
         lines = [line for file in files for line in read_lines(file, LONGEST_LINE)]
         if not any(line.strip() for line in lines):
@@ -82,7 +95,7 @@ class LanguageJob(Job):
         return model.surprisal(example)
 
     def examples(self, model: LanguageModel, split: str) -> list[str]:
-        return [line for line in lines_of(read_texts(model.recipe.data), split) if line.strip()]
+        return [line for line in lines_of(self.load_data(model.recipe), split) if line.strip()]
 
 
 JOB = LanguageJob()

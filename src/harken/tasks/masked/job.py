@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harken.data.text.lines import read_files, read_line_splits
+from harken.data.text.lines import Lines, read_files, read_line_splits
 from harken.data.tokenizers.base import Tokenizer, train_tokenizer
 from harken.inspection.picture import Picture
 from harken.models.heads.masked import FIRST_WORD
@@ -28,8 +28,11 @@ class MaskedJob(Job):
     usage = "harken attention {} 'a [MASK] sentence'"
     example_input = "the black [MASK] sleeps"
 
+    def load_data(self, recipe: MaskedRecipe) -> Lines:
+        return read_line_splits(recipe.data)
+
     def prepare(self, recipe: MaskedRecipe, folder: Path, resuming: bool) -> Prepared:
-        text = read_line_splits(recipe.data)
+        text = self.load_data(recipe)
         folder.mkdir(parents=True, exist_ok=True)
         tokenizer = TOKENIZER.learn_or_load(folder, resuming, lambda: learn_tokenizer(recipe, text.train))
         model, pretrained = build_masked_model(recipe, tokenizer.size), PretrainedEmbeddings(recipe, folder, resuming)
@@ -52,7 +55,7 @@ class MaskedJob(Job):
             notes=pretrained.said,
         )
         masked = recipe.masking.rate * max(float((train.flat >= FIRST_WORD).mean()), 1e-6)  # share of all tokens
-        return summary.prepared(task, size_of(model, recipe).flops / masked)
+        return summary.prepared(task, size_of(model, recipe).flops / masked, text)
 
     def evaluate(
         self, model: MaskedReader, split: str | None, files: list[Path], progress: Callable[[int], None]
@@ -61,7 +64,7 @@ class MaskedJob(Job):
         return model.evaluate(lines, progress=progress)
 
     def examples(self, model: MaskedReader, split: str | None) -> list[str]:
-        text = read_line_splits(model.recipe.data)
+        text = self.load_data(model.recipe)
         return find_split(text.name, text.held_out, split)
 
     def look(self, model: MaskedReader, example: str) -> Picture:

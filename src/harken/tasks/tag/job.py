@@ -28,8 +28,11 @@ class TagJob(Job):
     artifacts = (VOCABULARY, CONTEXT)
     usage = "harken tag {}"
 
+    def load_data(self, recipe: TagRecipe) -> TagCorpus:
+        return read_corpus(recipe.data)
+
     def prepare(self, recipe: TagRecipe, folder: Path, resuming: bool) -> Prepared:
-        return self._prepare(recipe, read_corpus(recipe.data), folder, resuming)
+        return self._prepare(recipe, self.load_data(recipe), folder, resuming)
 
     def prepare_table(self, recipe: TagRecipe, table: dict[str, list[Any]], folder: Path, resuming: bool) -> Prepared:
         return self._prepare(recipe, corpus_of_table(recipe.data, table), folder, resuming)
@@ -58,14 +61,14 @@ class TagJob(Job):
             facts={"vocabulary": reads, **pretrained.facts},
             notes=pretrained.said,
         )
-        return summary.prepared(task, measure(task.model).flops)
+        return summary.prepared(task, measure(task.model).flops, corpus)
 
     def evaluate(self, model: Tagger, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
         chosen = read_files(model.recipe.data, files) if files else self.examples(model, split)
         return model.evaluate(chosen, progress=progress)
 
     def examples(self, model: Tagger, split: str | None) -> list[Any]:
-        corpus = read_corpus(model.recipe.data)
+        corpus = self.load_data(model.recipe)
         return list(find_split(corpus.name, {"valid": corpus.valid, **corpus.tests}, split))
 
     def look(self, model: Tagger, example: str) -> Picture:

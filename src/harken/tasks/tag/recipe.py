@@ -6,9 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from harken.data.text.config import Files, Share
+from harken.data.text.config import Share
 from harken.models.config import EncoderConfig
 from harken.models.config_embeddings import SECTION, EmbeddingsInContext, EmbeddingsInContextConfig, in_one_table
+from harken.paths import BaseDir, FilesInDir
 from harken.recipe import Recipe
 from harken.tasks.folders import require_folder
 from harken.training.config import TrainConfig
@@ -23,10 +24,12 @@ class TagDataConfig(BaseModel):
 
     corpus: Literal["phrasebook"] | None = Field(None, description='a generated corpus: "phrasebook"')
     size: int = Field(6000, ge=1, description="training sentences of the generated corpus")
-    dir: str | None = Field(None, description="folder that the file names below are relative to")
-    train: Files | None = Field(None, description="file or list of files to train on (.conllu, columns, .jsonl, .npz)")
-    valid: Files | None = Field(None, description="files to validate on; default: held out from training")
-    test: Files | None = Field(None, description="files that `harken evaluate` scores by default")
+    dir: BaseDir | None = Field(None, description="folder that the file names below are relative to")
+    train: FilesInDir | None = Field(
+        None, description="file or list of files to train on (.conllu, columns, .jsonl, .npz)"
+    )
+    valid: FilesInDir | None = Field(None, description="files to validate on; default: held out from training")
+    test: FilesInDir | None = Field(None, description="files that `harken evaluate` scores by default")
     format: Literal["auto", "conllu", "conll", "jsonl", "frames"] = Field(
         "auto", description="format of the files; auto uses the file name without .gz or .xz"
     )

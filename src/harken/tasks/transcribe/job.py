@@ -9,7 +9,10 @@ from typing import Any, ClassVar
 import torch
 
 from harken.data.audio.filterbank import frames_of
+from harken.data.audio.spoken_digits import ARCHIVE
 from harken.data.audio.utterances import Utterances
+from harken.data.fingerprints import InputFile
+from harken.data.io.table import read_table
 from harken.data.tokenizers.symbols import Symbols
 from harken.errors import UserError
 from harken.inspection.picture import Picture
@@ -22,7 +25,7 @@ from harken.tasks.scores import Metric, Scores
 from harken.tasks.transcribe.check import size_of
 from harken.tasks.transcribe.frames import refuse_misfits, steps_of
 from harken.tasks.transcribe.recipe import TranscribeRecipe
-from harken.tasks.transcribe.splits import read_split_table, read_splits
+from harken.tasks.transcribe.splits import Splits, read_split_table, read_splits
 from harken.tasks.transcribe.task import TranscribeTask
 from harken.tasks.transcribe.transcriber import LANGUAGE, SYMBOLS, Transcriber, build_network
 
@@ -39,8 +42,24 @@ class TranscribeJob(Job):
     usage = "harken transcribe {} recording.wav"
     example_input = "recording.wav"
 
+    def load_data(self, recipe: TranscribeRecipe) -> Splits:
+        return read_splits(recipe)
+
+    def input_files(self, recipe: TranscribeRecipe) -> list[InputFile]:
+        """The tables, and the recordings that each of them names; of the spoken digits their archive."""
+        found, data = [], recipe.data
+        for source in super().input_files(recipe):
+            if source.key == "data.dir":
+                found.append(InputFile(source.key, source.path / ARCHIVE))
+                continue
+            found.append(source)
+            if source.key in ("data.train", "data.valid", "data.test"):
+                names = tuple(map(str, read_table(source.path, [data.audio])[data.audio]))
+                found.append(InputFile(source.key, source.path.parent, "recordings", names))
+        return found
+
     def prepare(self, recipe: TranscribeRecipe, folder: Path, resuming: bool) -> Prepared:
-        splits = read_splits(recipe)
+        splits = self.load_data(recipe)
         train, valid = splits.find("train"), splits.find("valid")
         folder.mkdir(parents=True, exist_ok=True)
         symbols = SYMBOLS.learn_or_load(folder, resuming, lambda: learn_symbols(recipe, train))
@@ -64,21 +83,21 @@ class TranscribeJob(Job):
             facts={"vocabulary": kinds},
         )
         task = TranscribeTask(recipe, train, valid, symbols, model)
-        return summary.prepared(task, size_of(model, recipe, steps_per_symbol(recipe, train, symbols)).flops)
+        return summary.prepared(task, size_of(model, recipe, steps_per_symbol(recipe, train, symbols)).flops, splits)
 
     def evaluate(
         self, model: Transcriber, split: str | None, files: list[Path], progress: Callable[[int], None]
     ) -> Scores:
         if len(files) > 1:
             raise UserError(f"{files[1]} is a table too many; give one, with columns audio and text")
-        found = read_split_table(model.recipe, files[0]) if files else read_splits(model.recipe).find(split)
+        found = read_split_table(model.recipe, files[0]) if files else self.load_data(model.recipe).find(split)
         return evaluate(model, found, progress)
 
     def look(self, model: Transcriber, example: str) -> Picture:
         return model.transcribe(example).picture()
 
     def examples(self, model: Transcriber, split: str) -> list[Any]:
-        found = read_splits(model.recipe).find(split)
+        found = self.load_data(model.recipe).find(split)
         return [(found.samples(0, index), found.text(0, index)) for index in range(min(len(found), HEARD))]
 
     def validation(self, best: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ from harken.data.audio.config import AugmentConfig, FeatureConfig
 from harken.errors import UserError
 from harken.models.config import EncoderConfig
 from harken.models.convolutional.config import FrontConfig
+from harken.paths import PathStr
 from harken.recipe import Recipe
 from harken.search.config import CtcSearchConfig
 from harken.training.config import TrainConfig
@@ -25,15 +26,17 @@ class TranscribeDataConfig(BaseModel):
     corpus: Literal["tones"] | None = Field(
         None, description="a generated corpus: synthetic speech, one sound per letter"
     )
-    train: str | None = Field(None, description="CSV, TSV or JSONL table of recordings and their texts")
-    valid: str | None = Field(None, description="the same for validation; default: held out from training")
-    test: str | None = Field(None, description="the same for testing")
+    train: PathStr | None = Field(None, description="CSV, TSV or JSONL table of recordings and their texts")
+    valid: PathStr | None = Field(None, description="the same for validation; default: held out from training")
+    test: PathStr | None = Field(None, description="the same for testing")
     audio: str = Field("audio", description="column of the audio paths, relative to the table")
     text: str = Field("text", description="column of the texts")
     speaker: str | None = Field(
         None, description="column of the speaker: no speaker is in both training and held-out data"
     )
-    dir: str | None = Field(None, description="folder of the spoken digits, with train.npz.xz, concatenated to strings")
+    dir: PathStr | None = Field(
+        None, description="folder of the spoken digits, with train.npz.xz, concatenated to strings"
+    )
 
     name: str | None = Field(None, description="name of the corpus in reports")
     symbols: Literal["character", "word"] = Field("character", description="output symbols")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harken.data.audio.spoken_digits import MixConfig, MixedDigits, read_digits
 from harken.data.audio.utterances import Recordings, Utterances, read_recordings
-from harken.data.splits import content_key, normalise, split_groups, without_held_out
+from harken.data.splits import content_key, digest, normalise, split_groups, without_held_out
 from harken.data.synthetic.tone_speech import ToneSpeech
 from harken.errors import UserError
 from harken.tasks.splits import find_split
@@ -21,6 +21,13 @@ class Splits:
     name: str
     parts: dict[str, Utterances]  # train, valid, and test where there is one
     skipped: dict[str, int] = field(default_factory=dict)  # reason -> training recordings left out
+
+    def digests(self) -> dict[str, str]:
+        """A digest of every split (`harken.data.splits`): recordings with their texts; the texts of what is made."""
+        return {
+            name: digest(zip(part.sounds, part.written, strict=True) if isinstance(part, Recordings) else part.texts())
+            for name, part in self.parts.items()
+        }
 
     def find(self, split: str | None) -> Utterances:
         """One of them, "test" where None; raises UserError where it is not there."""

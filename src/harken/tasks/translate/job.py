@@ -9,7 +9,9 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
+from harken.data.fingerprints import InputFile
 from harken.data.io.files import read_lines
+from harken.data.io.folders import splits_in_folder
 from harken.data.text.pairs import Corpus, Pair
 from harken.data.text.parallel import read_corpus
 from harken.data.tokenizers.base import Tokenizer, train_tokenizers
@@ -39,8 +41,20 @@ class TranslateJob(Job):
     usage = "harken translate {}"
     options = frozenset(("source", "reference", "target", "beam", "compare", "layers"))
 
+    def load_data(self, recipe: TranslateRecipe) -> Corpus:
+        return read_corpus(recipe.data)
+
+    def input_files(self, recipe: TranslateRecipe) -> list[InputFile]:
+        """Of a folder the files of the two languages, each by its name."""
+        found = [source for source in super().input_files(recipe) if source.key != "data.dir"]
+        if recipe.data.dir:
+            splits = splits_in_folder(recipe.data.dir, recipe.data.pair).values()
+            paths = [Path(file) for split in splits for side in split for file in side]
+            found += [InputFile("data.dir", path, path.name) for path in paths]
+        return found
+
     def prepare(self, recipe: TranslateRecipe, folder: Path, resuming: bool) -> Prepared:
-        corpus = read_corpus(recipe.data)
+        corpus = self.load_data(recipe)
         folder.mkdir(parents=True, exist_ok=True)
         texts = [pair.source for pair in corpus.train], [pair.target for pair in corpus.train]
         source, target = TOKENIZERS.learn_or_load(
@@ -54,7 +68,7 @@ class TranslateJob(Job):
         pretrained = PretrainedEmbeddings(recipe, folder, resuming)
         fill_embeddings(pretrained, recipe, texts, model, source, target)
         summary = summarise(recipe, corpus, source, target, pretrained)
-        return summary.prepared(task, measure(model).flops)
+        return summary.prepared(task, measure(model).flops, corpus)
 
     def evaluate(
         self,
@@ -95,7 +109,7 @@ class TranslateJob(Job):
     def examples(self, model: Translator, split: str | None, files: Sequence[Path] = ()) -> Sequence[Pair]:
         if files:
             return read_pairs(files)
-        corpus = read_corpus(model.recipe.data)
+        corpus = self.load_data(model.recipe)
         known = {"valid": corpus.valid, **corpus.tests}
         return find_split(corpus.name, known, split, remedy="--source and --reference")
 

@@ -1,0 +1,276 @@
+"""data.json: the files, settings and splits that a run was started on, so that a change is noticed.
+
+    {"harken": "0.2.0",
+     "files": [{"key": "data.source", "path": "/home/me/train.en", "given": "train.en", "bytes": 52341, "lines": 1000,
+                "sha256": "..."}],
+     "settings": {"data.seed": 1, ...},
+     "parts": {"train": "950:8c31...", "valid": "50:02fe..."},
+     "accepted": [{"date": "2026-01-31", "changes": ["..."]}],
+     "fingerprint": "..."}
+
+`settings` are the values of `[data]` that are no paths; a part has its number of examples and a digest that does not
+depend on their order (`harken.data.splits`). `fingerprint` is a hash of all this: runs on equal data have equal ones.
+`harken train --resume` compares everything, `harken evaluate` the files and settings, and the parts where another
+version of harken trained the model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from harken.data.fingerprints import Fingerprint, InputFile, describe_change, fingerprint
+from harken.data.splits import changed_parts
+from harken.errors import UserError
+from harken.files import atomic_write, read_limited
+from harken.paths import map_paths
+
+if TYPE_CHECKING:
+    from harken.recipe import Recipe
+    from harken.tasks.job import Job
+
+DATA = "data.json"
+LARGEST = 100_000_000  # bytes of data.json: some hundred thousand files
+UNCHECKED = "{} has no data.json, as an older harken made it, so it was not checked whether its data changed"
+ACCEPT = "accept_changed_data=True"
+
+
+class Change(NamedTuple):
+    """One difference between the data of a run and what is there now."""
+
+    text: str
+    is_missing: bool = False  # what is not there cannot be accepted
+
+
+class ChangedDataError(UserError):
+    """The data of a run is not what it was started on."""
+
+    def __init__(self, folder: Path, changes: list[Change], accept: str = ACCEPT, instead: str = "") -> None:
+        """
+        Args:
+            accept: how a user says that the change is meant.
+            instead: another way out.
+        """
+        self.folder, self.changes = folder, changes
+        first = next((change for change in changes if change.is_missing), changes[0])
+        others = len(changes) - 1
+        more = f" (and {others} other change{'s' * (others > 1)})" if others else ""
+        ways = ["restore it" if first.is_missing else "undo the change"]
+        ways += [f"go on with {accept}"] if not first.is_missing else []
+        ways += [instead] if instead else []
+        super().__init__(f"the data of {folder} changed: {first.text}{more}; {', or '.join(ways)}")
+
+    def saying(self, accept: str, instead: str = "") -> ChangedDataError:
+        """The same error with another way out, as the command line calls it."""
+        return ChangedDataError(self.folder, self.changes, accept, instead)
+
+
+@dataclass
+class DataRecord:
+    """What a run was started on."""
+
+    files: dict[InputFile, Fingerprint] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    parts: dict[str, str] = field(default_factory=dict)
+    accepted: list[dict[str, Any]] = field(default_factory=list)
+    given: dict[str, str] = field(default_factory=dict)  # key -> path as the recipe has it
+    version: str = ""
+
+    @classmethod
+    def of(
+        cls, job: Job, recipe: Any, parts: dict[str, str] | None = None, known: DataRecord | None = None
+    ) -> DataRecord:
+        """Read everything that a recipe names; not again where `known` has its fingerprint.
+
+        Raises:
+            UserError: a file cannot be read.
+        """
+        import harken
+
+        before = {(source.key, source.name): one for source, one in known.files.items()} if known else {}
+        sources = job.input_files(recipe)
+        found = {source: before.get((source.key, source.name)) or fingerprint(source) for source in sources}
+        files = {source: known for source, known in found.items() if known is not None}
+        return cls(files, settings_of(recipe), parts or {}, [], dict(recipe.written_paths), harken.__version__)
+
+    @classmethod
+    def load(cls, folder: Path) -> DataRecord | None:
+        """That of a run folder; None where an older harken wrote none.
+
+        Raises:
+            UserError: it is damaged.
+        """
+        try:
+            found = json.loads(read_limited(folder / DATA, LARGEST))
+            record = cls._from_dict(found)
+            if found["fingerprint"] != record.fingerprint:
+                raise ValueError
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise UserError(
+                f"{folder / DATA} is damaged, so changes of the data cannot be noticed; copy it again, or delete it to "
+                "go on without"
+            ) from None
+        return record
+
+    def save(self, folder: Path) -> None:
+        """Write data.json."""
+        found = {**self._to_dict(), "accepted": self.accepted, "fingerprint": self.fingerprint}
+        atomic_write(folder / DATA, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of contents, settings and parts; where files are and what they are called is left out."""
+        said = [
+            [[source.key, source.name, known.sha256] for source, known in self.files.items()],
+            self.settings,
+            self.parts,
+        ]
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+    def changes(self, job: Job, recipe: Any) -> list[Change]:
+        """What differs in settings and files from what the recipe names now; parts are compared by `changes_of_parts`.
+
+        Embeddings and models that a run was initialised from are recorded, but not needed any more.
+        """
+        from harken.tasks.job import Job
+
+        now = settings_of(recipe)
+        found = [
+            Change(f"{key} is {_written(now[key])} where the run was started with {_written(old)}")
+            for key, old in self.settings.items()
+            if key in now and now[key] != old
+        ]
+        known = {source: print_ for source, print_ in self.files.items() if source.key.startswith("data.")}
+        try:
+            sources = [source for source in job.input_files(recipe) if source.key.startswith("data.")]
+        except UserError:  # a file that says which others are read is missing or damaged
+            alone = {source: print_ for source, print_ in known.items() if source.members is None}
+            named = Job.input_files(job, recipe)  # reads nothing
+            now_at = {(source.key, source.name): source for source in (*alone, *named)}
+            missing = self._changed(alone, now_at)
+            if not missing:
+                raise
+            return [*found, *missing]
+        by_name = {(source.key, source.name): source for source in sources}
+        found += self._changed(known, by_name)
+        old_names = {(source.key, source.name) for source in known}
+        if not any(change.text for change in found):
+            new = [source for name, source in by_name.items() if name not in old_names and os.path.isfile(source.path)]
+            found += [Change(f"{_shown(one.path)} ({one.key}) is new since the run was started") for one in new]
+        return found
+
+    def changes_for_evaluation(self, job: Job, recipe: Any) -> list[Change]:
+        """As `changes`; and of the parts, where another version of harken made them."""
+        import harken
+
+        found = self.changes(job, recipe)
+        if not found and self.parts and self.version != harken.__version__:
+            found = self.changes_of_parts(digests_of(job.load_data(recipe)))
+        return found
+
+    def _changed(self, known: dict[InputFile, Fingerprint], now: dict[tuple[str, str], InputFile]) -> list[Change]:
+        found: list[tuple[InputFile, Fingerprint, Fingerprint | None]] = []
+        for source, before in known.items():
+            current = now.get((source.key, source.name))
+            after = None if current is None else fingerprint(current)
+            if after is None or after.sha256 != before.sha256:
+                found.append((current or source, before, after))
+        for one, before, after in found:
+            for other, other_before, other_after in found:
+                hashes = after and after.sha256, other_after and other_after.sha256
+                if one is not other and hashes == (other_before.sha256, before.sha256):
+                    pair = f"{_shown(one.path)} ({one.key}) and {_shown(other.path)} ({other.key})"
+                    return [Change(f"{pair} are swapped: each has the content that the other had")]
+        return [
+            Change(describe_change(f"{_shown(one.path)} ({one.key})", before, after), after is None)
+            for one, before, after in found
+        ]
+
+    def changes_of_parts(self, parts: dict[str, str]) -> list[Change]:
+        """Which splits have other examples, though files and settings may be equal."""
+        found = []
+        for name in changed_parts(self.parts, parts) if parts and self.parts else []:
+            old, new = (int(one.get(name, "0:").partition(":")[0]) for one in (self.parts, parts))
+            much = (
+                f"{new:,} examples where the run was started on {old:,}" if old != new else "other examples than then"
+            )
+            found.append(Change(f"the {name} split has {much}"))
+        return found
+
+    def accept(self, earlier: DataRecord | None, changes: list[Change]) -> None:
+        """Note that a run goes on with this data in the place of that of `earlier`."""
+        self.accepted = list(earlier.accepted) if earlier else []
+        if changes:
+            self.accepted.append({"date": time.strftime("%Y-%m-%d"), "changes": [change.text for change in changes]})
+
+    def accepted_in_words(self) -> str:
+        """For the card; empty where the data never changed."""
+        return "; ".join(text for entry in self.accepted for text in entry["changes"])
+
+    def _to_dict(self) -> dict[str, Any]:
+        files = []
+        for source, known in self.files.items():
+            entry: dict[str, Any] = {"key": source.key, "path": str(source.path)}
+            if source.key in self.given:
+                entry["given"] = self.given[source.key]
+            if source.name:
+                entry["name"] = source.name
+            if source.members is not None:
+                entry["listed"] = True
+            files.append({**entry, **{unit: value for unit, value in vars(known).items() if value is not None}})
+        return {"harken": self.version, "files": files, "settings": self.settings, "parts": self.parts}
+
+    @classmethod
+    def _from_dict(cls, found: Any) -> DataRecord:
+        files, given = {}, {}
+        for entry in found["files"]:
+            members = () if entry.get("listed") else None
+            source = InputFile(str(entry["key"]), Path(entry["path"]), str(entry.get("name", "")), members)
+            counts = {unit: entry.get(unit) for unit in ("lines", "files")}
+            files[source] = Fingerprint(str(entry["sha256"]), int(entry["bytes"]), **counts)
+            if "given" in entry:
+                given[source.key] = str(entry["given"])
+        accepted = [{"date": str(one["date"]), "changes": [*map(str, one["changes"])]} for one in found["accepted"]]
+        parts = {str(name): str(part) for name, part in found["parts"].items()}
+        return cls(files, dict(found["settings"]), parts, accepted, given, str(found["harken"]))
+
+
+def settings_of(recipe: Recipe) -> dict[str, Any]:
+    """The values of `[data]` that are no paths, by their keys: with the files they decide every split."""
+    data = getattr(recipe, "data", None)
+    if data is None:
+        return {}
+    blank = map_paths(data, lambda place: "PATH" if place.is_path else place.value)
+    return _flat(json.loads(blank.model_dump_json(exclude={"name"})), "data")
+
+
+def digests_of(data: Any) -> dict[str, str]:
+    """The digests of a corpus that has some."""
+    return dict(data.digests()) if hasattr(data, "digests") else {}
+
+
+def _flat(values: dict[str, Any], prefix: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        whole = f"{prefix}.{key}"
+        found |= _flat(value, whole) if isinstance(value, dict) and value else {whole: value}
+    return found
+
+
+def _shown(path: Path) -> str:
+    """Relative to the working directory where it lies below."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def _written(value: Any) -> str:
+    return "not set" if value is None else json.dumps(value, ensure_ascii=False)[:80]
