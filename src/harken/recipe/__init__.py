@@ -28,9 +28,13 @@ from harken.recipe.files import apply, describe, parse, read_text, recipe_names,
 from harken.recipe.limits import check_limits
 from harken.training.config import TrainConfig
 
-__all__ = ["Recipe", "as_recipe", "describe", "load_recipe", "recipe_names", "recipe_text"]
+__all__ = ["TRAIN", "Recipe", "as_recipe", "describe", "load_recipe", "recipe_names", "recipe_text"]
 
 DEFAULT_TASK = "translate"
+TRAIN: Any = Field(  # of every job: a recipe without the table trains for ten minutes
+    TrainConfig.model_validate({"max_minutes": 10}),
+    description="training settings; one of max_steps, max_epochs and max_minutes is required",
+)
 
 
 class Recipe(BaseModel):
@@ -42,9 +46,7 @@ class Recipe(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     task: str = Field(description="the job")
-    train: TrainConfig = Field(
-        description="training settings; one of max_steps, max_epochs and max_minutes is required"
-    )
+    train: TrainConfig = TRAIN
 
     _source: str | None = PrivateAttr(None)
 
