@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from harken.card import CARD, cut_short, write_card
+from harken.card import CARD, best_validation, cut_short, write_card
 from harken.data.io.in_memory import name_of
 from harken.errors import UserError
 from harken.files import TEMPORARY, atomic_write
@@ -91,6 +91,8 @@ def _run(
     write_card(folder, recipe, job, prepared, state)
     if progress and (ended := cut_short(recipe, state)):
         display.note(f"note: training was ended by {ended}")
+    if progress and prepared.baseline and (warning := prepared.baseline.warning(best_validation(folder))):
+        display.note(f"note: {warning}")
     return job.load(folder, recipe, recipe.train.device)
 
 

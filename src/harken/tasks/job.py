@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -26,6 +26,7 @@ from harken.training.task import Task
 if TYPE_CHECKING:
     from harken.recipe import Recipe
     from harken.tasks.artifacts import Artifact
+    from harken.tasks.baselines import Baseline
     from harken.tasks.predictor import Predictor
     from harken.tasks.registry import Estimate
 
@@ -49,6 +50,11 @@ class Prepared:
     facts: dict[str, str]  # for the card: data, vocabulary ...
     lines: list[str]  # for the user
     flops_per_token: float  # of training on one term of the loss
+    baseline: Baseline | None = None  # that the model is compared with
+
+    def with_baseline(self, baseline: Baseline) -> Prepared:
+        """The same run beside a baseline, which is shown when it starts."""
+        return replace(self, baseline=baseline, lines=[*self.lines, baseline.line])
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -10,8 +11,9 @@ from harken.data.series.series import Series, read_series
 from harken.inspection.picture import Picture
 from harken.models.sizing import measure
 from harken.tasks.artifacts import Artifact
+from harken.tasks.baselines import BASELINE
 from harken.tasks.forecast.ends import ENDS, Ends
-from harken.tasks.forecast.evaluation import evaluate
+from harken.tasks.forecast.evaluation import evaluate, naive_baseline
 from harken.tasks.forecast.forecaster import Forecaster
 from harken.tasks.forecast.recipe import ForecastRecipe
 from harken.tasks.forecast.task import ForecastTask
@@ -26,21 +28,28 @@ class ForecastJob(Job):
     """See `harken.tasks.job`."""
 
     predictor = Forecaster
-    artifacts: ClassVar[tuple[Artifact[Any], ...]] = (ENDS,)
+    artifacts: ClassVar[tuple[Artifact[Any], ...]] = (ENDS, BASELINE)
     usage = "harken forecast {}"
     example_input = "series.csv"
     table_key = "file"
     table_instead_of = ("corpus",)
 
     def prepare(self, recipe: ForecastRecipe, folder: Path, resuming: bool) -> Prepared:
-        return prepare_series(recipe, load_series(recipe.data), folder, resuming=resuming)
+        return self._with_baseline(recipe, load_series(recipe.data), folder, resuming)
 
     def prepare_table(
         self, recipe: ForecastRecipe, table: dict[str, list[Any]], folder: Path, resuming: bool
     ) -> Prepared:
         series = read_series(table, recipe.data.layout)
         series = [one.rows(0, recipe.data.rows or len(one)) for one in series]
-        return prepare_series(recipe, series, folder, resuming=resuming)
+        return self._with_baseline(recipe, series, folder, resuming)
+
+    def _with_baseline(
+        self, recipe: ForecastRecipe, series: Sequence[Series], folder: Path, resuming: bool
+    ) -> Prepared:
+        prepared = prepare_series(recipe, series, folder, resuming=resuming)
+        learn = functools.partial(naive_baseline, prepared.task, series, recipe.data.season)
+        return prepared.with_baseline(BASELINE.learn_or_load(folder, resuming, learn))
 
     def evaluate(
         self, model: Forecaster, split: str | None, files: list[Path], progress: Callable[[int], None]

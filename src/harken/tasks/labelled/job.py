@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,6 +20,7 @@ from harken.models.heads.classifier import ClassifierModel
 from harken.models.reader import FrameInput, TokenInput, words_alone
 from harken.models.sizing import measure
 from harken.tasks.artifacts import Artifact
+from harken.tasks.baselines import BASELINE, Baseline, compare
 from harken.tasks.context import CONTEXT, Context, context_of
 from harken.tasks.job import Job, Prepared, Summary, skipped_in_words
 from harken.tasks.labelled.predictor import TOKENIZER
@@ -62,10 +63,23 @@ class LabelledJob(Job):
         """Score a loaded model."""
 
     def prepare(self, recipe: Any, folder: Path, resuming: bool) -> Prepared:
-        return self.prepare_examples(recipe, read_splits(recipe.data), folder, resuming)
+        return self._with_baseline(recipe, read_splits(recipe.data), folder, resuming)
 
     def prepare_table(self, recipe: Any, table: dict[str, list[Any]], folder: Path, resuming: bool) -> Prepared:
-        return self.prepare_examples(recipe, split_table(recipe.data, table), folder, resuming)
+        return self._with_baseline(recipe, split_table(recipe.data, table), folder, resuming)
+
+    def _with_baseline(self, recipe: Any, splits: LabelledSplits, folder: Path, resuming: bool) -> Prepared:
+        prepared = self.prepare_examples(recipe, splits, folder, resuming)
+        if BASELINE not in self.artifacts:
+            return prepared
+        parts = {"valid": splits.valid, **splits.tests}
+        return prepared.with_baseline(
+            BASELINE.learn_or_load(folder, resuming, lambda: self.baseline(recipe, splits.train, parts))
+        )
+
+    def baseline(self, recipe: Any, train: Labelled, parts: Mapping[str, Labelled]) -> Baseline:
+        """A trivial method fitted on the training examples, and its scores on others; for jobs that list `BASELINE`."""
+        raise NotImplementedError
 
     def prepare_examples(self, recipe: Any, splits: LabelledSplits, folder: Path, resuming: bool = False) -> Prepared:
         """A run on examples in memory: texts, or arrays (T, C); `recipe.data` says only how they are to be read.
@@ -102,7 +116,15 @@ class LabelledJob(Job):
         return summary.prepared(task, measure(model, round(steps), terms=1).flops)
 
     def evaluate(self, model: Any, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
-        return self.score(model, self.read(model.recipe, split, files), progress)
+        examples = self.read(model.recipe, split, files)
+        scores = self.score(model, examples, progress)
+        if BASELINE not in self.artifacts:
+            return scores
+
+        def compute() -> Baseline:
+            return self.baseline(model.recipe, read_splits(model.recipe.data).train, {"test": examples})
+
+        return compare(scores, model.folder, None if files else split or "test", compute)
 
     def look(self, model: Any, example: str) -> Picture:
         found: Picture = model.look(example)
