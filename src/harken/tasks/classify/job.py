@@ -21,6 +21,7 @@ from harken.tasks.classify.labels import LABELS, Labels, numbers_of
 from harken.tasks.classify.recipe import ClassifyRecipe
 from harken.tasks.classify.task import ClassificationTask
 from harken.tasks.context import Context
+from harken.tasks.job import in_counts
 from harken.tasks.labelled.job import LabelledJob
 from harken.tasks.labelled.reading import Rows
 from harken.tasks.scores import Metric, Scores
@@ -55,14 +56,9 @@ class ClassifyJob(LabelledJob):
         valid_labels = torch.tensor(numbers_of(splits.valid.labels, targets.classes, "the validation"))
         return ClassificationTask(recipe, model, (rows[0], labels), (rows[1], valid_labels))
 
-    def describe(self, recipe: ClassifyRecipe, targets: Labels) -> tuple[str, str, dict[str, str]]:
-        classes = targets.classes
-        shown = f"{len(classes)}: {', '.join(classes[:20])}{' ...' if len(classes) > 20 else ''}"
-        return (
-            f"{recipe.model.title}, {recipe.classifier.pooling} pooling",
-            f"{len(classes)} classes",
-            {"labels": shown},
-        )
+    def describe(self, recipe: ClassifyRecipe, targets: Labels, train: Labelled) -> tuple[str, str, dict[str, str]]:
+        name = f"{recipe.model.title}, {recipe.classifier.pooling} pooling"
+        return name, f"{len(targets.classes)} classes", {"labels": in_counts(train.labels)}
 
     def score(self, model: Classifier, examples: Labelled, progress: Callable[[int], None]) -> Scores:
         labels = np.array(numbers_of(examples.labels, model.classes, "the test"))

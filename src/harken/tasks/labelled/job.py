@@ -55,7 +55,7 @@ class LabelledJob(Job):
         """The task of training it on rows, for training and validation."""
 
     @abstractmethod
-    def describe(self, recipe: Any, targets: Any) -> tuple[str, str, dict[str, str]]:
+    def describe(self, recipe: Any, targets: Any, train: Labelled) -> tuple[str, str, dict[str, str]]:
         """The network in words, what else to say of the data, and rows for the card."""
 
     @abstractmethod
@@ -104,15 +104,25 @@ class LabelledJob(Job):
         both = in_context(rows, texts, recipe, context), in_context(valid_rows, valid_texts, recipe, context)
         task = self.task(recipe, model, targets, both, splits)
         steps = float(np.mean(rows.lengths))
-        name, about, facts = self.describe(recipe, targets)
+        name, about, facts = self.describe(recipe, targets, splits.train)
         reads = f"{tokenizer.size:,} {recipe.tokenizer.kind} pieces" if tokenizer else f"{inputs} channels"
         facts |= {
             "examples skipped": skipped_in_words(splits.skipped),
             "input": f"{reads}, {steps:.1f} steps an example",
             **pretrained.facts,
         }
-        counts = splits.name, name, len(splits.train), len(splits.valid)
-        summary = Summary(*counts, about=about, reads=reads, skipped=splits.skipped, facts=facts, notes=pretrained.said)
+        summary = Summary(
+            splits.name,
+            name,
+            len(splits.train),
+            len(splits.valid),
+            about=about,
+            reads=reads,
+            skipped=splits.skipped,
+            tests={test: len(part) for test, part in splits.tests.items()},
+            facts=facts,
+            notes=pretrained.said,
+        )
         return summary.prepared(task, measure(model, round(steps), terms=1).flops)
 
     def evaluate(self, model: Any, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:

@@ -11,7 +11,7 @@ from harken.metrics.labels import is_bio
 from harken.models.sizing import measure
 from harken.tasks.baselines import BASELINE, Baseline, compare
 from harken.tasks.context import CONTEXT, context_of
-from harken.tasks.job import Job, Prepared, Summary
+from harken.tasks.job import Job, Prepared, Summary, in_counts
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings
 from harken.tasks.scores import Scores
 from harken.tasks.splits import find_split
@@ -57,7 +57,12 @@ class TagJob(Job):
             reads=reads,
             languages="tags",
             skipped=corpus.skipped,
-            facts={"vocabulary": reads, **pretrained.facts},
+            tests={name: len(part) for name, part in corpus.tests.items()},
+            facts={
+                "vocabulary": reads,
+                "tags": in_counts(tag for one in train for tag in one.tags),
+                **pretrained.facts,
+            },
             notes=pretrained.said,
         )
         parts = {"valid": valid, **corpus.tests}
