@@ -7,6 +7,7 @@ True
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,19 +152,20 @@ def plan(train: TrainConfig, per_epoch: float, speed: Speed | None) -> tuple[int
     >>> speed = Speed(10, 0.5, 4000, 10.0, 0)
     >>> plan(TrainConfig(max_steps=1000, validate_every=500), 80.0, speed)
     (1000, 520.0)
-    >>> plan(TrainConfig(max_minutes=1, validate_every=100), 80.0, speed)
-    (100, 60.0)
+    >>> plan(TrainConfig(max_minutes=1, validate_every=500), 80.0, speed)
+    (120, 70.0)
     """
     limits = [] if train.max_steps is None else [float(train.max_steps)]
     if train.max_epochs is not None:
         limits.append(train.max_epochs * per_epoch)
     if speed is None:
         return (round(min(limits)), None) if limits and train.max_minutes is None else (None, None)
-    each = speed.seconds_per_update + speed.seconds_per_validation / train.validate_every
+    update, validation, every = speed.seconds_per_update, speed.seconds_per_validation, train.validate_every
     if train.max_minutes is not None:
-        limits.append(60 * train.max_minutes / each)
+        alone = 60 * train.max_minutes / update  # up to the first validation
+        limits.append(alone if alone < every else 60 * train.max_minutes / (update + validation / every))
     updates = max(1, round(min(limits)))
-    return updates, updates * each
+    return updates, updates * update + math.ceil(updates / every) * validation  # the last one is at the end
 
 
 def warnings(train: TrainConfig, examples: int, per_epoch: float, updates: int | None) -> list[str]:

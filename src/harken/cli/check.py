@@ -6,11 +6,14 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
 
 from harken.cli.common import AsJson, Overrides, RecipeName, bytes_in_words, print_table, seconds_in_words, tell
+from harken.cli.new import TargetColumn, Task, TextColumn, is_data, recipe_of, refuse_column_options
 
 
 def check(
@@ -19,13 +22,23 @@ def check(
     measure: Annotated[
         bool, typer.Option("--measure/--no-measure", help="Whether to run a few updates, for the time and the memory.")
     ] = True,
+    task: Task = None,
+    text_column: TextColumn = None,
+    target_column: TargetColumn = None,
     as_json: AsJson = False,
 ) -> None:
     """Read a recipe's data, build its model and measure a few updates: counts, size, memory and time, no training."""
     from harken.checking import check as run
 
-    with steps() as progress:
-        found = run(recipe, overrides or [], measure=measure, progress=progress)
+    with TemporaryDirectory(prefix="harken-") as folder:
+        chosen = recipe
+        if is_data(recipe):
+            place = Path(folder) / "recipe.toml"
+            chosen = recipe_of(recipe, place, task, text_column, target_column, overrides or [])
+        else:
+            refuse_column_options(task=task, text_column=text_column, target_column=target_column)
+        with steps() as progress:
+            found = run(chosen, overrides or [], measure=measure, progress=progress)
     if as_json:
         print(json.dumps(found.to_dict(), ensure_ascii=False))
         return

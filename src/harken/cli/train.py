@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from harken.cli.common import Overrides, RecipeName, tell, use_of
+from harken.cli.new import TargetColumn, Task, TextColumn, is_data, recipe_of, refuse_column_options
 from harken.errors import Interrupted, UserError
 
 
@@ -19,13 +20,25 @@ def train(
     overrides: Overrides = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint in the folder.")] = False,
     restart: Annotated[bool, typer.Option("--restart", help="Delete the run in the folder and start over.")] = False,
+    task: Task = None,
+    text_column: TextColumn = None,
+    target_column: TargetColumn = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
-    """Train a model as a recipe says. Ctrl-C saves a checkpoint and stops; --resume continues from there."""
+    """Train a model as a recipe says. Ctrl-C saves a checkpoint and stops; --resume continues from there.
+
+    In place of a recipe, give a file or folder of data: the job is inferred, and the recipe saved beside the run.
+    """
     overrides = overrides or []
     if resume and restart:
         raise UserError("--resume continues a run and --restart deletes it; give one of them")
     require_free(out, resume or restart)
+    if is_data(recipe):
+        place = out.parent / f"{out.name}.toml"
+        options = (task, text_column, target_column, overrides)
+        recipe = recipe_of(recipe, place, *options, keep=resume, replace=restart)
+    else:
+        refuse_column_options(task=task, text_column=text_column, target_column=target_column)
     from harken.api import train as run
 
     try:
