@@ -64,8 +64,8 @@ class Check:
             "updates": self.updates,
             "epochs": self.epochs,
             "seconds": self.seconds,
-            "seconds_per_update": self.speed and self.speed.seconds_per_update,
-            "seconds_per_validation": self.speed and self.speed.seconds_per_validation,
+            "seconds_per_update": None if self.speed is None else self.speed.seconds_per_update,
+            "seconds_per_validation": None if self.speed is None else self.speed.seconds_per_validation,
             "notes": self.notes,
         }
 
@@ -138,7 +138,7 @@ def _predict(recipe: Any, prepared: Prepared, measure: bool, progress: Callable[
         per_epoch,
         updates,
         seconds,
-        speed and speed.memory_bytes,
+        None if speed is None else speed.memory_bytes,
         speed,
         [*more[1:], *warnings(train, sum(len(indices) for indices in epoch), per_epoch, updates)],
     )

@@ -38,12 +38,12 @@ def infer_file(path: Path, task: str | None, text: str | None, target: str | Non
         return _number_rows(path, task)
     if task != "language" and sum("\t" in line for line in filled) > 0.95 * len(filled):
         return infer_table(read_separated(path, content, "\t"), task, text, target)
-    if task in (None, "classify") and (found := _prefixed(path, filled, encoding)):
-        return found
     if task is None and (other := _partner(path)) is not None:
         raise UserError(
             f"{path} has a partner {other.name}; give the folder to translate, or --task language for a language model"
         )
+    if task in (None, "classify") and (found := _prefixed(path, filled, encoding)):
+        return found
     if task in (None, "language", "masked", "elmo"):
         return _plain_text(path, content, task or "language")
     raise UserError(f"{path} is plain text, which a {task} recipe does not read; give a table, or --task language")

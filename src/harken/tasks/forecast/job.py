@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -48,8 +47,10 @@ class ForecastJob(Job):
         self, recipe: ForecastRecipe, series: Sequence[Series], folder: Path, resuming: bool
     ) -> Prepared:
         prepared = prepare_series(recipe, series, folder, resuming=resuming)
-        learn = functools.partial(naive_baseline, prepared.task, series, recipe.data.season)
-        return prepared.with_baseline(BASELINE.learn_or_load(folder, resuming, learn))
+        task = prepared.task
+        assert isinstance(task, ForecastTask)
+        learnt = BASELINE.learn_or_load(folder, resuming, lambda: naive_baseline(task, series, recipe.data.season))
+        return prepared.with_baseline(learnt)
 
     def evaluate(
         self, model: Forecaster, split: str | None, files: list[Path], progress: Callable[[int], None]
