@@ -12,12 +12,12 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import AsJson, Overrides, RecipeName, bytes_in_words, print_table, seconds_in_words, tell
-from harken.cli.new import TargetColumn, Task, TextColumn, is_data, recipe_of, refuse_column_options
+from harken.cli.common import AsJson, Overrides, bytes_in_words, print_table, seconds_in_words, tell
+from harken.cli.new import RecipeOrData, TargetColumn, Task, TextColumn, is_data, recipe_of, refuse_column_options
 
 
 def check(
-    recipe: RecipeName,
+    recipe: RecipeOrData,
     overrides: Overrides = None,
     measure: Annotated[
         bool, typer.Option("--measure/--no-measure", help="Whether to run a few updates, for the time and the memory.")

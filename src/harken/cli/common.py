@@ -30,10 +30,7 @@ ENDINGS = (".html", ".svg", ".png")
 MAX_SEED = 2**63 - 1  # what the random generators of torch and numpy both take
 MAX_COUNT = 1_000_000  # of anything that is asked for by number and kept in memory
 
-RecipeName = Annotated[
-    str,
-    typer.Argument(help="A recipe that ships (`harken recipes` lists them), a TOML file, or data to infer one from."),
-]
+RecipeName = Annotated[str, typer.Argument(help="A recipe that ships (`harken recipes` lists them) or a TOML file.")]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="A.B=C", help="Change one value of the recipe; may be given many times."),

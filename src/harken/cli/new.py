@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +17,15 @@ from harken.errors import UserError
 if TYPE_CHECKING:
     from harken.recipe.infer import Inferred
 
+MOST_TOML = 100_000  # bytes that are read to tell a recipe with another ending from data
+
+RecipeOrData = Annotated[
+    str,
+    typer.Argument(
+        metavar="RECIPE",
+        help="A recipe that ships (`harken recipes` lists them), a TOML file, or data to infer one from.",
+    ),
+]
 Task = Annotated[
     str | None, typer.Option(metavar="JOB", help="With data in place of a recipe: the job, such as classify.")
 ]
@@ -113,7 +123,13 @@ def is_data(name: str) -> bool:
     path = Path(name).expanduser()
     if name in recipe_names() or path.suffix == ".toml" or not path.exists():
         return False
-    return not path.is_dir() or not (path / "recipe.toml").is_file()
+    if path.is_dir():
+        return not (path / "recipe.toml").is_file()
+    try:
+        with path.open("rb") as stream:
+            return not tomllib.loads(stream.read(MOST_TOML).decode())
+    except (OSError, ValueError, RecursionError):  # neither text nor TOML
+        return True
 
 
 def recipe_of(

@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import Overrides, RecipeName, tell, use_of
-from harken.cli.new import TargetColumn, Task, TextColumn, is_data, recipe_of, refuse_column_options
+from harken.cli.common import Overrides, tell, use_of
+from harken.cli.new import RecipeOrData, TargetColumn, Task, TextColumn, is_data, recipe_of, refuse_column_options
 from harken.errors import Interrupted, UserError
 
 
 def train(
-    recipe: RecipeName,
+    recipe: RecipeOrData,
     out: Annotated[Path, typer.Option(help="Folder for the model; everything a run leaves behind is in it.")],
     overrides: Overrides = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint in the folder.")] = False,

@@ -1,8 +1,8 @@
 """How fast a task trains and how much memory it takes, from a few real updates on its own batches.
 
 `harken check` predicts a run from it. The updates are those of `harken.training.loop`: gradients by the same worker
-processes in the same precision, clipping, AdamW, and the weight average. The weights are changed, so the task is not to
-be trained afterwards.
+processes in the same precision, clipping, AdamW, and the weight average. The learning rate is 0, so the weights stay as
+they are; what a task carries from batch to batch does not.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def measure_speed(task: Task, config: TrainConfig, seconds: float = 4.0) -> Spee
     """Run updates and a part of a validation.
 
     Args:
-        task: a task that was not trained; its weights change.
+        task: a task that was not trained.
         config: resolved, as in training.
         seconds: after which no further update is started.
 
@@ -98,7 +98,7 @@ def _updates(task: Task, config: TrainConfig, workers: Workers, seconds: float) 
         workers.backward(step, chosen, max(size, 1))
         clip_by_global_norm(parameters, config.clip_norm)
         for group in optimizer.param_groups:
-            group["lr"] = 0.0  # the weights stay sound, whatever the learning rate
+            group["lr"] = 0.0
         optimizer.step()
         average.update(step)
         times.append(time.perf_counter() - began)

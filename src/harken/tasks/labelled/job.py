@@ -11,7 +11,11 @@ import numpy as np
 import torch
 from torch import nn
 
+from harken.data.io.folders import matching
+from harken.data.io.table import column_names
 from harken.data.text.examples import Labelled, LabelledSplits
+from harken.data.text.examples_config import ExamplesConfig
+from harken.data.text.labelled import format_of, text_columns
 from harken.data.text.labelled_splits import read_examples, read_splits, split_table
 from harken.data.tokenizers.base import Tokenizer, train_tokenizers
 from harken.data.tokenizers.word import WordTokenizer
@@ -63,7 +67,9 @@ class LabelledJob(Job):
         """Score a loaded model."""
 
     def prepare(self, recipe: Any, folder: Path, resuming: bool) -> Prepared:
-        return self._with_baseline(recipe, read_splits(recipe.data), folder, resuming)
+        prepared = self._with_baseline(recipe, read_splits(recipe.data), folder, resuming)
+        prepared.facts.update(column_facts(recipe.data))
+        return prepared
 
     def prepare_table(self, recipe: Any, table: dict[str, list[Any]], folder: Path, resuming: bool) -> Prepared:
         return self._with_baseline(recipe, split_table(recipe.data, table), folder, resuming)
@@ -194,3 +200,12 @@ class LabelledJob(Job):
         words = words_alone(inputs)
         if tokenizer and isinstance(words, TokenInput):
             pretrained.fill(words.table.weight, words_of(tokenizer), texts, width_key(recipe.model), ids=rows.flat)
+
+
+def column_facts(data: ExamplesConfig) -> dict[str, str]:
+    """The columns of the first file, where it is a table, and which of them are read."""
+    paths = [] if data.corpus or data.kind != "text" else matching(data.dir, data.train)
+    if not paths or format_of(paths[0], data) != "table":
+        return {}
+    names = ", ".join(column_names(paths[0], header=data.header))
+    return {"columns": f"{names}; text in {' and '.join(text_columns(data))}, label in {data.label}"}

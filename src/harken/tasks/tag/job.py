@@ -81,7 +81,8 @@ class TagJob(Job):
 
     def examples(self, model: Tagger, split: str | None) -> list[Any]:
         corpus = read_corpus(model.recipe.data)
-        return list(find_split(corpus.name, {"valid": corpus.valid, **corpus.tests}, split))
+        known = {"valid": corpus.valid, **corpus.tests}
+        return list(find_split(corpus.name, known, split, default=("test", "valid")))
 
     def look(self, model: Tagger, example: str) -> Picture:
         return tags_picture(model, example)
