@@ -50,10 +50,10 @@ harken check my.toml                                    # validate it; estimate 
 harken train my.toml --out runs/mine --set train.max_minutes=30
 ```
 
-A recipe is a TOML file that describes one training run. Three things are required: the data (`[data]`), the network
-(`model.architecture`) and a budget (`train.max_steps`, `train.max_epochs` or `train.max_minutes`; the first one ends
-the run). All other keys have defaults. The keys of jobs other than translation are on
-[a separate page](recipes-jobs.md).
+A recipe is a TOML file that describes one training run. Only `task` (default: translate) and the data (`[data]`) are
+required; every other table has defaults. A `[model]` table names its `architecture`, and a `[train]` table its budget
+(`max_steps`, `max_epochs` or `max_minutes`; the first one ends the run); a recipe without `[train]` trains for ten
+minutes. The keys of jobs other than translation are on [a separate page](recipes-jobs.md).
 
 - `--set section.key=value` overrides one key. The value is parsed as TOML, or taken as plain text.
 - An unknown key is an error that suggests the closest known one.

@@ -23,8 +23,7 @@ can run no code from it."""
 def write_card(folder: Path, recipe: Recipe, job: Job, prepared: Prepared, state: Progress) -> None:
     """Write the card; the last thing a run does."""
     parameters = sum(parameter.numel() for parameter in prepared.task.model.parameters())
-    metrics = read_metrics(folder)
-    best: dict[str, Any] = next((entry for entry in reversed(metrics) if entry.get("best")), {})
+    metrics, best = read_metrics(folder), best_validation(folder)
     operations = prepared.flops_per_token * state.tokens
     train = recipe.train
     rows = {
@@ -39,9 +38,15 @@ def write_card(folder: Path, recipe: Recipe, job: Job, prepared: Prepared, state
         "computed with": f"torch {torch.__version__}, {train.device}, {train.precision}, "
         f"{train.workers} x {train.threads} threads, Python {platform.python_version()}",
         "validation": job.validation(best),
+        **({"baseline": prepared.baseline.on_card(best)} if prepared.baseline else {}),
     }
     table = "\n".join(["| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows.items())])
     atomic_write(folder / CARD, f"# {prepared.title}\n\n{table}\n\n{NOTE}\n")
+
+
+def best_validation(folder: Path) -> dict[str, Any]:
+    """The line of metrics.jsonl on the weights that were kept; empty where there is none."""
+    return next((entry for entry in reversed(read_metrics(folder)) if entry.get("best")), {})
 
 
 def cut_short(recipe: Recipe, state: Progress) -> str:

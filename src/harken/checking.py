@@ -1,115 +1,190 @@
-"""What training a recipe would take: its files, its parameters, its memory and its time, without training.
+"""What training a recipe would take: its data read, its model built, a few updates measured, nothing trained.
 
->>> found = check("phrasebook-transformer", ["train.max_steps=100"])
->>> found.memory_bytes > 4 * found.parameters
+>>> found = check("phrasebook-transformer", ["train.max_steps=100", "data.size=500"], measure=False)
+>>> found.parameters == sum(found.parts.values())
 True
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from harken.errors import UserError
-from harken.files import expand_user
-from harken.models.sizing import Size
 from harken.recipe import Recipe, as_recipe
-from harken.tasks.registry import estimate
 
-EFFICIENCY = 0.25  # share of a matrix product's speed that training reaches (dropout, norms, optimizer ...)
+if TYPE_CHECKING:
+    from harken.tasks.job import Prepared
+    from harken.training.config import TrainConfig
+    from harken.training.measuring import Speed
+
+FEW_UPDATES, FEW_EXAMPLES = 50, 50  # with fewer, hardly any model learns
 
 
 @dataclass(frozen=True)
 class Check:
-    """What `harken check` reports. Sizes are upper bounds where a vocabulary may have fewer tokens."""
+    """What `harken check` reports. What depends on measured updates is None where none were run."""
 
-    recipe: Recipe
-    corpus: str  # a description of the training data
-    size: Size
-    memory_bytes: int
-    tokens_per_epoch: int | None  # terms of the loss in one epoch
-    seconds: float | None  # of training, on this machine's CPU
+    recipe: Recipe  # with everything decided that was left to harken
+    corpus: str  # a description of the data, with exact counts
+    facts: dict[str, str]  # vocabulary, labels and their counts ...
+    parts: dict[str, int]  # parameters by part of the model
+    flops_per_target_token: int
+    tokens_per_epoch: int  # terms of the loss in one epoch
+    updates_per_epoch: float
+    updates: int | None  # of the whole run
+    seconds: float | None  # of the whole run on this machine, validations included
+    memory_bytes: int | None  # at the peak
+    speed: Speed | None
     notes: list[str]
 
     @property
     def parameters(self) -> int:
         """All trained parameters."""
-        return self.size.total
+        return sum(self.parts.values())
+
+    @property
+    def epochs(self) -> float | None:
+        """How often the run sees its data."""
+        return None if self.updates is None else self.updates / self.updates_per_epoch
 
     def to_dict(self) -> dict[str, Any]:
         """Values for JSON."""
         return {
             "corpus": self.corpus,
+            "facts": self.facts,
             "parameters": self.parameters,
-            "parts": self.size.parameters,
+            "parts": self.parts,
             "memory_bytes": self.memory_bytes,
-            "flops_per_target_token": self.size.flops_per_target_token,
+            "flops_per_target_token": self.flops_per_target_token,
             "tokens_per_epoch": self.tokens_per_epoch,
+            "updates_per_epoch": self.updates_per_epoch,
+            "updates": self.updates,
+            "epochs": self.epochs,
             "seconds": self.seconds,
+            "seconds_per_update": None if self.speed is None else self.speed.seconds_per_update,
+            "seconds_per_validation": None if self.speed is None else self.speed.seconds_per_validation,
             "notes": self.notes,
         }
 
 
-def check(recipe: str | Path | Recipe, overrides: Sequence[str] = ()) -> Check:
-    """Validate keys, paths and shapes, and estimate the run.
+def check(
+    recipe: str | Path | Recipe,
+    overrides: Sequence[str] = (),
+    *,
+    measure: bool = True,
+    progress: Callable[[str], None] = lambda what: None,
+) -> Check:
+    """Read the data and build the model as `harken train` does, and predict updates, time and memory.
+
+    Args:
+        recipe: a name that ships, a TOML file, or a `Recipe`.
+        overrides: changes to the recipe, each "section.key=value".
+        measure: run a few updates and a part of a validation, for the time and the memory.
+        progress: called with what is about to be done.
 
     Raises:
         UserError: the error that `harken train` would raise.
     """
     chosen = as_recipe(recipe, overrides)
-    _require_vectors(chosen)
-    found = estimate(chosen)
-    train, size, notes = chosen.train, found.size, list(found.notes)
-    seconds = _seconds(chosen, size, found.tokens_per_epoch_estimate)
-    if train.device.startswith("cuda") and not _has_gpu():
-        notes.append(f"train.device is {train.device}, but this machine shows no NVIDIA GPU")
-    elif train.device == "auto" and _has_gpu():
-        notes.append("this machine has a GPU, which will be used; the time is for the CPU, so expect less")
-    if train.max_minutes is not None and seconds is not None and seconds >= 60 * train.max_minutes:
-        notes.append(f"the run ends after train.max_minutes {train.max_minutes:g}")
-    memory = size.training_bytes(train.batch_tokens, averaged=train.average > 0)
-    return Check(chosen, found.corpus, size, memory, found.tokens_per_epoch_estimate, seconds, notes)
+    if chosen.train.precision != "float32" and chosen.train.device in ("auto", "cpu"):
+        from harken.training.machine import prepare_environment
+
+        prepare_environment()
+    from tempfile import TemporaryDirectory
+
+    import torch
+
+    from harken.run import resolve
+    from harken.tasks.registry import job_of
+
+    chosen = resolve(chosen) if measure else chosen
+    progress("reading the data and building the model")
+    threads = torch.get_num_threads()
+    with TemporaryDirectory(prefix="harken-") as folder, torch.random.fork_rng(devices=[]):
+        torch.manual_seed(chosen.train.seed)
+        try:
+            prepared = job_of(chosen.task).prepare(chosen, Path(folder), False)
+            return _predict(chosen, prepared, measure, progress)
+        finally:
+            torch.set_num_threads(threads)
 
 
-def _require_vectors(recipe: Any) -> None:
-    """Check the paths of `[embeddings]`.
+def _predict(recipe: Any, prepared: Prepared, measure: bool, progress: Callable[[str], None]) -> Check:
+    from harken.models.sizing import count_parameters
 
-    Raises:
-        UserError: the first that does not exist.
+    task, train = prepared.task, recipe.train
+    epoch = task.epoch(0)
+    per_epoch = len(epoch) / train.accumulate
+    tokens = sum(task.size(indices) for indices in epoch)
+    parts = count_parameters(task.model)
+    speed = None
+    if measure:
+        from harken.training.measuring import measure_speed
+
+        progress("measuring updates")
+        speed = measure_speed(task, train)
+    updates, seconds = plan(train, per_epoch, speed)
+    corpus, *more = prepared.lines
+    return Check(
+        recipe,
+        corpus,
+        {name: value for name, value in prepared.facts.items() if name != "data"},
+        parts,
+        round(prepared.flops_per_token),
+        tokens,
+        per_epoch,
+        updates,
+        seconds,
+        None if speed is None else speed.memory_bytes,
+        speed,
+        [*more[1:], *warnings(train, sum(len(indices) for indices in epoch), per_epoch, updates)],
+    )
+
+
+def plan(train: TrainConfig, per_epoch: float, speed: Speed | None) -> tuple[int | None, float | None]:
+    """Updates and seconds of a run, by the budget that ends first; None where they depend on an unknown speed.
+
+    >>> from harken.training.config import TrainConfig
+    >>> from harken.training.measuring import Speed
+    >>> speed = Speed(10, 0.5, 4000, 10.0, 0)
+    >>> plan(TrainConfig(max_steps=1000, validate_every=500), 80.0, speed)
+    (1000, 520.0)
+    >>> plan(TrainConfig(max_minutes=1, validate_every=500), 80.0, speed)
+    (120, 70.0)
     """
-    for key, place in getattr(recipe, "embeddings", ()):
-        if isinstance(place, str) and place != "own" and not expand_user(place).exists():
-            raise UserError(f"embeddings.{key} is {place}, which does not exist; check the path")
+    limits = [] if train.max_steps is None else [float(train.max_steps)]
+    if train.max_epochs is not None:
+        limits.append(train.max_epochs * per_epoch)
+    if speed is None:
+        return (round(min(limits)), None) if limits and train.max_minutes is None else (None, None)
+    update, validation, every = speed.seconds_per_update, speed.seconds_per_validation, train.validate_every
+    if train.max_minutes is not None:
+        alone = 60 * train.max_minutes / update  # up to the first validation
+        limits.append(alone if alone < every else 60 * train.max_minutes / (update + validation / every))
+    updates = max(1, round(min(limits)))
+    return updates, updates * update + math.ceil(updates / every) * validation  # the last one is at the end
 
 
-def _seconds(recipe: Recipe, size: Size, tokens_per_epoch: int | None) -> float | None:
-    """Training time on this CPU until the first budget ends; None without an estimate."""
-    train = recipe.train
-    budgets = [] if train.max_minutes is None else [60 * train.max_minutes]
-    speed = EFFICIENCY * _matrix_speed() / size.flops_per_target_token  # target tokens per second
-    if train.max_steps is not None:
-        budgets.append(train.max_steps * train.batch_tokens * train.accumulate / speed)
-    if train.max_epochs is not None and tokens_per_epoch is not None:
-        budgets.append(train.max_epochs * tokens_per_epoch / speed)
-    return min(budgets, default=None)
-
-
-def _matrix_speed() -> float:
-    """FLOP/s of a matrix product on this machine."""
-    import numpy as np
-
-    width = 512
-    matrix = np.ones((width, width), np.float32)
-    best = float("inf")
-    for _ in range(4):  # the first is warm-up
-        start = time.perf_counter()
-        matrix @ matrix
-        best = min(best, time.perf_counter() - start)
-    return 2 * width**3 / best
-
-
-def _has_gpu() -> bool:
-    return Path("/dev/nvidia0").exists()
+def warnings(train: TrainConfig, examples: int, per_epoch: float, updates: int | None) -> list[str]:
+    """What makes the budget unlikely to work, each with what to change."""
+    found = []
+    if examples < FEW_EXAMPLES:
+        found.append(f"there are only {examples} training examples; a model hardly learns from so few")
+    if updates is None:
+        return found
+    if updates < train.warmup_steps:
+        found.append(
+            f"the run ends after about {updates:,} updates, inside the warm-up of {train.warmup_steps:,}: the learning "
+            "rate never reaches its peak; lower train.warmup_steps or train.batch_tokens, or raise the budget"
+        )
+    if updates < per_epoch:
+        found.append(
+            f"the run sees about {updates / per_epoch:.0%} of the training data once; raise the budget, or make the "
+            "model smaller"
+        )
+    elif updates < FEW_UPDATES:
+        found.append(f"the run has about {updates} updates, too few to learn from; raise the budget")
+    return found

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from pydantic import BaseModel
 
-from harken.card import CARD, cut_short, write_card
+from harken.card import CARD, best_validation, cut_short, write_card
 from harken.data.io.in_memory import name_of
 from harken.errors import UserError
 from harken.files import TEMPORARY, atomic_write
@@ -116,6 +116,8 @@ def _run(
     if progress and (ended := cut_short(recipe, state)):
         display.note(f"note: training was ended by {ended}")
     if progress and (warning := not_converged(read_metrics(folder), recipe.train.warmup_steps)):
+        display.note(f"note: {warning}")
+    if progress and prepared.baseline and (warning := prepared.baseline.warning(best_validation(folder))):
         display.note(f"note: {warning}")
     return job.load(folder, recipe, recipe.train.device)
 

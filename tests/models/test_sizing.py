@@ -133,30 +133,6 @@ def test_swiglu_costs_a_third_map() -> None:
     assert gated - plain == pytest.approx(6 * 2 * 4 * 8)
 
 
-def test_memory_has_every_copy_of_the_weights_and_the_activations_of_a_batch() -> None:
-    size = size_of(TRANSFORMER, 100)
-    assert size.training_bytes(0, averaged=False) == 4 * 4 * size.total
-    assert size.training_bytes(0, averaged=True) == 5 * 4 * size.total
-    assert size.training_bytes(20) - size.training_bytes(10) == pytest.approx(4 * 10 * size.activations, abs=4)
-
-
-def test_activations_are_what_autograd_saves() -> None:
-    class Two(torch.nn.Module):
-        """tanh(W tanh(W x)): saves x, and both results of tanh, 3 x 4 values a step."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.map = torch.nn.Linear(4, 4)
-
-        def dry_run(self, length: int) -> torch.Tensor:
-            inside = torch.tanh(self.map(torch.zeros(length, 4)))
-            return torch.tanh(self.map(inside))
-
-    for length in (6, 60):
-        assert measure(Two(), length).activations == 3 * 4
-        assert measure(Two(), length).flops == 6 * 2 * 16
-
-
 def test_shared_matrices_are_counted_once_and_belong_to_the_embeddings() -> None:
     sizes = {tied: size_of({**TRANSFORMER, "tied": tied}).parameters for tied in ("all", "output", "none")}
     assert [sizes[tied]["embeddings"] for tied in ("all", "output", "none")] == [80, 160, 160]

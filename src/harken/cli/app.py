@@ -21,6 +21,7 @@ from harken.cli.generate import generate
 from harken.cli.inspect import inspect
 from harken.cli.lab import lab
 from harken.cli.ladder import ladder
+from harken.cli.new import new
 from harken.cli.recipes import recipes
 from harken.cli.regress import regress
 from harken.cli.tag import tag
@@ -40,7 +41,10 @@ app = typer.Typer(
 EXAMPLES: dict[Callable[..., None], str] = {
     train: "harken train phrasebook-attention --out runs/attention\n\n"
     "harken train my.toml --out runs/mine --set train.max_minutes=30 --set data.source=train.en\n\n"
+    "harken train pairs.tsv --out runs/mine      (data without a recipe: the job is inferred)\n\n"
     "harken train my.toml --out runs/mine --resume      (after Ctrl-C, a crash or a power cut)",
+    new: "harken new      (asks three questions)\n\n"
+    "harken new news.csv --task classify --target-column topic --minutes 10 --out news.toml",
     check: "harken check phrasebook-transformer\n\n"
     "harken check multi30k-transformer --set data.dir=DIR --set data.pair=en-de",
     recipes: "harken recipes\n\nharken recipes phrasebook-transformer --out my.toml      (a file to start from)",

@@ -3,30 +3,78 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated
 
-from harken.cli.common import AsJson, Overrides, RecipeName, bytes_in_words, print_table, seconds_in_words
+import typer
+
+from harken.cli.common import AsJson, Overrides, bytes_in_words, print_table, seconds_in_words, tell
+from harken.cli.new import RecipeOrData, TargetColumn, Task, TextColumn, is_data, recipe_of, refuse_column_options
 
 
 def check(
-    recipe: RecipeName,
+    recipe: RecipeOrData,
     overrides: Overrides = None,
+    measure: Annotated[
+        bool, typer.Option("--measure/--no-measure", help="Whether to run a few updates, for the time and the memory.")
+    ] = True,
+    task: Task = None,
+    text_column: TextColumn = None,
+    target_column: TargetColumn = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check a recipe's keys, files and shapes, and estimate parameters, memory and time, without training."""
+    """Read a recipe's data, build its model and measure a few updates: counts, size, memory and time, no training."""
     from harken.checking import check as run
 
-    found = run(recipe, overrides or [])
+    with TemporaryDirectory(prefix="harken-") as folder:
+        chosen = recipe
+        if is_data(recipe):
+            place = Path(folder) / "recipe.toml"
+            chosen = recipe_of(recipe, place, task, text_column, target_column, overrides or [])
+        else:
+            refuse_column_options(task=task, text_column=text_column, target_column=target_column)
+        with steps() as progress:
+            found = run(chosen, overrides or [], measure=measure, progress=progress)
     if as_json:
-        print(json.dumps(found.to_dict()))
+        print(json.dumps(found.to_dict(), ensure_ascii=False))
         return
-    parts = ", ".join(f"{part} {count:,}" for part, count in found.size.parameters.items() if count)
+    parts = ", ".join(f"{part} {count:,}" for part, count in found.parts.items() if count)
     rows = [
-        ("recipe", f"{recipe} is sound"),
+        ("recipe", f"{recipe} is valid"),
         ("data", found.corpus),
+        *found.facts.items(),
+        ("epoch", f"{found.updates_per_epoch:,.0f} updates, {found.tokens_per_epoch:,} terms of the loss"),
         ("parameters", f"{found.parameters:,} ({parts})"),
-        ("memory", f"about {bytes_in_words(found.memory_bytes)} to train"),
-        ("cost", f"{found.size.flops_per_target_token / 1e6:,.1f} MFLOP for each target token"),
-        ("time", f"about {seconds_in_words(found.seconds)} on this CPU" if found.seconds else "not known"),
-        *(("note", note) for note in found.notes),
+        ("cost", f"{found.flops_per_target_token / 1e6:,.1f} MFLOP for each term of the loss"),
     ]
-    print_table(("", ""), rows)
+    if found.speed is not None and found.updates is not None and found.seconds is not None:
+        train = found.recipe.train
+        rate = found.speed.tokens_per_update / found.speed.seconds_per_update
+        machine = f"{train.device}, {train.precision}, {train.workers} process{'es' * (train.workers != 1)}"
+        rows += [
+            ("memory", f"about {bytes_in_words(found.memory_bytes or 0)} at the peak"),
+            (
+                "speed",
+                f"{found.speed.seconds_per_update:.3g} s an update, {rate:,.0f} terms/s, "
+                f"{found.speed.seconds_per_validation:.2g} s a validation ({machine})",
+            ),
+            ("run", f"about {found.updates:,} updates, {found.epochs:,.1f} epochs"),
+            ("time", f"about {seconds_in_words(found.seconds)} on this machine as busy as it is now"),
+        ]
+    print_table(("", ""), [*rows, *(("note", note) for note in found.notes)])
+
+
+@contextmanager
+def steps() -> Iterator[Callable[[str], None]]:
+    """Says on stderr what is being done: a live line at a terminal, plain lines elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda what: tell(f"{what} ...")
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("reading the recipe") as status:
+        yield lambda what: status.update(what)

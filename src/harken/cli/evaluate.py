@@ -76,6 +76,8 @@ def evaluate(
         print_table(("metric", "value", "95% interval", ""), rows)
     else:
         print_table(("metric", "value", ""), [(name, value, note) for name, value, _, note in rows])
+    for note in scores.notes:
+        tell(f"note: {note}")
     for path in written:
         tell(f"Wrote {path}")
     if out is not None and not written:

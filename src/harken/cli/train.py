@@ -9,12 +9,13 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import Overrides, RecipeName, tell, use_of
+from harken.cli.common import Overrides, tell, use_of
+from harken.cli.new import RecipeOrData, TargetColumn, Task, TextColumn, is_data, recipe_of, refuse_column_options
 from harken.errors import Interrupted, UserError
 
 
 def train(
-    recipe: RecipeName,
+    recipe: RecipeOrData,
     out: Annotated[Path, typer.Option(help="Folder for the model; everything a run leaves behind is in it.")],
     overrides: Overrides = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint in the folder.")] = False,
@@ -23,15 +24,27 @@ def train(
         bool,
         typer.Option("--accept-changed-data", help="With --resume: go on although data files or [data] changed."),
     ] = False,
+    task: Task = None,
+    text_column: TextColumn = None,
+    target_column: TargetColumn = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
-    """Train a model as a recipe says. Ctrl-C saves a checkpoint and stops; --resume continues from there."""
+    """Train a model as a recipe says. Ctrl-C saves a checkpoint and stops; --resume continues from there.
+
+    In place of a recipe, give a file or folder of data: the job is inferred, and the recipe saved beside the run.
+    """
     overrides = overrides or []
     if resume and restart:
         raise UserError("--resume continues a run and --restart deletes it; give one of them")
     if accept_changed_data and not resume:
         raise UserError("--accept-changed-data only goes with --resume; leave it out for a new run")
     require_free(out, resume or restart)
+    if is_data(recipe):
+        place = out.parent / f"{out.name}.toml"
+        options = (task, text_column, target_column, overrides)
+        recipe = recipe_of(recipe, place, *options, keep=resume, replace=restart)
+    else:
+        refuse_column_options(task=task, text_column=text_column, target_column=target_column)
     from harken.api import train as run
     from harken.tasks.data_record import ChangedDataError
 

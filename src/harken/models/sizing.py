@@ -1,12 +1,11 @@
-"""Parameters, training FLOPs and activation memory of a model, measured rather than derived by hand.
+"""Parameters and training FLOPs of a model, measured rather than derived by hand.
 
     parameters     counted on the model itself; `uninitialised` builds one without drawing its weights
     FLOPs          3 x those of a forward pass, as the backward pass has two products for each one of the forward pass
-    activations    values that autograd saves for the backward pass
 
-A model gives its `dry_run(length)`, a forward pass over one example of that length. Its products are counted by a
-dispatch mode, and its saved tensors by autograd's hooks. Both are polynomials of degree 2 in the length (attention has
-the square), so three short passes on the CPU determine them for any length.
+A model gives its `dry_run(length)`, a forward pass over one example of that length, whose products are counted by a
+dispatch mode. Their number is a polynomial of degree 2 in the length (attention has the square), so three short passes
+on the CPU determine it for any length. Memory and time depend on the machine: `harken.training.measuring`.
 
 The result is that of `torch.utils.flop_counter.FlopCounterMode`, as tests check. It is not used here because importing
 it imports triton, and because it, and every operation on a meta tensor, imports `torch._dynamo`: together a second or
@@ -31,7 +30,6 @@ from unittest.mock import patch
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-FLOAT = 4  # bytes
 BACKWARD = 2  # FLOPs of a backward pass, in forward passes
 LENGTHS = (4, 8, 12)  # of the passes that determine the polynomials
 SENTENCE = 24  # a typical number of tokens
@@ -56,7 +54,6 @@ class Size:
 
     parameters: dict[str, int]  # by part; shared matrices are counted once
     flops: float  # of training on one term of the loss
-    activations: float  # values saved for the backward pass, for one term of the loss
 
     @property
     def total(self) -> int:
@@ -67,11 +64,6 @@ class Size:
     def flops_per_target_token(self) -> int:
         """FLOPs of training on one term of the loss: a target token and its share of the source."""
         return round(self.flops)
-
-    def training_bytes(self, batch_tokens: int, averaged: bool = True) -> int:
-        """Memory of weights, gradients, Adam's two moments, the averaged weights, and the activations of a batch."""
-        copies = 5 if averaged else 4
-        return FLOAT * (copies * self.total + round(batch_tokens * self.activations))
 
 
 def measure(
@@ -92,10 +84,9 @@ def measure(
     """
     run = run or model.dry_run  # type: ignore[assignment]
     assert run is not None
-    counts = {at: _count(model, run, at) for at in (lengths if length > lengths[-1] else (length,))}
-    flops, saved = (_extrapolate({at: found[part] for at, found in counts.items()}, length) for part in (0, 1))
-    terms = length if terms is None else terms
-    return Size(count_parameters(model), (1 + BACKWARD) * flops / terms, saved / terms)
+    counts = {at: _count(run, at) for at in (lengths if length > lengths[-1] else (length,))}
+    flops = _extrapolate(counts, length)
+    return Size(count_parameters(model), (1 + BACKWARD) * flops / (length if terms is None else terms))
 
 
 def count_parameters(model: nn.Module) -> dict[str, int]:
@@ -121,9 +112,8 @@ def uninitialised(build: Callable[[], M]) -> M:
         return build()
 
 
-def _count(model: nn.Module, run: Callable[[int], Tensor], length: int) -> tuple[int, int]:
-    """FLOPs of a forward pass, and values saved for the backward pass."""
-    import torch
+def _count(run: Callable[[int], Tensor], length: int) -> int:
+    """FLOPs of a forward pass."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Counter(TorchDispatchMode):
@@ -138,18 +128,9 @@ def _count(model: nn.Module, run: Callable[[int], Tensor], length: int) -> tuple
             self.flops += _flops(func._schema.name.removeprefix("aten::"), args, result)
             return result
 
-    storages = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
-    saved: dict[int, Tensor] = {}
-
-    def pack(tensor: Tensor) -> Tensor:
-        saved.setdefault(tensor.untyped_storage().data_ptr(), tensor)  # kept, so that no other takes its address
-        return tensor
-
-    hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
-    with _visible_products(), hooks, Counter() as counter:
+    with _visible_products(), Counter() as counter:
         run(length)
-    values = sum(tensor.untyped_storage().nbytes() for at, tensor in saved.items() if at not in storages) // FLOAT
-    return counter.flops, values
+    return counter.flops
 
 
 def _flops(name: str, args: Any, result: Any) -> int:
@@ -168,7 +149,7 @@ def _flops(name: str, args: Any, result: Any) -> int:
 
 @contextmanager
 def _visible_products() -> Iterator[None]:
-    """Gradients on, the random state restored, and no kernel with products inside: neither harken's nor oneDNN's."""
+    """Gradients on, the random state restored, no kernel with products inside: neither harken's nor oneDNN's."""
     import torch
 
     with ExitStack() as stack:

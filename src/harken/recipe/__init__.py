@@ -30,9 +30,13 @@ from harken.recipe.limits import check_limits
 from harken.recipe.paths import require_paths, resolve_paths
 from harken.training.config import TrainConfig
 
-__all__ = ["Recipe", "as_recipe", "describe", "load_recipe", "recipe_names", "recipe_text", "require_paths"]
+__all__ = ["TRAIN", "Recipe", "as_recipe", "describe", "load_recipe", "recipe_names", "recipe_text", "require_paths"]
 
 DEFAULT_TASK = "translate"
+TRAIN: Any = Field(  # of every job: a recipe without the table trains for ten minutes
+    TrainConfig.model_validate({}),
+    description="training settings; ten minutes where no budget is set",
+)
 
 
 class Recipe(BaseModel):
@@ -44,9 +48,7 @@ class Recipe(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     task: str = Field(description="the job")
-    train: TrainConfig = Field(
-        description="training settings; one of max_steps, max_epochs and max_minutes is required"
-    )
+    train: TrainConfig = TRAIN
 
     _source: str | None = PrivateAttr(None)
     _path_notes: list[str] = PrivateAttr(default_factory=list)

@@ -24,9 +24,9 @@ from harken.files import expand_user
 from harken.models.reader import ContextInput, InContext
 from harken.recipe import load_recipe
 from harken.tasks.artifacts import Artifact
-from harken.tasks.context_shape import KINDS, shape_of
 from harken.tasks.registry import job_of
 
+KINDS = ("elmo", "language")  # tasks of models that give vectors in context
 COPY = "elmo"  # its name in the folder of the job
 LEFT_OUT = ("checkpoint.safetensors", "metrics.jsonl", "card.md")
 
@@ -147,3 +147,16 @@ def copy_context(place: str | Path, folder: Path) -> None:
     for path in sorted(expand_user(place).iterdir()):
         if path.is_file() and path.name not in LEFT_OUT:
             shutil.copyfile(path, target / path.name)
+
+
+def shape_of(recipe: Any) -> tuple[int, int]:
+    """(layers, width) of what the model of a recipe gives for a word.
+
+    elmo        the words and each layer, both directions side by side          (L + 1, 2 D)
+    language    each layer                                                      (L, H)
+    """
+    model = recipe.model
+    if recipe.task == "elmo":
+        return model.layers + 1, 2 * model.width
+    narrow = model.architecture == "recurrent" and model.top == "embedding"
+    return model.layers, max(model.width if not narrow or model.layers > 1 else 0, model.embedding if narrow else 0)

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -31,8 +32,8 @@ from harken.training.task import Task
 if TYPE_CHECKING:
     from harken.recipe import Recipe
     from harken.tasks.artifacts import Artifact
+    from harken.tasks.baselines import Baseline
     from harken.tasks.predictor import Predictor
-    from harken.tasks.registry import Estimate
 
 
 class Drawable(Protocol):
@@ -55,6 +56,11 @@ class Prepared:
     lines: list[str]  # for the user
     flops_per_token: float  # of training on one term of the loss
     data: Any = None  # the corpus; where it has `digests()`, a change of its parts is noticed on resuming
+    baseline: Baseline | None = None  # that the model is compared with
+
+    def with_baseline(self, baseline: Baseline) -> Prepared:
+        """The same run beside a baseline, which is shown when it starts."""
+        return replace(self, baseline=baseline, lines=[*self.lines, baseline.line])
 
 
 @dataclass
@@ -79,6 +85,7 @@ class Summary:
     languages: str = ""  # beside the name of the corpus, in the title
     skipped: Mapping[str, int] = field(default_factory=dict)  # reason -> how many ...
     skipped_unit: str = ""  # ... lines, for one; by default the unit
+    tests: Mapping[str, int] = field(default_factory=dict)  # name of a test -> its examples
     facts: Mapping[str, str] = field(default_factory=dict)  # more rows of the card
     notes: Sequence[str] = ()  # more lines: pretrained embeddings ...
 
@@ -90,7 +97,8 @@ class Summary:
     @property
     def count(self) -> str:
         """How much there is to train on."""
-        return f"{self.data}: {self.train:,} training {self.unit}, {self.valid:,} for validation"
+        tests = "".join(f", {count:,} in {name}" for name, count in self.tests.items())
+        return f"{self.data}: {self.train:,} training {self.unit}, {self.valid:,} for validation{tests}"
 
     def card(self) -> dict[str, str]:
         """Rows of the card."""
@@ -113,6 +121,17 @@ class Summary:
         """A run of this task with this summary, on this corpus."""
         parameters = sum(parameter.numel() for parameter in task.model.parameters())
         return Prepared(task, self.title, self.card(), self.lines(parameters), flops_per_token, data)
+
+
+def in_counts(labels: Iterable[str], most: int = 20) -> str:
+    """Labels with their counts, the most frequent first, for the card.
+
+    >>> in_counts(["b", "a", "b"])
+    '2: b (2), a (1)'
+    """
+    counts = Counter(labels)
+    shown = ", ".join(f"{label} ({count:,})" for label, count in counts.most_common(most))
+    return f"{len(counts)}: {shown}{' ...' if len(counts) > most else ''}"
 
 
 def skipped_in_words(skipped: Mapping[str, int]) -> str:
@@ -191,17 +210,6 @@ class Job(ABC):
     def artifact_names(self) -> frozenset[str]:
         """What `prepare` may have written before a run was killed."""
         return frozenset[str]().union(*(artifact.names for artifact in self.artifacts))
-
-    def estimate(self, recipe: Any) -> Estimate:
-        """For `harken check`; of a job that ships, check.py has it.
-
-        Raises:
-            UserError: files that are not there.
-        """
-        raise UserError(
-            f"harken check knows the keys of a recipe with the task {recipe.task!r}, and they are right; "
-            "its job has no estimate of size and time"
-        )
 
     def evaluate(self, model: Any, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
         """Score a loaded model on `files`, or on a split of its own corpus ("test" where None), for `harken evaluate`.

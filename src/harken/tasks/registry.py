@@ -3,7 +3,6 @@
 A job that ships is a folder of `harken.tasks` with files of the same names, imported when they are needed:
 
     recipe.py   RECIPE, the class that checks its recipes     no torch
-    check.py    estimate(recipe) for `harken check`
     job.py      JOB: from a recipe to a run, from a folder to an object to use (`harken.tasks.job`)
     task.py     batches, loss and metrics for the trainer (`harken.training.task`)
 
@@ -13,29 +12,17 @@ attribute `recipe` is the class of its recipes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from harken.errors import UserError
-from harken.models.sizing import Size
 from harken.registry import JOBS, TASKS
 
 if TYPE_CHECKING:
     from harken.recipe import Recipe
     from harken.tasks.job import Job
 
-__all__ = ["JOBS", "Estimate", "estimate", "job_of", "recipe_class"]
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """What `harken check` knows without reading all of the data."""
-
-    corpus: str  # a description of the training data
-    tokens_per_epoch_estimate: int | None  # terms of the loss in one epoch
-    size: Size
-    notes: list[str] = field(default_factory=list)
+__all__ = ["JOBS", "job_of", "recipe_class"]
 
 
 def recipe_class(task: Any) -> type[Recipe]:
@@ -47,14 +34,6 @@ def recipe_class(task: Any) -> type[Recipe]:
     if not isinstance(task, str):
         raise UserError(f"task is {str(task)[:80]}, but must be a name, such as {JOBS[1]!r}")
     found: type[Recipe] = import_module(f"harken.tasks.{task}.recipe").RECIPE if task in JOBS else job_of(task).recipe
-    return found
-
-
-def estimate(recipe: Recipe) -> Estimate:
-    """Look at the first lines of the data and at the shape of the model."""
-    if recipe.task not in JOBS:
-        return job_of(recipe.task).estimate(recipe)
-    found: Estimate = import_module(f"harken.tasks.{recipe.task}.check").estimate(recipe)
     return found
 
 

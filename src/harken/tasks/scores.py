@@ -43,6 +43,7 @@ class Scores:
     metrics: list[Metric]
     pictures: dict[str, Picture] = field(default_factory=dict)  # name of a file without ending -> picture
     details: dict[str, Any] = field(default_factory=dict)  # more, for --json
+    notes: list[str] = field(default_factory=list)  # sentences to show below the table
     seconds: float | None = None  # that the model took, where it was measured
 
     def __getitem__(self, name: str) -> float:

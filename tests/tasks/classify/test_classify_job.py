@@ -55,7 +55,7 @@ def run(*arguments: Any, stdin: str | None = None, code: int = 0) -> Any:
 def test_it_learns_more_than_chance_and_the_folder_has_all(texts: Any, signals: Any) -> None:
     assert {path.name for path in texts.folder.iterdir()} == {
         "model.safetensors", "recipe.toml", "tokenizer.json", "labels.json", "metrics.jsonl", "card.md",
-        "checkpoint.previous.safetensors", "checkpoint.safetensors",
+        "baseline.json", "checkpoint.previous.safetensors", "checkpoint.safetensors",
     }  # fmt: skip
     assert texts.classes == ["negative", "positive"] and len(signals.classes) == 6
     best = [json.loads(line) for line in (signals.folder / "metrics.jsonl").read_text().splitlines()][-1]

@@ -13,7 +13,6 @@ from harken.embeddings.contextual import cosines, mixed, nearest, occurrences, o
 from harken.errors import UserError
 from harken.models.sizing import measure
 from harken.recipe import load_recipe
-from harken.tasks.elmo.check import estimate
 from harken.tasks.elmo.elmo import Elmo, build_elmo
 from harken.tasks.elmo.rows import learn_vocabulary
 from harken.tasks.registry import job_of
@@ -87,7 +86,6 @@ def test_the_size_is_measured() -> None:
         known = learn_vocabulary([["ab", "ab", "c"]], 50, 1)
         model = build_elmo(recipe, known)
         assert measure(model).total == sum(parameter.numel() for parameter in model.parameters())
-    assert estimate(load_recipe("phrasebook-elmo", TINY)).tokens_per_epoch_estimate == 6000
 
 
 def test_a_word_in_two_sentences(trained: Elmo) -> None:

@@ -183,4 +183,3 @@ def test_a_point_costs_the_same_at_every_length(penman: Penman, free: Penman) ->
 
     for model in (penman, free):
         assert measure(model.model, 10).flops == pytest.approx(measure(model.model, 500).flops)
-    assert harken.check("penfont-handwriting").tokens_per_epoch == 12000 * 86

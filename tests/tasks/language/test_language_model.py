@@ -18,7 +18,6 @@ from harken.search.sampling import filtered_probabilities
 from harken.tasks.language.job import JOB
 from harken.tasks.language.language_model import LanguageModel
 from harken.tasks.language.scoring import Windowed
-from harken.tasks.registry import estimate
 
 SMALL = [
     "data.size=200",
@@ -191,10 +190,3 @@ def test_what_cannot_be_done_is_said_in_a_sentence(model: Any, characters: Any, 
     empty.write_text("\n")
     with pytest.raises(UserError, match="holds no text to score"):
         JOB.evaluate(model, None, [empty], print)
-
-
-def test_check_knows_the_size_before_training(characters: Any) -> None:
-    found = estimate(characters.recipe)
-    assert found.size.total > sum(parameter.numel() for parameter in characters.model.parameters())  # an upper bound
-    assert "streams of 8 tokens" in found.notes[0]
-    assert found.tokens_per_epoch_estimate is not None and 900 < found.tokens_per_epoch_estimate < 2400

@@ -94,4 +94,4 @@ def test_the_size_is_measured(home: Path, pooling: str) -> None:
     recipe = load_recipe(home / "recipe.toml", [f"regressor.pooling={pooling}"])
     model: RegressorModel = build_regressor(recipe, 50)
     assert measure(model).total == sum(value.numel() for value in model.parameters())
-    assert harken.check(home / "recipe.toml").parameters > 0
+    assert harken.check(home / "recipe.toml", measure=False).parameters > 0

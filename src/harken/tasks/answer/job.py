@@ -16,7 +16,6 @@ from harken.models.sizing import measure
 from harken.tasks.answer.answer import Answer
 from harken.tasks.answer.answerer import TOKENIZER, Answerer
 from harken.tasks.answer.answers import ANSWERS, Answers
-from harken.tasks.answer.check import FACTS, WORDS
 from harken.tasks.answer.recipe import AnswerRecipe
 from harken.tasks.answer.sources import read_files, read_questions
 from harken.tasks.answer.task import AnswerTask, same
@@ -26,6 +25,8 @@ from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, words_of
 from harken.tasks.scores import Metric, Scores
 from harken.tasks.splits import find_split
 
+WORDS = 10_000  # the largest vocabulary
+FACTS = 10  # of the question whose cost is measured
 PICTURES = 4  # questions that are drawn: wrong ones first
 
 

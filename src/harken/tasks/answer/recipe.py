@@ -10,7 +10,7 @@ from harken.errors import UserError
 from harken.models.answering.config import AnswererConfig
 from harken.models.config_embeddings import SECTION, Embeddings, EmbeddingsConfig
 from harken.paths import Files, PathStr
-from harken.recipe import Recipe
+from harken.recipe import TRAIN, Recipe
 from harken.training.config import TrainConfig
 
 
@@ -55,9 +55,7 @@ class AnswerRecipe(Recipe):
     data: AnswerDataConfig = Field(description="where the questions come from")
     embeddings: Embeddings = Field(EmbeddingsConfig.model_validate({}), description=SECTION)
     model: AnswererConfig = Field(AnswererConfig.model_validate({}), description="the network")
-    train: TrainConfig = Field(
-        description="training settings; one of max_steps, max_epochs and max_minutes is required"
-    )
+    train: TrainConfig = TRAIN
 
     def require_data(self, origin: str) -> None:
         """The recipe for bAbI leaves the place of the archive to the user."""

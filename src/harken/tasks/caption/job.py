@@ -18,13 +18,14 @@ from harken.models.captioning.model import build_caption_model
 from harken.models.sizing import measure
 from harken.tasks.artifacts import Artifact
 from harken.tasks.caption.captioner import TOKENIZER, Captioner
-from harken.tasks.caption.check import CAPTION
 from harken.tasks.caption.evaluation import evaluate, examples_of
 from harken.tasks.caption.recipe import CaptionRecipe
 from harken.tasks.caption.task import CaptionTask
 from harken.tasks.job import Job, Prepared, Summary
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
 from harken.tasks.scores import Scores
+
+CAPTION = 12  # tokens of the caption whose cost is measured, with EOS
 
 
 class CaptionJob(Job):

@@ -8,10 +8,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from harken.data.text.config import Share
 from harken.errors import UserError
-from harken.models.captioning.config import ImageConfig
+from harken.models.captioning.config import ImageConfig, RegionsConfig
 from harken.models.config_embeddings import SECTION, Embeddings, EmbeddingsConfig
 from harken.paths import PathStr
-from harken.recipe import Recipe
+from harken.recipe import TRAIN, Recipe
 from harken.search.config import SearchConfig
 from harken.training.config import TrainConfig
 
@@ -86,10 +86,11 @@ class CaptionRecipe(Recipe):
         CaptionTokenizerConfig.model_validate({}), description="how captions are tokenized"
     )
     embeddings: Embeddings = Field(EmbeddingsConfig.model_validate({}), description=SECTION)
-    model: ImageConfig = Field(description="the network; requires architecture and a table [model.decoder]")
-    train: TrainConfig = Field(
-        description="training settings; one of max_steps, max_epochs and max_minutes is required"
+    model: ImageConfig = Field(
+        RegionsConfig.model_validate({"decoder": {"architecture": "recurrent", "attention": "additive"}}),
+        description="the network; architecture and a table [model.decoder] choose it",
     )
+    train: TrainConfig = TRAIN
     search: CaptionSearchConfig = Field(CaptionSearchConfig.model_validate({}), description="beam search")
 
     @model_validator(mode="after")

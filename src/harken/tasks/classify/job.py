@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,17 @@ import torch
 
 from harken.data.text.examples import Labelled, LabelledSplits
 from harken.inspection.tables import ConfusionMatrix
+from harken.metrics.baselines import fit_label_baseline
 from harken.metrics.interval import bootstrap, resampled
 from harken.metrics.labels import confusion, f1_by_class, macro_f1
 from harken.models.heads.classifier import ClassifierModel
+from harken.tasks.baselines import BASELINE, COUNT, Baseline
 from harken.tasks.classify.classifier import Classifier, build_classifier
 from harken.tasks.classify.labels import LABELS, Labels, numbers_of
 from harken.tasks.classify.recipe import ClassifyRecipe
 from harken.tasks.classify.task import ClassificationTask
 from harken.tasks.context import Context
+from harken.tasks.job import in_counts
 from harken.tasks.labelled.job import LabelledJob
 from harken.tasks.labelled.reading import Rows
 from harken.tasks.scores import Metric, Scores
@@ -28,7 +31,7 @@ class ClassifyJob(LabelledJob):
     """See `harken.tasks.labelled.job`."""
 
     predictor = Classifier
-    artifacts = (*LabelledJob.artifacts, LABELS)
+    artifacts = (*LabelledJob.artifacts, LABELS, BASELINE)
     usage = "harken classify {} examples"
 
     def learn(self, recipe: ClassifyRecipe, train: Labelled, folder: Path, resuming: bool) -> Labels:
@@ -53,19 +56,22 @@ class ClassifyJob(LabelledJob):
         valid_labels = torch.tensor(numbers_of(splits.valid.labels, targets.classes, "the validation"))
         return ClassificationTask(recipe, model, (rows[0], labels), (rows[1], valid_labels))
 
-    def describe(self, recipe: ClassifyRecipe, targets: Labels) -> tuple[str, str, dict[str, str]]:
-        classes = targets.classes
-        shown = f"{len(classes)}: {', '.join(classes[:20])}{' ...' if len(classes) > 20 else ''}"
-        return (
-            f"{recipe.model.title}, {recipe.classifier.pooling} pooling",
-            f"{len(classes)} classes",
-            {"labels": shown},
-        )
+    def describe(self, recipe: ClassifyRecipe, targets: Labels, train: Labelled) -> tuple[str, str, dict[str, str]]:
+        name = f"{recipe.model.title}, {recipe.classifier.pooling} pooling"
+        return name, f"{len(targets.classes)} classes", {"labels": in_counts(train.labels)}
 
     def score(self, model: Classifier, examples: Labelled, progress: Callable[[int], None]) -> Scores:
         labels = np.array(numbers_of(examples.labels, model.classes, "the test"))
         probabilities = model.predict_proba(examples.values, progress)
         return score_labels(labels, probabilities, model.classes, "texts" if model.tokenizer else "signals")
+
+    def baseline(self, recipe: ClassifyRecipe, train: Labelled, parts: Mapping[str, Labelled]) -> Baseline:
+        fitted, count = fit_label_baseline(train.values, train.labels, recipe.train.seed)
+        scores = {}
+        for name, part in parts.items():
+            right = [one == other for one, other in zip(fitted.predict(part.values), part.labels, strict=True)]
+            scores[name] = {"accuracy": sum(right) / max(1, len(right)), COUNT: len(right)}
+        return Baseline(fitted.name, "accuracy", scores, count, sampled=count < len(train))
 
     def examples(self, model: Classifier, split: str) -> list[Any]:
         found = self.read(model.recipe, split)

@@ -10,7 +10,7 @@ from harken.data.text.text_config import LinesConfig
 from harken.errors import UserError
 from harken.models.config_embeddings import SECTION, Embeddings, EmbeddingsConfig
 from harken.models.language.config import ElmoConfig
-from harken.recipe import Recipe
+from harken.recipe import TRAIN, Recipe
 from harken.training.config import TrainConfig
 
 
@@ -30,10 +30,8 @@ class ElmoRecipe(Recipe):
     data: LinesConfig = Field(description="where the text comes from: one sentence or paragraph per line")
     words: ElmoWordsConfig = Field(ElmoWordsConfig.model_validate({}), description="the output vocabulary")
     embeddings: Embeddings = Field(EmbeddingsConfig.model_validate({}), description=f"{SECTION}; of what it predicts")
-    model: ElmoConfig = Field(description="the network")
-    train: TrainConfig = Field(
-        description="training settings; one of max_steps, max_epochs and max_minutes is required"
-    )
+    model: ElmoConfig = Field(ElmoConfig.model_validate({}), description="the network")
+    train: TrainConfig = TRAIN
 
     def require_data(self, origin: str) -> None:
         """The recipe for real text leaves the file to the user."""

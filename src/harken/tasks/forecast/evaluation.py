@@ -25,7 +25,9 @@ from harken.metrics.forecasting import (
     smape,
 )
 from harken.metrics.interval import Interval, bootstrap, resampled
+from harken.tasks.baselines import COUNT, Baseline, compare
 from harken.tasks.forecast.forecaster import Forecaster
+from harken.tasks.forecast.task import ForecastTask
 from harken.tasks.forecast.windows import Cut, Windows, cut, find_part, load_series, origins_of
 from harken.tasks.scores import Metric, Scores
 from harken.training.task import to_device
@@ -114,7 +116,21 @@ def score(
         metrics.append(Metric.of("coverage", bootstrap((inside & rolled.counted).sum(1), counts), wanted))
     picture = model.forecast_at(series[0], cuts[0].span(part)[0] or model.recipe.data.shortest).picture()
     details = {"part": part, "series_count": len(series)}
-    return Scores(len(rolled.owner), "origins", metrics, {"forecast": picture}, details)
+    scores = Scores(len(rolled.owner), "origins", metrics, {"forecast": picture}, details)
+    naive = {"test": {"mase": scores["MASE seasonal naive"], COUNT: scores.count}}
+    return compare(scores, None, None, lambda: Baseline("seasonal naive", "mase", naive, 0, mode="min"), "MASE")
+
+
+def naive_baseline(task: ForecastTask, series: Sequence[Series], season: int) -> Baseline:
+    """MASE of the seasonal naive forecast on the validation windows of a task."""
+    windows, errors, count = task.valid, 0.0, 0
+    for owner, origin, end in zip(windows.owner, windows.origin, windows.end, strict=True):
+        target, steps = series[owner].target, min(windows.horizon, int(end - origin))
+        found = seasonal_naive(target, [int(origin)], steps, season)[0]
+        errors += float(np.abs(target[origin : origin + steps] - found).sum() / task.scales[owner])
+        count += steps
+    scores = {"valid": {"mase": errors / max(1, count), COUNT: len(windows)}}
+    return Baseline("seasonal naive", "mase", scores, len(task.train), mode="min")
 
 
 def _to_beat(

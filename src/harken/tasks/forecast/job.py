@@ -10,8 +10,9 @@ from harken.data.series.series import Series, read_series
 from harken.inspection.picture import Picture
 from harken.models.sizing import measure
 from harken.tasks.artifacts import Artifact
+from harken.tasks.baselines import BASELINE
 from harken.tasks.forecast.ends import ENDS, Ends
-from harken.tasks.forecast.evaluation import evaluate
+from harken.tasks.forecast.evaluation import evaluate, naive_baseline
 from harken.tasks.forecast.forecaster import Forecaster
 from harken.tasks.forecast.recipe import ForecastRecipe
 from harken.tasks.forecast.task import ForecastTask
@@ -26,7 +27,7 @@ class ForecastJob(Job):
     """See `harken.tasks.job`."""
 
     predictor = Forecaster
-    artifacts: ClassVar[tuple[Artifact[Any], ...]] = (ENDS,)
+    artifacts: ClassVar[tuple[Artifact[Any], ...]] = (ENDS, BASELINE)
     usage = "harken forecast {}"
     example_input = "series.csv"
     table_key = "file"
@@ -37,14 +38,23 @@ class ForecastJob(Job):
         return CutSeries(series, [cut(one, recipe.data) for one in series])
 
     def prepare(self, recipe: ForecastRecipe, folder: Path, resuming: bool) -> Prepared:
-        return prepare_series(recipe, self.load_data(recipe).series, folder, resuming=resuming)
+        return self._with_baseline(recipe, self.load_data(recipe).series, folder, resuming)
 
     def prepare_table(
         self, recipe: ForecastRecipe, table: dict[str, list[Any]], folder: Path, resuming: bool
     ) -> Prepared:
         series = read_series(table, recipe.data.layout)
         series = [one.rows(0, recipe.data.rows or len(one)) for one in series]
-        return prepare_series(recipe, series, folder, resuming=resuming)
+        return self._with_baseline(recipe, series, folder, resuming)
+
+    def _with_baseline(
+        self, recipe: ForecastRecipe, series: Sequence[Series], folder: Path, resuming: bool
+    ) -> Prepared:
+        prepared = prepare_series(recipe, series, folder, resuming=resuming)
+        task = prepared.task
+        assert isinstance(task, ForecastTask)
+        learnt = BASELINE.learn_or_load(folder, resuming, lambda: naive_baseline(task, series, recipe.data.season))
+        return prepared.with_baseline(learnt)
 
     def evaluate(
         self, model: Forecaster, split: str | None, files: list[Path], progress: Callable[[int], None]

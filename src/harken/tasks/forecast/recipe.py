@@ -9,9 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from harken.data.series.series import Layout
 from harken.data.text.config import Share
 from harken.errors import UserError
-from harken.models.forecasting.config import ForecasterConfig
+from harken.models.forecasting.config import ForecasterConfig, RecurrentForecasterConfig
 from harken.paths import PathStr
-from harken.recipe import Recipe
+from harken.recipe import TRAIN, Recipe
 from harken.training.config import TrainConfig
 
 
@@ -73,10 +73,10 @@ class ForecastRecipe(Recipe):
 
     task: Literal["forecast"] = Field("forecast", description="the job")
     data: ForecastDataConfig = Field(description="the series and their splits by time")
-    model: ForecasterConfig = Field(description="the network; requires architecture")
-    train: TrainConfig = Field(
-        description="training settings; one of max_steps, max_epochs and max_minutes is required"
+    model: ForecasterConfig = Field(
+        RecurrentForecasterConfig.model_validate({}), description="the network; architecture chooses it"
     )
+    train: TrainConfig = TRAIN
 
     @model_validator(mode="after")
     def _window_fits(self) -> ForecastRecipe:

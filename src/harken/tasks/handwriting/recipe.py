@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from harken.data.strokes.config import StrokeConfig
 from harken.errors import UserError
 from harken.models.heads.config import PenConfig
-from harken.recipe import Recipe
+from harken.recipe import TRAIN, Recipe
 from harken.training.config import TrainConfig
 
 
@@ -30,9 +30,7 @@ class HandwritingRecipe(Recipe):
     task: Literal["handwriting"] = Field("handwriting", description="the job")
     data: StrokeConfig = Field(description="where the drawings come from")
     model: PenConfig = Field(PenConfig.model_validate({}), description="the network")
-    train: TrainConfig = Field(
-        description="training settings; one of max_steps, max_epochs and max_minutes is required"
-    )
+    train: TrainConfig = TRAIN
     sampling: SamplingConfig = Field(SamplingConfig.model_validate({}), description="how strokes are sampled")
 
     def require_data(self, origin: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,7 +11,11 @@ import numpy as np
 import torch
 from torch import nn
 
+from harken.data.io.folders import matching
+from harken.data.io.table import column_names
 from harken.data.text.examples import Labelled, LabelledSplits
+from harken.data.text.examples_config import ExamplesConfig
+from harken.data.text.labelled import format_of, text_columns
 from harken.data.text.labelled_splits import read_examples, read_splits, split_table
 from harken.data.tokenizers.base import Tokenizer, train_tokenizers
 from harken.data.tokenizers.word import WordTokenizer
@@ -20,6 +24,7 @@ from harken.models.heads.classifier import ClassifierModel
 from harken.models.reader import FrameInput, TokenInput, words_alone
 from harken.models.sizing import measure
 from harken.tasks.artifacts import Artifact
+from harken.tasks.baselines import BASELINE, Baseline, compare
 from harken.tasks.context import CONTEXT, Context, context_of
 from harken.tasks.job import Job, Prepared, Summary, skipped_in_words
 from harken.tasks.labelled.predictor import TOKENIZER
@@ -54,7 +59,7 @@ class LabelledJob(Job):
         """The task of training it on rows, for training and validation."""
 
     @abstractmethod
-    def describe(self, recipe: Any, targets: Any) -> tuple[str, str, dict[str, str]]:
+    def describe(self, recipe: Any, targets: Any, train: Labelled) -> tuple[str, str, dict[str, str]]:
         """The network in words, what else to say of the data, and rows for the card."""
 
     @abstractmethod
@@ -65,10 +70,25 @@ class LabelledJob(Job):
         return read_splits(recipe.data)
 
     def prepare(self, recipe: Any, folder: Path, resuming: bool) -> Prepared:
-        return self.prepare_examples(recipe, self.load_data(recipe), folder, resuming)
+        prepared = self._with_baseline(recipe, self.load_data(recipe), folder, resuming)
+        prepared.facts.update(column_facts(recipe.data))
+        return prepared
 
     def prepare_table(self, recipe: Any, table: dict[str, list[Any]], folder: Path, resuming: bool) -> Prepared:
-        return self.prepare_examples(recipe, split_table(recipe.data, table), folder, resuming)
+        return self._with_baseline(recipe, split_table(recipe.data, table), folder, resuming)
+
+    def _with_baseline(self, recipe: Any, splits: LabelledSplits, folder: Path, resuming: bool) -> Prepared:
+        prepared = self.prepare_examples(recipe, splits, folder, resuming)
+        if BASELINE not in self.artifacts:
+            return prepared
+        parts = {"valid": splits.valid, **splits.tests}
+        return prepared.with_baseline(
+            BASELINE.learn_or_load(folder, resuming, lambda: self.baseline(recipe, splits.train, parts))
+        )
+
+    def baseline(self, recipe: Any, train: Labelled, parts: Mapping[str, Labelled]) -> Baseline:
+        """A trivial method fitted on the training examples, and its scores on others; for jobs that list `BASELINE`."""
+        raise NotImplementedError
 
     def prepare_examples(self, recipe: Any, splits: LabelledSplits, folder: Path, resuming: bool = False) -> Prepared:
         """A run on examples in memory: texts, or arrays (T, C); `recipe.data` says only how they are to be read.
@@ -93,19 +113,37 @@ class LabelledJob(Job):
         both = in_context(rows, texts, recipe, context), in_context(valid_rows, valid_texts, recipe, context)
         task = self.task(recipe, model, targets, both, splits)
         steps = float(np.mean(rows.lengths))
-        name, about, facts = self.describe(recipe, targets)
+        name, about, facts = self.describe(recipe, targets, splits.train)
         reads = f"{tokenizer.size:,} {recipe.tokenizer.kind} pieces" if tokenizer else f"{inputs} channels"
         facts |= {
             "examples skipped": skipped_in_words(splits.skipped),
             "input": f"{reads}, {steps:.1f} steps an example",
             **pretrained.facts,
         }
-        counts = splits.name, name, len(splits.train), len(splits.valid)
-        summary = Summary(*counts, about=about, reads=reads, skipped=splits.skipped, facts=facts, notes=pretrained.said)
+        summary = Summary(
+            splits.name,
+            name,
+            len(splits.train),
+            len(splits.valid),
+            about=about,
+            reads=reads,
+            skipped=splits.skipped,
+            tests={test: len(part) for test, part in splits.tests.items()},
+            facts=facts,
+            notes=pretrained.said,
+        )
         return summary.prepared(task, measure(model, round(steps), terms=1).flops, splits)
 
     def evaluate(self, model: Any, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
-        return self.score(model, self.read(model.recipe, split, files), progress)
+        examples = self.read(model.recipe, split, files)
+        scores = self.score(model, examples, progress)
+        if BASELINE not in self.artifacts:
+            return scores
+
+        def compute() -> Baseline:
+            return self.baseline(model.recipe, read_splits(model.recipe.data).train, {"test": examples})
+
+        return compare(scores, model.folder, None if files else split or "test", compute)
 
     def look(self, model: Any, example: str) -> Picture:
         found: Picture = model.look(example)
@@ -165,3 +203,12 @@ class LabelledJob(Job):
         words = words_alone(inputs)
         if tokenizer and isinstance(words, TokenInput):
             pretrained.fill(words.table.weight, words_of(tokenizer), texts, width_key(recipe.model), ids=rows.flat)
+
+
+def column_facts(data: ExamplesConfig) -> dict[str, str]:
+    """The columns of the first file, where it is a table, and which of them are read."""
+    paths = [] if data.corpus or data.kind != "text" else matching(data.dir, data.train)
+    if not paths or format_of(paths[0], data) != "table":
+        return {}
+    names = ", ".join(column_names(paths[0], header=data.header))
+    return {"columns": f"{names}; text in {' and '.join(text_columns(data))}, label in {data.label}"}

@@ -9,6 +9,7 @@ from harken.data.text.examples_config import ExamplesConfig
 from harken.models.config import EncoderConfig
 from harken.models.config_embeddings import SECTION, EmbeddingsInContext, EmbeddingsInContextConfig
 from harken.models.heads.config import PoolingConfig
+from harken.models.recurrent.config import RecurrentEncoderConfig
 from harken.recipe import Recipe
 
 
@@ -20,7 +21,9 @@ class LabelledRecipe(Recipe):
         TokenizerConfig.model_validate({"kind": "word", "size": 20000}), description="text: how it is tokenized"
     )
     embeddings: EmbeddingsInContext = Field(EmbeddingsInContextConfig.model_validate({}), description=SECTION)
-    model: EncoderConfig = Field(description="the encoder; requires architecture")
+    model: EncoderConfig = Field(
+        RecurrentEncoderConfig.model_validate({}), description="the encoder; architecture chooses it"
+    )
 
     @property
     def head(self) -> PoolingConfig:

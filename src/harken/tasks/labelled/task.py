@@ -36,7 +36,7 @@ class LabelledTask(SequenceTask[M, LabelledBatch]):
         rows, targets = self.valid if valid else self.train
         values, lengths = rows.gather(indices)
         padded = int(lengths.min()) < values.shape[1]
-        return LabelledBatch(values, lengths if padded else None, targets[torch.from_numpy(indices)])
+        return LabelledBatch(values, lengths if padded else None, targets[torch.tensor(indices)])
 
     def size(self, indices: Indices) -> int:
         """Examples."""

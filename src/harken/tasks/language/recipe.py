@@ -10,7 +10,8 @@ from harken.data.text.text_config import TextConfig, TextTokenizerConfig
 from harken.errors import UserError
 from harken.models.config_embeddings import SECTION, Embeddings, EmbeddingsConfig
 from harken.models.language.config import LanguageConfig
-from harken.recipe import Recipe
+from harken.models.recurrent.config import RecurrentLanguageConfig
+from harken.recipe import TRAIN, Recipe
 from harken.training.config import TrainConfig
 
 
@@ -21,10 +22,10 @@ class LanguageRecipe(Recipe):
     data: TextConfig = Field(description="where the text comes from, and how it is divided into chunks")
     tokenizer: TextTokenizerConfig = Field(TextTokenizerConfig.model_validate({}), description="how text is tokenized")
     embeddings: Embeddings = Field(EmbeddingsConfig.model_validate({}), description=SECTION)
-    model: LanguageConfig = Field(description="the network; requires architecture")
-    train: TrainConfig = Field(
-        description="training settings; one of max_steps, max_epochs and max_minutes is required"
+    model: LanguageConfig = Field(
+        RecurrentLanguageConfig.model_validate({}), description="the network; architecture chooses it"
     )
+    train: TrainConfig = TRAIN
 
     @model_validator(mode="after")
     def _chunks_fit(self) -> LanguageRecipe:

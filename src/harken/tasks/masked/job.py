@@ -9,15 +9,17 @@ from typing import Any
 from harken.data.text.lines import Lines, read_files, read_line_splits
 from harken.data.tokenizers.base import Tokenizer, train_tokenizer
 from harken.inspection.picture import Picture
-from harken.models.heads.masked import FIRST_WORD
+from harken.models.heads.masked import FIRST_WORD, MaskedModel
+from harken.models.sizing import Size, measure
 from harken.tasks.job import Job, Prepared, Summary
-from harken.tasks.masked.check import size_of
 from harken.tasks.masked.masked_reader import TOKENIZER, MaskedReader, build_masked_model
 from harken.tasks.masked.recipe import MaskedRecipe
 from harken.tasks.masked.task import MaskedTask, as_rows
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
 from harken.tasks.scores import Scores
 from harken.tasks.splits import find_split
+
+LENGTH = 20  # tokens of the row whose cost is measured
 
 
 class MaskedJob(Job):
@@ -91,3 +93,9 @@ def learn_tokenizer(recipe: MaskedRecipe, lines: list[str]) -> Tokenizer:
         normalization=config.normalization,
         max_lines=config.max_lines,
     )
+
+
+def size_of(model: MaskedModel, recipe: MaskedRecipe) -> Size:
+    """The size of a network whose output layer reads the masked share of the tokens."""
+    length = min(LENGTH, recipe.model.longest or LENGTH)
+    return measure(model, length, run=lambda count: model.dry_run(count, recipe.masking.rate), lengths=(length,))

@@ -8,9 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from harken.data.text.config import TokenizerConfig
 from harken.data.text.text_config import LinesConfig
-from harken.models.config import EncoderConfig
+from harken.models.config import EncoderConfig, TransformerEncoderConfig
 from harken.models.config_embeddings import SECTION, Embeddings, EmbeddingsConfig
-from harken.recipe import Recipe
+from harken.recipe import TRAIN, Recipe
 from harken.tasks.folders import require_folder
 from harken.training.config import TrainConfig
 
@@ -32,11 +32,11 @@ class MaskedRecipe(Recipe):
     data: LinesConfig = Field(description="where the text comes from")
     tokenizer: TokenizerConfig = Field(TokenizerConfig.model_validate({}), description="how text is tokenized")
     embeddings: Embeddings = Field(EmbeddingsConfig.model_validate({}), description=SECTION)
-    model: EncoderConfig = Field(description="the encoder; requires architecture")
-    masking: MaskingConfig = Field(MaskingConfig.model_validate({}), description="which words are masked")
-    train: TrainConfig = Field(
-        description="training settings; one of max_steps, max_epochs and max_minutes is required"
+    model: EncoderConfig = Field(
+        TransformerEncoderConfig.model_validate({}), description="the encoder; architecture chooses it"
     )
+    masking: MaskingConfig = Field(MaskingConfig.model_validate({}), description="which words are masked")
+    train: TrainConfig = TRAIN
 
     def require_data(self, origin: str) -> None:
         """The recipes for real data leave the folder to the user, as `dir = ""`."""

@@ -48,7 +48,7 @@ class RegressJob(LabelledJob):
     ) -> RegressionTask:
         return RegressionTask(recipe, model, (rows[0], targets), (rows[1], numbers(splits.valid.labels)))
 
-    def describe(self, recipe: RegressRecipe, targets: np.ndarray) -> tuple[str, str, dict[str, str]]:
+    def describe(self, recipe: RegressRecipe, targets: np.ndarray, train: Labelled) -> tuple[str, str, dict[str, str]]:
         between = f"{targets.min():g} to {targets.max():g}, mean {targets.mean():g}"
         return f"{recipe.model.title}, {recipe.regressor.pooling} pooling", "", {"values": between}
 

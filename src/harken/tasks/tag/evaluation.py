@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from harken.data.text.tagged import Tagged
 from harken.inspection.tables import HeatMaps, ShadeTable
+from harken.metrics.baselines import MostFrequentTag
 from harken.metrics.interval import bootstrap, resampled
 from harken.metrics.labels import Counts, counts_by_kind, is_bio, sentence_counts
 from harken.models.transformer.encoder import TransformerEncoder
+from harken.tasks.baselines import COUNT, Baseline
 from harken.tasks.scores import Metric, Scores
+from harken.tasks.tag.corpus import Example
 
 if TYPE_CHECKING:
     from harken.tasks.tag.tagger import Tagger
@@ -46,6 +50,25 @@ def evaluate(tags: Sequence[str], gold: Sequence[Sequence[str]], found: Sequence
     return Scores(
         len(gold), "sentences", metrics, dict(pictures), {"entities": {k: c._asdict() for k, c in kinds.items()}}
     )
+
+
+def baseline_of(train: Sequence[Example], parts: Mapping[str, Sequence[Example]], metric: str) -> Baseline:
+    """The most frequent tag of every word (of frames: of all of them), scored on parts of the data."""
+    fitted = MostFrequentTag.fit([_units(one) for one in train], [one.tags for one in train])
+    scores = {}
+    for name, part in parts.items():
+        gold, found = [one.tags for one in part], fitted.predict([_units(one) for one in part])
+        right = sum(a == b for row, made in zip(gold, found, strict=True) for a, b in zip(row, made, strict=True))
+        scores[name] = {"accuracy": right / max(1, sum(len(row) for row in gold)), COUNT: len(part)}
+        if metric == "f1":
+            counts = [sentence_counts(row, made) for row, made in zip(gold, found, strict=True)]
+            scores[name]["f1"] = sum(counts, Counts()).f1
+    return Baseline(fitted.name, metric, scores, len(train))
+
+
+def _units(example: Example) -> Sequence[str]:
+    """The words of a sentence; frames have none, so they are all alike."""
+    return example.words if isinstance(example, Tagged) else [""] * len(example.tags)
 
 
 def _sum(rows: np.ndarray) -> Counts:

@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from harken.inspection.picture import Picture
+from harken.metrics.labels import is_bio
 from harken.models.sizing import measure
+from harken.tasks.baselines import BASELINE, Baseline, compare
 from harken.tasks.context import CONTEXT, context_of
-from harken.tasks.job import Job, Prepared, Summary
+from harken.tasks.job import Job, Prepared, Summary, in_counts
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings
 from harken.tasks.scores import Scores
 from harken.tasks.splits import find_split
 from harken.tasks.tag.building import build_task, learn_vocabulary
 from harken.tasks.tag.corpus import TagCorpus, corpus_of_table, read_corpus, read_files
-from harken.tasks.tag.evaluation import tags_picture
+from harken.tasks.tag.evaluation import baseline_of, tags_picture
 from harken.tasks.tag.recipe import TagRecipe
 from harken.tasks.tag.tagger import Tagger
 from harken.tasks.words import VOCABULARY
@@ -25,7 +27,7 @@ class TagJob(Job):
     """See `harken.tasks.job`."""
 
     predictor = Tagger
-    artifacts = (VOCABULARY, CONTEXT)
+    artifacts = (VOCABULARY, CONTEXT, BASELINE)
     usage = "harken tag {}"
 
     def load_data(self, recipe: TagRecipe) -> TagCorpus:
@@ -58,18 +60,32 @@ class TagJob(Job):
             reads=reads,
             languages="tags",
             skipped=corpus.skipped,
-            facts={"vocabulary": reads, **pretrained.facts},
+            tests={name: len(part) for name, part in corpus.tests.items()},
+            facts={
+                "vocabulary": reads,
+                "tags": in_counts(tag for one in train for tag in one.tags),
+                **pretrained.facts,
+            },
             notes=pretrained.said,
         )
-        return summary.prepared(task, measure(task.model).flops, corpus)
+        parts = {"valid": valid, **corpus.tests}
+        baseline = BASELINE.learn_or_load(folder, resuming, lambda: baseline_of(train, parts, task.monitor))
+        return summary.prepared(task, measure(task.model).flops, corpus).with_baseline(baseline)
 
     def evaluate(self, model: Tagger, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
         chosen = read_files(model.recipe.data, files) if files else self.examples(model, split)
-        return model.evaluate(chosen, progress=progress)
+        scores = model.evaluate(chosen, progress=progress)
+
+        def compute() -> Baseline:
+            metric = "f1" if is_bio(model.tags) else "accuracy"
+            return baseline_of(read_corpus(model.recipe.data).train, {"test": chosen}, metric)
+
+        return compare(scores, model.folder, None if files else split or "test", compute)
 
     def examples(self, model: Tagger, split: str | None) -> list[Any]:
         corpus = self.load_data(model.recipe)
-        return list(find_split(corpus.name, {"valid": corpus.valid, **corpus.tests}, split))
+        known = {"valid": corpus.valid, **corpus.tests}
+        return list(find_split(corpus.name, known, split, default=("test", "valid")))
 
     def look(self, model: Tagger, example: str) -> Picture:
         return tags_picture(model, example)

@@ -9,8 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from harken.data.text.config import Share
 from harken.models.config import EncoderConfig
 from harken.models.config_embeddings import SECTION, EmbeddingsInContext, EmbeddingsInContextConfig, in_one_table
+from harken.models.recurrent.config import RecurrentEncoderConfig
 from harken.paths import BaseDir, FilesInDir
-from harken.recipe import Recipe
+from harken.recipe import TRAIN, Recipe
 from harken.tasks.folders import require_folder
 from harken.training.config import TrainConfig
 
@@ -106,11 +107,11 @@ class TagRecipe(Recipe):
     data: TagDataConfig = Field(description="where the tagged sentences come from")
     words: WordsConfig = Field(WordsConfig.model_validate({}), description="input features")
     embeddings: EmbeddingsInContext = Field(EmbeddingsInContextConfig.model_validate({}), description=SECTION)
-    model: EncoderConfig = Field(description="the encoder; requires architecture")
-    tags: TagsConfig = Field(TagsConfig.model_validate({}), description="the output layer")
-    train: TrainConfig = Field(
-        description="training settings; one of max_steps, max_epochs and max_minutes is required"
+    model: EncoderConfig = Field(
+        RecurrentEncoderConfig.model_validate({}), description="the encoder; architecture chooses it"
     )
+    tags: TagsConfig = Field(TagsConfig.model_validate({}), description="the output layer")
+    train: TrainConfig = TRAIN
 
     @model_validator(mode="before")
     @classmethod

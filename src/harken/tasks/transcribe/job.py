@@ -18,11 +18,12 @@ from harken.errors import UserError
 from harken.inspection.picture import Picture
 from harken.metrics.edits import edits
 from harken.metrics.interval import bootstrap
+from harken.models.heads.transcriber import TranscriberNetwork
 from harken.models.language.ngram import NGram
+from harken.models.sizing import LENGTHS, Size, measure
 from harken.tasks.artifacts import Artifact
 from harken.tasks.job import Job, Prepared, Summary
 from harken.tasks.scores import Metric, Scores
-from harken.tasks.transcribe.check import size_of
 from harken.tasks.transcribe.frames import refuse_misfits, steps_of
 from harken.tasks.transcribe.recipe import TranscribeRecipe
 from harken.tasks.transcribe.splits import Splits, read_split_table, read_splits
@@ -31,6 +32,7 @@ from harken.tasks.transcribe.transcriber import LANGUAGE, SYMBOLS, Transcriber, 
 
 HEARD = 256  # recordings of a split that are held at once to look at gradients
 TO_FIT = 500  # recordings that mean and deviation of the training set are taken from
+STEPS = 24  # of the encoder in the example whose cost is measured
 WORST = 10  # recordings with the most errors, kept for --json
 
 
@@ -171,3 +173,10 @@ def evaluate(
 def _unit(texts: list[str]) -> str:
     """What a symbol is called."""
     return "digit" if all(set(text) <= set("0123456789 ") for text in texts) else "symbol"
+
+
+def size_of(model: TranscriberNetwork, recipe: TranscribeRecipe, steps_per_symbol: float) -> Size:
+    """The size of a network whose encoder reads so many steps for each symbol."""
+    frames = recipe.front.stride**recipe.front.layers  # of a step of the encoder
+    lengths = tuple(steps * frames for steps in LENGTHS)
+    return measure(model, STEPS * frames, terms=STEPS / steps_per_symbol, lengths=lengths)

@@ -10,8 +10,9 @@ from harken.data.audio.config import AugmentConfig, FeatureConfig
 from harken.errors import UserError
 from harken.models.config import EncoderConfig
 from harken.models.convolutional.config import FrontConfig
+from harken.models.recurrent.config import RecurrentEncoderConfig
 from harken.paths import PathStr
-from harken.recipe import Recipe
+from harken.recipe import TRAIN, Recipe
 from harken.search.config import CtcSearchConfig
 from harken.training.config import TrainConfig
 
@@ -99,10 +100,10 @@ class TranscribeRecipe(Recipe):
         AugmentConfig.model_validate({}), description="augmentation of the training recordings"
     )
     front: FrontConfig = Field(FrontConfig.model_validate({}), description="convolutions before the encoder")
-    model: EncoderConfig = Field(description="the encoder; requires architecture")
-    train: TrainConfig = Field(
-        description="training settings; one of max_steps, max_epochs and max_minutes is required"
+    model: EncoderConfig = Field(
+        RecurrentEncoderConfig.model_validate({}), description="the encoder; architecture chooses it"
     )
+    train: TrainConfig = TRAIN
     search: CtcSearchConfig = Field(CtcSearchConfig.model_validate({}), description="CTC decoding")
 
     def require_data(self, origin: str) -> None:

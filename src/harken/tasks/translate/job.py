@@ -207,6 +207,7 @@ def summarise(
         reads=f"{pieces} {kind} pieces",
         languages=f"{corpus.source_language}-{corpus.target_language}",
         skipped=skipped,
+        tests={name: len(pairs) for name, pairs in corpus.tests.items()},
         skipped_unit="lines",
         facts=facts,
         notes=pretrained.said,

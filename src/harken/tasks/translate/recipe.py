@@ -8,9 +8,9 @@ from pydantic import Field, model_validator
 
 from harken.data.text.config import DataConfig, TokenizerConfig
 from harken.errors import UserError
-from harken.models.config import ModelConfig
+from harken.models.config import ModelConfig, TransformerConfig
 from harken.models.config_embeddings import SECTION, SidedEmbeddings, SidedEmbeddingsConfig
-from harken.recipe import Recipe
+from harken.recipe import TRAIN, Recipe
 from harken.search.config import SearchConfig
 from harken.training.config import TrainConfig
 
@@ -22,10 +22,8 @@ class TranslateRecipe(Recipe):
     data: DataConfig = Field(description="where the sentence pairs come from")
     tokenizer: TokenizerConfig = Field(TokenizerConfig.model_validate({}), description="how text is tokenized")
     embeddings: SidedEmbeddings = Field(SidedEmbeddingsConfig.model_validate({}), description=SECTION)
-    model: ModelConfig = Field(description="the network; requires architecture")
-    train: TrainConfig = Field(
-        description="training settings; one of max_steps, max_epochs and max_minutes is required"
-    )
+    model: ModelConfig = Field(TransformerConfig.model_validate({}), description="the network; architecture chooses it")
+    train: TrainConfig = TRAIN
     search: SearchConfig = Field(SearchConfig.model_validate({}), description="beam search")
 
     @model_validator(mode="after")

@@ -1,0 +1,196 @@
+"""Trivial baselines for labels and tags, fitted in seconds: a trained model that is worse has not learnt its task.
+
+    texts      TF-IDF features and logistic regression (scikit-learn); without it, multinomial naive Bayes:
+               argmax_c  log p(c) + sum over words w of log (n_cw + 1) / (n_c + V)
+    signals    mean, deviation, smallest and largest value of each channel and logistic regression; without
+               scikit-learn, the most frequent label
+    words      the most frequent tag of each word; of all words for an unknown one
+
+The baselines of forecasts are in `harken.metrics.forecasting`, those of language models in
+`harken.models.language.ngram`.
+
+>>> baseline = NaiveBayes.fit(["good film", "good story", "bad film"], ["+", "+", "-"])
+>>> baseline.predict(["a good one", "bad"])
+['+', '-']
+>>> tagger = MostFrequentTag.fit([["the", "light"], ["the", "cat"]], [["DET", "NOUN"], ["DET", "NOUN"]])
+>>> tagger.predict([["the", "dog"]])
+[['DET', 'DET']]
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+MAX_EXAMPLES = 20_000  # more are sampled, so that a fit takes seconds
+MAX_CHARACTERS = 8_000_000  # of all texts together
+MAX_SCORES = 200_000  # examples times classes, which logistic regression computes in every step
+MAX_FEATURES = 50_000
+SHORT_TEXT = 2.0  # words: of shorter texts (names, or languages without spaces) the characters are counted
+WORD = re.compile(r"\w+")
+
+
+class LabelBaseline(Protocol):
+    """A fitted baseline that gives one label for each example."""
+
+    name: str
+
+    def predict(self, values: Sequence[Any]) -> list[str]:
+        """The label of every example."""
+
+
+def fit_label_baseline(values: Sequence[Any], labels: Sequence[str], seed: int = 1) -> tuple[LabelBaseline, int]:
+    """The baseline for texts or for arrays (T, C), and the number of examples it was fitted on.
+
+    Args:
+        values: texts or arrays; a random sample of them where they are many.
+        labels: one for each.
+    """
+    rows = _sample(values, labels, seed)
+    values, labels = [values[row] for row in rows], [labels[row] for row in rows]
+    if len(set(labels)) < 2:
+        return MostFrequentLabel(labels), len(rows)
+    texts = isinstance(values[0], str)
+    if find_spec("sklearn") is not None:
+        return (_LinearTexts if texts else _LinearSignals)(values, labels), len(rows)
+    return (NaiveBayes.fit(values, labels) if texts else MostFrequentLabel(labels)), len(rows)
+
+
+def _sample(values: Sequence[Any], labels: Sequence[str], seed: int) -> list[int]:
+    """The rows to fit on: all of them, or as many as are fitted in seconds."""
+    most = min(MAX_EXAMPLES, max(1000, MAX_SCORES // max(1, len(set(labels)))))
+    if isinstance(values[0], str):
+        characters = sum(len(text) for text in values)
+        most = min(most, int(MAX_CHARACTERS / max(1.0, characters / len(values))))
+    if len(values) <= most:
+        return list(range(len(values)))
+    return sorted(np.random.default_rng(seed).choice(len(values), most, replace=False).tolist())
+
+
+class MostFrequentLabel:
+    """The same label for every example."""
+
+    name = "most frequent label"
+
+    def __init__(self, labels: Sequence[str]) -> None:
+        self.label = Counter(labels).most_common(1)[0][0]
+
+    def predict(self, values: Sequence[Any]) -> list[str]:
+        """The label of every example."""
+        return [self.label] * len(values)
+
+
+@dataclass
+class NaiveBayes:
+    """Multinomial naive Bayes over lower-cased words, with add-one smoothing."""
+
+    name = "naive Bayes"
+    classes: list[str]
+    words: dict[str, int]
+    prior: np.ndarray  # (K,) log p(c)
+    likelihood: np.ndarray  # (K, V) log p(w | c)
+
+    @classmethod
+    def fit(cls, texts: Sequence[str], labels: Sequence[str]) -> Self:
+        """Count the words of every class."""
+        classes = sorted(set(labels))
+        place = {label: row for row, label in enumerate(classes)}
+        split = [_words(text) for text in texts]
+        words = {word: number for number, word in enumerate(dict.fromkeys(word for row in split for word in row))}
+        counts = np.ones((len(classes), max(1, len(words))))
+        for row, label in zip(split, labels, strict=True):
+            np.add.at(counts[place[label]], [words[word] for word in row], 1)
+        frequency = np.array([list(labels).count(label) for label in classes])
+        likelihood = np.log(counts / counts.sum(1, keepdims=True))
+        return cls(classes, words, np.log(frequency / len(labels)), likelihood)
+
+    def predict(self, values: Sequence[str]) -> list[str]:
+        """The most probable class of every text."""
+        found = []
+        for text in values:
+            known = [self.words[word] for word in _words(text) if word in self.words]
+            found.append(self.classes[int((self.prior + self.likelihood[:, known].sum(1)).argmax())])
+        return found
+
+
+def _words(text: str) -> list[str]:
+    return WORD.findall(text.lower())
+
+
+class _LinearTexts:
+    def __init__(self, texts: Sequence[str], labels: Sequence[str]) -> None:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+
+        short = sum(len(text.split()) for text in texts) <= SHORT_TEXT * len(texts)
+        units: dict[str, Any] = {"analyzer": "char_wb", "ngram_range": (1, 3)} if short else {"token_pattern": r"\w+"}
+        self.name = f"TF-IDF{' of characters' * short} + logistic regression"
+        features = TfidfVectorizer(sublinear_tf=True, max_features=MAX_FEATURES, **units)
+        self.model = make_pipeline(features, LogisticRegression(max_iter=100, C=4.0))
+        _fit(self.model, texts, labels)
+
+    def predict(self, values: Sequence[str]) -> list[str]:
+        return [str(label) for label in self.model.predict(list(values))]
+
+
+class _LinearSignals:
+    name = "channel statistics + logistic regression"
+
+    def __init__(self, signals: Sequence[Any], labels: Sequence[str]) -> None:
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+
+        self.model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=200))
+        _fit(self.model, _statistics(signals), labels)
+
+    def predict(self, values: Sequence[Any]) -> list[str]:
+        return [str(label) for label in self.model.predict(_statistics(values))]
+
+
+def _fit(model: Any, values: Any, labels: Sequence[str]) -> None:
+    with warnings.catch_warnings():  # a baseline that stopped early is a baseline too
+        warnings.simplefilter("ignore")
+        model.fit(values, list(labels))
+
+
+def _statistics(signals: Sequence[Any]) -> np.ndarray:
+    """(N, 4 C) of signals (T, C)."""
+    rows = []
+    for signal in signals:
+        frames = np.asarray(signal, dtype=np.float64)
+        frames = frames[:, None] if frames.ndim == 1 else frames
+        rows.append(np.concatenate([frames.mean(0), frames.std(0), frames.min(0), frames.max(0)]))
+    return np.stack(rows)
+
+
+@dataclass
+class MostFrequentTag:
+    """The most frequent tag of each word; for an unknown word the most frequent of all."""
+
+    name = "most frequent tag"
+    tags: dict[str, str]
+    default: str
+
+    @classmethod
+    def fit(cls, sentences: Sequence[Sequence[str]], tags: Sequence[Sequence[str]]) -> Self:
+        """Count the tags of every word; of equally frequent tags the first seen is taken."""
+        counts: dict[str, Counter[str]] = defaultdict(Counter)
+        total: Counter[str] = Counter()
+        for words, row in zip(sentences, tags, strict=True):
+            total.update(row)
+            for word, tag in zip(words, row, strict=True):
+                counts[word][tag] += 1
+        return cls({word: found.most_common(1)[0][0] for word, found in counts.items()}, total.most_common(1)[0][0])
+
+    def predict(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
+        """A tag for every word."""
+        return [[self.tags.get(word, self.default) for word in words] for words in sentences]

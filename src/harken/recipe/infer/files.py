@@ -1,0 +1,155 @@
+"""From one file to a recipe, by its ending and its first lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from harken.errors import UserError
+from harken.recipe.infer.columns import Column, ending, read_records, read_separated, read_text
+from harken.recipe.infer.inferred import Inferred
+from harken.recipe.infer.tables import infer_table
+
+FIRST_WORDS = 100  # distinct first words of lines that may be labels
+SMALL_TEXT = 3_000_000  # characters up to which a language model reads characters
+NUMBERS = re.compile(r"[-+\d.e]+([\s,]+[-+\d.e]+){2,}")
+LANGUAGE_FILE = re.compile(r"(.+?)\.((?!gz|xz)[a-z]{2,3})(\.gz|\.xz)?")
+NO_LANGUAGES = {"txt", "csv", "tsv", "tab", "json", "jsonl", "conllu", "conll", "npz", "ts", "md", "toml", "tra", "tes"}
+
+
+def infer_file(path: Path, task: str | None, text: str | None, target: str | None) -> Inferred:
+    """The recipe of one file; raises UserError as `infer`."""
+    kind = ending(path)
+    if kind in SPECIAL:
+        return SPECIAL[kind](path, task)
+    content, encoding = read_text(path)
+    if kind in (".jsonl", ".ndjson", ".json"):
+        return infer_table(read_records(path, content), task, text, target)
+    if kind in (".csv", ".tsv", ".tab"):
+        return infer_table(read_separated(path, content, "," if kind == ".csv" else "\t"), task, text, target)
+    lines = content.split("\n")
+    for rule in (_stories, _tagged_columns):
+        if task in (None, "tag", "answer") and (found := rule(path, lines)) and task in (None, found.task):
+            return found
+    filled = [line for line in lines if line.strip()]
+    if task != "language" and all(NUMBERS.fullmatch(line.strip()) for line in filled[:200]):
+        return _number_rows(path, task)
+    if task != "language" and sum("\t" in line for line in filled) > 0.95 * len(filled):
+        return infer_table(read_separated(path, content, "\t"), task, text, target)
+    if task is None and (other := _partner(path)) is not None:
+        raise UserError(
+            f"{path} has a partner {other.name}; give the folder to translate, or --task language for a language model"
+        )
+    if task in (None, "classify") and (found := _prefixed(path, filled, encoding)):
+        return found
+    if task in (None, "language", "masked", "elmo"):
+        return _plain_text(path, content, task or "language")
+    raise UserError(f"{path} is plain text, which a {task} recipe does not read; give a table, or --task language")
+
+
+def _number_rows(path: Path, task: str | None) -> Inferred:
+    """Rows of numbers: an example each, whose last number is its label."""
+    if task == "classify":
+        data = {"kind": "signal", "format": "rows", "train": str(path)}
+        return Inferred(task, "rows of numbers, the last of which is the label", data)
+    if task == "handwriting":
+        return Inferred(task, "points of the pen", {"train": str(path)})
+    raise UserError(f"{path} holds rows of numbers; add --task classify where the last number of a row is its label")
+
+
+def _plain_text(path: Path, content: str, task: str) -> Inferred:
+    small = len(content) < SMALL_TEXT
+    tokens = {"kind": "character"} if small else {"kind": "bpe", "size": 8000}
+    return Inferred(task, "plain text", {"train": str(path)}, {"tokenizer": tokens} if task == "language" else {})
+
+
+def _signals(path: Path, task: str | None) -> Inferred:
+    _only(path, task, "classify")
+    return Inferred("classify", "signals with labels", {"kind": "signal", "train": str(path)})
+
+
+def _conllu(path: Path, task: str | None) -> Inferred:
+    _only(path, task, "tag")
+    return Inferred("tag", "CoNLL-U, whose universal part-of-speech tags are learnt", {"train": str(path)})
+
+
+def _arrays(path: Path, task: str | None) -> Inferred:
+    """An .npz by the names of its arrays."""
+    import zipfile
+
+    try:
+        names = {name.removesuffix(".npy") for name in zipfile.ZipFile(path).namelist()}
+    except (OSError, zipfile.BadZipFile):
+        raise UserError(f"{path} is no NumPy archive; write it with numpy.savez") from None
+    for wanted, found in (("train_points", "handwriting"), ("frames", "tag"), ("values", "classify")):
+        if wanted in names and task in (None, found):
+            key = "file" if found == "handwriting" else "train"
+            kind = {"kind": "signal"} if found == "classify" else {}
+            return Inferred(found, f"an archive with an array {wanted}", {**kind, key: str(path)})
+    raise UserError(
+        f"{path} has the arrays {', '.join(sorted(names))}; harken reads values and labels (classify), frames and "
+        "labels (tag) or train_points (handwriting)"
+    )
+
+
+def _only(path: Path, task: str | None, possible: str) -> None:
+    if task not in (None, possible):
+        raise UserError(f"{path} is data for --task {possible}, not {task}; leave the option out")
+
+
+SPECIAL: dict[str, Callable[[Path, str | None], Inferred]] = {".conllu": _conllu, ".ts": _signals, ".npz": _arrays}
+
+
+def _partner(path: Path) -> Path | None:
+    """Of a file NAME.LANG, the first of the same name in another language that lies beside it."""
+    found = LANGUAGE_FILE.fullmatch(path.name)
+    if found is None or found[2] in NO_LANGUAGES:
+        return None
+    for other in sorted(path.parent.iterdir()):
+        fits = LANGUAGE_FILE.fullmatch(other.name)
+        if fits and fits[1] == found[1] and fits[2] not in {found[2], *NO_LANGUAGES}:
+            return other
+    return None
+
+
+def _stories(path: Path, lines: Sequence[str]) -> Inferred | None:
+    """bAbI: every line begins with its number in the story, and questions have tabs."""
+    filled = [line for line in lines[:2000] if line.strip()]
+    numbered = all(re.match(r"\d+ ", line) for line in filled)
+    if not numbered or not filled[0].startswith("1 ") or not any("\t" in line for line in filled):
+        return None
+    return Inferred("answer", "numbered sentences with questions among them", {"train": str(path)})
+
+
+def _tagged_columns(path: Path, lines: Sequence[str]) -> Inferred | None:
+    """A word and its tag a line, and blank lines between sentences."""
+    some = lines[:5000]
+    filled = [line.split() for line in some if line.strip() and not line.startswith("#")]
+    blank = sum(not line.strip() for line in some[:-1])
+    widths = {len(row) for row in filled}
+    if not blank or len(widths) != 1 or min(widths) < 2 or len(filled) > 100 * blank:
+        return None
+    if not Column("tags", [row[-1] for row in filled]).is_label:
+        return None
+    return Inferred("tag", "a word and its tag a line", {"train": str(path), "format": "conll"})
+
+
+def _prefixed(path: Path, lines: Sequence[str], encoding: str) -> Inferred | None:
+    """Lines that begin with their label: few first words, each of which returns, before other words."""
+    some = lines[:: max(1, len(lines) // 5000)]
+    rows = [line.split(None, 1) for line in some]
+    firsts = {row[0] for row in rows}
+    marked = all(first.startswith("__label__") for first in firsts)
+    few = 1 < len(firsts) <= FIRST_WORDS and 10 * len(firsts) <= len(rows)
+    if not marked and not (few and all(len(row) == 2 for row in rows)):
+        return None
+    data: dict[str, Any] = {"train": str(path), "format": "prefix"}
+    reason = f"lines that begin with one of {len(firsts)} labels"
+    if encoding != "utf-8":
+        data["encoding"] = encoding
+    if all(re.fullmatch(r"[^:]+:[^:]+", first) for first in firsts):
+        data["label_until"] = ":"
+        reason += ", of which the part before the colon is learnt"
+    return Inferred("classify", reason, data)

@@ -1,0 +1,146 @@
+"""How fast a task trains and how much memory it takes, from a few real updates on its own batches.
+
+`harken check` predicts a run from it. The updates are those of `harken.training.loop`: gradients by the same worker
+processes in the same precision, clipping, AdamW, and the weight average. The learning rate is 0, so the weights stay as
+they are; what a task carries from batch to batch does not.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import torch
+
+from harken.errors import MachineError, UserError
+from harken.training.average import Average
+from harken.training.config import TrainConfig
+from harken.training.optimizers import build_optimizer, clip_by_global_norm
+from harken.training.task import Task, move_carried
+from harken.training.workers import Workers
+
+WARM_UP = 2  # updates that are not counted: kernels are compiled, memory is allocated
+MOST_UPDATES = 30
+SHARES = (64, 8)  # of the validation data: the first share is a warm-up where it is fast
+FAST = 0.5  # seconds
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What a few updates took."""
+
+    updates: int  # that were counted
+    seconds_per_update: float  # mean of the middle half, so that a pause of the machine does not count
+    tokens_per_update: float
+    seconds_per_validation: float
+    memory_bytes: int  # of all processes at their peak; on a GPU, of its memory
+
+
+def measure_speed(task: Task, config: TrainConfig, seconds: float = 4.0) -> Speed:
+    """Run updates and a part of a validation.
+
+    Args:
+        task: a task that was not trained.
+        config: resolved, as in training.
+        seconds: after which no further update is started.
+
+    Raises:
+        UserError: there are no batches.
+        MachineError: out of memory.
+    """
+    device = torch.device(config.device)
+    torch.set_num_threads(config.threads or 1)
+    task.model.to(device).train()
+    move_carried(task, device)
+    count = config.workers or 1 if device.type == "cpu" else 1
+    half = config.precision == "bfloat16"
+    workers = Workers(
+        task,
+        count,
+        config.seed,
+        lambda: torch.autocast(device.type, torch.bfloat16) if half else nullcontext(),
+        config.threads or 1,
+    )
+    try:
+        times, tokens = _updates(task, config, workers, seconds)
+        validation = _validation(task, workers)
+        memory = _memory([process.pid for process in workers.processes], device)
+    except (torch.OutOfMemoryError, MemoryError) as problem:
+        raise MachineError(
+            f"this machine ran out of memory in the first updates; lower train.batch_tokens ({config.batch_tokens}) or "
+            "the model's width"
+        ) from problem
+    finally:
+        workers.close()
+    middle = sorted(times)[len(times) // 4 : len(times) - len(times) // 4]
+    return Speed(len(times), sum(middle) / len(middle), tokens, validation, memory)
+
+
+def _updates(task: Task, config: TrainConfig, workers: Workers, seconds: float) -> tuple[list[float], float]:
+    """The times of the updates, and the mean number of tokens of one."""
+    optimizer, average = build_optimizer(task.model, config), Average(task.model, config.average)
+    parameters = list(task.model.parameters())
+    epoch = task.epoch(0)
+    if not len(epoch):
+        raise UserError("there are no training batches; check the recipe's [data]")
+    batches = (epoch[place % len(epoch)] for place in range(MOST_UPDATES * config.accumulate))
+    times: list[float] = []
+    sizes: list[int] = []
+    start = time.perf_counter()
+    step = 0
+    while chosen := list(islice(batches, config.accumulate)):
+        step += 1
+        began = time.perf_counter()
+        size = sum(task.size(indices) for indices in chosen)
+        workers.backward(step, chosen, max(size, 1))
+        clip_by_global_norm(parameters, config.clip_norm)
+        for group in optimizer.param_groups:
+            group["lr"] = 0.0
+        optimizer.step()
+        average.update(step)
+        times.append(time.perf_counter() - began)
+        sizes.append(size)
+        if time.perf_counter() - start > seconds and len(times) > WARM_UP:
+            break
+    counted = times[WARM_UP:] or times
+    return counted, sum(sizes) / len(sizes)
+
+
+def _validation(task: Task, workers: Workers) -> float:
+    """Seconds of a whole validation by all workers, from a share of it by one."""
+    task.model.eval()
+    took = 0.0
+    with torch.no_grad(), workers.autocast():
+        for parts in SHARES:
+            start = time.perf_counter()
+            task.validate(0, parts)
+            took = (time.perf_counter() - start) * parts / workers.count
+            if took / parts * workers.count > FAST:
+                break
+    return took
+
+
+def _memory(children: list[int], device: torch.device) -> int:
+    """The peak of this process and its workers together; shared pages count once."""
+    if device.type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    try:
+        return sum(_peak(place) for place in ("self", *map(str, children)))
+    except (OSError, KeyError, ValueError):  # not Linux
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 + len(children))
+
+
+def _peak(process: str) -> int:
+    """Bytes of a process: its proportional share of the resident pages, and what it had more at its peak."""
+    fields = {}
+    for name in ("status", "smaps_rollup"):
+        for line in Path("/proc", process, name).read_text().splitlines():
+            key, _, value = line.partition(":")
+            if value.endswith(" kB"):
+                fields[key] = 1024 * int(value.split()[0])
+    return fields["Pss"] + max(0, fields["VmHWM"] - fields["VmRSS"])

@@ -1,0 +1,172 @@
+"""Recipes inferred from files and folders of data."""
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken.errors import UserError
+from harken.recipe import load_recipe
+from harken.recipe.infer import infer
+
+WORDS = ["a good film", "what a story", "not so bad, really", "the worst of all", "we liked it a lot", "too long"]
+TEXTS = [f"{text} {number}" for number in range(10) for text in WORDS]
+FRENCH = [f"{text} {number}" for number in range(10) for text in ("un bon film", "quelle histoire", "pas si mal") * 2]
+
+
+def table(path: Path, *columns: list[Any], header: list[str] | None = None, separator: str = "\t") -> Path:
+    rows = [*([header] if header else []), *zip(*columns, strict=True)]
+    path.write_text("".join(separator.join(map(str, row)) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def error_of(path: Path, **options: str) -> str:
+    with pytest.raises(UserError) as caught:
+        infer(path, **options)  # type: ignore[arg-type]
+    return str(caught.value)
+
+
+def test_few_short_values_beside_texts_are_labels(tmp_path: Path) -> None:
+    found = infer(table(tmp_path / "a.tsv", TEXTS, ["good", "bad", "bad"] * 20))
+    assert found.task == "classify" and found.reason == "texts in 0, 2 labels in 1"
+    assert found.data == {
+        "train": str(tmp_path / "a.tsv"), "format": "table", "header": False, "text": "0", "label": "1",
+    }  # fmt: skip
+    named = infer(table(tmp_path / "b.csv", [0, 1, 2] * 20, TEXTS, header=["topic", "review"], separator=","))
+    assert named.data["label"] == "topic" and named.data["text"] == "review" and "header" not in named.data
+
+
+def test_identifiers_are_left_out_and_texts_are_joined(tmp_path: Path) -> None:
+    ids = [f"x{number}" for number in range(60)]
+    numbers = list(range(60))
+    path = table(tmp_path / "a.tsv", numbers, ids, TEXTS, FRENCH, ["good", "bad"] * 30)
+    assert infer(path).data["text"] == ["2", "3"]
+    assert infer(path, text="3").data["text"] == "3"
+
+
+def test_two_texts_of_similar_length_are_translations(tmp_path: Path) -> None:
+    found = infer(table(tmp_path / "pairs.txt", TEXTS, FRENCH))
+    assert found.task == "translate"
+    assert found.data["source_column"] == 0 and found.data["target_column"] == 1
+    named = infer(table(tmp_path / "named.tsv", FRENCH, TEXTS, ["web", "news"] * 30, header=["fr", "en", "domain"]))
+    assert named.task == "translate" and named.data["header"] is True
+    assert (named.data["source_language"], named.data["target_language"]) == ("fr", "en")
+    turned = infer(tmp_path / "pairs.txt", text="1", target="0")
+    assert turned.data["source_column"] == 1 and turned.data["target_column"] == 0
+
+
+def test_quotes_that_are_part_of_the_text_are_kept(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.tsv", ['"so" he said', *TEXTS[1:]], ["good", "bad"] * 30)
+    assert infer(path).data["quotes"] is False
+
+
+def test_a_number_beside_a_text_is_regressed(tmp_path: Path) -> None:
+    found = infer(table(tmp_path / "a.tsv", TEXTS, [0.37 * number**2 for number in range(60)]))
+    assert found.task == "regress" and found.data["label"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("dates", "season"),
+    [
+        ([f"{1950 + number // 12}-{number % 12 + 1:02}" for number in range(60)], 12),
+        ([f"2020-{1 + number // 28:02}-{1 + number % 28:02}" for number in range(60)], 7),
+        ([f"2020-01-{1 + number // 24:02} {number % 24:02}:00" for number in range(120)], 24),
+    ],
+)
+def test_numbers_over_time_are_forecast(tmp_path: Path, dates: list[str], season: int) -> None:
+    values = [float(number % 7) + number for number in range(len(dates))]
+    path = table(tmp_path / "a.csv", dates, values, values, header=["when", "load", "price"], separator=",")
+    found = infer(path)
+    assert found.task == "forecast" and found.data["target"] == "price" and found.data["season"] == season
+    assert infer(path, target="load").data["target"] == "load"
+
+
+def test_tags_and_stories_and_signals_are_known_by_their_lines(tmp_path: Path) -> None:
+    (tmp_path / "a.bio").write_text("the O\nEiffel B-place\ntower I-place\n\n" * 20)
+    assert infer(tmp_path / "a.bio").data["format"] == "conll"
+    (tmp_path / "b.conllu").write_text("1\tthe\tthe\tDET\t_\t_\t2\tdet\t_\t_\n\n")
+    assert infer(tmp_path / "b.conllu").task == "tag"
+    (tmp_path / "c.jsonl").write_text(json.dumps({"tokens": ["the", "cat"], "tags": ["D", "N"]}) + "\n")
+    assert infer(tmp_path / "c.jsonl").data["word_column"] == "tokens"
+    (tmp_path / "d.txt").write_text("1 Mary slept.\n2 Where is Mary?\tbed\t1\n" * 5)
+    assert infer(tmp_path / "d.txt").task == "answer"
+    (tmp_path / "e.tra").write_text("1, 2, 3, 4, 0\n" * 5)
+    assert "--task classify" in error_of(tmp_path / "e.tra")
+    assert infer(tmp_path / "e.tra", task="classify").data["kind"] == "signal"
+
+
+def test_labels_may_begin_lines_in_another_encoding(tmp_path: Path) -> None:
+    lines = "".join(
+        f"{label}:fine what is a {'é' * (number % 3)} {number} ?\n" for number in range(30) for label in "AB"
+    )
+    (tmp_path / "TREC.train").write_bytes(lines.encode("latin-1"))
+    data = infer(tmp_path / "TREC.train").data
+    assert data["encoding"] == "latin-1" and data["label_until"] == ":" and data["format"] == "prefix"
+
+
+def test_other_text_is_for_a_language_model(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("\n".join(f"word{number} and more" for number in range(60)))
+    assert infer(tmp_path / "a.txt").task == "language"
+    (tmp_path / "train.en").write_text("\n".join(TEXTS))
+    (tmp_path / "train.fr").write_text("\n".join(FRENCH))
+    assert "has a partner train.fr" in error_of(tmp_path / "train.en")
+    assert infer(tmp_path / "train.en", task="language").task == "language"
+
+
+def test_folders(tmp_path: Path) -> None:
+    def folder(name: str, **files: str) -> Path:
+        (tmp_path / name).mkdir()
+        for file, content in files.items():
+            (tmp_path / name / file.replace("_", ".")).write_text(content)
+        return tmp_path / name
+
+    classes = infer(folder("names", Greek_txt="Pavlou\nAdamou\n", Irish_txt="Byrne\nDaly\n"))
+    assert classes.task == "classify" and classes.tables == {"tokenizer": {"kind": "character"}}
+    pairs = infer(folder("pairs", train_fr="un\n", train_en="one\n", val_en="two\n", val_fr="deux\n"))
+    assert pairs.data == {"dir": str(tmp_path / "pairs"), "pair": "en-fr"}
+    many = folder("many", train_fr="un\n", train_en="one\n", train_de="eins\n")
+    assert "--set data.pair=en-fr" in error_of(many)
+    assert infer(many, pair="de-en").data["pair"] == "de-en"
+    rows = "".join(f"{text}\t{label}\n" for text, label in zip(TEXTS, ["good", "bad"] * 30, strict=True))
+    tables = infer(folder("tables", train_tsv=rows, test_tsv=rows, dev_tsv=rows))
+    assert tables.data["test"].endswith("test.tsv") and tables.data["valid"].endswith("dev.tsv")
+    spoken = infer(folder("spoken", a_wav="", a_txt="one two\n", b_wav="", b_txt="three\n"))
+    assert spoken.task == "transcribe" and [text for _, text in spoken.rows or []] == ["one two", "three"]
+    assert "no texts to learn from them" in error_of(folder("silent", a_wav="", b_wav=""))
+    drawn = infer(folder("drawn", a_png="", b_png="", list_csv="image,caption\na.png,a red house\nb.png,a dog\n"))
+    assert drawn.task == "caption" and drawn.data["caption_column"] == "caption"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", "", "is empty"),
+        ("a.csv", "text;label\ngood film;1\nbad film;0\n", "with semicolons"),
+        ("a.tar.xz", "x", "is an archive"),
+        ("a.jsonl", '{"text": \n', "is not valid JSON"),
+        ("a.csv", "a\0b", "is no text file"),
+        ("a.csv", "x,y\n" + "1,2\n3,4\n7,9\n" * 3, "add --task"),
+        ("a.tsv", "".join(f"{t}\t{'xy'[i % 2]}\t{'pq'[i % 2]}\n" for i, t in enumerate(TEXTS)), "add --target-column"),
+    ],
+)
+def test_what_is_ambiguous_or_broken_gets_one_sentence(tmp_path: Path, name: str, content: str, message: str) -> None:
+    (tmp_path / name).write_text(content)
+    found = error_of(tmp_path / name)
+    assert message in found and str(tmp_path / name) in found and "\n" not in found
+
+
+def test_wrong_options_are_named(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.tsv", TEXTS, ["good", "bad"] * 30)
+    assert "there is no task 'clasify'" in error_of(path, task="clasify")
+    assert "has no column 'topic' (--target-column); it has 0, 1" in error_of(path, target="topic")
+    assert "does not exist" in error_of(tmp_path / "none.csv")
+
+
+def test_the_recipe_is_valid_and_says_why(tmp_path: Path) -> None:
+    found = infer(table(tmp_path / "a.tsv", TEXTS, ["good", "bad"] * 30))
+    (tmp_path / "my.toml").write_text(found.to_toml(2.5))
+    assert load_recipe(tmp_path / "my.toml").train.max_minutes == 2.5
+    assert found.to_toml().startswith("# classify: texts in 0, 2 labels in 1 (inferred by harken)")
+    assert tomllib.loads(found.to_toml())["train"] == {"max_minutes": 10}

@@ -1,0 +1,41 @@
+"""The speed of a task, from a few updates."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from harken.errors import UserError
+from harken.recipe import load_recipe
+from harken.tasks.registry import job_of
+from harken.training import measuring
+from harken.training.measuring import measure_speed
+
+SMALL = ["data.size=200", "model.embedding=8", "model.width=8", "train.batch_tokens=300", "train.precision=float32"]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_updates_of_the_task_are_timed_and_its_weights_stay(
+    workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measuring, "MOST_UPDATES", 5)
+    chosen = [*SMALL, f"train.workers={workers}", "train.threads=1", "train.device=cpu", "train.accumulate=2"]
+    recipe = load_recipe("opinions-classify", chosen)
+    task = job_of("classify").prepare(recipe, tmp_path, False).task
+    before = [value.detach().clone() for value in task.model.parameters()]
+    found = measure_speed(task, recipe.train)
+    assert all(torch.equal(one, other) for one, other in zip(before, task.model.parameters(), strict=True))
+    assert found.updates == 5 - measuring.WARM_UP
+    epoch = task.epoch(0)
+    sizes = [task.size(epoch[place % len(epoch)]) for place in range(10)]
+    assert found.tokens_per_update == sum(sizes) / 5
+    assert found.seconds_per_update > 0 and found.seconds_per_validation > 0
+    assert found.memory_bytes > 50_000_000  # torch alone is larger
+
+
+def test_a_task_without_batches_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = load_recipe("opinions-classify", [*SMALL, "train.workers=1", "train.device=cpu"])
+    task = job_of("classify").prepare(recipe, tmp_path, False).task
+    monkeypatch.setattr(task, "epoch", lambda number: [])
+    with pytest.raises(UserError, match="no training batches"):
+        measure_speed(task, recipe.train)
