@@ -32,7 +32,7 @@ class Check:
     facts: dict[str, str]  # vocabulary, labels and their counts ...
     parts: dict[str, int]  # parameters by part of the model
     flops_per_target_token: int
-    tokens_per_epoch: int  # terms of the loss in one epoch
+    tokens_per_epoch: int  # targets in one epoch: tokens, labels or steps
     updates_per_epoch: float
     updates: int | None  # of the whole run
     seconds: float | None  # of the whole run on this machine, validations included
