@@ -16,7 +16,7 @@ from harken.training import measuring
 from harken.training.config import TrainConfig
 from harken.training.measuring import Speed
 
-SMALL = ["model.layers=1", "model.width=8", "model.heads=2", "model.feedforward=8"]
+SMALL = ["model.layers=1", "model.width=8", "model.heads=2", "model.feedforward=8", "train.validate_every=500"]
 SPEED = Speed(updates=10, seconds_per_update=0.5, tokens_per_update=4000, seconds_per_validation=10.0, memory_bytes=0)
 
 
@@ -65,7 +65,7 @@ def test_updates_are_measured(recipe: Path) -> None:
     ("override", "message"),
     [
         ("data.source_column=7", "line 1 has 2 tab-separated columns"),
-        ("data.source=none.tsv", "none.tsv does not exist"),
+        ("data.source=none.tsv", "none.tsv.*does not exist"),
         ("train.device=cuda:99", "needs a CUDA device|is not a device"),
     ],
 )

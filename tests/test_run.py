@@ -85,7 +85,8 @@ def test_what_is_trained_is_said_first(train: Callable, capsys: pytest.CaptureFi
     assert lines[0].endswith("for validation, source -> target")
     assert lines[1] == f"transformer: {parameters:,} parameters, {translator.source.size} word pieces"
     assert lines[2] == "cpu, float32, 1 process x 1 thread"
-    assert lines[3] == "training"
+    assert lines[3].startswith("fitted to the budget of about 4 updates: learning_rate 0.004, warmup_steps 1")
+    assert lines[4] == "training"
 
 
 def test_skipped_lines_are_told(train: Callable, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -148,7 +149,7 @@ def test_another_recipe_is_refused(train: Callable, override: str, section: str)
 @pytest.mark.parametrize(
     ("override", "found"),
     [
-        ("train.learning_rate=0.5", "train.learning_rate = 0.001, not 0.5"),
+        ("train.learning_rate=0.5", "train.learning_rate = 0.004, not 0.5"),
         ("train.clip_norm=none", "train.clip_norm = 1.0, not None"),
         ("train.seed=2", "train.seed = 1, not 2"),
         ("train.workers=2", "train.workers = 1, not 2"),

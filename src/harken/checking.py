@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harken.recipe import Recipe, as_recipe
+from harken.recipe import Recipe, as_recipe, require_paths
 
 if TYPE_CHECKING:
     from harken.tasks.job import Prepared
@@ -32,7 +32,7 @@ class Check:
     facts: dict[str, str]  # vocabulary, labels and their counts ...
     parts: dict[str, int]  # parameters by part of the model
     flops_per_target_token: int
-    tokens_per_epoch: int  # terms of the loss in one epoch
+    tokens_per_epoch: int  # targets in one epoch: tokens, labels or steps
     updates_per_epoch: float
     updates: int | None  # of the whole run
     seconds: float | None  # of the whole run on this machine, validations included
@@ -99,6 +99,7 @@ def check(
 
     from harken.run import resolve
     from harken.tasks.registry import job_of
+    from harken.training.fitting import fit, peak_rate
 
     chosen = resolve(chosen) if measure else chosen
     progress("reading the data and building the model")
@@ -106,7 +107,11 @@ def check(
     with TemporaryDirectory(prefix="harken-") as folder, torch.random.fork_rng(devices=[]):
         torch.manual_seed(chosen.train.seed)
         try:
+            require_paths(chosen)
             prepared = job_of(chosen.task).prepare(chosen, Path(folder), False)
+            if measure:
+                progress("fitting the defaults to the budget")
+                fit(prepared.task, chosen.train, peak_rate(getattr(chosen, "model", None)))
             return _predict(chosen, prepared, measure, progress)
         finally:
             torch.set_num_threads(threads)
@@ -140,7 +145,7 @@ def _predict(recipe: Any, prepared: Prepared, measure: bool, progress: Callable[
         seconds,
         None if speed is None else speed.memory_bytes,
         speed,
-        [*more[1:], *warnings(train, sum(len(indices) for indices in epoch), per_epoch, updates)],
+        [*more[1:], *recipe.path_notes, *warnings(train, sum(len(indices) for indices in epoch), per_epoch, updates)],
     )
 
 

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from harken.training import fitting
 from harken.training.config import TrainConfig
-from harken.training.fitting import choose_size, fit, seconds_per_batch
+from harken.training.fitting import choose_size, fit
+from harken.training.measuring import seconds_per_update
 
 
 class Rows:
@@ -46,7 +47,9 @@ def configured(**values: Any) -> TrainConfig:
 
 @pytest.fixture
 def one_second_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fitting, "seconds_per_batch", lambda task, config, epoch: len(epoch[0]) / 1024)
+    monkeypatch.setattr(
+        fitting, "seconds_per_update", lambda task, config, epoch, seconds: len(epoch[0]) * config.accumulate / 1024
+    )
 
 
 @pytest.mark.parametrize(
@@ -90,7 +93,7 @@ def test_measuring_changes_neither_weights_nor_buffers_nor_settings() -> None:
     config = configured(max_minutes=1)
     task = Rows(config)
     before = {name: value.clone() for name, value in task.model.state_dict().items()}
-    assert seconds_per_batch(task, config, task.epoch(0)) > 0  # type: ignore[arg-type]
+    assert seconds_per_update(task, config, task.epoch(0), 0.1) > 0  # type: ignore[arg-type]
     after = task.model.state_dict()
     assert all(torch.equal(value, after[name]) for name, value in before.items())
     assert all(parameter.grad is None for parameter in task.model.parameters())
@@ -101,8 +104,8 @@ def test_measuring_changes_neither_weights_nor_buffers_nor_settings() -> None:
 def test_the_largest_network_with_enough_updates_is_chosen(
     monkeypatch: pytest.MonkeyPatch, minutes: int, size: int
 ) -> None:
-    seconds = lambda task, config, epoch: task.model.out_features / 16  # noqa: E731
-    monkeypatch.setattr(fitting, "seconds_per_batch", seconds)
+    seconds = lambda task, config, epoch, limit: task.model.out_features / 16  # noqa: E731
+    monkeypatch.setattr(fitting, "seconds_per_update", seconds)
     config = configured(max_minutes=minutes)
     task = Rows(config)
     own = task.model

@@ -47,9 +47,12 @@ def check(
         ("recipe", f"{recipe} is valid"),
         ("data", found.corpus),
         *found.facts.items(),
-        ("epoch", f"{found.updates_per_epoch:,.0f} updates, {found.tokens_per_epoch:,} terms of the loss"),
+        (
+            "epoch",
+            f"{found.updates_per_epoch:,.0f} updates, {found.tokens_per_epoch:,} targets (tokens, labels or steps)",
+        ),
         ("parameters", f"{found.parameters:,} ({parts})"),
-        ("cost", f"{found.flops_per_target_token / 1e6:,.1f} MFLOP for each term of the loss"),
+        ("cost", f"{found.flops_per_target_token / 1e6:,.1f} MFLOP for each target"),
     ]
     if found.speed is not None and found.updates is not None and found.seconds is not None:
         train = found.recipe.train
@@ -59,7 +62,7 @@ def check(
             ("memory", f"about {bytes_in_words(found.memory_bytes or 0)} at the peak"),
             (
                 "speed",
-                f"{found.speed.seconds_per_update:.3g} s an update, {rate:,.0f} terms/s, "
+                f"{found.speed.seconds_per_update:.3g} s an update, {rate:,.0f} targets/s, "
                 f"{found.speed.seconds_per_validation:.2g} s a validation ({machine})",
             ),
             ("run", f"about {found.updates:,} updates, {found.epochs:,.1f} epochs"),

@@ -20,18 +20,15 @@ The rules were chosen on validation data: benchmarks/records/2026-11-16-fitted-d
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import nn
 
 from harken.training.config import TrainConfig
-from harken.training.optimizers import build_optimizer
-from harken.training.task import Indices, Task, carried_by, move_carried
-from harken.training.workers import Workers
+from harken.training.measuring import seconds_per_update
+from harken.training.task import Indices, Task
 
 FITTED = (
     *("batch_tokens", "learning_rate", "warmup_steps", "label_smoothing", "average"),
@@ -157,47 +154,7 @@ def epoch_with(task: Task, config: TrainConfig, batch_tokens: int) -> list[Indic
 
 def planned_updates(task: Task, config: TrainConfig, epoch: Sequence[Indices]) -> float:
     """Updates that a budget in epochs or minutes pays for, with batches as in `epoch`."""
-    limits = [] if config.max_epochs is None else [config.max_epochs * len(epoch)]
+    limits = [] if config.max_epochs is None else [config.max_epochs * len(epoch) / config.accumulate]
     if config.max_minutes is not None:
-        limits.append(60 * TRAINING_SHARE * config.max_minutes / seconds_per_batch(task, config, epoch))
-    return max(1.0, min(limits) / config.accumulate)
-
-
-def seconds_per_batch(task: Task, config: TrainConfig, epoch: Sequence[Indices]) -> float:
-    """The time of an update, from a few of them on evenly spaced batches; the weights stay as they are."""
-    device = torch.device(config.device)
-    model = task.model.to(device).train()
-    move_carried(task, device)
-    state = {name: value.clone() for name, value in model.state_dict().items()}
-    carried = {name: value.clone() for name, value in carried_by(task).items()}
-    optimizer = build_optimizer(model, config.model_copy(update={"learning_rate": 0.0}))
-    count = config.workers or 1 if device.type == "cpu" else 1
-    workers = Workers(task, count, config.seed, lambda: autocast(config), config.threads or 1)
-    times: list[float] = []
-    try:
-        for number in range(16):
-            indices = epoch[number * len(epoch) // 16]
-            start = time.perf_counter()
-            workers.backward(0, [indices], max(1, task.size(indices)))
-            optimizer.step()
-            if device.type == "cuda":
-                torch.cuda.synchronize()
-            times.append(time.perf_counter() - start)
-            if number >= 3 and sum(times) > TRIAL_SECONDS:
-                break
-    finally:
-        workers.close()
-    for parameter in model.parameters():
-        parameter.grad = None
-    model.load_state_dict(state)
-    for name, value in carried_by(task).items():
-        value.copy_(carried[name])
-    timed = times[2:]  # the first updates allocate memory
-    return sum(timed) / len(timed)
-
-
-def autocast(config: TrainConfig) -> AbstractContextManager[Any]:
-    """The context that the model computes in."""
-    if config.precision == "bfloat16":
-        return torch.autocast(torch.device(config.device).type, torch.bfloat16)
-    return nullcontext()
+        limits.append(60 * TRAINING_SHARE * config.max_minutes / seconds_per_update(task, config, epoch, TRIAL_SECONDS))
+    return max(1.0, min(limits))

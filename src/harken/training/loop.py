@@ -27,8 +27,9 @@ from harken.training.average import Average
 from harken.training.checkpoints import MODEL, Progress, load_checkpoint, save_checkpoint, save_tensors, state_of
 from harken.training.config import TrainConfig
 from harken.training.display import Display, Silence
-from harken.training.fitting import Plan, autocast, fit
+from harken.training.fitting import Plan, fit
 from harken.training.log import MetricsLog
+from harken.training.measuring import autocast
 from harken.training.optimizers import build_optimizer, clip_by_global_norm, optimizer_tensors, restore_optimizer
 from harken.training.schedules import factor
 from harken.training.task import Indices, Task, carried_by, move_carried

@@ -1,17 +1,20 @@
 """How fast a task trains and how much memory it takes, from a few real updates on its own batches.
 
-`harken check` predicts a run from it. The updates are those of `harken.training.loop`: gradients by the same worker
-processes in the same precision, clipping, AdamW, and the weight average. The learning rate is 0, so the weights stay as
-they are; what a task carries from batch to batch does not.
+`harken check` predicts a run from it, and `harken.training.fitting` plans one. The updates are those of
+`harken.training.loop`: gradients by the same worker processes in the same precision, clipping, AdamW, and the weight
+average. The learning rate is 0, so the weights stay as they are, and so do buffers and what a task carries from batch
+to batch.
 """
 
 from __future__ import annotations
 
 import time
-from contextlib import nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -19,7 +22,7 @@ from harken.errors import MachineError, UserError
 from harken.training.average import Average
 from harken.training.config import TrainConfig
 from harken.training.optimizers import build_optimizer, clip_by_global_norm
-from harken.training.task import Task, move_carried
+from harken.training.task import Indices, Task, carried_by, move_carried
 from harken.training.workers import Workers
 
 WARM_UP = 2  # updates that are not counted: kernels are compiled, memory is allocated
@@ -52,20 +55,9 @@ def measure_speed(task: Task, config: TrainConfig, seconds: float = 4.0) -> Spee
         MachineError: out of memory.
     """
     device = torch.device(config.device)
-    torch.set_num_threads(config.threads or 1)
-    task.model.to(device).train()
-    move_carried(task, device)
-    count = config.workers or 1 if device.type == "cpu" else 1
-    half = config.precision == "bfloat16"
-    workers = Workers(
-        task,
-        count,
-        config.seed,
-        lambda: torch.autocast(device.type, torch.bfloat16) if half else nullcontext(),
-        config.threads or 1,
-    )
+    workers = _workers(task, config)
     try:
-        times, tokens = _updates(task, config, workers, seconds)
+        times, tokens = _updates(task, config, workers, task.epoch(0), seconds)
         validation = _validation(task, workers)
         memory = _memory([process.pid for process in workers.processes], device)
     except (torch.OutOfMemoryError, MemoryError) as problem:
@@ -75,15 +67,48 @@ def measure_speed(task: Task, config: TrainConfig, seconds: float = 4.0) -> Spee
         ) from problem
     finally:
         workers.close()
+    return Speed(len(times), _typical(times), tokens, validation, memory)
+
+
+def seconds_per_update(task: Task, config: TrainConfig, epoch: Sequence[Indices], seconds: float) -> float:
+    """The time of an update with batches from all over `epoch`, from a few of them."""
+    workers = _workers(task, config)
+    spread = [epoch[place * len(epoch) // MOST_UPDATES] for place in range(MOST_UPDATES)] if len(epoch) else []
+    try:
+        return _typical(_updates(task, config, workers, spread, seconds)[0])
+    finally:
+        workers.close()
+
+
+def autocast(config: TrainConfig) -> AbstractContextManager[Any]:
+    """The context that the model computes in."""
+    if config.precision == "bfloat16":
+        return torch.autocast(torch.device(config.device).type, torch.bfloat16)
+    return nullcontext()
+
+
+def _workers(task: Task, config: TrainConfig) -> Workers:
+    device = torch.device(config.device)
+    torch.set_num_threads(config.threads or 1)
+    task.model.to(device).train()
+    move_carried(task, device)
+    count = config.workers or 1 if device.type == "cpu" else 1
+    return Workers(task, count, config.seed, lambda: autocast(config), config.threads or 1)
+
+
+def _typical(times: list[float]) -> float:
+    """The mean of the middle half."""
     middle = sorted(times)[len(times) // 4 : len(times) - len(times) // 4]
-    return Speed(len(times), sum(middle) / len(middle), tokens, validation, memory)
+    return sum(middle) / len(middle)
 
 
-def _updates(task: Task, config: TrainConfig, workers: Workers, seconds: float) -> tuple[list[float], float]:
+def _updates(
+    task: Task, config: TrainConfig, workers: Workers, epoch: Sequence[Indices], seconds: float
+) -> tuple[list[float], float]:
     """The times of the updates, and the mean number of tokens of one."""
     optimizer, average = build_optimizer(task.model, config), Average(task.model, config.average)
     parameters = list(task.model.parameters())
-    epoch = task.epoch(0)
+    kept = [(value, value.clone()) for value in (*task.model.buffers(), *carried_by(task).values())]
     if not len(epoch):
         raise UserError("there are no training batches; check the recipe's [data]")
     batches = (epoch[place % len(epoch)] for place in range(MOST_UPDATES * config.accumulate))
@@ -101,10 +126,16 @@ def _updates(task: Task, config: TrainConfig, workers: Workers, seconds: float) 
             group["lr"] = 0.0
         optimizer.step()
         average.update(step)
+        if parameters[0].is_cuda:
+            torch.cuda.synchronize()
         times.append(time.perf_counter() - began)
         sizes.append(size)
         if time.perf_counter() - start > seconds and len(times) > WARM_UP:
             break
+    for value, before in kept:
+        value.copy_(before)
+    for parameter in parameters:
+        parameter.grad = None
     counted = times[WARM_UP:] or times
     return counted, sum(sizes) / len(sizes)
 

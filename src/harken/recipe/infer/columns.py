@@ -1,6 +1,6 @@
 """What the columns of a table hold, from their cells: text, labels, numbers, dates or names of files.
 
->>> rows = [["I like it", "1"], ["not at all", "0"]] * 10
+>>> rows = [[f"I read part {number}", str(number % 2)] for number in range(20)]
 >>> table = Table("reviews.tsv", ["0", "1"], rows, has_header=False)
 >>> [column.kind for column in table.columns]
 ['text', 'label']

@@ -26,6 +26,8 @@ def read_questions(data: AnswerDataConfig) -> Questions:
         made = load_stories(seed=data.seed, **({} if data.size is None else {"train": data.size}))
         return Questions(data.name or made.name, made.train, made.valid, made.tests)
     if data.dir:
+        if not Path(data.dir).exists():
+            raise UserError(f"data.dir {data.dir} was not found; give the archive of the bAbI tasks, or their folder")
         train = read_babi(Path(data.dir), data.folder, data.tasks, "train")
         test = read_babi(Path(data.dir), "en" if data.folder == "en-10k" else data.folder, data.tasks, "test")
         numbers = ",".join(map(str, data.tasks)) or "all"
