@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 from harken.errors import UserError
 from harken.inspection.figure.spec import Figure, Tokens
+from harken.inspection.figure.text import piece_names
 from harken.inspection.picture import Picture
 
 LEAST = 2.0  # nats that a full bar means at least: a text without surprises looks like one
@@ -35,12 +36,13 @@ class Surprisal(Picture):
         if not tokens or not all(math.isfinite(value) for value in nats):
             raise UserError("surprisal needs at least one token and a finite number for each")
         self.tokens, self.nats, self.title = [str(token) for token in tokens], [float(value) for value in nats], title
+        self.names = [shown(name) for name in piece_names(self.tokens)]
 
     @property
     def heading(self) -> str:
         """The title and the token that was expected least."""
         most = max(range(len(self.nats)), key=self.nats.__getitem__)
-        return f"{self.title}: “{shown(self.tokens[most])}” was expected least ({self.nats[most]:.1f} nats)"
+        return f"{self.title}: “{self.names[most]}” was expected least ({self.nats[most]:.1f} nats)"
 
     @property
     def summary(self) -> str:
@@ -51,7 +53,7 @@ class Surprisal(Picture):
     def panel(self) -> Tokens:
         """Bars over tokens."""
         high = max(LEAST, *self.nats)
-        return Tokens("", [shown(token) for token in self.tokens], [max(nats, 0.0) for nats in self.nats], "nats", high)
+        return Tokens("", self.names, [max(nats, 0.0) for nats in self.nats], "nats", high)
 
     def figures(self) -> list[Figure]:
         panel = self.panel()

@@ -23,6 +23,7 @@ from harken.inspection.checks import checked_weights
 from harken.inspection.figure.spec import Figure, Heat
 from harken.inspection.picture import Picture
 
+UNKNOWN_NOTE = "In brackets: words that the model has never seen; what it makes of them is a guess."
 LONGEST = 160  # letters of a title made of a sentence pair
 
 
@@ -90,16 +91,21 @@ class AlignmentMap(ShadeTable):
         target_words: Sequence[str],
         weights: npt.ArrayLike,
         title: str | None = None,
+        unknown: Sequence[int] = (),
+        unit: str = "word",
     ) -> None:
         """
         Args:
             weights: (target words, source words), each from 0 to 1.
             title: what stands above the picture; the two sentences by default.
+            unknown: source words, counted from 0, that the model has never seen; shown in brackets.
+            unit: what a row or column is: "word" or "piece".
 
         Raises:
             UserError: weights that do not fit the words, NaN, or numbers that are no weights.
         """
-        super().__init__(source_words, target_words, weights, title, across="source word", down="target word")
+        super().__init__(source_words, target_words, weights, title, across=f"source {unit}", down=f"target {unit}")
+        self.unknown = sorted(unknown)
 
     @property
     def source_words(self) -> list[str]:
@@ -110,6 +116,17 @@ class AlignmentMap(ShadeTable):
     def target_words(self) -> list[str]:
         """The words down."""
         return self.rows
+
+    def panel(self, title: str = "") -> Heat:
+        """The table as a panel of a figure, unknown words in brackets."""
+        names = [f"[{word}]" if at in self.unknown else word for at, word in enumerate(self.columns)]
+        return replace(super().panel(title), columns=names)
+
+    @property
+    def note(self) -> str:
+        """How to read the map, its strongest link, and what brackets mean."""
+        how = f"Each row sums to 1: how much a {self.down} takes from each {self.across}."
+        return " ".join(part for part in (how, self.strongest, UNKNOWN_NOTE if self.unknown else "") if part)
 
     @property
     def heading(self) -> str:
@@ -126,7 +143,10 @@ class AlignmentMap(ShadeTable):
         return f"Strongest link: {self.rows[row]} ← {self.columns[column]}, {self.weights[row, column]:.2f}."
 
     def figures(self) -> list[Figure]:
-        return [Figure(self.heading, [self.panel()], "" if self.title else self.strongest)]
+        return [Figure(self.heading, [self.panel()], self.note)]
+
+    def terminal_figures(self) -> list[Figure]:
+        return [Figure(self.title, [self.panel()], UNKNOWN_NOTE if self.unknown else "")]
 
 
 class WordWeights(ShadeTable):
