@@ -22,6 +22,7 @@ from torch import nn
 
 from harken.errors import UserError
 from harken.inspection.named import NamedLayers
+from harken.inspection.pieces import piece_names
 from harken.inspection.running import opened, run
 from harken.inspection.tracing import Seen, still, tracing, with_harken_layers
 
@@ -154,8 +155,6 @@ def _sentence(model: Any, sentence: str, target: str | None) -> tuple[Any, Words
 
 def axis_pieces(tokenizer: Any, ids: Sequence[int]) -> list[str]:
     """Pieces of a text as they are written on an axis."""
-    from harken.inspection.figure.text import piece_names
-
     return piece_names(tokenizer.pieces(list(ids)))
 
 

@@ -26,7 +26,7 @@ from harken.errors import UserError
 from harken.files import atomic_write
 from harken.inspection.checks import checked_weights
 from harken.inspection.figure.spec import Figure, Heat
-from harken.inspection.figure.text import piece_names
+from harken.inspection.pieces import piece_names
 from harken.inspection.tables import AlignmentMap
 
 CROSS, ENCODER, DECODER = "cross-attention", "encoder self-attention", "decoder self-attention"

@@ -7,7 +7,9 @@ Shannon (1951), "Prediction and Entropy of Printed English"; Hale (2001), on sur
 the    ███▍                         0.50
 cat    ██████▊                      1.00
 flies  ███████████████████████████  4.00
-mean 1.83 nats, perplexity 6.25
+A high bar is a token that the model did
+not expect. Mean 1.83 nats, perplexity
+6.25
 """
 
 from __future__ import annotations
@@ -17,14 +19,16 @@ from collections.abc import Sequence
 
 from harken.errors import UserError
 from harken.inspection.figure.spec import Figure, Tokens
-from harken.inspection.figure.text import piece_names
 from harken.inspection.picture import Picture
+from harken.inspection.pieces import piece_names
 
 LEAST = 2.0  # nats that a full bar means at least: a text without surprises looks like one
 
 
 class Surprisal(Picture):
     """Tokens and their nats."""
+
+    caption = "A high bar is a token that the model did not expect."
 
     def __init__(self, tokens: Sequence[str], nats: Sequence[float], title: str = "Surprisal") -> None:
         """
@@ -48,7 +52,7 @@ class Surprisal(Picture):
     def summary(self) -> str:
         """The mean in words."""
         mean = sum(self.nats) / len(self.nats)
-        return f"mean {mean:.2f} nats, perplexity {math.exp(min(mean, 700)):.2f}"
+        return f"Mean {mean:.2f} nats, perplexity {math.exp(min(mean, 700)):.2f}"
 
     def panel(self) -> Tokens:
         """Bars over tokens."""

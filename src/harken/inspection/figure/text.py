@@ -3,27 +3,9 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from rich.cells import cell_len, set_cell_size
-
-
-SPACE, JOINED = "▁", "￭"  # marks of harken.data.tokenizers that many fonts lack
-
-
-def piece_names(pieces: Sequence[str]) -> list[str]:
-    """Pieces as they stand on an axis: a piece that continues a word begins with a hyphen.
-
-    >>> piece_names(["▁low", "est", "▁", "!"]), piece_names(["l", "￭'￭", "homme", "￭."])
-    (['low', '-est', 'space', '!'], ['l', "'", 'homme', '.'])
-    """
-    subwords = any(piece.startswith(SPACE) for piece in pieces)
-    names = []
-    for piece in pieces:
-        name = piece.replace(JOINED, "").replace(SPACE, " ").strip()
-        continues = subwords and not piece.startswith((SPACE, "<")) and any(map(str.isalnum, name))
-        names.append(f"-{name}" if continues else name or ("space" if SPACE in piece else piece))
-    return names
 
 
 def printable(word: str) -> str:
