@@ -27,6 +27,7 @@ class Settings:
     seed: int = 1
     quick: bool = False
     files: tuple[Path, ...] = ()  # the user's own data, for experiments that accept it
+    sentence: str = ""  # the user's own sentence, likewise
 
 
 class Progress(Protocol):
@@ -65,3 +66,4 @@ class Experiment:
     shows: str  # one line for `harken lab list`
     run: Callable[[Settings, Progress], Findings]
     takes_files: bool = False  # whether it uses `Settings.files`
+    takes_sentence: bool = False  # whether it uses `Settings.sentence`

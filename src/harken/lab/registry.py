@@ -33,6 +33,7 @@ CLAIMS = (
     "distances",
     "context",
     "deep-stacks",
+    "why-attention",
     # one claim a line: the module of the same name in `harken.lab.claims`
 )
 

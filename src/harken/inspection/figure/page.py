@@ -75,7 +75,7 @@ def _drawing(panels: Sequence[Panel], figure: Figure) -> str:
 
 
 def _beside(panels: Sequence[Heat]) -> int:
-    """How many tables of a figure stand in one row: all without row names of their own, beside the one that has them."""
+    """How many tables of a figure stand in one row: one with row names, and all that share them."""
     return max(1, sum(not panel.row_names for panel in panels) + 1) if len(panels) > 1 else 1
 
 

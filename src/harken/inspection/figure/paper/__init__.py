@@ -188,12 +188,12 @@ def _rows(panels: list[Placed], across: int | None) -> list[list[Placed]]:
 
 def _fill(row: list[Placed]) -> None:
     """Widen the charts of a row until it is as wide as a page; tables and images keep their scale."""
-    charts = [panel for panel in row if panel.stretches]
+    wider = [panel for panel in row if panel.stretches]
     spare = WIDEST - sum(panel.left + panel.size[0] + panel.right for panel in row) - GAP * (len(row) - 1)
-    if not charts or spare <= 0:
+    if not wider or spare <= 0:
         return
-    factor = min(1 + (spare - 0.01) / sum(panel.size[0] for panel in charts), STRETCH)
-    for panel in charts:
+    factor = min(1 + (spare - 0.01) / sum(panel.size[0] for panel in wider), STRETCH)
+    for panel in wider:
         panel.size = panel.size[0] * factor, panel.size[1]
         legend = panel.axes.get_legend()
         if legend is not None and panel.right > LEGEND_GAP:  # it stands beside the axes, in shares of their width
