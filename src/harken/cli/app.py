@@ -67,7 +67,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     caption: "harken caption runs/scenes picture.png\n\n"
     "harken caption runs/scenes a.png b.png --json\n\n"
     "harken caption runs/scenes pictures --out maps.html      (a folder; one map a word)",
-    ladder: "harken ladder      (RNN, LSTM, attention, Transformer on the phrasebook: about ten minutes)\n\n"
+    ladder: "harken ladder      (LSTM, LSTM with attention, Transformer on the phrasebook: about ten minutes)\n\n"
     "harken ladder my.toml --out runs/ladder --rungs lstm,attention,transformer --set train.max_minutes=3",
     lab: "harken lab list\n\nharken lab vanishing\n\nharken lab all --out runs/lab --html",
     inspect: "harken inspect runs/rnn      (parts, and the largest singular value of the recurrent weights)\n\n"

@@ -118,6 +118,8 @@ def _show(report: Report) -> None:
         print(as_text(lambda width, color: draw_lines([found.figure], width, color)))
     mark = "  (quick: too small to prove anything)" if report.settings.quick else ""
     print(f"\n{report.verdict}{mark}\n")
+    if found.explanation:
+        print(f"{found.explanation}\n")
 
 
 def _summarise(reports: list[Report], failed: list[str]) -> None:

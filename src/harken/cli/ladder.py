@@ -29,7 +29,7 @@ def ladder(
     rungs: Annotated[
         str | None,
         typer.Option(
-            help="Only these, with commas: rnn,lstm,attention,transformer (what phrasebook-ladder takes). Default: all."
+            help="Only these, with commas: rnn,lstm,attention,transformer. Default: all; of phrasebook-ladder three."
         ),
     ] = None,
     overrides: Overrides = None,
@@ -39,7 +39,7 @@ def ladder(
     """Train one recipe up the ladder, from a vanilla RNN to a Transformer, and compare what each gives and costs.
 
     Every rung has about as many parameters as the recipe's own model, and the recipe's own budget. Without a recipe:
-    phrasebook-ladder, four rungs in about ten minutes on two idle cores. Ctrl-C stops; the same command goes on.
+    phrasebook-ladder, three rungs in about ten minutes on two idle cores. Ctrl-C stops; the same command goes on.
     """
     from harken.lab.ladder import PRESET, PRESET_RUNGS, climb
 

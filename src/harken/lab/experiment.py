@@ -50,6 +50,7 @@ class Findings:
     verdict: str  # one line, with the numbers behind it
     figure: Figure
     measured: dict[str, Any] = field(default_factory=dict)  # everything, for the JSON
+    explanation: str = ""  # a few sentences for a reader who meets the claim for the first time
 
     @property
     def answer(self) -> str:

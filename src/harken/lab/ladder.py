@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from harken.tasks.translate.recipe import TranslateRecipe
 
 RESULTS = "ladder.json"
-PRESET, PRESET_RUNGS = "phrasebook-ladder", ("rnn", "lstm", "attention", "transformer")
+PRESET, PRESET_RUNGS = "phrasebook-ladder", ("lstm", "attention", "transformer")
 LAST = 0.25  # share of the updates at the end that says whether a rung has converged
 GAIN = 1.0  # BLEU that it may still gain there
 LOW, DROP = 20.0, 0.02  # below this BLEU, which says little, the share by which the loss may still fall
@@ -101,7 +101,8 @@ class Result:
     def converged(self) -> bool | None:
         """Whether the validation score had stopped rising; None with fewer than three validations.
 
-        >>> slow = Result("lstm", "", 9.0, 0, None, "test", 1, 1, 1, 1, 400, "", [[100, 4, 1], [300, 3, 5], [400, 2, 9]])
+        >>> curve = [[100, 4, 1], [300, 3, 5], [400, 2, 9]]
+        >>> slow = Result("lstm", "", 9.0, 0, None, "test", 1, 1, 1, 1, 400, "", curve)
         >>> slow.gain, slow.converged
         (4.0, False)
         """

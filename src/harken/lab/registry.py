@@ -22,6 +22,7 @@ CLAIMS = (
     "cell-memory",
     "gru",
     "bottleneck",
+    "why-attention",
     "alignment",
     "path-length",
     "quadratic",
@@ -33,7 +34,6 @@ CLAIMS = (
     "distances",
     "context",
     "deep-stacks",
-    "why-attention",
     # one claim a line: the module of the same name in `harken.lab.claims`
 )
 

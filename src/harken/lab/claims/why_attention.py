@@ -27,10 +27,13 @@ from harken.lab.experiment import Experiment, Findings, Progress, Settings
 from harken.lab.pool import spread
 
 if TYPE_CHECKING:
+    from harken.data.text.pairs import Pair
+    from harken.tasks.translate.recipe import TranslateRecipe
     from harken.tasks.translate.translator import Translator
 
 SENTENCE = "the black cat does not see the small dog"
 BUCKETS = ((3, 5), (6, 8), (9, 11), (12, 15), (16, 24))  # words, from and to
+SIZE = 20_000  # training pairs, as in the preset
 MOST = 60  # sentences tested of each length
 KINDS = {"lstm": "without attention", "attention": "with attention"}  # rungs of the ladder
 MINUTES = 4  # a slow or busy machine stops here
@@ -44,37 +47,55 @@ def bucket_of(sentence: str) -> int:
     return next((at for at, (_, last) in enumerate(BUCKETS) if words <= last), len(BUCKETS) - 1)
 
 
-def train(rung: str, sentence: str, size: int | None, steps: int | None, most: int, seed: int) -> dict[str, Any]:
-    """One network: BLEU by length, its translation of the sentence, and what each word of it was made from."""
-    from harken.api import train as train_recipe
-    from harken.data.text.parallel import read_corpus
+def write_corpus(folder: Path, size: int, held_out: int, most: int) -> list[list[Pair]]:
+    """Phrasebook sentences to train and validate on, as files; returned: test sentences of each length."""
+    from harken.data.synthetic.phrasebook import load_phrasebook
+
+    corpus = load_phrasebook(train=size, valid=held_out, test=held_out)
+    for name, pairs in (("train", corpus.train), ("valid", corpus.valid)):
+        for side, lines in (("en", [pair.source for pair in pairs]), ("fr", [pair.target for pair in pairs])):
+            (folder / f"{name}.{side}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    tests = corpus.tests["test"]
+    return [[pair for pair in tests if bucket_of(pair.source) == at][:most] for at in range(len(BUCKETS))]
+
+
+def recipe_of(rung: str, folder: Path, steps: int | None, seed: int) -> TranslateRecipe:
+    """The preset of the ladder with this network, on the files of the folder."""
     from harken.lab.ladder import PRESET, on_rung, rungs_named
-    from harken.metrics import corpus_bleu
     from harken.recipe import load_recipe
 
     overrides = [f"train.seed={seed}", "train.workers=1", "train.threads=1", f"train.max_minutes={MINUTES}"]
-    overrides += [f"data.size={size}"] if size else []
     overrides += [f"train.max_steps={steps}", f"train.validate_every={steps}"] if steps else []
-    recipe = on_rung(load_recipe(PRESET, overrides), rungs_named([rung])[0])
-    with tempfile.TemporaryDirectory() as name:
-        model = train_recipe(recipe, Path(name) / "model", progress=False)
-        pairs = read_corpus(recipe.data).tests["test"]
-        bleu = []
-        for bucket in range(len(BUCKETS)):
-            some = [pair for pair in pairs if bucket_of(pair.source) == bucket][:most]
-            found = model.translate([pair.source for pair in some], beam=1, attention=False)
-            bleu.append(corpus_bleu([one.text for one in found], [pair.target for pair in some]).value)
-        best = model.translate(sentence, attention=True)
-        weights = influence(model, best.source, best.text) if best.attention is None else best.attention
-        return {
-            "bleu": bleu,
-            "source": best.source_words,
-            "translation": best.target_words,
-            "unknown": best.unknown,
-            "map": weights.tolist(),
-            "parameters": sum(parameter.numel() for parameter in model.model.parameters()),
-            "width": recipe.model.width,
-        }
+    values = load_recipe(PRESET, overrides).model_dump()
+    files = {
+        name: {"source": str(folder / f"{name}.en"), "target": str(folder / f"{name}.fr")}
+        for name in ("train", "valid")
+    }
+    values["data"] = {**files["train"], "valid": files["valid"], "name": "phrasebook"}
+    return on_rung(type(load_recipe(PRESET)).model_validate(values), rungs_named([rung])[0])
+
+
+def train(recipe: TranslateRecipe, folder: Path, sentence: str, tests: Sequence[Sequence[Pair]]) -> dict[str, Any]:
+    """One network: BLEU by length, its translation of the sentence, and what each word of it was made from."""
+    from harken.api import train as train_recipe
+    from harken.metrics import corpus_bleu
+
+    model = train_recipe(recipe, folder, progress=False)
+    bleu = []
+    for pairs in tests:
+        found = model.translate([pair.source for pair in pairs], beam=1, attention=False)
+        bleu.append(corpus_bleu([one.text for one in found], [pair.target for pair in pairs]).value)
+    best = model.translate(sentence, attention=True)
+    weights = influence(model, best.source, best.text) if best.attention is None else best.attention
+    return {
+        "bleu": bleu,
+        "source": best.source_words,
+        "translation": best.target_words,
+        "unknown": best.unknown,
+        "map": weights.tolist(),
+        "parameters": sum(parameter.numel() for parameter in model.model.parameters()),
+        "width": recipe.model.width,
+    }
 
 
 def influence(translator: Translator, source: str, target: str) -> np.ndarray:
@@ -111,8 +132,9 @@ def judge(bleu: dict[str, Sequence[float]]) -> tuple[bool | None, str]:
     without, with_it = bleu["lstm"], bleu["attention"]
     ahead = with_it[-1] - without[-1]
     verdict = (
-        f"on sentences of {BUCKETS[-1][0]} words and more, attention is {ahead:+.0f} BLEU ahead ({without[-1]:.0f} without, "
-        f"{with_it[-1]:.0f} with), on those of {BUCKETS[0][0]} to {BUCKETS[0][1]} words {with_it[0] - without[0]:+.0f}"
+        f"on sentences of {BUCKETS[-1][0]} words and more, attention is {ahead:+.0f} BLEU ahead "
+        f"({without[-1]:.0f} without, {with_it[-1]:.0f} with), on those of {BUCKETS[0][0]} to {BUCKETS[0][1]} words "
+        f"{with_it[0] - without[0]:+.0f}"
     )
     if ahead >= BETTER:
         return True, verdict
@@ -136,14 +158,17 @@ def explain(found: dict[str, dict[str, Any]]) -> str:
 def run(settings: Settings, progress: Progress) -> Findings:
     """Both networks at once, a core each."""
     sentence = settings.sentence or SENTENCE
-    size, steps, most = (300, 3, 4) if settings.quick else (None, None, MOST)
-    results = spread(
-        lambda rung: train(rung, sentence, size, steps, most, settings.seed),
-        list(KINDS),
-        progress,
-        lambda rung: f"trained and tested {KINDS[rung]}",
-        1 if settings.quick else None,
-    )
+    size, held_out, steps, most = (300, 40, 3, 4) if settings.quick else (SIZE, 1000, None, MOST)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        tests = write_corpus(folder, size, held_out, most)
+        results = spread(
+            lambda rung: train(recipe_of(rung, folder, steps, settings.seed), folder / rung, sentence, tests),
+            list(KINDS),
+            progress,
+            lambda rung: f"trained and tested {KINDS[rung]}",
+            1 if settings.quick else None,
+        )
     found = dict(zip(KINDS, results, strict=True))
     holds, verdict = judge({rung: result["bleu"] for rung, result in found.items()})
     names = [f"{first} to {last}" for first, last in BUCKETS]
@@ -154,9 +179,10 @@ def run(settings: Settings, progress: Progress) -> Findings:
         ["words", *(f"BLEU {name}" for name in KINDS.values())],
         rows,
         holds,
-        f"{verdict}. {explain(found)}",
+        verdict,
         _figure(found, names),
-        {"sentence": sentence, "lengths": BUCKETS, "explanation": explain(found), "found": found},
+        {"sentence": sentence, "lengths": BUCKETS, "found": found},
+        explain(found),
     )
 
 
@@ -179,8 +205,14 @@ def _figure(found: dict[str, dict[str, Any]], names: list[str]) -> Figure:
         AlignmentMap(one["source"], one["translation"], one["map"], unknown=one["unknown"]).panel(titles[rung])
         for rung, one in found.items()
     ]
+    sizes = " and ".join(f"{one['parameters']:,}" for one in found.values())
+    note = (
+        f"LSTM translators of {sizes} parameters, trained alike on the phrasebook; {MOST} test sentences of each "
+        "length, greedy search. Each row of a map sums to 1: without attention |d log P / dx| by gradient, with it the weights."
+    )
     unknown = f" {UNKNOWN_NOTE}" if any(one["unknown"] for one in found.values()) else ""
-    return Figure("Why attention", [quality, *maps], explain(found) + unknown)
+    title = "Why attention: without it, long sentences do not fit through one vector"
+    return Figure(title, [*maps, quality], note + unknown)  # the maps in one row, the chart below them
 
 
 EXPERIMENT = Experiment(

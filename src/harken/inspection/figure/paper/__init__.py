@@ -44,6 +44,7 @@ class Placed:
     axes: Axes
     size: tuple[float, float]  # of the axes alone
     stretches: bool  # whether it may be made wider to fill its row
+    legend_beside: bool
     left: float  # what labels and legends take beside the axes
     right: float
     top: float
@@ -140,8 +141,9 @@ def _measured(drawing: Drawing, renderer: RendererAgg, figure: Figure, index: in
     size, hints = draw_panel(drawing.canvas, axes, panel, renderer, len(figure.panels))
     drawing.hints += hints
     legends = [legend_of(one) for one in figure.panels]
+    beside = all(legend == legends[0] for legend in legends)
     if legends[index] and _has_legend(figure.panels, legends, index):
-        _legend(axes, panel, size, beside=all(legend == legends[0] for legend in legends))
+        _legend(axes, panel, size, beside)
     wide, tall = drawing.canvas.get_size_inches()
     axes.set_position((0.2, 0.2, size[0] / wide, size[1] / tall))
     box, whole = axes.get_window_extent(renderer), axes.get_tightbbox(renderer)
@@ -149,7 +151,7 @@ def _measured(drawing: Drawing, renderer: RendererAgg, figure: Figure, index: in
     edges = (box.x0 - whole.x0, whole.x1 - box.x1, whole.y1 - box.y1, box.y0 - whole.y0)
     left, right, top, bottom = (max(edge * POINT, 0.0) for edge in edges)
     stretches = isinstance(panel, Lines | Strips) or (isinstance(panel, Bars) and not panel.horizontal)
-    return Placed(axes, size, stretches, left, right, top, bottom)
+    return Placed(axes, size, stretches, beside, left, right, top, bottom)
 
 
 def _has_legend(panels: Sequence[Panel], legends: list[list[str]], index: int) -> bool:
@@ -196,7 +198,7 @@ def _fill(row: list[Placed]) -> None:
     for panel in wider:
         panel.size = panel.size[0] * factor, panel.size[1]
         legend = panel.axes.get_legend()
-        if legend is not None and panel.right > LEGEND_GAP:  # it stands beside the axes, in shares of their width
+        if legend is not None and panel.legend_beside:  # its place is a share of the width of the axes
             legend.set_bbox_to_anchor((1 + LEGEND_GAP / panel.size[0], 1.0), transform=panel.axes.transAxes)
 
 
