@@ -87,8 +87,12 @@ def test_alignments_need_attention(api: Any, run: Callable[..., Any], model: Pat
 def test_json_lines(api: Any, run: Callable[..., Any], model: Path) -> None:
     answers = [json.loads(line) for line in run("translate", model, "--json", stdin="é b\n\n").stdout.splitlines()]
     assert answers == [
-        {"source": "é b", "translations": [{"text": "É B", "score": -0.25, "alignment": [[0, 0], [1, 1]]}]},
-        {"source": "", "translations": []},
+        {
+            "source": "é b",
+            "unknown": [],
+            "translations": [{"text": "É B", "score": -0.25, "alignment": [[0, 0], [1, 1]]}],
+        },
+        {"source": "", "unknown": [], "translations": []},
     ]
 
 

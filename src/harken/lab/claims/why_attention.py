@@ -208,7 +208,7 @@ def _figure(found: dict[str, dict[str, Any]], names: list[str]) -> Figure:
     sizes = " and ".join(f"{one['parameters']:,}" for one in found.values())
     note = (
         f"LSTM translators of {sizes} parameters, trained alike on the phrasebook; {MOST} test sentences of each "
-        "length, greedy search. Each row of a map sums to 1: without attention |d log P / dx| by gradient, with it the weights."
+        "length, greedy search. Rows of a map sum to 1: |d log P / dx| by gradient on the left, weights on the right."
     )
     unknown = f" {UNKNOWN_NOTE}" if any(one["unknown"] for one in found.values()) else ""
     title = "Why attention: without it, long sentences do not fit through one vector"
