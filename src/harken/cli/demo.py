@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 import signal
+import sys
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,7 +38,8 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Train a translator, score it, and draw its alignment: about two minutes on two idle cores, at most ten."""
-    translator = trained(out)
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():
+        translator = trained(out)
     if translator.recipe.data.corpus != "phrasebook":
         raise UserError(f"--out {out} holds a model of another corpus; choose a new folder for the demo")
     from harken.tasks.registry import job_of

@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -47,14 +48,15 @@ def ladder(
     if names is None and recipe == PRESET:
         names = list(PRESET_RUNGS)
     try:
-        results = climb(
-            recipe,
-            out,
-            rungs=names,
-            overrides=overrides or [],
-            progress=not quiet,
-            tell=(lambda line: None) if quiet else tell,
-        )
+        with redirect_stdout(sys.stderr):  # lines of training are no results
+            results = climb(
+                recipe,
+                out,
+                rungs=names,
+                overrides=overrides or [],
+                progress=not quiet,
+                tell=(lambda line: None) if quiet else tell,
+            )
     except KeyboardInterrupt:
         raise KeyboardInterrupt("give the same command again to go on from here") from None
     if as_json:
