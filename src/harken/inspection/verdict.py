@@ -67,7 +67,9 @@ class Verdict:
     @property
     def short(self) -> str:
         """The same in few words, for legends."""
-        return f"{self.kind}, × {self.factor:.3f} a step" if math.isfinite(self.factor) else self.kind
+        if self.kind == "unclear" or not math.isfinite(self.factor):
+            return self.kind
+        return f"{self.kind}, × {self.factor:.3f} a step"
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON; what is no finite number becomes None."""
