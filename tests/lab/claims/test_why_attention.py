@@ -1,5 +1,6 @@
 """Two networks on the reader's own sentence: the rule in both directions, and influence by gradient."""
 
+import random
 from itertools import pairwise
 
 import numpy as np
@@ -7,27 +8,36 @@ import pytest
 import torch
 
 from harken.data.tokenizers.base import train_tokenizers
-from harken.lab.claims.why_attention import BUCKETS, bucket_of, explain, influence, judge
+from harken.lab.claims.why_attention import LENGTHS, LEXICON, explain, influence, judge, sentences, translation
 from harken.models.build import build_model
 from harken.recipe import load_recipe
 from harken.tasks.translate.translator import Translator
 
 
-def test_the_rule_compares_the_longest_sentences() -> None:
-    falling = [90.0, 70.0, 50.0, 30.0, 10.0]
-    assert judge({"lstm": falling, "attention": [90.0, 85.0, 80.0, 75.0, 70.0]})[0] is True
-    assert judge({"lstm": falling, "attention": [90.0, 70.0, 50.0, 30.0, 15.0]})[0] is None
-    assert judge({"lstm": falling, "attention": [90.0, 70.0, 50.0, 30.0, 9.0]})[0] is False
+def test_the_rule_compares_the_longest_trained_length() -> None:
+    falling = [99.0, 90.0, 70.0, 40.0, 10.0, 5.0]
+    assert judge({"none": falling, "additive": [99.0, 99.0, 98.0, 97.0, 60.0, 30.0]})[0] is True
+    assert judge({"none": falling, "additive": [99.0, 90.0, 70.0, 45.0, 60.0, 30.0]})[0] is False
+    holds, verdict = judge({"none": [50.0, *falling[1:]], "additive": [99.0] * 6})
+    assert holds is None and "without attention is under-trained" in verdict
 
 
-def test_lengths_do_not_overlap_and_cover_the_corpus() -> None:
-    assert all(last + 1 == first for (_, last), (first, _) in pairwise(BUCKETS))
-    assert [bucket_of("a " * words) for words in (3, 5, 6, 15, 16, 30)] == [0, 0, 1, 3, 4, 4]
+def test_sentences_have_their_length_and_their_translation() -> None:
+    for lengths in LENGTHS:
+        made = sentences(5, lengths, random.Random(1))
+        assert all(lengths[0] <= len(source.split()) <= lengths[1] for source, _ in made)
+        assert all(len(source.split()) == len(target.split()) for source, target in made)
+    assert translation("the shy king waits and the cat likes the red fish") == (
+        "le roi timide attend et le chat aime le poisson rouge"
+    )
+    assert len(set(LEXICON.values())) == len(LEXICON)
+    assert all(last + 1 == first for (_, last), (first, _) in pairwise(LENGTHS))
 
 
-def test_the_explanation_has_three_sentences() -> None:
-    one = {"bleu": [90.0, 10.0], "translation": ["le", "chat"], "width": 160}
-    assert explain({"lstm": one, "attention": one}).count(". ") == 2
+def test_the_explanation_has_three_sentences_and_names_the_words_it_knows() -> None:
+    one = {"bleu": [90.0, 80.0, 60.0, 10.0], "translation": ["le", "chat"], "unknown": []}
+    assert explain({"none": one, "additive": one}).count(". ") == 2
+    assert "know these words only: the, and, cat" in explain({"none": one, "additive": {**one, "unknown": [1]}})
 
 
 @pytest.mark.parametrize("attention", ["none", "additive"])

@@ -3,17 +3,22 @@
 without   P(y | x) = P(y | h_S)            every word is written from one vector, however long the sentence is
 with      P(y_t | y_<t, x) = P(.. | c_t)   a vector of its own for every word: c_t = sum over s of a_ts h_s
 
-Both are rungs of the ladder (`harken.lab.ladder`): LSTMs of the same size, trained alike on the phrasebook. Shown are
-BLEU by the length of the sentence, and side by side what each word was made from: with attention its weights a_ts,
-without attention, which has no weights to show, |d log P(y_t) / d x_s|, each row normalised to sum to 1.
-Bahdanau et al. (2015), figures 2 and 3.
+The language is a small English, translated into French: clauses of nouns, adjectives and verbs drawn at random, so that
+none can be guessed; adjectives go behind their nouns. Both networks are LSTMs of nearly the same size, trained alike
+(as in `bottleneck`, with the rates tuned there). Shown are BLEU by the length of the sentence, and side by side what
+each word was made from: with attention its weights a_ts; without attention, which has no weights to show,
+|d log P(y_t) / d x_s|, each row normalised to sum to 1. Bahdanau et al. (2015), figures 2 and 3.
 
->>> bucket_of("does she like the mountain?"), bucket_of("a " * 20)
-(0, 4)
+A network that cannot translate short sentences is under-trained, and its fall with length would say nothing: then the
+verdict is open.
+
+>>> translation("the black cat sees the dog")
+'le chat noir voit le chien'
 """
 
 from __future__ import annotations
 
+import random
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,80 +27,103 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from harken.inspection.figure import Figure, Lines, Series
+from harken.inspection.figure import Figure, Lines, Mark, Series
+from harken.lab.claims import bottleneck
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
 from harken.lab.pool import spread
 
 if TYPE_CHECKING:
-    from harken.data.text.pairs import Pair
-    from harken.tasks.translate.recipe import TranslateRecipe
     from harken.tasks.translate.translator import Translator
 
-SENTENCE = "the black cat does not see the small dog"
-BUCKETS = ((3, 5), (6, 8), (9, 11), (12, 15), (16, 24))  # words, from and to
-SIZE = 20_000  # training pairs, as in the preset
-MOST = 60  # sentences tested of each length
-KINDS = {"lstm": "without attention", "attention": "with attention"}  # rungs of the ladder
+NOUNS = dict(
+    pair.split(":")
+    for pair in "cat:chat dog:chien duck:canard horse:cheval fish:poisson king:roi baker:boulanger doctor:médecin "
+    "farmer:fermier teacher:professeur sailor:marin boy:garçon soldier:soldat painter:peintre singer:chanteur "
+    "neighbor:voisin".split()
+)
+ADJECTIVES = dict(
+    pair.split(":")
+    for pair in "black:noir white:blanc red:rouge green:vert blue:bleu calm:calme shy:timide famous:célèbre rich:riche "
+    "sad:triste tired:fatigué blind:aveugle".split()
+)
+VERBS = dict(
+    pair.split(":")
+    for pair in "sees:voit hears:entend follows:suit knows:connaît likes:aime helps:aide draws:dessine sleeps:dort "
+    "sings:chante laughs:rit works:travaille waits:attend".split()
+)
+ALONE = ("sleeps", "sings", "laughs", "works", "waits")  # verbs without an object
+LEXICON = {"the": "le", "and": "et", **NOUNS, **ADJECTIVES, **VERBS}
+
+SENTENCE = "the black cat sees the tired dog and the shy king hears the famous singer"
+SHORTEST, LONGEST = 3, 15  # words in a training sentence
+LENGTHS = ((3, 4), (5, 7), (8, 11), (12, 15), (16, 19), (20, 24))  # tested; the last are beyond
+KINDS = {"none": "without attention", "additive": "with attention"}
+RATE = 4e-3
 MINUTES = 4  # a slow or busy machine stops here
 
-BETTER = 10.0  # BLEU points by which attention is ahead on the longest sentences
+TRAINED = 80.0  # BLEU on the shortest sentences, below which a network counts as under-trained
+BETTER = 10.0  # BLEU points by which attention is ahead at the longest trained length
 
 
-def bucket_of(sentence: str) -> int:
-    """Which of the lengths a sentence has."""
-    words = len(sentence.split())
-    return next((at for at, (_, last) in enumerate(BUCKETS) if words <= last), len(BUCKETS) - 1)
+def translation(sentence: str) -> str:
+    """Word by word, an adjective behind the noun that follows it."""
+    words = sentence.split()
+    for at in range(len(words) - 1):
+        if words[at] in ADJECTIVES and words[at + 1] in NOUNS:
+            words[at], words[at + 1] = words[at + 1], words[at]
+    return " ".join(LEXICON[word] for word in words)
 
 
-def write_corpus(folder: Path, size: int, held_out: int, most: int) -> list[list[Pair]]:
-    """Phrasebook sentences to train and validate on, as files; returned: test sentences of each length."""
-    from harken.data.synthetic.phrasebook import load_phrasebook
-
-    corpus = load_phrasebook(train=size, valid=held_out, test=held_out)
-    for name, pairs in (("train", corpus.train), ("valid", corpus.valid)):
-        for side, lines in (("en", [pair.source for pair in pairs]), ("fr", [pair.target for pair in pairs])):
-            (folder / f"{name}.{side}").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    tests = corpus.tests["test"]
-    return [[pair for pair in tests if bucket_of(pair.source) == at][:most] for at in range(len(BUCKETS))]
-
-
-def recipe_of(rung: str, folder: Path, steps: int | None, seed: int) -> TranslateRecipe:
-    """The preset of the ladder with this network, on the files of the folder."""
-    from harken.lab.ladder import PRESET, on_rung, rungs_named
-    from harken.recipe import load_recipe
-
-    overrides = [f"train.seed={seed}", "train.workers=1", "train.threads=1", f"train.max_minutes={MINUTES}"]
-    overrides += [f"train.max_steps={steps}", f"train.validate_every={steps}"] if steps else []
-    values = load_recipe(PRESET, overrides).model_dump()
-    files = {
-        name: {"source": str(folder / f"{name}.en"), "target": str(folder / f"{name}.fr")}
-        for name in ("train", "valid")
-    }
-    values["data"] = {**files["train"], "valid": files["valid"], "name": "phrasebook"}
-    return on_rung(type(load_recipe(PRESET)).model_validate(values), rungs_named([rung])[0])
+def sentences(count: int, lengths: tuple[int, int], draw: random.Random) -> list[tuple[str, str]]:
+    """Pairs of a sentence and its translation, with a number of words between the two lengths."""
+    found: list[tuple[str, str]] = []
+    while len(found) < count:
+        words = _clause(draw)
+        while len(words) < draw.randint(*lengths):
+            words += ["and", *_clause(draw)]
+        if lengths[0] <= len(words) <= lengths[1]:
+            found.append((" ".join(words), translation(" ".join(words))))
+    return found
 
 
-def train(recipe: TranslateRecipe, folder: Path, sentence: str, tests: Sequence[Sequence[Pair]]) -> dict[str, Any]:
+def _clause(draw: random.Random) -> list[str]:
+    def noun() -> list[str]:
+        return ["the", *([draw.choice(list(ADJECTIVES))] if draw.random() < 0.5 else []), draw.choice(list(NOUNS))]
+
+    verb = draw.choice(list(VERBS))
+    return [*noun(), verb, *([] if verb in ALONE else noun())]
+
+
+def train(
+    kind: str, sentence: str, pairs: int, steps: int, tests: Sequence[Sequence[tuple[str, str]]], seed: int
+) -> dict[str, Any]:
     """One network: BLEU by length, its translation of the sentence, and what each word of it was made from."""
     from harken.api import train as train_recipe
     from harken.metrics import corpus_bleu
+    from harken.tasks.translate.recipe import TranslateRecipe
 
-    model = train_recipe(recipe, folder, progress=False)
-    bleu = []
-    for pairs in tests:
-        found = model.translate([pair.source for pair in pairs], beam=1, attention=False)
-        bleu.append(corpus_bleu([one.text for one in found], [pair.target for pair in pairs]).value)
-    best = model.translate(sentence, attention=True)
-    weights = influence(model, best.source, best.text) if best.attention is None else best.attention
-    return {
-        "bleu": bleu,
-        "source": best.source_words,
-        "translation": best.target_words,
-        "unknown": best.unknown,
-        "map": weights.tolist(),
-        "parameters": sum(parameter.numel() for parameter in model.model.parameters()),
-        "width": recipe.model.width,
-    }
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        sources, targets = zip(*sentences(pairs, (SHORTEST, LONGEST), random.Random(seed)), strict=True)
+        (folder / "train.source").write_text("\n".join(sources) + "\n", encoding="utf-8")
+        (folder / "train.target").write_text("\n".join(targets) + "\n", encoding="utf-8")
+        told = bottleneck.recipe(kind, RATE, folder, steps, seed)
+        told["train"]["max_minutes"] = MINUTES
+        model = train_recipe(TranslateRecipe.model_validate(told), folder / "model", progress=False)
+        bleu = []
+        for some in tests:
+            found = model.translate([source for source, _ in some], beam=1, attention=False)
+            bleu.append(corpus_bleu([one.text for one in found], [target for _, target in some]).value)
+        best = model.translate(sentence, attention=True)
+        weights = influence(model, best.source, best.text) if best.attention is None else best.attention
+        return {
+            "bleu": bleu,
+            "source": best.source_words,
+            "translation": best.target_words,
+            "unknown": best.unknown,
+            "map": weights.tolist(),
+            "parameters": sum(parameter.numel() for parameter in model.model.parameters()),
+        }
 
 
 def influence(translator: Translator, source: str, target: str) -> np.ndarray:
@@ -128,90 +156,106 @@ def influence(translator: Translator, source: str, target: str) -> np.ndarray:
 
 
 def judge(bleu: dict[str, Sequence[float]]) -> tuple[bool | None, str]:
-    """Rung -> BLEU by length."""
-    without, with_it = bleu["lstm"], bleu["attention"]
-    ahead = with_it[-1] - without[-1]
+    """Kind -> BLEU by length."""
+    without, with_it = bleu["none"], bleu["additive"]
+    far = next(at for at, (_, last) in enumerate(LENGTHS) if last == LONGEST)
+    ahead = with_it[far] - without[far]
     verdict = (
-        f"on sentences of {BUCKETS[-1][0]} words and more, attention is {ahead:+.0f} BLEU ahead "
-        f"({without[-1]:.0f} without, {with_it[-1]:.0f} with), on those of {BUCKETS[0][0]} to {BUCKETS[0][1]} words "
-        f"{with_it[0] - without[0]:+.0f}"
+        f"at {_words(0)}, {_words(far)} (the longest trained) and {_words(-1)} BLEU is {_three(without, far)} without "
+        f"attention and {_three(with_it, far)} with it"
     )
-    if ahead >= BETTER:
-        return True, verdict
-    return (None if ahead > 0 else False), verdict
+    untrained = [KINDS[kind] for kind in KINDS if bleu[kind][0] < TRAINED]
+    if untrained:
+        return None, f"{verdict}; the network {' and '.join(untrained)} is under-trained (below {TRAINED:.0f} at first)"
+    return ahead >= BETTER, verdict
 
 
 def explain(found: dict[str, dict[str, Any]]) -> str:
-    """What the picture shows, in three sentences."""
-    without, with_it = found["lstm"], found["attention"]
-    return (
-        f"Without attention, every word is written from one vector of {without['width']} numbers, however long the "
-        f"sentence is: BLEU falls from {without['bleu'][0]:.0f} at {BUCKETS[0][0]} to {BUCKETS[0][1]} words to "
-        f"{without['bleu'][-1]:.0f} at {BUCKETS[-1][0]} and more. "
-        f"With attention, the network looks at all source words again before it writes the next one, and the map on "
-        f"the right shows at which: BLEU goes from {with_it['bleu'][0]:.0f} to {with_it['bleu'][-1]:.0f}. "
-        f"Your sentence becomes “{' '.join(without['translation'])}” without attention and "
-        f"“{' '.join(with_it['translation'])}” with it."
+    """What the picture shows, in three sentences; a fourth where the reader's words are not known."""
+    without, with_it = found["none"], found["additive"]
+    far = next(at for at, (_, last) in enumerate(LENGTHS) if last == LONGEST)
+    told = (
+        f"Without attention, every word is written from one vector of {bottleneck.WIDTHS['none']} numbers, however "
+        f"long the sentence is: BLEU falls from {without['bleu'][0]:.0f} at {_words(0)} to "
+        f"{without['bleu'][far]:.0f} at {_words(far)}. With attention, the network looks at all source words again "
+        "before it writes the next one, and the map on the right shows at which: BLEU goes from "
+        f"{with_it['bleu'][0]:.0f} to {with_it['bleu'][far]:.0f}. The sentence becomes "
+        f"“{' '.join(without['translation'])}” without attention and “{' '.join(with_it['translation'])}” with it."
     )
+    if with_it["unknown"]:
+        told += f" The networks know these words only: {', '.join(LEXICON)}."
+    return told
+
+
+def _words(at: int) -> str:
+    return f"{LENGTHS[at][0]} to {LENGTHS[at][1]} words"
+
+
+def _three(bleu: Sequence[float], far: int) -> str:
+    return " → ".join(f"{value:.0f}" for value in (bleu[0], bleu[far], bleu[-1]))
 
 
 def run(settings: Settings, progress: Progress) -> Findings:
     """Both networks at once, a core each."""
     sentence = settings.sentence or SENTENCE
-    size, held_out, steps, most = (300, 40, 3, 4) if settings.quick else (SIZE, 1000, None, MOST)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        tests = write_corpus(folder, size, held_out, most)
-        results = spread(
-            lambda rung: train(recipe_of(rung, folder, steps, settings.seed), folder / rung, sentence, tests),
-            list(KINDS),
-            progress,
-            lambda rung: f"trained and tested {KINDS[rung]}",
-            1 if settings.quick else None,
-        )
+    pairs, steps, most = (200, 3, 4) if settings.quick else (40_000, 1000, 100)
+    draw = random.Random(settings.seed + 1000)
+    tests = [sentences(most, lengths, draw) for lengths in LENGTHS]
+    results = spread(
+        lambda kind: train(kind, sentence, pairs, steps, tests, settings.seed),
+        list(KINDS),
+        progress,
+        lambda kind: f"trained and tested {KINDS[kind]}",
+        1 if settings.quick else None,
+    )
     found = dict(zip(KINDS, results, strict=True))
-    holds, verdict = judge({rung: result["bleu"] for rung, result in found.items()})
-    names = [f"{first} to {last}" for first, last in BUCKETS]
+    holds, verdict = judge({kind: result["bleu"] for kind, result in found.items()})
     rows: list[list[Any]] = [
-        [name, *(f"{found[rung]['bleu'][at]:.1f}" for rung in KINDS)] for at, name in enumerate(names)
+        [
+            f"{first} to {last}",
+            "trained" if last <= LONGEST else "beyond",
+            *(f"{found[kind]['bleu'][at]:.1f}" for kind in KINDS),
+        ]
+        for at, (first, last) in enumerate(LENGTHS)
     ]
     return Findings(
-        ["words", *(f"BLEU {name}" for name in KINDS.values())],
+        ["words", "length was", *(f"BLEU {name}" for name in KINDS.values())],
         rows,
         holds,
         verdict,
-        _figure(found, names),
-        {"sentence": sentence, "lengths": BUCKETS, "found": found},
+        _figure(found, steps, most),
+        {"sentence": sentence, "lengths": LENGTHS, "found": found},
         explain(found),
     )
 
 
-def _figure(found: dict[str, dict[str, Any]], names: list[str]) -> Figure:
+def _figure(found: dict[str, dict[str, Any]], steps: int, most: int) -> Figure:
     from harken.inspection.tables import UNKNOWN_NOTE, AlignmentMap
 
-    places = list(range(len(BUCKETS)))
-    series = [Series(name, places, found[rung]["bleu"]) for rung, name in KINDS.items()]
+    places, names = list(range(len(LENGTHS))), [f"{first} to {last}" for first, last in LENGTHS]
+    last = sum(longest <= LONGEST for _, longest in LENGTHS)
     quality = Lines(
         "Quality by length",
         "words in the sentence",
         "BLEU",
-        series,
-        y_limits=(-2.0, 105.0),
+        [Series(name, places, found[kind]["bleu"]) for kind, name in KINDS.items()],
+        marks=[Mark(last - 0.5, "longer than any in training", axis="x")],
+        y_limits=(-2.0, 112.0),
         x_ticks=[(float(at), name) for at, name in enumerate(names)],
         names=names,
     )
-    titles = {"lstm": "Without attention: influence by gradient", "attention": "With attention: its weights"}
+    titles = {"none": "Without attention: influence by gradient", "additive": "With attention: its weights"}
     maps = [
-        AlignmentMap(one["source"], one["translation"], one["map"], unknown=one["unknown"]).panel(titles[rung])
-        for rung, one in found.items()
+        AlignmentMap(one["source"], one["translation"], one["map"], unknown=one["unknown"]).panel(titles[kind])
+        for kind, one in found.items()
     ]
     sizes = " and ".join(f"{one['parameters']:,}" for one in found.values())
     note = (
-        f"LSTM translators of {sizes} parameters, trained alike on the phrasebook; {MOST} test sentences of each "
-        "length, greedy search. Rows of a map sum to 1: |d log P / dx| by gradient on the left, weights on the right."
+        f"LSTM translators of {sizes} parameters, {steps} updates each; {most} sentences of each length, greedy "
+        "search. Rows of a map sum to 1: |d log P / dx| by gradient on the left, weights of attention on the right."
     )
     unknown = f" {UNKNOWN_NOTE}" if any(one["unknown"] for one in found.values()) else ""
-    title = "Why attention: without it, long sentences do not fit through one vector"
+    title = "Why attention: without it, a long sentence does not fit into one vector"
     return Figure(title, [*maps, quality], note + unknown)  # the maps in one row, the chart below them
 
 
