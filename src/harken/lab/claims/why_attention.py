@@ -35,21 +35,22 @@ from harken.lab.pool import spread
 if TYPE_CHECKING:
     from harken.tasks.translate.translator import Translator
 
-NOUNS = dict(
-    pair.split(":")
-    for pair in "cat:chat dog:chien duck:canard horse:cheval fish:poisson king:roi baker:boulanger doctor:médecin "
-    "farmer:fermier teacher:professeur sailor:marin boy:garçon soldier:soldat painter:peintre singer:chanteur "
-    "neighbor:voisin".split()
+
+def _pairs(text: str) -> dict[str, str]:
+    return dict(pair.split(":") for pair in text.split())
+
+
+NOUNS = _pairs(
+    "cat:chat dog:chien duck:canard horse:cheval fish:poisson king:roi baker:boulanger doctor:médecin farmer:fermier "
+    "teacher:professeur sailor:marin boy:garçon soldier:soldat painter:peintre singer:chanteur neighbor:voisin"
 )
-ADJECTIVES = dict(
-    pair.split(":")
-    for pair in "black:noir white:blanc red:rouge green:vert blue:bleu calm:calme shy:timide famous:célèbre rich:riche "
-    "sad:triste tired:fatigué blind:aveugle".split()
+ADJECTIVES = _pairs(
+    "black:noir white:blanc red:rouge green:vert blue:bleu calm:calme shy:timide famous:célèbre rich:riche sad:triste "
+    "tired:fatigué blind:aveugle"
 )
-VERBS = dict(
-    pair.split(":")
-    for pair in "sees:voit hears:entend follows:suit knows:connaît likes:aime helps:aide draws:dessine sleeps:dort "
-    "sings:chante laughs:rit works:travaille waits:attend".split()
+VERBS = _pairs(
+    "sees:voit hears:entend follows:suit knows:connaît likes:aime helps:aide draws:dessine sleeps:dort sings:chante "
+    "laughs:rit works:travaille waits:attend"
 )
 ALONE = ("sleeps", "sings", "laughs", "works", "waits")  # verbs without an object
 LEXICON = {"the": "le", "and": "et", **NOUNS, **ADJECTIVES, **VERBS}
