@@ -28,6 +28,14 @@ class FakeTranslation:
     score: float
     attention: np.ndarray | None
 
+    @property
+    def unknown(self) -> list[int]:
+        return [at for at, word in enumerate(self.source.split()) if "zebra" in word]
+
+    @property
+    def unknown_words(self) -> list[str]:
+        return [self.source.split()[at] for at in self.unknown]
+
     def alignment(self) -> list[tuple[int, int]]:
         return [(i, i) for i in range(len(self.source.split()))]
 

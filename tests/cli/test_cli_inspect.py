@@ -62,12 +62,12 @@ def test_gates_of_a_sentence(run: Callable[..., Any], folders: dict[str, Path], 
 def test_gradients_on_the_valid_split_and_on_files(
     run: Callable[..., Any], folders: dict[str, Path], tmp_path: Path
 ) -> None:
-    arguments = ["--compare", folders["gru"], "--sentences", 3, "--out", tmp_path / "flow.svg"]
+    arguments = ["--compare", folders["gru"], "--sentences", 10, "--out", tmp_path / "flow.svg"]
     done = run("inspect", folders["rnn"], "--gradients", *arguments)
     assert done.exit_code == 0, done.stderr
     assert "rnn: encoder" in done.stdout and "gru: decoder" in done.stdout
     drawn = (tmp_path / "flow.svg").read_text()
-    assert "steps to the loss" in drawn and drawn.count(" a step</text>") >= 2
+    assert "steps to the loss" in drawn and "rows behind each point" in drawn and drawn.count(" a step</text>") >= 2
     (tmp_path / "a").write_text("the cat sleeps\nthe black cat eats a small fish\n")
     (tmp_path / "b").write_text("le chat dort\nle chat noir mange un petit poisson\n")
     files = ["--source", tmp_path / "a", "--target", tmp_path / "b"]
@@ -75,8 +75,9 @@ def test_gradients_on_the_valid_split_and_on_files(
     assert found["sentences"] == 2
     layers = found["models"]["rnn"]["layers"]
     assert [layer["name"].split()[0] for layer in layers] == ["encoder.layers.0", "encoder.layers.0", "decoder"]
-    assert len(layers[0]["gradient_by_distance"]["cell"]) == 8  # seven words and the end
-    assert len(layers[2]["gradient_by_distance"]["hidden"]) == 8
+    assert len(layers[0]["gradient_by_distance"]["cell"]) == 4  # three words and the end: further on one row is left
+    assert layers[0]["rows_by_distance"] == [2] * 4 and layers[0]["verdict"]["kind"] == "unclear"
+    assert len(layers[2]["gradient_by_distance"]["hidden"]) == 4
     assert layers[2]["jacobian"]["span"] == 7
 
 

@@ -87,8 +87,12 @@ def test_alignments_need_attention(api: Any, run: Callable[..., Any], model: Pat
 def test_json_lines(api: Any, run: Callable[..., Any], model: Path) -> None:
     answers = [json.loads(line) for line in run("translate", model, "--json", stdin="é b\n\n").stdout.splitlines()]
     assert answers == [
-        {"source": "é b", "translations": [{"text": "É B", "score": -0.25, "alignment": [[0, 0], [1, 1]]}]},
-        {"source": "", "translations": []},
+        {
+            "source": "é b",
+            "unknown": [],
+            "translations": [{"text": "É B", "score": -0.25, "alignment": [[0, 0], [1, 1]]}],
+        },
+        {"source": "", "unknown": [], "translations": []},
     ]
 
 
@@ -112,3 +116,15 @@ def test_a_model_that_is_not_there(api: Any, run: Callable[..., Any], tmp_path: 
     done = run("translate", tmp_path / "none", stdin="a\n")
     assert done.exit_code == 2
     assert "is no model folder" in done.stderr
+
+
+def test_words_the_model_has_never_seen_are_named(api: Any, run: Callable[..., Any], model: Path) -> None:
+    done = run("translate", model, stdin="the zebra\nthe cat\n")
+    assert done.stdout == "THE ZEBRA\nTHE CAT\n"
+    assert "line 1: the model has never seen zebra, so the translation is a guess there" in done.stderr
+    assert "line 2" not in done.stderr
+    entries = [json.loads(line) for line in run("translate", model, "--json", stdin="a zebra\nb\n").stdout.splitlines()]
+    assert [entry["unknown"] for entry in entries] == [["zebra"], []]
+    many = run("translate", model, stdin="zebra\n" * 8)
+    assert many.stderr.count("never seen zebra") == 5
+    assert "8 of 8 lines have words that the model has never seen" in many.stderr

@@ -47,7 +47,7 @@ def gate() -> Picture:
 
 def flow() -> Picture:
     torch.manual_seed(0)
-    values = torch.randn(2, 12, 3)
+    values = torch.randn(8, 12, 3)
     kinds = (RNN, GRU, LSTM)
     return FlowPicture({kind.__name__: gradient_flow(kind(3, 6, batch_first=True), values) for kind in kinds})
 

@@ -49,5 +49,5 @@ def test_a_change_is_seen() -> None:
     assert differs(moved, stored) > SHARE
     assert differs(stored.crop((0, 0, stored.width - 20, stored.height)), stored) == 1.0
     without = stored.copy()
-    without.paste("white", (stored.width // 3, stored.height // 3, stored.width // 2, stored.height // 2))
+    without.paste("white", (2 * stored.width // 3, stored.height // 6, 5 * stored.width // 6, 3 * stored.height // 4))
     assert differs(without, stored) > SHARE

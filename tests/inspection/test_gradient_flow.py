@@ -71,8 +71,22 @@ def test_distance_counts_from_where_a_direction_ends(direction: int) -> None:
     alone = [
         gradient_flow(layer, batch[row : row + 1, :size])[direction].curve("cell") for row, size in ((0, 7), (1, 4))
     ]
-    assert np.allclose(together[:4], (alone[0][:4] + alone[1]) / 2, rtol=1e-12)
-    assert np.allclose(together[4:], alone[0][4:], rtol=1e-12)
+    assert np.allclose(together, (alone[0][:4] + alone[1]) / 2, rtol=1e-12)  # one row alone goes further: left out
+
+
+def test_a_curve_stops_where_fewer_than_eight_rows_are_left_and_says_how_many() -> None:
+    lengths = torch.tensor([4] * 3 + [7] * 8 + [12] * 7)
+    flow = gradient_flow(RNN(2, 4, batch_first=True), torch.randn(18, 12, 2), lengths=lengths)
+    layer = flow[0]
+    assert layer.row_counts().tolist() == [18] * 4 + [15] * 3 and len(layer.curve()) == 7
+    assert layer.verdict.rows == 15 and layer.verdict.distance == 6
+    assert layer.to_dict()["rows_by_distance"] == [18] * 4 + [15] * 3
+
+
+def test_few_rows_give_a_curve_and_no_verdict() -> None:
+    flow = gradient_flow(RNN(2, 4, batch_first=True), torch.randn(3, 12, 2))
+    assert flow[0].row_counts().tolist() == [3] * 12
+    assert flow.kind == "unclear" and "3 rows are too few for a verdict" in flow.verdict
 
 
 def test_distance_counts_from_the_last_step_that_the_loss_looks_at() -> None:
@@ -98,7 +112,7 @@ def test_the_last_state_is_distance_zero() -> None:
 @pytest.mark.parametrize(("scale", "kind"), [(0.9, "vanishing"), (1.0, "healthy"), (1.1, "exploding")])
 def test_a_scaled_orthogonal_matrix_decides(scale: float, kind: str) -> None:
     """C1 where it is exact: inputs so small that tanh is a straight line, so |dL/dh| changes by the scale a step."""
-    flow = gradient_flow(orthogonal_rnn(scale), 1e-6 * values(3, 50, 2))
+    flow = gradient_flow(orthogonal_rnn(scale), 1e-6 * values(8, 50, 2))
     assert flow.kind == kind
     verdict = flow[0].verdict
     assert verdict.factor == pytest.approx(scale, rel=1e-4)
@@ -116,8 +130,8 @@ def test_an_open_forget_gate_keeps_the_cell() -> None:
     cell = layer.cells[0]
     with torch.no_grad():
         cell.bias_ih[:6], cell.bias_ih[6:12] = -1e4, 1e4
-    first = torch.zeros(1, 2, 6, dtype=DOUBLE), values(1, 2, 6)
-    flow = gradient_flow(layer, (values(2, 30, 2), first), loss=lambda made: made[1][1].square().sum())
+    first = torch.zeros(1, 8, 6, dtype=DOUBLE), values(1, 8, 6)
+    flow = gradient_flow(layer, (values(8, 30, 2), first), loss=lambda made: made[1][1].square().sum())
     assert flow.kind == "healthy"
     assert np.ptp(flow[0].curve("cell")) == 0
     found = flow[0].jacobians

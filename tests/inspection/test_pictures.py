@@ -59,19 +59,34 @@ LAYERS = np.random.default_rng(0).dirichlet(np.ones(3), (2, 4, 5))  # (L, N, T, 
 GRID = AttentionGrid(LAYERS, ["a", "b￭", "</s>"], ["u", "v", "w", "x", "</s>"], title="five by three")
 
 
+def test_a_grid_shows_self_attention_beside_cross_attention() -> None:
+    encoder, decoder = np.full((1, 2, 3, 3), 1 / 3), np.tril(np.ones((2, 4, 5, 5))) / np.arange(1, 6)[:, None]
+    grid = AttentionGrid(LAYERS, ["▁a", "b", "</s>"], ["u", "v", "w", "x", "</s>"], encoder=encoder, decoder=decoder)
+    assert grid.source_tokens == ["a", "-b", "</s>"]
+    names = [figure.name for figure in grid.figures()]
+    assert len(names) == (2 * 5 + 1) + (1 * 3 + 1) + (2 * 5 + 1) and "encoder self-attention, layer 1 / head 2" in names
+    one = grid.map(1, 0, "decoder self-attention")
+    assert one.rows == one.columns == ["<s>", "u", "v", "w", "x"] and one.weights[1].tolist() == [0.5, 0.5, 0, 0, 0]
+    panel = next(figure.panels[0] for figure in grid.figures() if figure.name.startswith("decoder"))
+    assert (panel.x_label, panel.y_label) == ("target piece", "target piece")
+    with pytest.raises(UserError, match="There is no decoder self-attention; the model has cross-attention"):
+        GRID.map(kind="decoder self-attention")
+
+
 def test_a_grid_has_a_map_for_every_layer_and_head_and_their_means() -> None:
     np.testing.assert_allclose(GRID.map(1, 2).weights, LAYERS[1, 2])
     np.testing.assert_allclose(GRID.map(layer=1).weights, LAYERS[1].mean(0))
     np.testing.assert_allclose(GRID.map().weights, LAYERS.mean((0, 1)))
-    assert GRID.map(1, 2).title == "five by three: layer 2, head 3" and GRID.source_tokens == ["a", "b", "</s>"]
+    assert GRID.map(1, 2).title == "Cross-attention: layer 2, head 3" and GRID.source_tokens == ["a", "b", "</s>"]
     page = GRID.to_html()
     names = re.findall(r'<button [^>]*aria-label="([^"]*)"', page)
-    assert len(names) == len(set(names)) == 2 * 4 + 2 + 1 and names[0] == "all, mean"
-    chosen = page.split('<section data-view="layer 2 / head 3"', 1)[1].split("</section>", 1)[0]
+    assert len(names) == len(set(names)) == 2 * 4 + 2 + 1 and names[0] == "cross-attention, all, mean"
+    chosen = page.split('<section data-view="cross-attention, layer 2 / head 3"', 1)[1].split("</section>", 1)[0]
     weights = [float(value) for value in re.findall(r"--w:([\d.]+)", chosen)]
     np.testing.assert_allclose(weights, LAYERS[1, 2].ravel(), atol=0.00051)
     assert "http" not in page and "&lt;/s&gt;" in page
     frame = GRID._repr_html_()
+    assert "Each row sums to 1" in chosen
     assert frame.startswith("<iframe srcdoc=") and frame.count("<") == 2
 
 
@@ -121,7 +136,8 @@ def test_long_sentences_are_cut_into_parts() -> None:
 def test_gradients_of_all_networks_share_one_set_of_axes(picture_of: Pictures) -> None:
     picture = picture_of("flow")
     [figure] = picture.figures()
-    [panel] = figure.panels
+    panel, counts = figure.panels
+    assert [one.label for one in counts.series] == ["rows"] and list(counts.series[0].y) == [8] * 12
     assert isinstance(panel, Lines) and panel.log_y
     assert [series.label for series in panel.series] == ["RNN, h", "GRU, h", "LSTM, C", "LSTM, h"]
     assert [series.colour for series in panel.series] == [0, 1, 2, 2]
@@ -174,7 +190,9 @@ def test_surprisal_names_the_token_that_was_expected_least() -> None:
     picture = Surprisal(["a", "b"], [1.0, 4.0])
     assert picture.heading == "Surprisal: “b” was expected least (4.0 nats)"
     lines = picture.to_terminal(width=40, color=False).splitlines()
-    assert [line.count("█") for line in lines[:2]] == [7, 31] and lines[2] == "mean 2.50 nats, perplexity 12.18"
+    assert [line.count("█") for line in lines[:2]] == [7, 31] and " ".join(lines[2:]).endswith(
+        "Mean 2.50 nats, perplexity 12.18"
+    )
     assert "b: 4.000 nats, p = 0.0183" in picture.to_svg()
     with pytest.raises(UserError, match="2 tokens and 1 numbers"):
         Surprisal(["a", "b"], [1.0])
@@ -231,7 +249,7 @@ def test_hops_mark_the_facts_an_answer_needs() -> None:
     lines = picture.to_terminal(width=60, color=False).splitlines()
     assert lines[0] == "Where is Mary? → hall" and lines[1].split() == ["hop", "1", "hop", "2"]
     assert lines[2].startswith("  Mary went.  █ .90") and lines[3].startswith("● Bill ran.")
-    assert lines[-1] == "● needed for the answer"
+    assert lines[-2] == "● needed for the answer"
     unknown = HopMap(["Mary went."], [[1.0]], "Where is Mary?", "hall").to_svg()
     assert "●" not in unknown and "needed" not in unknown
     with pytest.raises(UserError, match="1 x 2 but the words ask for 1 x 1"):

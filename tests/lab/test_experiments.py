@@ -49,7 +49,7 @@ def test_an_experiment_runs_quickly_to_its_end(name: str, tmp_path: Path) -> Non
     assert [path.name for path in written] == [f"{name}.json", f"{name}.svg"]
     kept = json.loads(written[0].read_text(encoding="utf-8"))  # strict JSON: no NaN
     assert kept["verdict"] == found.verdict
-    assert kept["measured"] and kept["settings"] == {"seed": 1, "quick": True, "files": []}
+    assert kept["measured"] and kept["settings"] == {"seed": 1, "quick": True, "files": [], "sentence": ""}
     assert not any(isinstance(cell, float) and math.isnan(cell) for row in kept["rows"] for cell in row)
 
 

@@ -32,7 +32,6 @@ from harken.cli.write import write
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Begin with: harken demo\n\nThen: harken recipes, harken train RECIPE --out DIR, harken translate DIR",
@@ -72,7 +71,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     caption: "harken caption runs/scenes picture.png\n\n"
     "harken caption runs/scenes a.png b.png --json\n\n"
     "harken caption runs/scenes pictures --out maps.html      (a folder; one map a word)",
-    ladder: "harken ladder phrasebook-transformer --out runs/ladder      (all rungs, each with the recipe's budget)\n\n"
+    ladder: "harken ladder      (LSTM, LSTM with attention, Transformer on the phrasebook: about ten minutes)\n\n"
     "harken ladder my.toml --out runs/ladder --rungs lstm,attention,transformer --set train.max_minutes=3",
     lab: "harken lab list\n\nharken lab vanishing\n\nharken lab all --out runs/lab --html",
     inspect: "harken inspect runs/rnn      (parts, and the largest singular value of the recurrent weights)\n\n"

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from harken.cli.common import ENDINGS, Beam, ModelFolder, accepted_options, load_with_job, require_ending, save_figure
+from harken.cli.common import (
+    ENDINGS,
+    AsJson,
+    Beam,
+    ModelFolder,
+    accepted_options,
+    load_with_job,
+    require_ending,
+    save_figure,
+    tell,
+)
+from harken.cli.translate import unknown_note
 from harken.errors import UserError
 
 
@@ -24,9 +36,11 @@ def attention(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Also write the figure: map.html, map.svg or map.png.")] = None,
     layers: Annotated[
-        bool, typer.Option("--layers", help="Every layer and head, over subword pieces (--out: .html).")
+        bool,
+        typer.Option("--layers", help="Cross- and self-attention of every layer and head, over pieces (--out: .html)."),
     ] = False,
     beam: Beam = None,
+    as_json: AsJson = False,
 ) -> None:
     """Draw what a model attends to: of a translator the alignment map, source across, target down."""
     if not sentence.strip():
@@ -35,5 +49,11 @@ def attention(
     loaded, job = load_with_job(model)
     look: Any = job.look
     figure = look(loaded, sentence, **accepted_options(job, model, {"target": target, "layers": layers, "beam": beam}))
-    print(figure.to_terminal())
+    if as_json:
+        print(json.dumps(figure.to_dict(), ensure_ascii=False))
+    else:
+        print(figure.to_terminal())
+    translation = getattr(figure, "translation", None)
+    if translation is not None and translation.unknown:
+        tell(unknown_note(translation.unknown_words))
     save_figure(figure, out)

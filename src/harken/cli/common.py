@@ -30,7 +30,16 @@ ENDINGS = (".html", ".svg", ".png")
 MAX_SEED = 2**63 - 1  # what the random generators of torch and numpy both take
 MAX_COUNT = 1_000_000  # of anything that is asked for by number and kept in memory
 
-RecipeName = Annotated[str, typer.Argument(help="A recipe that ships (`harken recipes` lists them) or a TOML file.")]
+
+def complete_recipe(incomplete: str) -> list[str]:
+    """Recipes that ship, for shell completion; files are completed by the shell itself."""
+    from harken.recipe.files import recipe_names
+
+    return [name for name in recipe_names() if name.startswith(incomplete)]
+
+
+RECIPE_HELP = "A recipe that ships (`harken recipes` lists them) or a TOML file."
+RecipeName = Annotated[str, typer.Argument(help=RECIPE_HELP, autocompletion=complete_recipe)]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="A.B=C", help="Change one value of the recipe; may be given many times."),

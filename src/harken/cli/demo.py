@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import signal
+import sys
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.common import counting, print_table, tell
+from harken.cli.common import AsJson, counting, print_table, tell
 from harken.cli.train import require_free
 from harken.errors import Interrupted, UserError
 
@@ -32,9 +35,11 @@ def demo(
     out: Annotated[
         Path, typer.Option(help="Folder for the model and pictures; a finished one is reused.")
     ] = DEFAULT_OUT,
+    as_json: AsJson = False,
 ) -> None:
     """Train a translator, score it, and draw its alignment: about two minutes on two idle cores, at most ten."""
-    translator = trained(out)
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():
+        translator = trained(out)
     if translator.recipe.data.corpus != "phrasebook":
         raise UserError(f"--out {out} holds a model of another corpus; choose a new folder for the demo")
     from harken.tasks.registry import job_of
@@ -43,11 +48,15 @@ def demo(
     tell(f"\nTranslating the {len(pairs):,} sentences of the test set ...")
     with counting("sentences", total=len(pairs)) as tick:
         result = translator.evaluate(pairs, progress=tick)
+    best = translator.translate(list(SENTENCES), attention=True)
+    if as_json:
+        told = [{"source": one.source, "text": one.text} for one in best]
+        print(json.dumps({"model": str(out), **result.to_dict(), "translations": told}, ensure_ascii=False))
+        return
     print(f"\nTest BLEU {result.bleu.value:.2f}   ({result.bleu.signature})")
     if result.alignment_error is not None:
         print(f"Alignment error rate {result.alignment_error:.3f}   (0 is perfect)")
 
-    best = translator.translate(list(SENTENCES), attention=True)
     print("\nFive sentences:\n")
     print_table(("English", "French"), [(one.source, one.text) for one in best])
     picture = best[PICTURED].map()

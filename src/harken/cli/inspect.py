@@ -14,6 +14,7 @@ from harken.cli.common import (
     ModelFolder,
     accepted_options,
     load_with_job,
+    measuring,
     print_table,
     require_ending,
     save_figure,
@@ -134,7 +135,11 @@ def _show_gradients(models: dict[str, Any], examples: Any, out: Path | None, as_
     from harken.inspection.flow_picture import FlowPicture
 
     tell(f"Reading {len(examples):,} examples ...")
-    flows = {name: gradient_flow(model, list(examples)) for name, model in models.items()}
+    flows = {}
+    with measuring("gradients") as progress:
+        for number, (name, model) in enumerate(models.items()):
+            progress(number / len(models), name)
+            flows[name] = gradient_flow(model, list(examples))
     shown: dict[str, Any] = {
         "sentences": len(examples),
         "models": {name: flow.to_dict() for name, flow in flows.items()},

@@ -18,8 +18,17 @@ if TYPE_CHECKING:
     from harken.lab.report import Report
 
 
+def complete_experiment(incomplete: str) -> list[str]:
+    """Names for shell completion."""
+    from harken.lab.registry import experiment_names
+
+    return [name for name in ["list", "all", *experiment_names()] if name.startswith(incomplete)]
+
+
 def lab(
-    name: Annotated[str, typer.Argument(help="An experiment, `list`, or `all`.")] = "list",
+    name: Annotated[
+        str, typer.Argument(help="An experiment, `list`, or `all`.", autocompletion=complete_experiment)
+    ] = "list",
     out: Annotated[Path, typer.Option(help="Folder for NAME.json and NAME.svg.")] = Path("runs/lab"),
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Another seed, another sample.")] = 1,
     png: Annotated[bool, typer.Option("--png", help="Also write NAME.png.")] = False,
@@ -28,6 +37,7 @@ def lab(
         list[Path] | None,
         typer.Option(help="Your own data, for alignment, ratios, distances; repeatable."),
     ] = None,
+    sentence: Annotated[str | None, typer.Option(help="Your own sentence, in quotes, for why-attention.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: shows the way, proves nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -41,6 +51,10 @@ def lab(
 
     if data and (name == "all" or not find_experiment(name).takes_files):
         raise UserError(f"--data is for experiments that ask your own data, and {name} does not; leave it out")
+    if sentence is not None and (name == "all" or not find_experiment(name).takes_sentence):
+        raise UserError(f"--sentence is for why-attention, and {name} reads none; leave it out")
+    if sentence is not None and not sentence.strip():
+        raise UserError("--sentence is empty; give some words in quotes")
     files = tuple(expand_user(path) for path in data or ())
     names = experiment_names() if name == "all" else [find_experiment(name).name]
     out.mkdir(parents=True, exist_ok=True)  # a place that cannot be used is refused before minutes are spent
@@ -51,7 +65,7 @@ def lab(
             experiment = find_experiment(one)
             with measuring(one) as progress:
                 try:
-                    report = run_experiment(experiment, Settings(seed, quick, files), progress)
+                    report = run_experiment(experiment, Settings(seed, quick, files, sentence or ""), progress)
                 except Exception:
                     if name != "all":
                         raise
@@ -104,6 +118,8 @@ def _show(report: Report) -> None:
         print(as_text(lambda width, color: draw_lines([found.figure], width, color)))
     mark = "  (quick: too small to prove anything)" if report.settings.quick else ""
     print(f"\n{report.verdict}{mark}\n")
+    if found.explanation:
+        print(f"{found.explanation}\n")
 
 
 def _summarise(reports: list[Report], failed: list[str]) -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from harken.cli.common import print_table, tell
+from harken.cli.common import AsJson, complete_recipe, print_table, tell
 from harken.errors import UserError
 from harken.files import atomic_write
 
 
 def recipes(
-    name: Annotated[str | None, typer.Argument(help="Print this recipe.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Print this recipe.", autocompletion=complete_recipe)] = None,
     out: Annotated[Path | None, typer.Option(help="Write it to this file instead, to change and train.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """List the recipes that ship, or print one."""
     from harken.recipe import describe, recipe_names, recipe_text
@@ -22,9 +25,16 @@ def recipes(
     if name is None:
         if out is not None:
             raise UserError("--out needs a recipe's name, such as: harken recipes phrasebook-transformer --out my.toml")
-        print_table(("recipe", "what it trains"), [(known, describe(known)) for known in recipe_names()])
+        known = {name: describe(name) for name in recipe_names()}
+        if as_json:
+            print(json.dumps([{"name": name, "trains": trains} for name, trains in known.items()], ensure_ascii=False))
+        else:
+            print_table(("recipe", "what it trains"), list(known.items()))
         return
     text = recipe_text(name)
+    if out is None and as_json:
+        print(json.dumps(tomllib.loads(text), ensure_ascii=False))
+        return
     if out is None:
         print(text, end="")
         return

@@ -5,7 +5,9 @@ Formats, one for each use:
     plain      text                              one line for each line; an empty line stays empty
     --scores   text TAB score
     --nbest N  index ||| text ||| score          up to N lines for each line, best first; index counts lines from 0
-    --json     {"source": ..., "translations": [{"text": ..., "score": ..., "alignment": [[i, j], ...]}, ...]}
+    --json     {"source": ..., "unknown": [...], "translations": [{"text": ..., "score": ..., "alignment": ...}, ...]}
+
+Words that the model has never seen are named on stderr, and under "unknown" in JSON.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ from harken.errors import UserError
 if TYPE_CHECKING:
     from harken.tasks.translate.translation import Translation
     from harken.tasks.translate.translator import Translator
+
+NOTED = 5  # lines with unknown words that are named one by one
 
 
 def translate(
@@ -54,16 +58,32 @@ def translate(
         links = stack.enter_context(_open_out(alignments)) if alignments else None
         watched = file is not None and not sys.stdout.isatty()  # else the lines themselves show how far it is
         tick = stack.enter_context(counting("lines", watched))
-        index = 0
+        index, unknown = 0, 0
         for chunk in in_batches(lines, file, batch):
             chunk = [shorten(translator, line, index + place) for place, line in enumerate(chunk, start=1)]
             results = translate_lines(translator, chunk, nbest, beam, attention)
             for source, found in zip(chunk, results, strict=True):
                 write(index, source, found)
+                if found and found[0].unknown:
+                    unknown += 1
+                    note_unknown(found[0], index + 1, unknown)
                 if links is not None:
                     links.writelines(f"{line}\n" for line in [pharaoh(best, model) for best in found] or [""])
                 index += 1
             tick(len(chunk))
+    if unknown > NOTED:
+        tell(f"{unknown:,} of {index:,} lines have words that the model has never seen; --json names them all")
+
+
+def note_unknown(translation: Translation, number: int, count: int) -> None:
+    """Name the words that the model has never seen; past `NOTED` lines they are only counted."""
+    if count <= NOTED:
+        tell(f"line {number}: {unknown_note(translation.unknown_words)}")
+
+
+def unknown_note(words: Sequence[str]) -> str:
+    """What is said of words that the model has never seen."""
+    return f"the model has never seen {', '.join(words)}, so the translation is a guess there"
 
 
 def shorten(translator: Translator, line: str, number: int) -> str:
@@ -91,7 +111,8 @@ def writer(as_json: bool, scores: bool, nbest: int) -> Callable[[int, str, Seque
         for best in found:
             links = None if best.attention is None else best.alignment()
             translations.append({"text": best.text, "score": round(best.score, 4), "alignment": links})
-        print(json.dumps({"source": source, "translations": translations}, ensure_ascii=False))
+        unknown = found[0].unknown_words if found else []
+        print(json.dumps({"source": source, "unknown": unknown, "translations": translations}, ensure_ascii=False))
 
     def write_nbest(index: int, source: str, found: Sequence[Translation]) -> None:
         for best in found:

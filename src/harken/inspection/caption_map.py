@@ -9,6 +9,8 @@ darkened where the word was not looking. `CaptionPage` puts several of them belo
 red   dot
 ██░░  ····
 ····  ▒▒██
+An image is bright where the model
+looked while it wrote the word above it.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ from harken.inspection.picture import Picture
 
 class CaptionMap(Picture):
     """An image, the words written about it, and the weights of its regions for every word."""
+
+    caption = "An image is bright where the model looked while it wrote the word above it."
 
     def __init__(
         self,
@@ -63,6 +67,8 @@ class CaptionMap(Picture):
 
 class CaptionPage(Picture):
     """Several maps below each other, with a heading."""
+
+    caption = CaptionMap.caption
 
     ending = ".html"
 

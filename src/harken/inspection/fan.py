@@ -36,6 +36,8 @@ STEPS_A_SEASON = (
 class FanPicture(Picture):
     """One series."""
 
+    caption = "The line is the median of the forecast; a band holds the actual value as often as its quantiles say."
+
     def __init__(
         self,
         title: str,

@@ -5,11 +5,12 @@ result step by step, the factors (`harken.inspection.jacobian`), the weights beh
 and says what it makes of it (`harken.inspection.verdict`). The model is left as it was: no `.grad` is touched.
 
 distance      steps between t and the last step, in its direction, that the loss depends on
-|dL/dh_t|     Euclidean norm over the units, one number for each row and step; curves are the mean over rows
+|dL/dh_t|     Euclidean norm over the units, one number for each row and step; curves are the mean over rows, and stop
+              where fewer than 8 rows are left
 
 >>> import harken.nn
 >>> layer = harken.nn.RNN(2, 16, batch_first=True)  # an orthogonal matrix: nothing is lost but by tanh
->>> flow = gradient_flow(layer, 0.01 * torch.randn(3, 40, 2))
+>>> flow = gradient_flow(layer, 0.01 * torch.randn(8, 40, 2))
 >>> flow.kind, [round(value, 3) for value in flow[0].weights.values()]
 ('healthy', [1.0])
 """
@@ -30,12 +31,10 @@ from harken.inspection.named import NamedLayers
 from harken.inspection.running import Loss, looks_everywhere, opened, run
 from harken.inspection.spectra import recurrent_norms
 from harken.inspection.tracing import Seen, still, tracing, with_harken_layers
-from harken.inspection.verdict import KINDS, Verdict, judge
+from harken.inspection.verdict import FEWEST_ROWS, KINDS, Verdict, judge
 
 if TYPE_CHECKING:
     from harken.inspection.flow_picture import FlowPicture
-
-FEWEST = 0.1  # share of the rows that a distance needs
 
 
 @dataclass(frozen=True)
@@ -66,24 +65,40 @@ class LayerFlow:
     def curve(self, word: str = "hidden") -> np.ndarray:
         """(distances,): the mean norm over the rows that are that long, nearest to the loss first.
 
-        Distances that fewer than a tenth of the rows have are left out: a mean over a few long rows is no trend.
+        It stops where fewer than `FEWEST_ROWS` rows are left, or fewer than all of a smaller batch: a mean over a few
+        long rows is no trend.
 
         Raises:
             UserError: a cell that has no such gate or state.
         """
+        met = self._by_distance(word)  # (B, T)
+        return np.nanmean(met[:, : len(self.row_counts(word))], axis=0)
+
+    def row_counts(self, word: str = "hidden") -> np.ndarray:
+        """(distances,): how many rows stand behind each point of the curve.
+
+        Raises:
+            UserError: a cell that has no such gate or state.
+        """
+        rows_at = (~np.isnan(self._by_distance(word))).sum(0)  # (T,): falls with the distance
+        return rows_at[rows_at >= max(1, min(FEWEST_ROWS, rows_at.max(initial=0)))]
+
+    def _by_distance(self, word: str) -> np.ndarray:
+        """(B, T): the norms with the rows moved so that all their ends meet at distance 0; NaN past their beginning."""
         if word not in self.gradients:
             raise UserError(f"{self.name} ({self.cell}) has no {word!r}; it has {', '.join(self.words)}")
         norms = self.gradients[word]  # (B, T)
         there = ~np.isnan(norms)
-        met = np.full(norms.shape, np.nan)  # rows end at different steps: moved so that all ends meet at distance 0
+        met = np.full(norms.shape, np.nan)
         for row, (values, known) in enumerate(zip(norms, there, strict=True)):
             met[row, : known.sum()] = values[known] if self.reverse else values[known][::-1]
-        rows_at = (~np.isnan(met)).sum(0)  # (T,): falls with the distance
-        return np.nanmean(met[:, : int((rows_at >= max(1, FEWEST * len(norms))).sum())], axis=0)
+        return met
 
     def judge(self, word: str | None = None) -> Verdict:
         """What becomes of the gradient at h, C or a gate on its way back."""
-        return judge(self.curve(word or self.carrier), self.direct)
+        word = word or self.carrier
+        counts = self.row_counts(word)
+        return judge(self.curve(word), self.direct, int(counts.min(initial=len(self.gradients[word]))))
 
     @property
     def verdict(self) -> Verdict:
@@ -107,6 +122,7 @@ class LayerFlow:
                 "span": found.span,
             },
             "gradient_by_distance": {word: self.curve(word).tolist() for word in self.words},
+            "rows_by_distance": self.row_counts(self.carrier).tolist(),
         }
 
 

@@ -4,7 +4,7 @@ A straight line on this logarithmic axis is a product of equal factors: falling 
 
 >>> import torch, harken.nn
 >>> from harken.inspection import gradient_flow
->>> values = torch.randn(4, 30, 8)
+>>> values = torch.randn(8, 30, 8)
 >>> layers = [kind(8, 16, batch_first=True) for kind in (harken.nn.RNN, harken.nn.LSTM)]
 >>> flows = {type(layer).__name__: gradient_flow(layer, values) for layer in layers}
 >>> [series.label for series in FlowPicture(flows).states().series]
@@ -17,8 +17,9 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from harken.inspection.figure.spec import Figure, Lines, Series
+from harken.inspection.figure.spec import Figure, Lines, Mark, Series
 from harken.inspection.picture import Picture
+from harken.inspection.verdict import FEWEST_ROWS
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -30,6 +31,7 @@ MEANINGS = {
     "× a step": "what one step back does to the gradient, by a line fitted to its logarithm",
     "half-life": "steps in which it halves, or doubles where it grows",
     "arrives": "share of the gradient that arrives at the longest distance, by that line",
+    "rows": "how many rows stand behind the farthest point; the curve stops where fewer than 8 are left",
     "max σ(U)": "largest singular value of the recurrent weights, all gates together",
     "max σ(J)": "largest singular value of the step's Jacobian, mean over the sampled steps; an LSTM's of (h, C)",
     "growth": "the product of all steps' Jacobians, its largest singular value as a factor a step",
@@ -39,6 +41,8 @@ HEADINGS = ["layer", "cell", "verdict", *MEANINGS]
 
 class FlowPicture(Picture):
     """Gradients of one network, or of several in one set of axes."""
+
+    caption = "A straight line is a product of equal factors: falling is a vanishing gradient, rising an exploding one."
 
     def __init__(self, flows: Mapping[str, GradientFlow], title: str | None = None) -> None:
         """
@@ -62,6 +66,18 @@ class FlowPicture(Picture):
                 series.append(_series(f"{label}, h", layer, "hidden", colour, dashed=True))
         return self._panel("", series)
 
+    def row_counts(self) -> Lines:
+        """How many rows stand behind each point, a line for each network."""
+        series = []
+        for number, (name, flow) in enumerate(self.flows.items()):
+            counts = max((layer.row_counts(layer.carrier) for layer in flow), key=len).tolist()
+            series.append(Series(name or "rows", list(range(len(counts))), counts, colour=number))
+        same = all((one.x, one.y) == (series[0].x, series[0].y) for one in series)
+        series = [Series("rows", series[0].x, series[0].y, colour=7)] if same else series
+        marks = [Mark(FEWEST_ROWS, f"{FEWEST_ROWS} rows: curves stop below")]
+        high = 1.1 * max([FEWEST_ROWS, *(count for one in series for count in one.y)])
+        return Lines("", self._x_label(), "rows behind each point", series, marks=marks, y_limits=(0, high), dots=False)
+
     def gates(self) -> list[Lines]:
         """The gradient at gates and candidates, a panel for each layer that has some."""
         panels = []
@@ -74,12 +90,14 @@ class FlowPicture(Picture):
         return panels
 
     def _panel(self, title: str, series: list[Series]) -> Lines:
+        return Lines(title, self._x_label(), "norm of the gradient, mean over rows", series, log_y=True)
+
+    def _x_label(self) -> str:
         last = {flow.looked_from for flow in self.flows.values()} == {"last"}
-        x_label = "steps to the loss" if last else "steps before the last that the loss depends on"
-        return Lines(title, x_label, "norm of the gradient, mean over the batch", series, log_y=True)
+        return "steps to the loss" if last else "steps before the last that the loss depends on"
 
     def figures(self) -> list[Figure]:
-        return [Figure(self.title, [self.states()])]
+        return [Figure(self.title, [self.states(), self.row_counts()], across=1)]
 
     def page_figures(self) -> list[Figure]:
         gates = self.gates()
@@ -139,6 +157,7 @@ def _numbers(layer: LayerFlow) -> list[str]:
         _known(verdict.factor, ".3f"),
         f"{verdict.half_life:.3g} steps" if verdict.half_life < 10_000 else "",
         _known(verdict.share, ".2g"),
+        str(verdict.rows),
         _known(weight, ".3f"),
         _known(state, ".3f"),
         growth,

@@ -26,6 +26,8 @@ NAMES = {"candidate": "candidate g", "cell": "cell state C", "hidden": "hidden s
 class GatePicture(Picture):
     """The gates of all layers, or of one."""
 
+    caption = "Gates: blank is closed (0), dark open (1). Candidates and states: blue above 0, orange below."
+
     def __init__(self, trace: GateTrace, layer: int | None = None) -> None:
         """
         Args:
@@ -80,7 +82,7 @@ def _panel(layer: LayerGates, word: str, units: np.ndarray, named: bool) -> Heat
     high = 1.0 if gate else most if word == "cell" else max(1.0, most)  # C has no bound, and is often far from 1
     name = NAMES.get(word, f"{word} gate")
     look = {"form": "", "row_names": named, "signed": not gate}
-    return Heat(name, "word", "unit", layer.words, rows, values.tolist(), 0.0 if gate else None, high, **look)  # type: ignore[arg-type]
+    return Heat(name, "step", "unit", layer.words, rows, values.tolist(), 0.0 if gate else None, high, **look)  # type: ignore[arg-type]
 
 
 def _note(word: str, values: np.ndarray) -> str:

@@ -22,6 +22,7 @@ from torch import nn
 
 from harken.errors import UserError
 from harken.inspection.named import NamedLayers
+from harken.inspection.pieces import piece_names
 from harken.inspection.running import opened, run
 from harken.inspection.tracing import Seen, still, tracing, with_harken_layers
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 SHUT, OPEN = 0.1, 0.9  # a gate below the one or above the other is saturated
 GATES = ("input", "forget", "output", "reset", "update")  # these lie between 0 and 1
 ENDS = ("<s>", "</s>")  # how the begin and the end of a sentence are written on an axis
-JOINED = "￭"  # the mark of harken.data.tokenizers.word: nice to have for a decoder, not for an axis
 Words = Sequence[str] | Mapping[str, Sequence[str]] | None
 
 
@@ -155,7 +155,7 @@ def _sentence(model: Any, sentence: str, target: str | None) -> tuple[Any, Words
 
 def axis_pieces(tokenizer: Any, ids: Sequence[int]) -> list[str]:
     """Pieces of a text as they are written on an axis."""
-    return [piece.replace(JOINED, "") or piece for piece in tokenizer.pieces(list(ids))]
+    return piece_names(tokenizer.pieces(list(ids)))
 
 
 def _layer(seen: Seen, words: Words, row: int) -> LayerGates:

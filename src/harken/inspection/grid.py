@@ -1,7 +1,11 @@
 """Every head of every layer of a Transformer on one page: small maps to choose from, one large map to read.
 
-Layers stand below each other, heads beside each other, with the mean of the heads at the end of each row and the mean
-of all first. Reference: Vaswani et al. (2017), "Attention Is All You Need", figures 3 to 5.
+cross     from pieces of the output to pieces of the input
+encoder   self-attention of the input
+decoder   self-attention of the output: from a piece to itself and those before
+
+Layers stand below each other, heads beside each other, with the mean of the heads at the end of each row. Reference:
+Vaswani et al. (2017), "Attention Is All You Need", figures 3 to 5.
 
 >>> grid = AttentionGrid(np.full((2, 4, 1, 2), 0.5), ["the", "cat"], ["chat"])
 >>> grid.map(layer=1, head=3).weights
@@ -11,6 +15,7 @@ array([[0.5, 0.5]])
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 
@@ -20,14 +25,20 @@ import numpy.typing as npt
 from harken.errors import UserError
 from harken.files import atomic_write
 from harken.inspection.checks import checked_weights
-from harken.inspection.figure.spec import Figure
+from harken.inspection.figure.spec import Figure, Heat
+from harken.inspection.pieces import piece_names
 from harken.inspection.tables import AlignmentMap
 
-JOINER = "￭"  # marks pieces that were joined to the word before; many fonts lack it
+CROSS, ENCODER, DECODER = "cross-attention", "encoder self-attention", "decoder self-attention"
+READ = {
+    CROSS: "Each row sums to 1: from a piece of the output (down) to the pieces of the input (across).",
+    ENCODER: "Each row sums to 1: from a piece of the input (down) to all pieces of the input (across).",
+    DECODER: "Each row sums to 1: from a piece of the output (down) to itself and the pieces before it (across).",
+}
 
 
 class AttentionGrid:
-    """Cross-attention weights of all layers and heads over the tokens of one sentence and its output."""
+    """Attention weights of all layers and heads over the pieces of one sentence and its output."""
 
     def __init__(
         self,
@@ -35,30 +46,50 @@ class AttentionGrid:
         source_tokens: Sequence[str],
         target_tokens: Sequence[str],
         title: str | None = None,
+        encoder: npt.ArrayLike | None = None,
+        decoder: npt.ArrayLike | None = None,
     ) -> None:
         """
         Args:
-            layers: (L, N, T, S) weights from 0 to 1: layers, heads, target tokens, source tokens.
+            layers: (L, N, T, S) weights from 0 to 1: layers, heads, target pieces, source pieces.
+            encoder: (L, N, S, S) self-attention of the source, where there is any.
+            decoder: (L, N, T, T) self-attention of the target, read from its beginning: `<s>`, then all but the last.
 
         Raises:
-            UserError: weights that do not fit the tokens, or are no weights.
+            UserError: weights that do not fit the pieces, or are no weights.
         """
-        array = np.asarray(layers, dtype=np.float64)
-        if array.ndim != 4 or 0 in array.shape[:2]:
-            raise UserError(f"The attention has shape {array.shape}; pass layers x heads x target x source.")
-        self.source_tokens = [str(token).replace(JOINER, "") or str(token) for token in source_tokens]
-        self.target_tokens = [str(token).replace(JOINER, "") or str(token) for token in target_tokens]
-        shape = (*array.shape[:2], len(self.target_tokens), len(self.source_tokens))
-        self.layers = checked_weights(array, shape, "layers x heads x target x source tokens")
-        self.title = title or "Cross-attention of the decoder"
+        self.source_tokens, self.target_tokens = (
+            piece_names([str(token) for token in tokens]) for tokens in (source_tokens, target_tokens)
+        )
+        read = ["<s>", *self.target_tokens[:-1]]
+        across = {CROSS: self.source_tokens, ENCODER: self.source_tokens, DECODER: read}
+        self.down = {CROSS: self.target_tokens, ENCODER: self.source_tokens, DECODER: read}
+        self.kinds: dict[str, np.ndarray] = {}
+        for kind, weights in ((CROSS, layers), (ENCODER, encoder), (DECODER, decoder)):
+            if weights is None:
+                continue
+            array = np.asarray(weights, dtype=np.float64)
+            if array.ndim != 4 or 0 in array.shape[:2]:
+                raise UserError(f"The {kind} has shape {array.shape}; pass layers x heads x rows x columns.")
+            shape = (*array.shape[:2], len(self.down[kind]), len(across[kind]))
+            self.kinds[kind] = checked_weights(array, shape, "layers x heads x target x source tokens")
+        self.across = across
+        self.title = title or "Attention of every layer and head"
 
-    def map(self, layer: int | None = None, head: int | None = None) -> AlignmentMap:
+    @property
+    def layers(self) -> np.ndarray:
+        """(L, N, T, S): the cross-attention."""
+        return self.kinds[CROSS]
+
+    def map(self, layer: int | None = None, head: int | None = None, kind: str = CROSS) -> AlignmentMap:
         """One map, counted from 0; the mean over what is left out.
 
         Raises:
-            UserError: a layer or head the model does not have.
+            UserError: a layer, head or kind of attention the model does not have.
         """
-        weights = self.layers  # (L, N, T, S)
+        if kind not in self.kinds:
+            raise UserError(f"There is no {kind}; the model has {', '.join(self.kinds)}.")
+        weights = self.kinds[kind]  # (L, N, T, S)
         for name, number, count in (("layer", layer, weights.shape[0]), ("head", head, weights.shape[1])):
             if number is not None and not 0 <= number < count:
                 raise UserError(f"There is no {name} {number}; the model has {count}, counted from 0.")
@@ -66,16 +97,39 @@ class AttentionGrid:
         cells = chosen.mean(0) if head is None else chosen[head]  # (T, S)
         named = [f"{name} {number + 1}" for name, number in (("layer", layer), ("head", head)) if number is not None]
         of = ", ".join(named) or "mean of all layers and heads"
-        return AlignmentMap(self.source_tokens, self.target_tokens, cells, f"{self.title}: {of}")
+        title = f"{kind[0].upper()}{kind[1:]}: {of}"
+        return AlignmentMap(self.across[kind], self.down[kind], cells, title, unit="piece")
 
     def figures(self) -> list[Figure]:
-        """The mean of all, then every layer with its heads and their mean."""
-        layers, heads = self.layers.shape[:2]
-        every: list[tuple[str, AlignmentMap]] = [("all / mean", self.map())]
-        for layer in range(layers):
-            every += [(f"layer {layer + 1} / head {head + 1}", self.map(layer, head)) for head in range(heads)]
-            every.append((f"layer {layer + 1} / mean", self.map(layer)))
-        return [Figure(one.title, [one.panel()], one.strongest, name=name) for name, one in every]
+        """The mean of all, then of every kind every layer with its heads and their mean."""
+        every: list[tuple[str, str, AlignmentMap]] = []
+        for kind, weights in self.kinds.items():
+            layers, heads = weights.shape[:2]
+            every.append((kind, f"{kind}, all / mean", self.map(kind=kind)))
+            for layer in range(layers):
+                row = f"{kind}, layer {layer + 1}"
+                every += [(kind, f"{row} / head {head + 1}", self.map(layer, head, kind)) for head in range(heads)]
+                every.append((kind, f"{row} / mean", self.map(layer, kind=kind)))
+        return [
+            Figure(one.title, [self._panel(one, kind)], f"{READ[kind]} {one.strongest}", name=name)
+            for kind, name, one in every
+        ]
+
+    def _panel(self, one: AlignmentMap, kind: str) -> Heat:
+        across, down = {
+            CROSS: ("source piece", "target piece"),
+            ENCODER: ("source piece", "source piece"),
+            DECODER: ("target piece", "target piece"),
+        }[kind]
+        return replace(one.panel(), x_label=across, y_label=down)
+
+    def to_terminal(self, width: int | None = None) -> str:
+        """Every map of every kind, one below the other."""
+        maps = []
+        for kind, weights in self.kinds.items():
+            layers, heads = weights.shape[:2]
+            maps += [self.map(layer, head, kind).to_terminal(width) for layer in range(layers) for head in range(heads)]
+        return "\n\n".join(maps)
 
     def to_html(self) -> str:
         """A whole page that needs no network."""

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from harken.errors import UserError
 from harken.files import atomic_write
@@ -24,6 +27,7 @@ class Picture(ABC):
 
     ending = ".svg"  # of the file where no name is given
     title = ""
+    caption = ""  # one line: how to read the picture and what to see
 
     @property
     def heading(self) -> str:
@@ -56,7 +60,7 @@ class Picture(ABC):
         """Lines for a terminal, of at most `width` columns."""
         from harken.inspection.figure.terminal import draw_lines
 
-        return draw_lines(self.terminal_figures(), width, color)
+        return draw_lines(self._captioned(self.terminal_figures()), width, color)
 
     def to_terminal(self, width: int | None = None, color: bool | None = None) -> str:
         """Lines of text.
@@ -73,19 +77,33 @@ class Picture(ABC):
         """A drawing for papers and web pages; follows the reader's light or dark setting."""
         from harken.inspection.figure.paper import draw_svg
 
-        return draw_svg(self.paper_figures())
+        return draw_svg(self._captioned(self.paper_figures()))
 
     def to_png(self, dpi: int = 144) -> bytes:
         """An image for slides, on light paper."""
         from harken.inspection.figure.paper import draw_png
 
-        return draw_png(self.paper_figures(), dpi)
+        return draw_png(self._captioned(self.paper_figures()), dpi)
 
     def to_html(self) -> str:
         """A whole page that needs no network: point at a value to read it."""
         from harken.inspection.figure.page import draw_page
 
-        return draw_page(self.heading, self.page_figures(), self.page_tail())
+        return draw_page(self.heading, self._captioned(self.page_figures()), self.page_tail())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Title, caption and the numbers that are drawn, for JSON."""
+        figures = [plain(asdict(figure)) for figure in self.figures()]
+        return {"title": self.heading, "caption": self.caption, "figures": figures}
+
+    def _captioned(self, figures: list[Figure]) -> list[Figure]:
+        """The caption before the note of the last figure; of each where buttons show one at a time."""
+        last = len(figures) - 1
+        each = last > 0 and all(figure.name for figure in figures)
+        return [
+            replace(figure, note=f"{self.caption} {figure.note}".strip()) if each or at == last else figure
+            for at, figure in enumerate(figures)
+        ]
 
     def save(self, path: str | Path) -> Path:
         """Write the picture; the ending of the name says how: .html, .svg or .png.
@@ -112,3 +130,14 @@ class Picture(ABC):
 
     def _repr_html_(self) -> str:
         return self.to_svg()
+
+
+def plain(value: Any) -> Any:
+    """The same with lists for arrays and sequences, and None for numbers that are not finite."""
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, dict):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value

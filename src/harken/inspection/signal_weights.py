@@ -5,6 +5,8 @@
 Attention: up 0.99; the largest is 1
 x        ▁▅█
 weights  ·▒█
+The deeper the shade behind the curves,
+the more the frame counts.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ MOST = 12  # channels that are drawn
 
 class SignalWeights(Picture):
     """Frames (T, C) and a weight from 0 to 1 for each."""
+
+    caption = "The deeper the shade behind the curves, the more the frame counts."
 
     def __init__(
         self, frames: npt.ArrayLike, weights: npt.ArrayLike, label: str, title: str, names: Sequence[str] | None = None

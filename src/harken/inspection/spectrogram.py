@@ -25,6 +25,8 @@ QUIETEST = 5.0  # per cent of the cells that are drawn as nothing, so that noise
 class SpectrogramPicture(Picture):
     """Energies of the bands over posteriors of the symbols."""
 
+    caption = "Above, the energy in every frequency band; below, the probability of every symbol at the same time."
+
     def __init__(
         self,
         energies: np.ndarray,

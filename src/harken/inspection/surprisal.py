@@ -7,7 +7,9 @@ Shannon (1951), "Prediction and Entropy of Printed English"; Hale (2001), on sur
 the    ███▍                         0.50
 cat    ██████▊                      1.00
 flies  ███████████████████████████  4.00
-mean 1.83 nats, perplexity 6.25
+A high bar is a token that the model did
+not expect. Mean 1.83 nats, perplexity
+6.25
 """
 
 from __future__ import annotations
@@ -18,12 +20,15 @@ from collections.abc import Sequence
 from harken.errors import UserError
 from harken.inspection.figure.spec import Figure, Tokens
 from harken.inspection.picture import Picture
+from harken.inspection.pieces import piece_names
 
 LEAST = 2.0  # nats that a full bar means at least: a text without surprises looks like one
 
 
 class Surprisal(Picture):
     """Tokens and their nats."""
+
+    caption = "A high bar is a token that the model did not expect."
 
     def __init__(self, tokens: Sequence[str], nats: Sequence[float], title: str = "Surprisal") -> None:
         """
@@ -35,23 +40,24 @@ class Surprisal(Picture):
         if not tokens or not all(math.isfinite(value) for value in nats):
             raise UserError("surprisal needs at least one token and a finite number for each")
         self.tokens, self.nats, self.title = [str(token) for token in tokens], [float(value) for value in nats], title
+        self.names = [shown(name) for name in piece_names(self.tokens)]
 
     @property
     def heading(self) -> str:
         """The title and the token that was expected least."""
         most = max(range(len(self.nats)), key=self.nats.__getitem__)
-        return f"{self.title}: “{shown(self.tokens[most])}” was expected least ({self.nats[most]:.1f} nats)"
+        return f"{self.title}: “{self.names[most]}” was expected least ({self.nats[most]:.1f} nats)"
 
     @property
     def summary(self) -> str:
         """The mean in words."""
         mean = sum(self.nats) / len(self.nats)
-        return f"mean {mean:.2f} nats, perplexity {math.exp(min(mean, 700)):.2f}"
+        return f"Mean {mean:.2f} nats, perplexity {math.exp(min(mean, 700)):.2f}"
 
     def panel(self) -> Tokens:
         """Bars over tokens."""
         high = max(LEAST, *self.nats)
-        return Tokens("", [shown(token) for token in self.tokens], [max(nats, 0.0) for nats in self.nats], "nats", high)
+        return Tokens("", self.names, [max(nats, 0.0) for nats in self.nats], "nats", high)
 
     def figures(self) -> list[Figure]:
         panel = self.panel()

@@ -8,6 +8,8 @@ Tags
       the   cat
 DET   █ .90 ░ .10
 NOUN  ░ .10 █ .90
+The deeper the shade, the larger the
+weight; blank is 0.
 """
 
 from __future__ import annotations
@@ -23,11 +25,14 @@ from harken.inspection.checks import checked_weights
 from harken.inspection.figure.spec import Figure, Heat
 from harken.inspection.picture import Picture
 
-LONGEST = 160  # letters of a title made of a sentence pair
+UNKNOWN_NOTE = "In brackets: words that the model has never seen; what it makes of them is a guess."
+LONGEST = 400  # letters of a title made of a sentence pair
 
 
 class ShadeTable(Picture):
     """Weights with the names of their columns and rows."""
+
+    caption = "The deeper the shade, the larger the weight; blank is 0."
 
     def __init__(
         self,
@@ -82,6 +87,8 @@ class AlignmentMap(ShadeTable):
           the   cat
     le    █ .90 ░ .10
     chat  ░ .20 █ .80
+    Each row sums to 1: how much a target
+    word takes from each source word.
     """
 
     def __init__(
@@ -90,16 +97,22 @@ class AlignmentMap(ShadeTable):
         target_words: Sequence[str],
         weights: npt.ArrayLike,
         title: str | None = None,
+        unknown: Sequence[int] = (),
+        unit: str = "word",
     ) -> None:
         """
         Args:
             weights: (target words, source words), each from 0 to 1.
             title: what stands above the picture; the two sentences by default.
+            unknown: source words, counted from 0, that the model has never seen; shown in brackets.
+            unit: what a row or column is: "word" or "piece".
 
         Raises:
             UserError: weights that do not fit the words, NaN, or numbers that are no weights.
         """
-        super().__init__(source_words, target_words, weights, title, across="source word", down="target word")
+        super().__init__(source_words, target_words, weights, title, across=f"source {unit}", down=f"target {unit}")
+        self.unknown = sorted(unknown)
+        self.caption = f"Each row sums to 1: how much a {self.down} takes from each {self.across}."
 
     @property
     def source_words(self) -> list[str]:
@@ -110,6 +123,16 @@ class AlignmentMap(ShadeTable):
     def target_words(self) -> list[str]:
         """The words down."""
         return self.rows
+
+    def panel(self, title: str = "") -> Heat:
+        """The table as a panel of a figure, unknown words in brackets."""
+        names = [f"[{word}]" if at in self.unknown else word for at, word in enumerate(self.columns)]
+        return replace(super().panel(title), columns=names)
+
+    @property
+    def note(self) -> str:
+        """The strongest link, and what brackets mean."""
+        return " ".join(part for part in (self.strongest, UNKNOWN_NOTE if self.unknown else "") if part)
 
     @property
     def heading(self) -> str:
@@ -126,11 +149,16 @@ class AlignmentMap(ShadeTable):
         return f"Strongest link: {self.rows[row]} ← {self.columns[column]}, {self.weights[row, column]:.2f}."
 
     def figures(self) -> list[Figure]:
-        return [Figure(self.heading, [self.panel()], "" if self.title else self.strongest)]
+        return [Figure(self.heading, [self.panel()], self.note)]
+
+    def terminal_figures(self) -> list[Figure]:
+        return [Figure(self.title, [self.panel()], UNKNOWN_NOTE if self.unknown else "")]
 
 
 class WordWeights(ShadeTable):
     """What a model went by in a text: words across, a row of weights for each method.
+
+    Attention says where a network reads, which may be a word that says nothing: it can carry what stands around it.
 
     >>> picture = WordWeights(["not", "good"], {"attention": [0.5, 1.0], "gradient": [1.0, 0.2]}, "negative 0.97")
     >>> print(picture.to_terminal(width=60, color=False))
@@ -138,7 +166,11 @@ class WordWeights(ShadeTable):
                not   good
     attention  ▓ .50 █ 1.0
     gradient   █ 1.0 ░ .20
+    The deeper a word, the more the method gives to it; where a network reads is
+    not yet why it decides.
     """
+
+    caption = "The deeper a word, the more the method gives to it; where a network reads is not yet why it decides."
 
     def __init__(self, words: Sequence[str], rows: Mapping[str, npt.ArrayLike], title: str) -> None:
         """
@@ -158,7 +190,10 @@ class ConfusionMatrix(ShadeTable):
          no    yes
     no   █ .90 ░ .10
     yes  ░ .20 █ .80
+    Each row sums to 1; shades off the diagonal are mistakes.
     """
+
+    caption = "Each row sums to 1; shades off the diagonal are mistakes."
 
     def __init__(self, counts: npt.ArrayLike, labels: Sequence[str], title: str | None = None) -> None:
         """
@@ -195,7 +230,7 @@ class HeatMaps(Picture):
         if not panels:
             raise UserError("there is nothing to draw; give at least one table")
         self.panels = list(panels)
-        self.title = self.panels[0].heading
+        self.title, self.caption = self.panels[0].heading, self.panels[0].caption
 
     def figures(self) -> list[Figure]:
         return [figure for panel in self.panels for figure in panel.figures()]
@@ -216,7 +251,10 @@ class HopMap(Picture):
       Mary slept.  █ .90 ░ .20
     ● Bill ran.    ░ .10 █ .80
     ● needed for the answer
+    Each column sums to 1: what a hop takes from each fact.
     """
+
+    caption = "Each column sums to 1: what a hop takes from each fact."
 
     def __init__(
         self,

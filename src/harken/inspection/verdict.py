@@ -6,7 +6,7 @@ of the batch, share = exp(s x the longest distance).
 vanishing     share < 1/20      less than a twentieth arrives at the far end
 exploding     share > 20, or a gradient that is no number
 healthy       in between
-unclear       fewer than 4 distances: too short to say
+unclear       fewer than 4 distances, or fewer than 8 rows: too little to say
 direct        the loss depends on every step past the recurrence, as with attention: distance says little
 
 Half-life is the number of steps in which the gradient halves (or, exploding, doubles): log 2 / |s|.
@@ -29,6 +29,7 @@ import numpy as np
 VANISHED = 1 / 20  # share of the gradient at the far end below which it has vanished
 EXPLODED = 20.0  # and above which it has exploded
 FEWEST = 4  # distances to fit a line through
+FEWEST_ROWS = 8  # behind every point of a curve that is judged
 KINDS = ("unclear", "direct", "healthy", "vanishing", "exploding")  # ever more to worry about
 
 
@@ -42,10 +43,13 @@ class Verdict:
     ratio: float  # the same as measured: far end / near end
     half_life: float  # steps until it is halved or doubled; inf where it stays
     distance: int  # the longest there was
+    rows: int  # how many stand behind the farthest point
 
     @property
     def sentence(self) -> str:
         """The verdict in words."""
+        if self.kind == "unclear" and self.rows < FEWEST_ROWS:
+            return f"unclear: {self.rows} rows are too few for a verdict; give {FEWEST_ROWS} or more"
         if self.kind == "unclear":
             return f"unclear: {self.distance + 1} steps are too few to see a trend"
         if not math.isfinite(self.factor):
@@ -63,29 +67,36 @@ class Verdict:
     @property
     def short(self) -> str:
         """The same in few words, for legends."""
-        return f"{self.kind}, × {self.factor:.3f} a step" if math.isfinite(self.factor) else self.kind
+        if self.kind == "unclear" or not math.isfinite(self.factor):
+            return self.kind
+        return f"{self.kind}, × {self.factor:.3f} a step"
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON; what is no finite number becomes None."""
         return {key: _plain(value) for key, value in asdict(self).items()} | {"sentence": self.sentence}
 
 
-def judge(curve: np.ndarray, direct: bool = False) -> Verdict:
-    """The verdict on norms (distances,), nearest to the loss first; `direct` where the loss looks at every step."""
+def judge(curve: np.ndarray, direct: bool = False, rows: int = FEWEST_ROWS) -> Verdict:
+    """The verdict on norms (distances,), nearest to the loss first.
+
+    Args:
+        direct: the loss looks at every step.
+        rows: how many rows stand behind the farthest point.
+    """
     curve = np.asarray(curve, dtype=np.float64)
     far = len(curve) - 1
     if not np.isfinite(curve).all():
-        return Verdict("exploding", math.nan, math.inf, math.inf, 0.0, far)
+        return Verdict("exploding", math.nan, math.inf, math.inf, 0.0, far, rows)
     if len(curve) < FEWEST or curve.max() == 0:
-        return Verdict("unclear", math.nan, math.nan, math.nan, math.nan, far)
+        return Verdict("unclear", math.nan, math.nan, math.nan, math.nan, far, rows)
     smallest = np.nextafter(0, 1)  # a gradient that underflowed to 0 is as small as numbers get
     slope = float(np.polyfit(np.arange(len(curve)), np.log(np.maximum(curve, smallest)), 1)[0])
     share = math.exp(min(slope * far, 700.0))
     kind = "vanishing" if share < VANISHED else "exploding" if share > EXPLODED else "healthy"
-    kind = "direct" if direct else kind
+    kind = "direct" if direct else "unclear" if rows < FEWEST_ROWS else kind
     ratio = float(curve[-1] / curve[0]) if curve[0] else math.inf
     half_life = math.log(2) / abs(slope) if slope else math.inf
-    return Verdict(kind, math.exp(min(slope, 700.0)), share, ratio, half_life, far)
+    return Verdict(kind, math.exp(min(slope, 700.0)), share, ratio, half_life, far, rows)
 
 
 def _share(share: float) -> str:

@@ -27,6 +27,7 @@ class Settings:
     seed: int = 1
     quick: bool = False
     files: tuple[Path, ...] = ()  # the user's own data, for experiments that accept it
+    sentence: str = ""  # the user's own sentence, likewise
 
 
 class Progress(Protocol):
@@ -49,6 +50,7 @@ class Findings:
     verdict: str  # one line, with the numbers behind it
     figure: Figure
     measured: dict[str, Any] = field(default_factory=dict)  # everything, for the JSON
+    explanation: str = ""  # a few sentences for a reader who meets the claim for the first time
 
     @property
     def answer(self) -> str:
@@ -65,3 +67,4 @@ class Experiment:
     shows: str  # one line for `harken lab list`
     run: Callable[[Settings, Progress], Findings]
     takes_files: bool = False  # whether it uses `Settings.files`
+    takes_sentence: bool = False  # whether it uses `Settings.sentence`

@@ -3,21 +3,25 @@
 Data, tokenizer, training and search stay as the recipe has them; `model` is replaced rung by rung. So that no rung wins
 by being larger, the width of each is fitted until it has about as many parameters as the recipe's own model.
 
-    table = climb("phrasebook-transformer", "runs/ladder", rungs=["lstm", "attention", "transformer"])
+    table = climb("phrasebook-ladder", "runs/ladder", rungs=["lstm", "attention", "transformer"])
 
-Each rung is a model folder of its own; a ladder that was stopped goes on where it stopped.
+Each rung is a model folder of its own; a ladder that was stopped goes on where it stopped. The recipe
+`phrasebook-ladder` is a budget in which `PRESET_RUNGS` come out in the order that longer training gives.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from harken.errors import UserError
 from harken.recipe import as_recipe
@@ -26,6 +30,10 @@ if TYPE_CHECKING:
     from harken.tasks.translate.recipe import TranslateRecipe
 
 RESULTS = "ladder.json"
+PRESET, PRESET_RUNGS = "phrasebook-ladder", ("lstm", "attention", "transformer")
+LAST = 0.25  # share of the updates at the end that says whether a rung has converged
+GAIN = 1.0  # BLEU that it may still gain there
+LOW, DROP = 20.0, 0.02  # below this BLEU, which says little, the share by which the loss may still fall
 WIDTH_STEP = 16  # widths that are tried; heads divide it
 WIDEST = 4096
 
@@ -82,6 +90,35 @@ class Result:
     tokens_per_second: float  # target tokens, the median over the run
     updates: int
     folder: str
+    curve: list[list[float]] = field(default_factory=list)  # of every validation: update, loss, BLEU
+
+    @property
+    def gain(self) -> float:
+        """BLEU that the last quarter of the updates gained on the validation set."""
+        return _late_change(self.curve, 2)
+
+    @property
+    def converged(self) -> bool | None:
+        """Whether the validation score had stopped rising; None with fewer than three validations.
+
+        >>> curve = [[100, 4, 1], [300, 3, 5], [400, 2, 9]]
+        >>> slow = Result("lstm", "", 9.0, 0, None, "test", 1, 1, 1, 1, 400, "", curve)
+        >>> slow.gain, slow.converged
+        (4.0, False)
+        """
+        if len(self.curve) < 3:
+            return None
+        loss, bleu = self.curve[-1][1:]
+        falls = _late_change(self.curve, 1) < -DROP * loss
+        return self.gain <= GAIN and not (bleu < LOW and falls)
+
+
+def _late_change(curve: Sequence[Sequence[float]], column: int) -> float:
+    """How much a number changed over the last quarter of the updates, lines drawn between validations."""
+    if len(curve) < 2:
+        return math.nan
+    steps, values = [row[0] for row in curve], [row[column] for row in curve]
+    return values[-1] - float(np.interp((1 - LAST) * steps[-1], steps, values))
 
 
 def rungs_named(names: Sequence[str] | None) -> list[Rung]:
@@ -210,7 +247,9 @@ def _train_and_score(
     state = stored[1]
     split, pairs = test
     scores = translator.evaluate(pairs)
-    speeds = [entry["tokens_per_second"] for entry in read_metrics(folder) if entry["kind"] == "train"]
+    metrics = read_metrics(folder)
+    speeds = [entry["tokens_per_second"] for entry in metrics if entry["kind"] == "train"]
+    curve = [[entry["step"], entry["loss"], entry["bleu"]] for entry in metrics if entry["kind"] == "valid"]
     return Result(
         rung=rung.name,
         shows=rung.shows,
@@ -224,6 +263,7 @@ def _train_and_score(
         tokens_per_second=statistics.median(speeds) if speeds else state.tokens / max(state.seconds, 1e-9),
         updates=state.step,
         folder=rung.name,
+        curve=curve,
     )
 
 

@@ -1,11 +1,11 @@
-"""What each rung of a ladder gave and what it cost: a row for each rung, a panel for each number."""
+"""What each rung of a ladder gave and what it cost: a row for each rung, a panel for each number; how each learned."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from harken.inspection.figure import Bars, Figure, Group
+from harken.inspection.figure import Bars, Figure, Group, Lines, Series
 from harken.inspection.picture import Picture
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ PANELS: tuple[tuple[str, Callable[[Result], float], str], ...] = (
 
 class LadderPicture(Picture):
     """The results of a ladder, the first rung on top."""
+
+    caption = "A rung whose curve still rises at the end has not converged: compare it again with a larger budget."
 
     def __init__(self, results: Sequence[Result]) -> None:
         self.results = list(results)
@@ -41,4 +43,27 @@ class LadderPicture(Picture):
             )
             for number, (title, value_of, form) in enumerate(PANELS)
         ]
-        return [Figure(self.title, panels)]
+        return [Figure(self.title, panels), *self._curves()]
+
+    def _curves(self) -> list[Figure]:
+        series = [
+            Series(one.rung, [row[0] for row in one.curve], [row[2] for row in one.curve], note=convergence(one))
+            for one in self.results
+            if one.curve
+        ]
+        panel = Lines("", "updates", "BLEU on the validation set", series)
+        return [Figure("Learning curves", [panel])] if series else []
+
+
+def convergence(result: Result) -> str:
+    """Whether a rung had converged, in a few words.
+
+    >>> from harken.lab.ladder import Result
+    >>> convergence(Result("", "", 0, 0, None, "", 0, 0, 0, 0, 3, "", [[1, 2, 8], [2, 1, 9], [3, 1, 9]]))
+    'converged'
+    """
+    if result.converged is None:
+        return ""
+    if result.converged:
+        return "converged"
+    return f"not converged, {result.gain:+.1f} BLEU in the last quarter"

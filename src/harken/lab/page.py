@@ -25,7 +25,11 @@ def _report(report: Report) -> str:
     return (
         f'<article id="{text(experiment.name)}"><h1>{text(experiment.name)}</h1>\n'
         f'<p class="about">{text(experiment.statement)}</p>\n<p class="verdict">{text(report.verdict)}</p>\n'
-        f"{section(found.figure)}{value_table(found.columns, rows)}\n"
+        f"{_paragraph(found.explanation)}{section(found.figure)}{value_table(found.columns, rows)}\n"
         f'<p class="note">seed {report.settings.seed}, {report.seconds:.0f} s, {report.cpu_seconds:.0f} CPU s</p>'
         "</article>"
     )
+
+
+def _paragraph(content: str) -> str:
+    return f"<p>{text(content)}</p>" if content else ""

@@ -22,6 +22,7 @@ CLAIMS = (
     "cell-memory",
     "gru",
     "bottleneck",
+    "why-attention",
     "alignment",
     "path-length",
     "quadratic",

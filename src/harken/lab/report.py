@@ -47,6 +47,7 @@ class Report:
                 "statement": self.experiment.statement,
                 "holds": found.holds,
                 "verdict": found.verdict,
+                "explanation": found.explanation,
                 "columns": found.columns,
                 "rows": found.rows,
                 "measured": found.measured,

@@ -37,10 +37,13 @@ if TYPE_CHECKING:
 
 
 class Drawable(Protocol):
-    """What `harken attention` shows: a `harken.inspection` picture, or anything with these two methods."""
+    """What `harken attention` shows: a `harken.inspection` picture, or anything with these methods."""
 
     def to_terminal(self) -> str:
         """Lines of text."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers in it, for JSON."""
 
     def save(self, path: str | Path) -> Path:
         """Write .html, .svg or .png."""

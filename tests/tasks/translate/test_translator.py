@@ -64,6 +64,30 @@ every_kind = pytest.mark.parametrize("kind", list(KINDS))
 attending = pytest.mark.parametrize("kind", ["transformer", "attention"])
 
 
+def test_capitals_and_end_marks_do_not_change_the_words(models: Callable) -> None:
+    model = models("attention")
+    plain, written = model.translate("the black cat sleeps"), model.translate("The Black Cat Sleeps.")
+    assert written.text == plain.text[0].upper() + plain.text[1:] + "." and written.score == plain.score
+    assert written.source_words == ["The", "Black", "Cat", "Sleeps."] and written.unknown == []
+    np.testing.assert_array_equal(written.attention, plain.attention)
+    alone = model.translate("the zebra sleeps .")
+    assert alone.unknown_words == ["zebra"] and alone.attention.shape[1] == 4 and not alone.attention[:, 3].any()
+    assert "[zebra]" in alone.map().to_terminal(80, False) and "never seen" in alone.map().to_svg()
+    forced = model.align("The cat.", "Le chat.")
+    assert forced.text == "Le chat." and forced.score == model.align("the cat", "le chat").score
+
+
+def test_layers_show_self_attention_of_both_sides(models: Callable) -> None:
+    best = models("transformer").translate(ENGLISH[0], layers=True)
+    source, target = len(best.source_pieces) + 1, len(best.target_pieces) + 1
+    assert best.encoder_layers.shape == (LAYERS, HEADS, source, source)
+    assert best.decoder_layers.shape == (LAYERS, HEADS, target, target)
+    np.testing.assert_allclose(best.encoder_layers.sum(-1), 1, atol=1e-5)
+    assert (np.triu(best.decoder_layers, 1) == 0).all()  # no piece looks ahead
+    assert list(best.grid().kinds) == ["cross-attention", "encoder self-attention", "decoder self-attention"]
+    assert models("attention").translate(ENGLISH[0], layers=True).encoder_layers is None
+
+
 @every_kind
 def test_one_text_and_many(models: Callable, kind: str) -> None:
     model = models(kind)

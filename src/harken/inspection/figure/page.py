@@ -52,7 +52,9 @@ def page(title: str, body: str) -> str:
 def section(figure: Figure, above: str = "", picking: bool = False, hidden: bool = False) -> str:
     """One figure: its title unless it stands `above` already, its panels, and its note."""
     heading = "" if figure.title in ("", above) else f"<h2>{text(figure.title)}</h2>"
-    maps = "".join(heat_table(panel, figure.title) for panel in figure.panels if isinstance(panel, Heat))
+    heats = [panel for panel in figure.panels if isinstance(panel, Heat)]
+    named = sum(panel.row_names for panel in heats)
+    maps = "".join(heat_table(panel, figure.title, len(heats), named) for panel in heats)
     others = [panel for panel in figure.panels if not isinstance(panel, Heat)]
     drawing = _drawing(others, figure) if others else ""
     note = f'<p class="note">{text(figure.note)}</p>' if figure.note else ""
@@ -73,8 +75,8 @@ def _drawing(panels: Sequence[Panel], figure: Figure) -> str:
     return f'<div style="max-width:{1.3 * wide:.0f}px">{svg}</div>{details}'
 
 
-def heat_table(panel: Heat, title: str = "") -> str:
-    """A table of shades with its key."""
+def heat_table(panel: Heat, title: str = "", beside: int = 1, named: int = 1) -> str:
+    """A table of shades with its key; one of `beside` in a row of the page, `named` of them with names of rows."""
     strengths, (low, high) = panel.strengths(), panel.limits
     head = "".join(_heading(word, "col") for word in panel.columns)
     body = []
@@ -94,7 +96,7 @@ def heat_table(panel: Heat, title: str = "") -> str:
     label = text(f"{panel.title or title}: {panel.x_label} across, {panel.y_label} down")
     return (
         f'<div>{own}{key}<div class="scroll" tabindex="-1"><table class="map{kind}" '
-        f'style="--n:{max(len(panel.columns), 1)}" aria-label="{label}">'
+        f'style="--n:{max(len(panel.columns), 1) * beside};--k:{named}" aria-label="{label}">'
         f'<thead><tr><th class="corner" scope="col">{corner}</th>{head}</tr></thead>\n'
         f"<tbody>{''.join(body)}</tbody></table></div>{mark}</div>\n"
     )

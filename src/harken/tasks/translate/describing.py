@@ -6,14 +6,18 @@ of pieces are merged into those of words.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
+from torch import Tensor, nn
 
 from harken.data.io.token_rows import pad
 from harken.data.tokenizers.tokens import BOS, PAD
 from harken.metrics.alignment import merge_subwords
+from harken.nn.attention.multihead import SelfAttention
 from harken.search import Hypothesis
 from harken.tasks.translate.sources import Sources
 from harken.tasks.translate.translation import Translation
@@ -34,35 +38,71 @@ def describe(
     """Hypotheses as translations; their attention by reading them once under teacher forcing."""
     outputs = texts_out or [translator.target.decode(hypothesis.tokens) for _, hypothesis in rows]
     results = [
-        Translation(sources.texts[number], text, hypothesis.normalised)
+        Translation(
+            sources.texts[number],
+            text if texts_out else sources.forms[number].restore(text),
+            hypothesis.normalised,
+            unknown=sources.forms[number].unknown,
+        )
         for (number, hypothesis), text in zip(rows, outputs, strict=True)
     ]
     if not (attention or layers) or not rows:
         return results
     source, lengths, distances = sources.batch([number for number, _ in rows], translator.device)
     target, _ = pad([[BOS, *hypothesis.tokens] for _, hypothesis in rows], eos=False)
-    weights = translator.model.attention(source, lengths, target.to(translator.device), distances)  # (B, L, N, T, S)
-    if weights is None:
+    with recording_self_attention(translator.model, layers) as seen:
+        weights = translator.model.attention(source, lengths, target.to(translator.device), distances)
+    if weights is None:  # else (B, L, N, T, S)
         return results
     aligned = translator.model.alignment(weights).float().cpu().numpy()  # (B, T, S)
     first = 1 if translator.model.alignment_shift else 0
     for row, ((number, hypothesis), result) in enumerate(zip(rows, results, strict=True)):
-        pieces, words = hypothesis.tokens, sources.ids[number]
+        pieces, form = hypothesis.tokens, sources.forms[number]
+        words = form.ids
         rectangle = aligned[row, first : first + len(pieces), : len(words)]
         result.attention = merge_subwords(
             rectangle,
-            translator.target.word_of(pieces, result.text),
-            translator.source.word_of(words, result.source),
+            translator.target.word_of(pieces, outputs[row]),
+            translator.source.word_of(words, form.text),
             len(result.target_words),
             len(result.source_words),
         )
         if layers:
             result.layers = weights[row, :, :, : len(pieces) + 1, : len(words) + 1].float().cpu().numpy()
+            result.encoder_layers = _stacked(seen, "encoder", row, len(words) + 1)
+            result.decoder_layers = _stacked(seen, "decoder", row, len(pieces) + 1)
             result.source_pieces, result.target_pieces = (
                 translator.source.pieces(words),
                 translator.target.pieces(pieces),
             )
     return results
+
+
+@contextmanager
+def recording_self_attention(model: nn.Module, wanted: bool = True) -> Iterator[dict[str, Tensor]]:
+    """Inside, every `SelfAttention` that runs leaves its weights (B, N, T, T) under its name."""
+    seen: dict[str, Tensor] = {}
+
+    def record(name: str) -> Callable[..., None]:
+        def hook(module: SelfAttention, inputs: tuple[Any, ...], options: dict[str, Any], output: Any) -> None:
+            given = {**dict(zip(("values", "mask", "causal", "distances"), inputs, strict=False)), **options}
+            seen[name] = module.with_weights(**{"mask": None, "causal": False, **given})[1]
+
+        return hook
+
+    modules = [(name, one) for name, one in model.named_modules() if wanted and isinstance(one, SelfAttention)]
+    hooks = [module.register_forward_hook(record(name), with_kwargs=True) for name, module in modules]
+    try:
+        yield seen
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _stacked(seen: Mapping[str, Tensor], side: str, row: int, size: int) -> np.ndarray | None:
+    """(L, N, size, size) of the layers of one side; None where it has no self-attention."""
+    layers = [weights[row, :, :size, :size] for name, weights in seen.items() if name.startswith(side)]
+    return torch.stack(layers).float().cpu().numpy() if layers else None
 
 
 @torch.no_grad()

@@ -21,6 +21,7 @@ from harken.data.tokenizers.base import Tokenizer
 from harken.errors import UserError
 from harken.models.config import longest_of
 from harken.nn.positions.dependency import piece_distances
+from harken.tasks.translate.known_form import KnownForm, known_forms
 from harken.tasks.translate.recipe import TranslateRecipe
 
 
@@ -37,7 +38,7 @@ class Sources:
     """Some sentences, encoded."""
 
     texts: list[str]  # without heads
-    ids: list[list[int]]  # without EOS
+    forms: list[KnownForm]  # the texts as the model reads them
     trees: Trees | None = None
 
     @classmethod
@@ -49,15 +50,21 @@ class Sources:
             UserError: heads are missing, or make no tree.
         """
         if not headed:
-            return cls(list(lines), tokenizer.encode_all(list(lines)))
+            return cls(list(lines), known_forms(lines, tokenizer))
         read = [read_heads(line, f"sentence {number}") for number, line in enumerate(lines, start=1)]
         texts, heads = [text for text, _ in read], [tree for _, tree in read]
-        ids = tokenizer.encode_all(texts)
-        return cls(texts, ids, trees_of(texts, ids, heads, tokenizer) if with_trees else None)
+        ids = tokenizer.encode_all(texts)  # as they are: a tree has a head for every word
+        forms = [KnownForm(text, row) for text, row in zip(texts, ids, strict=True)]
+        return cls(texts, forms, trees_of(texts, ids, heads, tokenizer) if with_trees else None)
+
+    @property
+    def ids(self) -> list[list[int]]:
+        """The ids of every sentence, without EOS."""
+        return [form.ids for form in self.forms]
 
     def batch(self, numbers: Sequence[int], device: torch.device | str) -> SourceBatch:
         """The sentences of these numbers, padded."""
-        rows = TokenRows.from_lists([self.ids[number] for number in numbers], eos=True)
+        rows = TokenRows.from_lists([self.forms[number].ids for number in numbers], eos=True)
         ids, lengths = rows.gather(np.arange(len(rows)))
         distances = None if self.trees is None else distances_of(self.trees, numbers).to(device)
         return SourceBatch(ids.to(device), lengths.to(device), distances)

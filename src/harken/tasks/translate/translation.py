@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,8 +21,11 @@ class Translation:
     score: float  # log-probability, normalised by length as the search ranks it
     attention: np.ndarray | None = None  # (target words, source words), rows sum to 1
     layers: np.ndarray | None = field(default=None, repr=False)  # (L, N, target pieces + EOS, source pieces + EOS)
+    encoder_layers: np.ndarray | None = field(default=None, repr=False)  # (L, N, S, S) self-attention, EOS included
+    decoder_layers: np.ndarray | None = field(default=None, repr=False)  # (L, N, T, T) self-attention, BOS first
     source_pieces: list[str] = field(default_factory=list, repr=False)
     target_pieces: list[str] = field(default_factory=list, repr=False)
+    unknown: list[int] = field(default_factory=list)  # source words, counted from 0, that the model has never seen
 
     @property
     def source_words(self) -> list[str]:
@@ -33,6 +36,11 @@ class Translation:
     def target_words(self) -> list[str]:
         """The whitespace words that the rows of `attention` stand for."""
         return self.text.split()
+
+    @property
+    def unknown_words(self) -> list[str]:
+        """The source words that the model has never seen; what it makes of them is a guess."""
+        return [self.source_words[place] for place in self.unknown]
 
     def alignment(self) -> list[tuple[int, int]]:
         """Links (source word, target word): each target word with the source word of its largest weight."""
@@ -47,7 +55,7 @@ class Translation:
 
         if self.attention is None:
             raise UserError("this translation carries no attention; ask with attention=True a model that attends")
-        return AlignmentMap(self.source_words, self.target_words, self.attention)
+        return AlignmentMap(self.source_words, self.target_words, self.attention, unknown=self.unknown)
 
     def grid(self) -> AttentionGrid:
         """Every layer and head over pieces, as a page with a picker."""
@@ -56,7 +64,14 @@ class Translation:
 
         if self.layers is None:
             raise UserError("this translation carries no layers; ask with layers=True a model that attends")
-        return AttentionGrid(self.layers, [*self.source_pieces, "</s>"], [*self.target_pieces, "</s>"])
+        return AttentionGrid(
+            self.layers,
+            [*self.source_pieces, "</s>"],
+            [*self.target_pieces, "</s>"],
+            f"{self.source} → {self.text}",
+            self.encoder_layers,
+            self.decoder_layers,
+        )
 
     def __str__(self) -> str:
         return self.text
@@ -82,10 +97,23 @@ class TranslationFigure:
         first = f"{best.text}   (score {best.score:.3f})\n"
         if not self.layers:
             return f"{first}\n{best.map().to_terminal()}"
+        return f"{first}\n{best.grid().to_terminal()}\n"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Words, unknown words and weights, for JSON; with `layers` the weights of every layer and head over pieces."""
+        best = self.translation
+        found: dict[str, Any] = {"source": best.source, "text": best.text, "score": best.score}
+        found["unknown"] = best.unknown_words
+        if not self.layers:
+            return {
+                **found,
+                "source_words": best.source_words,
+                "target_words": best.target_words,
+                "weights": None if best.attention is None else best.attention.round(4).tolist(),
+            }
         grid = best.grid()
-        depth, heads = grid.layers.shape[:2]
-        maps = (grid.map(layer, head).to_terminal() for layer in range(depth) for head in range(heads))
-        return "\n".join([first, *(f"{one}\n" for one in maps)])
+        kinds = {kind: weights.round(4).tolist() for kind, weights in grid.kinds.items()}
+        return {**found, "source_pieces": grid.source_tokens, "target_pieces": grid.target_tokens, "layers": kinds}
 
     def save(self, path: str | Path) -> Path:
         """Write .html, .svg or .png."""

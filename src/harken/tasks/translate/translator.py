@@ -27,6 +27,7 @@ from harken.tasks.artifacts import TokenizerPairArtifact
 from harken.tasks.predictor import Predictor, Progress
 from harken.tasks.translate.describing import describe, forced
 from harken.tasks.translate.evaluation import Evaluation, as_pairs, evaluate
+from harken.tasks.translate.known_form import known_forms
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.tasks.translate.sources import SourceBatch, Sources, encode_pairs, max_lengths
 from harken.tasks.translate.threads import ThreadTuner
@@ -113,8 +114,9 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
             return [[next(described) for _ in best] for best in found]
 
         results = [[Translation(text, "", 0.0, np.zeros((0, len(text.split()))))] for text in sources.texts]
-        filled = [number for number, row in enumerate(sources.ids) if row]
-        order, size = sorted(filled, key=lambda number: len(sources.ids[number])), search.batch_sentences
+        ids = sources.ids
+        filled = [number for number, row in enumerate(ids) if row]
+        order, size = sorted(filled, key=lambda number: len(ids[number])), search.batch_sentences
         with self.threads.used(measure=len(order) >= size):
             found = self.map((order[start : start + size] for start in range(0, len(order), size)), run, progress)
         for number, best in zip(filled, found, strict=True):
@@ -148,7 +150,7 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
 
     def align_all(self, sources: Sequence[str], targets: Sequence[str], layers: bool = False) -> list[Translation]:
         """`align` for many pairs in one batch."""
-        read, wanted = self.read(sources), self.target.encode_all(list(targets))
+        read, wanted = self.read(sources), [form.ids for form in known_forms(targets, self.target)]
         if not all(read.ids) or not all(wanted):
             raise UserError("both the sentence and its translation need at least one word")
         with self.threads.used(measure=len(wanted) >= self.recipe.search.batch_sentences):
@@ -180,6 +182,10 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
         if not pairs:
             raise UserError("there are no sentence pairs; give at least one")
         known = [pair if isinstance(pair, Pair) else Pair(*pair) for pair in pairs]
+        if not self.recipe.data.source_heads:
+            sides = ([pair.source for pair in known], [pair.target for pair in known])
+            forms = [known_forms(texts, side) for texts, side in zip(sides, (self.source, self.target), strict=True)]
+            known = [Pair(source.text, target.text) for source, target in zip(*forms, strict=True)]
         ids = encode_pairs(known, self.source, self.target)
         return ids.batch(np.arange(len(ids))).to(self.device)
 

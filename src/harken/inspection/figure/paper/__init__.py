@@ -24,13 +24,15 @@ from matplotlib.font_manager import FontProperties
 from harken.inspection.figure.palette import DARK, LIGHT, css
 from harken.inspection.figure.paper import charts, media, tables  # noqa: F401  (they register what they draw)
 from harken.inspection.figure.paper.panels import POINT, STYLE, Hint, draw_panel, legend_of
-from harken.inspection.figure.spec import Figure, Panel
+from harken.inspection.figure.spec import Bars, Figure, Lines, Panel, Strips
 from harken.inspection.figure.text import printable, wrap
 
 WIDEST = 12.6  # inches; 96 pixels each in a browser
 NARROWEST = 5.2  # inches that a title may take under a small panel
 EDGE, GAP, BETWEEN = 0.2, 0.3, 0.4  # inches: around, between panels, between figures
 TITLE, NOTE = 13.0, 9.0  # points
+LEGEND_GAP = 0.14  # inches between the axes and a legend beside them
+STRETCH = 1.8  # how many times as wide a chart may become
 LARGEST = 6000  # pixels along a side of a PNG
 FONTS = "system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif"
 
@@ -41,6 +43,8 @@ class Placed:
 
     axes: Axes
     size: tuple[float, float]  # of the axes alone
+    stretches: bool  # whether it may be made wider to fill its row
+    legend_beside: bool
     left: float  # what labels and legends take beside the axes
     right: float
     top: float
@@ -87,6 +91,9 @@ def _draw(figures: Sequence[Figure]) -> Drawing:
         [_measured(drawing, renderer, figure, index) for index in range(len(figure.panels))] for figure in figures
     ]
     places: list[tuple[Axes, float, float, float, float]] = []  # axes; left, top, width, height in inches
+    for figure, panels in zip(figures, placed, strict=True):
+        for row in _rows(panels, figure.across):
+            _fill(row)
     grids = [_Grid(_rows(panels, figure.across)) for figure, panels in zip(figures, placed, strict=True)]
     width = max((grid.width for grid in grids), default=0.0)
     down = EDGE
@@ -134,15 +141,17 @@ def _measured(drawing: Drawing, renderer: RendererAgg, figure: Figure, index: in
     size, hints = draw_panel(drawing.canvas, axes, panel, renderer, len(figure.panels))
     drawing.hints += hints
     legends = [legend_of(one) for one in figure.panels]
+    beside = all(legend == legends[0] for legend in legends)
     if legends[index] and _has_legend(figure.panels, legends, index):
-        _legend(axes, panel, size, beside=all(legend == legends[0] for legend in legends))
+        _legend(axes, panel, size, beside)
     wide, tall = drawing.canvas.get_size_inches()
     axes.set_position((0.2, 0.2, size[0] / wide, size[1] / tall))
     box, whole = axes.get_window_extent(renderer), axes.get_tightbbox(renderer)
     assert whole is not None
     edges = (box.x0 - whole.x0, whole.x1 - box.x1, whole.y1 - box.y1, box.y0 - whole.y0)
     left, right, top, bottom = (max(edge * POINT, 0.0) for edge in edges)
-    return Placed(axes, size, left, right, top, bottom)
+    stretches = isinstance(panel, Lines | Strips) or (isinstance(panel, Bars) and not panel.horizontal)
+    return Placed(axes, size, stretches, beside, left, right, top, bottom)
 
 
 def _has_legend(panels: Sequence[Panel], legends: list[list[str]], index: int) -> bool:
@@ -160,7 +169,7 @@ def _legend(axes: Axes, panel: Panel, size: tuple[float, float], beside: bool) -
         "borderpad": 0.0,
     }
     if beside:
-        axes.legend(loc="upper left", bbox_to_anchor=(1 + 0.14 / size[0], 1.0), labelspacing=0.55, **look)
+        axes.legend(loc="upper left", bbox_to_anchor=(1 + LEGEND_GAP / size[0], 1.0), labelspacing=0.55, **look)
     else:
         axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.54 / size[1]), labelspacing=0.4, **look)
 
@@ -177,6 +186,20 @@ def _rows(panels: list[Placed], across: int | None) -> list[list[Placed]]:
         rows[-1].append(panel)
         used += GAP + wide
     return rows
+
+
+def _fill(row: list[Placed]) -> None:
+    """Widen the charts of a row until it is as wide as a page; tables and images keep their scale."""
+    wider = [panel for panel in row if panel.stretches]
+    spare = WIDEST - sum(panel.left + panel.size[0] + panel.right for panel in row) - GAP * (len(row) - 1)
+    if not wider or spare <= 0:
+        return
+    factor = min(1 + (spare - 0.01) / sum(panel.size[0] for panel in wider), STRETCH)
+    for panel in wider:
+        panel.size = panel.size[0] * factor, panel.size[1]
+        legend = panel.axes.get_legend()
+        if legend is not None and panel.legend_beside:  # its place is a share of the width of the axes
+            legend.set_bbox_to_anchor((1 + LEGEND_GAP / panel.size[0], 1.0), transform=panel.axes.transAxes)
 
 
 def _write(

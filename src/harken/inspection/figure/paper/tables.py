@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import to_rgba
 from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
 
 from harken.inspection.figure.palette import DEEP, FAINT, LIGHT, css
 from harken.inspection.figure.paper.panels import (
@@ -145,6 +146,8 @@ def _(panel: Raster, axes: Axes, measure: Measure, count: int) -> tuple[Size, li
             for c in range(columns)
             if panel.values[r, c] >= 0.01
         ]
+    else:
+        axes.yaxis.set_major_locator(MaxNLocator(6, integer=True))
     axes.tick_params(length=0 if named else 3)
     for spine in axes.spines.values():
         spine.set_visible(False)
