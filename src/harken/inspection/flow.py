@@ -8,7 +8,7 @@ distance      steps between t and the last step, in its direction, that the loss
 |dL/dh_t|     Euclidean norm over the units, one number for each row and step; curves are the mean over rows
 
 >>> import harken.nn
->>> layer = harken.nn.RNN(2, 16, batch_first=True)  # an orthogonal matrix: nothing is lost but by tanh
+>>> layer = harken.nn.RNN(2, 16, batch_first=True, orthogonal=True)  # an orthogonal matrix: nothing is lost but by tanh
 >>> flow = gradient_flow(layer, 0.01 * torch.randn(3, 40, 2))
 >>> flow.kind, [round(value, 3) for value in flow[0].weights.values()]
 ('healthy', [1.0])

@@ -24,7 +24,15 @@ from torch import Tensor
 
 from harken.errors import Interrupted, MachineError, UserError
 from harken.training.average import Average
-from harken.training.checkpoints import MODEL, Progress, load_checkpoint, save_checkpoint, save_tensors, state_of
+from harken.training.checkpoints import (
+    MODEL,
+    Progress,
+    load_checkpoint,
+    save_checkpoint,
+    save_tensors,
+    state_of,
+    with_current_names,
+)
 from harken.training.config import TrainConfig
 from harken.training.display import Display, Silence
 from harken.training.log import MetricsLog
@@ -245,6 +253,7 @@ class Trainer:
         found = load_checkpoint(self.folder)
         if found is None:
             return False
+        found = found._replace(tensors=with_current_names(self.task.model, found.tensors))
         for key, value in self._settings().items():
             if found.settings.get(key) != value:
                 old = str(found.settings.get(key))[:100]
