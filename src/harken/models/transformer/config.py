@@ -63,7 +63,7 @@ class TransformerBlocksConfig(ModelTable):
 
     @property
     def stack_options(self) -> dict[str, Any]:
-        """The arguments of `harken.nn.TransformerEncoder` and `harken.nn.TransformerDecoder` after `layers`."""
+        """The arguments of `harken.nn.EncoderStack` and `harken.nn.DecoderStack` after `layers`."""
         names = (
             *("width", "heads", "feedforward", "dropout", "attention_dropout", "feedforward_dropout", "norm"),
             *("activation", "positions", "max_length", "max_distance", "experts", "experts_active"),

@@ -253,7 +253,9 @@ class Cell(nn.Module):
     def _in_torch_shapes(self, input: Tensor, hx: State | None) -> State:
         """The step of a cell on its own: input (B, I) or (I,) and the state with or without B -> the new state."""
         if input.dim() not in (1, 2):
-            raise ValueError(f"{type(self).__name__} takes an input (B, I) or (I,), but its shape is {tuple(input.shape)}")
+            raise ValueError(
+                f"{type(self).__name__} takes an input (B, I) or (I,), but its shape is {tuple(input.shape)}"
+            )
         single = input.dim() == 1
         x = input[None] if single else input
         state = self.start(x) if hx is None else tuple(part[None] for part in hx) if single else hx
