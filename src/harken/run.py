@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from harken.training.checkpoints import CHECKPOINT, MODEL, PREVIOUS, has_checkpo
 from harken.training.display import choose_display
 from harken.training.folder import LOCK, RunLock
 from harken.training.log import METRICS
-from harken.training.loop import Trainer
+from harken.training.loop import Callback, Trainer
 from harken.training.machine import choose_device, choose_precision, choose_workers
 
 RECIPE = "recipe.toml"
@@ -35,6 +36,7 @@ def run_recipe(
     progress: bool,
     table: dict[str, list[Any]] | None = None,
     restart: bool = False,
+    callbacks: Sequence[Callback] = (),
 ) -> Any:
     """Train into `folder` and return the best model, as the object its job makes of it.
 
@@ -42,6 +44,7 @@ def run_recipe(
         resume: continue the run in the folder; a finished one is loaded.
         table: columns in memory, to be trained on in the place of what the recipe's `[data]` names.
         restart: delete the run in the folder and start over.
+        callbacks: called with each line of metrics.jsonl.
 
     Raises:
         UserError: bad data, a folder that holds another run, or one that another process is using.
@@ -49,11 +52,17 @@ def run_recipe(
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file; give a folder to train into")
     with RunLock(folder):
-        return _run(recipe, folder, resume, progress, table, restart)
+        return _run(recipe, folder, resume, progress, table, restart, callbacks)
 
 
 def _run(
-    recipe: Recipe, folder: Path, resume: bool, progress: bool, table: dict[str, list[Any]] | None, restart: bool
+    recipe: Recipe,
+    folder: Path,
+    resume: bool,
+    progress: bool,
+    table: dict[str, list[Any]] | None,
+    restart: bool,
+    callbacks: Sequence[Callback],
 ) -> Any:
     job = job_of(recipe.task)
     if table is not None:
@@ -86,7 +95,7 @@ def _run(
     atomic_write(folder / RECIPE, recipe.to_toml())
     if progress:
         print("\n".join(describe(recipe, prepared)), flush=True)
-    trainer = Trainer(prepared.task, recipe.train, folder, display)
+    trainer = Trainer(prepared.task, recipe.train, folder, display, callbacks)
     state = trainer.run(resume=resuming)
     write_card(folder, recipe, job, prepared, state)
     if progress and (ended := cut_short(recipe, state)):

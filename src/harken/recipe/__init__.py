@@ -16,6 +16,7 @@ architecture = "transformer"; did you mean model.width?
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
@@ -90,10 +91,16 @@ def load_recipe(name_or_path: str | Path, overrides: Sequence[str] = (), *, with
     Raises:
         UserError: one sentence that names the file and line, or the key, and what is allowed.
     """
+    text, origin = read_text(name_or_path)
+    recipe = _validated(parse(text, origin), origin, overrides, with_data)
+    recipe._source = str(name_or_path)
+    return recipe
+
+
+def _validated(values: dict[str, Any], origin: str, overrides: Sequence[str], with_data: bool) -> Any:
+    """A recipe from its values, with the class of its job."""
     from harken.tasks.registry import recipe_class
 
-    text, origin = read_text(name_or_path)
-    values = parse(text, origin)
     applied = [apply(values, override) for override in overrides]
     check_limits(values, origin)
     kind = recipe_class(values.get("task", DEFAULT_TASK))
@@ -103,16 +110,19 @@ def load_recipe(name_or_path: str | Path, overrides: Sequence[str] = (), *, with
         raise UserError(explain(error, kind, values, origin, applied)) from None
     if with_data:
         recipe.require_data(origin)
-    recipe._source = str(name_or_path)
     return recipe
 
 
-def as_recipe(recipe: str | Path | Recipe, overrides: Sequence[str] = (), *, with_data: bool = True) -> Any:
-    """A recipe from its name, its file, or itself.
+def as_recipe(
+    recipe: str | Path | Mapping[str, Any] | Recipe, overrides: Sequence[str] = (), *, with_data: bool = True
+) -> Any:
+    """A recipe from its name, its file, a dict of its tables, or itself.
 
     Raises:
         UserError: as `load_recipe`; or overrides for a Recipe object.
     """
+    if isinstance(recipe, Mapping):
+        return _validated(deepcopy(dict(recipe)), "the dict", overrides, with_data)
     if not isinstance(recipe, Recipe):
         return load_recipe(recipe, overrides, with_data=with_data)
     if overrides:
