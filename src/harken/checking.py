@@ -39,6 +39,12 @@ class Check:
         """All trained parameters."""
         return self.size.total
 
+    def __repr__(self) -> str:
+        time = "" if self.seconds is None else f", about {max(1, round(self.seconds / 60)):,} minutes"
+        notes = f", {len(self.notes)} note{'s' * (len(self.notes) != 1)}" if self.notes else ""
+        size = f"{self.parameters:,} parameters, {self.memory_bytes / 2**20:,.0f} MB"
+        return f"Check({self.recipe.task}, {self.corpus}; {size}{time}{notes})"
+
     def to_dict(self) -> dict[str, Any]:
         """Values for JSON."""
         return {

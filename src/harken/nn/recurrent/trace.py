@@ -63,6 +63,10 @@ class DirectionTrace:
             raise KeyError(f"this cell has no {word!r}; it has {', '.join(self.steps)}")
         return self.layout.unpack(torch.cat(self.steps[word]))
 
+    def __repr__(self) -> str:
+        shape = f"{self.layout.batch} rows x {self.layout.time} steps x {self.steps['hidden'][0].shape[-1]} units"
+        return f"DirectionTrace({shape}: {', '.join(self.words)})"
+
     def retain_grad(self) -> None:
         """Keep the gradients of the next backward pass."""
         for tensors in self.steps.values():
@@ -133,6 +137,10 @@ class Trace:
 
     def __iter__(self) -> Iterator[list[DirectionTrace]]:
         return iter(self.layers)
+
+    def __repr__(self) -> str:
+        both = ", both directions" if len(self.layers[0]) > 1 else ""
+        return f"Trace({len(self)} layer{'s' * (len(self) != 1)}{both}, the first: {self.layers[0][0]!r})"
 
     @property
     def words(self) -> tuple[str, ...]:
