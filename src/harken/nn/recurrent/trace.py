@@ -46,7 +46,15 @@ class Recurrence:
 
 @dataclass(frozen=True)
 class DirectionTrace:
-    """One layer in one direction; every word is a tensor (B, T, H), 0 after a row's end."""
+    """One layer in one direction; every word is a tensor (B, T, H), 0 after a row's end.
+
+    >>> from harken.nn import GRU
+    >>> _, _, trace = GRU(3, 5, batch_first=True)(torch.randn(2, 7, 3), trace=True)
+    >>> trace[0]
+    DirectionTrace(2 rows x 7 steps x 5 units: reset, update, candidate, hidden)
+    >>> isinstance(trace[0], DirectionTrace), trace[0].update.shape
+    (True, torch.Size([2, 7, 5]))
+    """
 
     steps: dict[str, list[Tensor]]  # word -> T tensors (rows that run, H), in the layout's order
     layout: Layout
@@ -124,7 +132,13 @@ class DirectionTrace:
 
 @dataclass(frozen=True)
 class Trace:
-    """All layers: `trace[depth]` reads forwards, `trace[depth, 1]` backwards."""
+    """All layers: `trace[depth]` reads forwards, `trace[depth, 1]` backwards.
+
+    >>> from harken.nn import RNN
+    >>> _, _, trace = RNN(3, 5, 2, bidirectional=True)(torch.randn(7, 2, 3), trace=True)
+    >>> trace
+    Trace(2 layers, both directions, the first: DirectionTrace(2 rows x 7 steps x 5 units: hidden))
+    """
 
     layers: list[list[DirectionTrace]]  # [depth][direction]
 

@@ -148,7 +148,12 @@ class EncoderStack(_Stack):
 
 
 class DecoderStack(_Stack):
-    """Blocks of causal self-attention and cross-attention; arguments as `EncoderStack` and `DecoderBlock`."""
+    """Blocks of causal self-attention and cross-attention; arguments as `EncoderStack` and `DecoderBlock`.
+
+    >>> stack = DecoderStack(layers=2, width=8, heads=2, feedforward=16, positions="rotary")
+    >>> stack(torch.randn(1, 3, 8), memory=torch.randn(1, 5, 8)).shape
+    torch.Size([1, 3, 8])
+    """
 
     def __init__(self, layers: int, width: int, heads: int, feedforward: int, **options: Any) -> None:
         super().__init__(DecoderBlock, layers, width, heads, feedforward, **options)
