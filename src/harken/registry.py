@@ -99,7 +99,8 @@ class Registry:
         if ":" in name:
             return self._referenced(name)
         near = get_close_matches(str(name), self.names(), 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(self.names())}"
+        known = f"there are {', '.join(self.names())}" if self.names() else 'none is registered; give "module:name"'
+        hint = f"did you mean {near[0]}?" if near else known
         raise UserError(f"{self.kind} is {name!r}, which is not known; {hint}")
 
     def _referenced(self, name: str) -> Any:
