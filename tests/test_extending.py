@@ -147,17 +147,11 @@ def test_the_cell_and_the_score_translate(run: Callable[..., Any], place: Path) 
     best = model.translate("the black cat sleeps")
     assert best.attention.shape == (len(best.target_words), 4)
     assert run(*plugin, "check", "phrasebook-attention", *changes(*chosen)).exit_code == 0
-    report = json.loads(
-        run(*plugin, "evaluate", "runs/mine", "--split", "valid", "--metric", "same length", "--json").stdout
-    )
-    assert 0 <= report["same length"] <= 1
-    same = json.loads(
-        run(*plugin, "evaluate", "runs/mine", "--split", "valid", "--metric", "parts:same_length", "--json").stdout
-    )
-    assert same["parts:same_length"] == report["same length"]
-    assert (
-        "metric is 'nothing', which is not known" in run("evaluate", "runs/mine", "--metric", "nothing", code=2).stderr
-    )
+    own = ("--metric", "same length", "--metric", "parts:same_length")
+    report = json.loads(run(*plugin, "evaluate", "runs/mine", "--split", "valid", *own, "--json").stdout)
+    assert 0 <= report["same length"] <= 1 and report["parts:same_length"] == report["same length"]
+    wrong = run("evaluate", "runs/mine", "--metric", "nothing", code=2)
+    assert "metric is 'nothing', which is not known" in wrong.stderr
     assert "ForgetOnly" in run(*plugin, "inspect", "runs/mine").stdout
     assert "forget" in run(*plugin, "inspect", "runs/mine", "--gates", "the black cat sleeps").stdout
 
