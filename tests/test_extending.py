@@ -13,8 +13,10 @@ from typer.testing import CliRunner
 
 import harken
 from harken.cli.app import app
+from harken.lab.ladder import on_rung, rungs_named
 from harken.models.recurrent.config import RecurrentEncoderConfig
 from harken.models.recurrent.encoder import make_layer
+from harken.recipe import as_recipe
 from harken.registry import CELLS, ENCODERS, METRICS, POSITIONS, SCORES, TASKS, Registry, import_plugin
 from harken.training.loop import Trainer
 
@@ -83,6 +85,27 @@ def test_the_job_trains_evaluates_and_predicts(run: Callable[..., Any], place: P
     model = harken.load(place / "runs/spaces", device="cpu")
     assert model.restore(["theblackcatsleeps", "olddog"]) == ["the black cat sleeps", "old dog"]
     assert repr(model).startswith("Spacer('recurrent', ") and "runs/spaces" in repr(model)
+
+
+def test_a_reference_names_the_job_too(run: Callable[..., Any], place: Path) -> None:
+    plugin = ("--plugin", "spaces.py")
+    text = (place / "spaces.toml").read_text().replace('task = "spaces"', 'task = "spaces:SpacesJob"')
+    (place / "reference.toml").write_text(text)
+    run(*plugin, "train", "reference.toml", "--out", "runs/reference", "--quiet", *changes("train.max_steps=2"))
+    assert 'task = "spaces:SpacesJob"' in (place / "runs/reference/recipe.toml").read_text()
+    assert type(harken.load(place / "runs/reference", device="cpu")).__name__ == "Spacer"
+
+
+def test_own_cells_are_rungs_of_the_ladder(place: Path) -> None:
+    import_plugin(str(place / "parts.py"))
+    found = rungs_named(["forget-only", "lstm", "parts:ForgetOnlyCell-attention"])
+    assert [(rung.name, rung.words["cell"], rung.words["attention"]) for rung in found] == [
+        ("lstm", "lstm", "none"),
+        ("forget-only", "forget-only", "none"),
+        ("parts.ForgetOnlyCell-attention", "parts:ForgetOnlyCell", "additive"),
+    ]
+    recipe = on_rung(as_recipe("phrasebook-attention"), found[2])
+    assert recipe.model.cell == "parts:ForgetOnlyCell"
 
 
 def test_results_do_not_depend_on_the_batch(run: Callable[..., Any], place: Path) -> None:

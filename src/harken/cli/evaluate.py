@@ -31,9 +31,7 @@ def evaluate(
     ] = "bootstrap",
     metrics: Annotated[
         list[str] | None,
-        typer.Option(
-            "--metric", help="Also a metric of your own: a registered name or module:function. Repeatable."
-        ),
+        typer.Option("--metric", help="Also a metric of your own: a registered name or module:function. Repeatable."),
     ] = None,
     beam: Beam = None,
     out: Annotated[Path | None, typer.Option(help="Write the job's figures into this folder.")] = None,

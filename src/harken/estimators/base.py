@@ -113,9 +113,9 @@ class SequenceEstimator(BaseEstimator):
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
                 raise ValueError(self._wrong(name, "an int of at least 1", value))
         with sklearn_errors():
-            if self.cell not in ARCHITECTURES and self.cell not in CELLS:  # type: ignore[attr-defined]
+            if self.cell not in ARCHITECTURES and self.cell not in CELLS:
                 known = ", ".join(repr(name) for name in (*CELLS.names(), *ARCHITECTURES))
-                raise ValueError(self._wrong("cell", f"one of {known}", self.cell))  # type: ignore[attr-defined]
+                raise ValueError(self._wrong("cell", f"one of {known}", self.cell))
 
     def _wrong(self, name: str, allowed: str, value: Any) -> str:
         return f"The {name!r} parameter of {type(self).__name__} must be {allowed}. Got {value!r} instead."

@@ -103,11 +103,14 @@ def _validated(values: dict[str, Any], origin: str, overrides: Sequence[str], wi
 
     applied = [apply(values, override) for override in overrides]
     check_limits(values, origin)
-    kind = recipe_class(values.get("task", DEFAULT_TASK))
+    task = values.get("task", DEFAULT_TASK)
+    kind = recipe_class(task)
+    named = kind.model_fields["task"].default if ":" in task else None  # a reference stands for the job's own name
     try:
-        recipe = kind.model_validate(values)
+        recipe = kind.model_validate({**values, "task": named} if isinstance(named, str) else values)
     except ValidationError as error:
         raise UserError(explain(error, kind, values, origin, applied)) from None
+    recipe = recipe.model_copy(update={"task": task}) if isinstance(named, str) else recipe
     if with_data:
         recipe.require_data(origin)
     return recipe

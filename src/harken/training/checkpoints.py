@@ -183,7 +183,7 @@ def with_current_names(model: nn.Module, tensors: Mapping[str, Tensor]) -> dict[
     """
     renamed: dict[str, str] = {}
     for prefix, module in model.named_modules():
-        known = module.stored_names() if hasattr(module, "stored_names") else {}  # type: ignore[operator]
+        known = module.stored_names() if hasattr(module, "stored_names") else {}
         dotted = f"{prefix}." if prefix else ""
         renamed |= {dotted + old: dotted + new for old, new in known.items()}
     found = {}

@@ -147,21 +147,18 @@ class MultiheadAttention(nn.Module):
         self, query: Tensor, key: Tensor, value: Tensor, same: bool, same_kv: bool
     ) -> tuple[Tensor, Tensor, Tensor]:
         """W_q q, W_k k, W_v v; one product for those that read the same."""
-        biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
-        if self.in_proj_weight is None:
-            weights = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
-            made = (F.linear(*each) for each in zip((query, key, value), weights, biases, strict=True))
-        elif same:
-            made = F.linear(query, self.in_proj_weight, self.in_proj_bias).chunk(3, -1)
-        elif same_kv:
-            width, bias = self.embed_dim, self.in_proj_bias
-            keys_values = F.linear(key, self.in_proj_weight[width:], None if bias is None else bias[width:])
-            made = F.linear(query, self.in_proj_weight[:width], biases[0]), *keys_values.chunk(2, -1)
-        else:
-            weights = self.in_proj_weight.chunk(3)
-            made = (F.linear(*each) for each in zip((query, key, value), weights, biases, strict=True))
-        q, k, v = made
-        return q, k, v
+        bias, width = self.in_proj_bias, self.embed_dim
+        b_q, b_k, b_v = (None, None, None) if bias is None else bias.chunk(3)
+        joint = self.in_proj_weight
+        if joint is not None and same:
+            q, k, v = F.linear(query, joint, bias).chunk(3, -1)
+            return q, k, v
+        if joint is not None and same_kv:
+            k, v = F.linear(key, joint[width:], None if bias is None else bias[width:]).chunk(2, -1)
+            return F.linear(query, joint[:width], b_q), k, v
+        separate: Any = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+        W_q, W_k, W_v = separate if joint is None else joint.chunk(3)
+        return F.linear(query, W_q, b_q), F.linear(key, W_k, b_k), F.linear(value, W_v, b_v)
 
     def _extended(self, values: Tensor, learned: Tensor | None) -> Tensor:
         """Keys or values (B, S, D) with a learned one and a zero behind them, where the layer has them."""

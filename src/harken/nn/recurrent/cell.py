@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -141,6 +141,7 @@ class Cell(nn.Module):
     weight_ih, weight_hh = _weight("weight_ih"), _weight("weight_hh")
     bias_ih, bias_hh = _weight("bias_ih"), _weight("bias_hh")
     weight_hr = _weight("weight_hr")  # of a projection
+    __jit_unused_properties__: ClassVar[list[str]] = []
     _bound: Mapping[str, Any] | None = None
     _suffix = ""
 
@@ -281,7 +282,7 @@ class Cell(nn.Module):
     def extra_repr(self) -> str:
         """The sizes and every option that is not torch's default."""
         kind, bias = self.kind, {"two": True, "none": False}.get(str(self.bias), self.bias)
-        options = {"bias": (bias, True), "nonlinearity": (kind.nonlinearity, "tanh")}
+        options: dict[str, tuple[Any, Any]] = {"bias": (bias, True), "nonlinearity": (kind.nonlinearity, "tanh")}
         options |= {"peephole": (kind.peephole, None), "coupled": (kind.coupled, False)}
         options |= {"proj_size": (self.output_size if self.output_size != self.hidden_size else 0, 0)}
         options |= {"reset": (kind.reset, "after"), "layer_norm": (kind.layer_norm, False)}

@@ -34,6 +34,9 @@ Weighted = tuple[Tensor, Tensor | None]  # a result, and attention weights (B, N
 class _Layer(nn.Module):
     """What both layers share: self-attention, a feed-forward network, norms and dropout under torch's names."""
 
+    self_attn: MultiheadAttention
+    multihead_attn: MultiheadAttention
+
     def __init__(
         self, attentions: tuple[str, ...], d_model: int, nhead: int, inner: int, dropout: float, activation: Activation,
         eps: float, batch_first: bool, norm_first: bool, bias: bool, score: str, made: dict[str, Any],
@@ -177,7 +180,8 @@ class TransformerDecoderLayer(_Layer):
         names = ("tgt_mask", "memory_mask", "tgt_key_padding_mask", "memory_key_padding_mask")
         given = {**dict.fromkeys(names), "tgt_is_causal": False, "memory_is_causal": False}
         given |= {**dict(zip(given, masks, strict=False)), **named}
-        output, weights = self._run(tgt, memory, *given.values(), need_weights=True)  # type: ignore[arg-type]
+        every: tuple[Any, ...] = (*given.values(), True)
+        output, weights = self._run(tgt, memory, *every)
         assert weights is not None
         return output, weights
 
