@@ -228,3 +228,16 @@ def test_weights_under_the_names_of_earlier_versions_load() -> None:
     layer.load_state_dict(old, strict=True)
     assert torch.equal(layer.weight_hh_l1_reverse, old["cells.3.weight_hh"])
     assert torch.equal(layer.cells[3].weight_ch, old["cells.3.weight_ch"])
+
+
+def test_a_stack_of_a_cell_is_the_layer_and_draws_nothing_more() -> None:
+    torch.manual_seed(3)
+    stack = ours.Stack.of(ours.LSTMCell, 3, 4, num_layers=2, bidirectional=True)
+    after = torch.rand(1)
+    torch.manual_seed(3)
+    layer = ours.LSTM(3, 4, 2, bidirectional=True)
+    assert torch.equal(after, torch.rand(1))
+    values = torch.randn(5, 2, 3)
+    assert_same(stack(values), layer(values))
+    assert repr(stack) == "Stack(LSTMCell, 3, 4, num_layers=2, bidirectional=True)"
+    assert repr(ours.Stack.of(ours.LSTMCell, 3, 4, proj_size=2)) == "Stack(LSTMCell, 3, 4, proj_size=2)"

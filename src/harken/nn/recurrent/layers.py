@@ -52,6 +52,7 @@ class RecurrentLayer(Stack):
     peer: Any  # the class of torch.nn
     lacking: list[str]  # options in use that the peer lacks
     proj_size = 0
+    _initial: tuple[bool, float | None] = (False, None)  # orthogonal, forget_bias
 
     def initialize(self, orthogonal: bool, forget_bias: float | None, device: Any, dtype: torch.dtype | None) -> None:
         """Where torch's initial weights are not wanted, draw others; then move to the device."""

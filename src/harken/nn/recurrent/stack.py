@@ -90,7 +90,8 @@ class Stack(nn.Module):
             input_size, hidden_size, num_layers, cell_options.get("bias", True), batch_first, dropout, bidirectional,
             False, zoneout, recurrent_dropout, connections,
         )  # fmt: skip
-        output_size = cell(1, hidden_size, **cell_options).output_size
+        with torch.device("meta"):  # without weights, so that nothing is drawn
+            output_size = cell(1, hidden_size, **cell_options).output_size
         return Stack(options, output_size, lambda size: cell(size, hidden_size, **cell_options))
 
     def forward(
@@ -308,8 +309,8 @@ class Stack(nn.Module):
             **{name: (getattr(options, name), usual) for name, usual in MORE_OPTIONS.items()},
         }
         shown = [f"{name}={found!r}" for name, (found, usual) in known.items() if found != usual]
-        sizes = ([type(cell).__name__] if type(self) is Stack else []) + [str(self.input_size), str(self.hidden_size)]
-        return ", ".join(sizes + shown)
+        named = [] if hasattr(type(self), "peer") else [type(cell).__name__]
+        return ", ".join([*named, str(self.input_size), str(self.hidden_size), *shown])
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.extra_repr()})"
