@@ -70,11 +70,12 @@ def gradients(_: None) -> Picture:
 
     torch.manual_seed(0)
     values = torch.randn(8, 60, 16)  # (B, T, I)
+    options: dict[str, Any] = {"batch_first": True, "orthogonal": True}
     return FlowPicture(
         {
-            "RNN": gradient_flow(harken.nn.RNN(16, 64), values, sampled=0),
-            "GRU": gradient_flow(harken.nn.GRU(16, 64), values, sampled=0),
-            "LSTM, forget bias 3": gradient_flow(harken.nn.LSTM(16, 64, forget_bias=3.0), values, sampled=0),
+            "RNN": gradient_flow(harken.nn.RNN(16, 64, **options), values, sampled=0),
+            "GRU": gradient_flow(harken.nn.GRU(16, 64, **options), values, sampled=0),
+            "LSTM, forget bias 3": gradient_flow(harken.nn.LSTM(16, 64, forget_bias=3.0, **options), values, sampled=0),
         }
     )
 

@@ -20,7 +20,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from harken.data.text.config import DataConfig, SplitFiles, TokenizerConfig
-from harken.models.config import ConvolutionalConfig, DecoderOnlyConfig, RecurrentConfig, TransformerConfig
+from harken.models.config import ConvolutionalConfig, DecoderOnlyConfig, OwnConfig, RecurrentConfig, TransformerConfig
 from harken.models.config_embeddings import SidedEmbeddingsConfig
 from harken.recipe import describe, recipe_names
 from harken.search.config import SearchConfig
@@ -87,6 +87,7 @@ SECTIONS: list[tuple[str, type[BaseModel], str]] = [
     ('[model] with architecture = "recurrent"', RecurrentConfig, DEEP),
     ('[model] with architecture = "convolutional"', ConvolutionalConfig, ""),
     ('[model] with architecture = "decoder-only"', DecoderOnlyConfig, ""),
+    ('[model] with architecture = "own"', OwnConfig, "See [extending](extending.md)."),
     ("[train]", TrainConfig, ""),
     ("[search]", SearchConfig, ""),
 ]
@@ -202,6 +203,8 @@ def words_for(annotation: Any) -> str:
         return f"list of {plural(arguments[0])}"
     if origin is tuple:
         return f"list of {len(arguments)} {plural(arguments[0])}"
+    if origin is dict and arguments[1] is Any:
+        return "table"
     if origin is dict:
         return f"{words_for(arguments[1])}, or several by name"
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):

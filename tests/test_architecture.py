@@ -36,7 +36,7 @@ ALLOWED = {
         "errors",
     },
     "estimators": {"tasks", "training", "data", "metrics", "recipe", "registry", "run", "card", "api", "errors"},
-    "lab": INNER_PACKAGES | {"embeddings", "tasks", "api", "card", "recipe", "errors"},
+    "lab": INNER_PACKAGES | {"embeddings", "tasks", "api", "card", "recipe", "registry", "errors"},
 }
 
 

@@ -20,7 +20,8 @@ from harken.cli.app import app
 from harken.recipe import load_recipe, recipe_names, recipe_text
 
 ROOT = Path(__file__).parent.parent
-DOCS = [*sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "jobs").glob("*.md"))]
+FOLDERS_OF_DOCS = [ROOT / "docs", ROOT / "docs" / "jobs", ROOT / "docs" / "reference"]
+DOCS = [page for folder in FOLDERS_OF_DOCS for page in sorted(folder.glob("*.md"))]
 PAGES = [*sorted(ROOT.glob("*.md")), *DOCS, ROOT / "benchmarks" / "README.md"]
 EXTENDING = ROOT / "docs" / "extending.md"  # tests/test_extending.py runs its blocks, which belong together
 COMMANDS: Any = typer.main.get_command(app)

@@ -6,15 +6,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from typer.testing import CliRunner
 
 import harken
 from harken.cli.app import app
+from harken.lab.ladder import on_rung, rungs_named
 from harken.models.recurrent.config import RecurrentEncoderConfig
 from harken.models.recurrent.encoder import make_layer
-from harken.registry import CELLS, SCORES, TASKS, Registry, import_plugin
+from harken.recipe import as_recipe
+from harken.registry import CELLS, ENCODERS, METRICS, POSITIONS, SCORES, TASKS, Registry, import_plugin
 from harken.training.loop import Trainer
 
 PAGE = Path(__file__).parent.parent / "docs" / "extending.md"
@@ -30,7 +33,7 @@ def blocks(language: str) -> list[str]:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with the files of the page and some text; what they register is forgotten again."""
     folder = tmp_path_factory.mktemp("extending")
-    job, parts = blocks("python")
+    job, parts, _ = blocks("python")
     (folder / "spaces.py").write_text(job)
     (folder / "parts.py").write_text(parts)
     (folder / "spaces.toml").write_text(next(text for text in blocks("toml") if text.startswith("task")))
@@ -38,10 +41,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     for name, count in (("train", 300), ("valid", 20), ("test", 20)):
         rows = torch.randint(len(WORDS), (count, 6), generator=generator).tolist()
         (folder / f"{name}.txt").write_text("".join(" ".join(WORDS[word] for word in row) + "\n" for row in rows))
-    kept = [dict(registry._registered) for registry in (TASKS, CELLS, SCORES)]
+    registries = (TASKS, CELLS, SCORES, POSITIONS, ENCODERS, METRICS)
+    kept, plugins = [dict(registry._registered) for registry in registries], dict(harken.registry._PLUGINS)
     yield folder
-    for registry, before in zip((TASKS, CELLS, SCORES), kept, strict=True):
+    for registry, before in zip(registries, kept, strict=True):
         registry._registered = before
+    harken.registry._PLUGINS = plugins
 
 
 @pytest.fixture
@@ -80,6 +85,27 @@ def test_the_job_trains_evaluates_and_predicts(run: Callable[..., Any], place: P
     model = harken.load(place / "runs/spaces", device="cpu")
     assert model.restore(["theblackcatsleeps", "olddog"]) == ["the black cat sleeps", "old dog"]
     assert repr(model).startswith("Spacer('recurrent', ") and "runs/spaces" in repr(model)
+
+
+def test_a_reference_names_the_job_too(run: Callable[..., Any], place: Path) -> None:
+    plugin = ("--plugin", "spaces.py")
+    text = (place / "spaces.toml").read_text().replace('task = "spaces"', 'task = "spaces:SpacesJob"')
+    (place / "reference.toml").write_text(text)
+    run(*plugin, "train", "reference.toml", "--out", "runs/reference", "--quiet", *changes("train.max_steps=2"))
+    assert 'task = "spaces:SpacesJob"' in (place / "runs/reference/recipe.toml").read_text()
+    assert type(harken.load(place / "runs/reference", device="cpu")).__name__ == "Spacer"
+
+
+def test_own_cells_are_rungs_of_the_ladder(place: Path) -> None:
+    import_plugin(str(place / "parts.py"))
+    found = rungs_named(["forget-only", "lstm", "parts:ForgetOnlyCell-attention"])
+    assert [(rung.name, rung.words["cell"], rung.words["attention"]) for rung in found] == [
+        ("lstm", "lstm", "none"),
+        ("forget-only", "forget-only", "none"),
+        ("parts.ForgetOnlyCell-attention", "parts:ForgetOnlyCell", "additive"),
+    ]
+    recipe = on_rung(as_recipe("phrasebook-attention"), found[2])
+    assert recipe.model.cell == "parts:ForgetOnlyCell"
 
 
 def test_results_do_not_depend_on_the_batch(run: Callable[..., Any], place: Path) -> None:
@@ -145,6 +171,37 @@ def test_the_cell_and_the_score_translate(run: Callable[..., Any], place: Path) 
     best = model.translate("the black cat sleeps")
     assert best.attention.shape == (len(best.target_words), 4)
     assert run(*plugin, "check", "phrasebook-attention", *changes(*chosen)).exit_code == 0
+    own = ("--metric", "same length", "--metric", "parts:same_length")
+    report = json.loads(run(*plugin, "evaluate", "runs/mine", "--split", "valid", *own, "--json").stdout)
+    assert 0 <= report["same length"] <= 1 and report["parts:same_length"] == report["same length"]
+    wrong = run("evaluate", "runs/mine", "--metric", "nothing", code=2)
+    assert "metric is 'nothing', which is not known" in wrong.stderr
+    assert "ForgetOnly" in run(*plugin, "inspect", "runs/mine").stdout
+    assert "forget" in run(*plugin, "inspect", "runs/mine", "--gates", "the black cat sleeps").stdout
+
+
+def test_the_positions_and_the_encoder(run: Callable[..., Any], place: Path) -> None:
+    plugin = ("--plugin", "parts.py", "train")
+    tiny = ["data.size=60", "train.max_steps=2", "train.max_epochs=none"]
+    shape = 'model={architecture = "transformer", width = 8, heads = 2, layers = 1, feedforward = 8, positions = "%s"}'
+    for number, name in enumerate(("near", "parts:NearPositions")):
+        run(*plugin, "opinions-classify", "--out", f"runs/near{number}", "--quiet", *changes(*tiny, shape % name))
+    near = harken.load(place / "runs/near1", device="cpu", plugins=[str(place / "parts.py")])
+    assert sum(type(module).__name__ == "NearPositions" for module in near.model.modules()) == 1
+    own = 'model={architecture = "own", encoder = "windows", embedding = 8, options = {width = 10, reach = 2}}'
+    run(*plugin, "opinions-classify", "--out", "runs/windows", "--quiet", *changes(*tiny, own))
+    model = harken.load(place / "runs/windows", device="cpu")
+    texts = ["good", "the film was not bad at all"]
+    alone = [model.predict_proba([text])[0] for text in texts]
+    assert model.predict_proba(texts) == pytest.approx(np.array(alone), abs=1e-6)  # padding changes nothing
+
+
+def test_the_module_of_the_page_is_trained(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    names: dict[str, Any] = {}
+    exec(blocks("python")[2], names)
+    values = torch.rand(20, 5, 1)
+    assert names["loss"](names["model"], (values, values.sum((1, 2)))).item() < 0.05
 
 
 def test_the_cell_pools_and_classifies(run: Callable[..., Any], place: Path) -> None:

@@ -22,7 +22,14 @@ if TYPE_CHECKING:
     from harken.estimators.forecaster import SequenceForecaster
     from harken.estimators.regressor import SequenceRegressor
     from harken.estimators.tagger import SequenceTagger
-    from harken.registry import register_cell, register_score, register_task
+    from harken.registry import (
+        register_cell,
+        register_encoder,
+        register_metric,
+        register_positions,
+        register_score,
+        register_task,
+    )
     from harken.tasks.answer.answer import Answer
     from harken.tasks.answer.answerer import Answerer
     from harken.tasks.caption.caption import Caption
@@ -72,6 +79,9 @@ __all__ = [
     "load",
     "nn",
     "register_cell",
+    "register_encoder",
+    "register_metric",
+    "register_positions",
     "register_score",
     "register_task",
     "train",
@@ -104,6 +114,9 @@ _HOME = {  # name -> the module that defines it
     "check": "harken.checking",
     "load": "harken.api",
     "register_cell": "harken.registry",
+    "register_encoder": "harken.registry",
+    "register_metric": "harken.registry",
+    "register_positions": "harken.registry",
     "register_score": "harken.registry",
     "register_task": "harken.registry",
     "train": "harken.api",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,23 +11,29 @@ from harken.errors import UserError
 from harken.files import expand_user
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from harken.recipe import Recipe
 
 __all__ = ["check", "load", "train"]
 
 
-def load(folder: str | Path, device: str = "auto") -> Any:
+def load(folder: str | Path, device: str = "auto", *, plugins: Sequence[str] = ()) -> Any:
     """The model in a folder that `train` made, as the object of its job: a `Translator` for translation.
 
-    Nothing in the folder can run code.
+    Nothing in the folder can run code. A model with parts from your own modules needs these in `plugins`, by name or as
+    .py files, unless they are imported already.
 
     Raises:
         UserError: the folder is none of harken's, or does not hold together.
     """
     from harken.models.base import check_outputs
     from harken.recipe import load_recipe
+    from harken.registry import import_plugins
     from harken.tasks.registry import job_of
     from harken.training.checkpoints import fitting_weights
+
+    import_plugins(plugins)
 
     folder = expand_user(folder)
     for name in ("recipe.toml", "model.safetensors"):
@@ -42,7 +48,7 @@ def load(folder: str | Path, device: str = "auto") -> Any:
 
 
 def train(
-    recipe: str | Path | Recipe,
+    recipe: str | Path | Mapping[str, Any] | Recipe | nn.Module,
     out: str | Path,
     *,
     overrides: Sequence[str] = (),
@@ -51,11 +57,17 @@ def train(
     restart: bool = False,
     accept_changed_data: bool = False,
     progress: bool = True,
+    callbacks: Sequence[Callable[[dict[str, Any]], Any]] = (),
+    plugins: Sequence[str] = (),
+    loss: Callable[[Any, Any], Any] | None = None,
+    valid: Any = None,
+    collate: Callable[[list[Any]], Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Train as a recipe says, and give the best model back, as `load` does.
+    """Train as a recipe says, and give the best model back, as `load` does; or train a module of your own.
 
     Args:
-        recipe: a name that ships, a TOML file, or a `Recipe`.
+        recipe: a name that ships, a TOML file, a dict of tables, a `Recipe`; or a `torch.nn.Module`.
         out: the model folder. With `resume`, a run that was stopped there goes on; a finished one is loaded.
         restart: delete the run in the folder and start over.
         accept_changed_data: resume although the files or settings of `[data]` changed since the run was started; what
@@ -64,21 +76,62 @@ def train(
         data: a table in memory to train on, in the place of what the recipe names: a pandas or polars frame, a
             `datasets.Dataset`, a dict of columns or a list of records. Its columns are those that the recipe's `[data]`
             names. Classifiers, regressors, taggers and forecasters take one; a run goes on with the same table alone.
+            For a module: a list of examples, a tuple of tensors, or a map-style `Dataset`.
         progress: show a bar in a terminal, lines elsewhere.
+        callbacks: functions that are called with each line of metrics.jsonl as a dict (`kind` is "train" or "valid");
+            one that returns True ends the run.
+        plugins: modules or .py files of your own parts that the recipe names.
+        loss: for a module: `loss(module, batch)` -> the mean over the batch, or (sum, count).
+        valid: for a module: examples to choose the best weights by; by default a tenth of the data.
+        collate: for a module: a list of examples -> a batch; by default torch's `default_collate`.
+        settings: for a module: keys of `[train]`, with a budget; `batch_tokens` counts examples (32 by default).
 
     Raises:
         UserError: the recipe or the data is wrong, or the folder holds another model.
     """
+    if not isinstance(recipe, str | Path | Mapping):
+        from torch import nn
+
+        if isinstance(recipe, nn.Module):
+            return _train_module(
+                recipe, out, overrides, data=data, loss=loss, valid=valid, collate=collate, settings=settings,
+                callbacks=callbacks, resume=resume, restart=restart, progress=progress,
+            )  # fmt: skip
+    given = {"loss": loss, "valid": valid, "collate": collate, "settings": settings}
+    for name, value in given.items():
+        if value is not None:
+            raise UserError(f"{name}= is for a torch.nn.Module; with a recipe, say it in the recipe or in overrides=")
     from harken.recipe import as_recipe
+    from harken.registry import import_plugins
     from harken.training.machine import prepare_environment
 
+    import_plugins(plugins)
     chosen = as_recipe(recipe, overrides, with_data=data is None)
     if chosen.train.precision != "float32" and chosen.train.device in ("auto", "cpu"):
         prepare_environment()
     from harken.run import run_recipe
 
     if data is None:
-        return run_recipe(chosen, Path(out), resume, progress, restart=restart, accept_changed_data=accept_changed_data)
+        return run_recipe(
+            chosen,
+            Path(out),
+            resume,
+            progress,
+            restart=restart,
+            accept_changed_data=accept_changed_data,
+            callbacks=callbacks,
+        )
     from harken.data.io.in_memory import in_memory
 
-    return run_recipe(chosen, Path(out), resume, progress, in_memory(data), restart, accept_changed_data)
+    return run_recipe(chosen, Path(out), resume, progress, in_memory(data), restart, accept_changed_data, callbacks)
+
+
+def _train_module(module: nn.Module, out: str | Path, overrides: Sequence[str], **options: Any) -> nn.Module:
+    from harken.own_module import train_module
+
+    if overrides:
+        raise UserError('overrides change a recipe; a module takes settings={"max_steps": 1000}')
+    for name in ("data", "loss"):
+        if options[name] is None:
+            raise UserError(f"a torch.nn.Module needs {name}=; see help(harken.train)")
+    return train_module(module, out, **{name: value for name, value in options.items() if value is not None})

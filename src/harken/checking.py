@@ -50,6 +50,13 @@ class Check:
         """How often the run sees its data."""
         return None if self.updates is None else self.updates / self.updates_per_epoch
 
+    def __repr__(self) -> str:
+        time = "" if self.seconds is None else f", about {max(1, round(self.seconds / 60)):,} minutes"
+        notes = f", {len(self.notes)} note{'s' * (len(self.notes) != 1)}" if self.notes else ""
+        memory = "" if self.memory_bytes is None else f", {self.memory_bytes / 2**20:,.0f} MB"
+        size = f"{self.parameters:,} parameters{memory}"
+        return f"Check({self.recipe.task}, {self.corpus}; {size}{time}{notes})"
+
     def to_dict(self) -> dict[str, Any]:
         """Values for JSON."""
         return {

@@ -1,17 +1,19 @@
-"""Tasks, recurrent cells and attention scores by the name that a recipe gives them, open to other packages.
+"""Parts of models and jobs by the name that a recipe gives them, open to other packages: tasks, cells, scores,
+positions, encoders and metrics.
 
-In code that is imported before the recipe is read:
+A recipe names what ships, what was registered, or "module:Name":
 
-    @harken.register_cell("minimal")
-    class MinimalGatedUnit(Cell): ...
+    cell = "lstm"                 ships
+    cell = "minimal"              registered in code that was imported: @harken.register_cell("minimal")
+    cell = "mypkg.cells:Minimal"  of a module that you named with --plugin (plugins= in Python) or imported yourself
 
-In the `pyproject.toml` of an installed package, found without an import:
+or, in the `pyproject.toml` of an installed package, found without an import:
 
     [project.entry-points."harken.cells"]
-    minimal = "my_package.cells:MinimalGatedUnit"
+    minimal = "mypkg.cells:Minimal"
 
-A recipe names what is registered and never a module: loading a model folder imports only what its user installed or
-imported. Nothing here imports torch.
+No recipe makes harken import a module: loading a model folder runs only what its user installed, imported or named.
+Nothing here imports torch.
 
 >>> shapes = Registry("shape", "example.shapes", {"path": "pathlib:PurePath"})
 >>> @shapes.register("square")
@@ -25,12 +27,14 @@ harken.errors.UserError: shape is 'sqare', which is not known; did you mean squa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar
 
 from harken.errors import UserError
@@ -39,11 +43,18 @@ T = TypeVar("T")
 
 
 class Registry:
-    """Names of one kind: those that ship, those registered by a decorator, and those of entry points."""
+    """Names of one kind: those that ship, those registered by a decorator, those of entry points, and references.
 
-    def __init__(self, kind: str, group: str, shipped: Mapping[str, str]) -> None:
-        """`shipped` maps a name to "module:attribute", imported when it is first asked for."""
-        self.kind, self.group, self.shipped = kind, group, dict(shipped)
+    Args:
+        kind: what the names are of, for messages.
+        group: of the entry points.
+        shipped: name -> "module:attribute", imported when it is first asked for.
+        base: "module:class" that what a reference names has to be derived from. Without one, only modules named as
+            plugins count: whatever else is imported was not written to be called by a recipe.
+    """
+
+    def __init__(self, kind: str, group: str, shipped: Mapping[str, str], base: str | None = None) -> None:
+        self.kind, self.group, self.shipped, self.base = kind, group, dict(shipped), base
         self._registered: dict[str, Any] = {}
         self._installed: dict[str, EntryPoint] | None = None
 
@@ -67,7 +78,10 @@ class Registry:
         return [*self.shipped, *(name for name in self._added() if name not in self.shipped)]
 
     def __contains__(self, name: object) -> bool:
-        return name in self.shipped or name in self._registered or name in self._entry_points()
+        """Whether a name is known; a reference is, or `find` raises."""
+        if name in self.shipped or name in self._registered or name in self._entry_points():
+            return True
+        return isinstance(name, str) and ":" in name and self._referenced(name) is not None
 
     def find(self, name: str) -> Any:
         """The object behind a name.
@@ -82,9 +96,37 @@ class Registry:
             return self._registered[name]
         if name in self._entry_points():
             return self._entry_points()[name].load()
+        if ":" in name:
+            return self._referenced(name)
         near = get_close_matches(str(name), self.names(), 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(self.names())}"
+        known = f"there are {', '.join(self.names())}" if self.names() else 'none is registered; give "module:name"'
+        hint = f"did you mean {near[0]}?" if near else known
         raise UserError(f"{self.kind} is {name!r}, which is not known; {hint}")
+
+    def _referenced(self, name: str) -> Any:
+        """What "module:Name" stands for, of a module that is there already.
+
+        Raises:
+            UserError: the module was neither named as a plugin nor imported, or has no such class.
+        """
+        place, _, attribute = name.partition(":")
+        module = _plugin(place) or (sys.modules.get(place) if self.base else None)
+        if module is None:
+            raise UserError(
+                f'{self.kind} is "{name}", and harken imports no module because a recipe names it; if you trust '
+                f'{place}, name it yourself: --plugin {place}, or plugins=["{place}"] in Python'
+            )
+        value = getattr(module, attribute, None) if attribute.isidentifier() else None
+        if value is None:
+            near = get_close_matches(attribute, [one for one in vars(module) if not one.startswith("_")], 1)
+            hint = f"; did you mean {place}:{near[0]}?" if near else ""
+            raise UserError(f'{self.kind} is "{name}", but {place} has no {attribute or "such name"}{hint}')
+        if self.base is not None:
+            home, _, wanted = self.base.partition(":")
+            base = getattr(import_module(home), wanted)
+            if not isinstance(value, type) or not issubclass(value, base):
+                raise UserError(f'{self.kind} is "{name}", which is no class derived from {home}.{wanted}')
+        return value
 
     def _added(self) -> list[str]:
         return list(dict.fromkeys([*self._registered, *self._entry_points()]))
@@ -111,7 +153,9 @@ JOBS: tuple[str, ...] = (
     # one job a line
 )
 
-TASKS = Registry("task", "harken.tasks", {name: f"harken.tasks.{name}.job:JOB" for name in JOBS})
+TASKS = Registry(
+    "task", "harken.tasks", {name: f"harken.tasks.{name}.job:JOB" for name in JOBS}, "harken.tasks.job:Job"
+)
 CELLS = Registry(
     "cell",
     "harken.cells",
@@ -120,6 +164,7 @@ CELLS = Registry(
         "lstm": "harken.nn.recurrent.lstm:LSTMCell",
         "gru": "harken.nn.recurrent.gru:GRUCell",
     },
+    "harken.nn.recurrent.cell:Cell",
 )
 SCORES = Registry(
     "score",
@@ -131,20 +176,53 @@ SCORES = Registry(
         "additive": "harken.nn.attention.scores:AdditiveScore",
         "cosine": "harken.nn.attention.scores:CosineScore",
     },
+    "torch.nn:Module",
 )
+POSITIONS = Registry(
+    "positions",
+    "harken.positions",
+    {
+        "sinusoidal": "harken.nn.positions.absolute:SinusoidalPositions",
+        "learned": "harken.nn.positions.absolute:LearnedPositions",
+        "relative": "harken.nn.positions.relative:RelativePositions",
+        "dependency": "harken.nn.positions.relative:RelativePositions",
+        "rotary": "harken.nn.positions.rotary:RotaryPositions",
+        "alibi": "harken.nn.positions.alibi:AlibiPositions",
+        "none": "harken.nn.positions.base:AttentionPositions",
+    },
+    "torch.nn:Module",
+)
+ENCODERS = Registry("encoder", "harken.encoders", {}, "harken.models.base:Encoder")
+METRICS = Registry("metric", "harken.metrics", {})
 
 register_task, register_cell, register_score = TASKS.register, CELLS.register, SCORES.register
+register_positions, register_encoder, register_metric = POSITIONS.register, ENCODERS.register, METRICS.register
+
+_PLUGINS: dict[str, ModuleType] = {}  # modules that the user named, by the name that a reference has
+
+
+def _plugin(place: str) -> ModuleType | None:
+    """The module of this name, where the user named it or a package that it is in."""
+    if place in _PLUGINS:
+        return _PLUGINS[place]
+    if any(place.startswith(f"{known}.") and hasattr(module, "__path__") for known, module in _PLUGINS.items()):
+        try:
+            return import_module(place)
+        except ModuleNotFoundError:
+            return None
+    return None
 
 
 def import_plugin(place: str) -> None:
-    """Import a module by its name, or a file by its path, so that what it registers is known.
+    """Import a module by its name, or a file by its path, so that what it registers is known and a recipe may refer to
+    what it has: "module:Name", or "file:Name" for file.py.
 
     Raises:
         UserError: there is no such module or file.
     """
     if not place.endswith(".py"):
         try:
-            import_module(place)
+            _PLUGINS[place] = import_module(place)
         except ModuleNotFoundError as problem:
             if problem.name != place.partition(".")[0] and problem.name != place:
                 raise
@@ -156,4 +234,12 @@ def import_plugin(place: str) -> None:
     spec = spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None or not path.is_file():
         raise UserError(f"the plugin {place} does not exist; check the path")
-    spec.loader.exec_module(module_from_spec(spec))
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    _PLUGINS[path.stem] = module
+
+
+def import_plugins(places: Sequence[str]) -> None:
+    """`import_plugin` for each; one name alone is also taken."""
+    for place in [places] if isinstance(places, str) else places:
+        import_plugin(str(place))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from harken.training.display import choose_display
 from harken.training.fitting import FITTED, Plan, peak_rate
 from harken.training.folder import LOCK, RunLock
 from harken.training.log import METRICS, read_metrics
-from harken.training.loop import Trainer
+from harken.training.loop import Callback, Trainer
 from harken.training.machine import choose_device, choose_precision, choose_workers
 
 RECIPE = "recipe.toml"
@@ -40,6 +41,7 @@ def run_recipe(
     table: dict[str, list[Any]] | None = None,
     restart: bool = False,
     accept_changed_data: bool = False,
+    callbacks: Sequence[Callback] = (),
 ) -> Any:
     """Train into `folder` and return the best model, as the object its job makes of it.
 
@@ -48,6 +50,7 @@ def run_recipe(
         table: columns in memory, to be trained on in the place of what the recipe's `[data]` names.
         restart: delete the run in the folder and start over.
         accept_changed_data: resume although files or settings of `[data]` are not what the run was started on.
+        callbacks: called with each line of metrics.jsonl.
 
     Raises:
         UserError: bad data, data that changed since the run was started, a folder that holds another run, or one that
@@ -56,7 +59,7 @@ def run_recipe(
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file; give a folder to train into")
     with RunLock(folder):
-        return _run(recipe, folder, resume, progress, table, restart, accept_changed_data)
+        return _run(recipe, folder, resume, progress, table, restart, accept_changed_data, callbacks)
 
 
 def _run(
@@ -67,6 +70,7 @@ def _run(
     table: dict[str, list[Any]] | None,
     restart: bool,
     accept: bool,
+    callbacks: Sequence[Callback],
 ) -> Any:
     job = job_of(recipe.task)
     if table is not None:
@@ -105,7 +109,7 @@ def _run(
         prepared = job.prepare(recipe, folder, resuming)
     else:
         prepared = job.prepare_table(recipe, table, folder, resuming)
-    trainer = Trainer(prepared.task, recipe.train, folder, display)
+    trainer = Trainer(prepared.task, recipe.train, folder, display, callbacks)
     plan = None if resuming else trainer.fit(peak_rate(getattr(recipe, "model", None)))
     record_data(job, recipe, prepared, folder, earlier, changes, accept)
     atomic_write(folder / RECIPE, recipe.to_toml())

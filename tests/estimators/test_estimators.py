@@ -157,3 +157,74 @@ def test_bad_input_is_a_value_error(data: Any, sentence: str) -> None:
 def test_other_readers(cell: str) -> None:
     model = harken.SequenceRegressor(cell=cell, pooling="mean", **QUICK).fit(SIGNALS, SIGNALS[:, 0])
     assert np.isfinite(model.predict(SIGNALS)).all()
+
+
+@pytest.mark.parametrize("kind", ["Classifier", "Regressor", "Tagger", "Forecaster"])
+def test_what_is_not_fitted_says_so(kind: str) -> None:
+    from sklearn.exceptions import NotFittedError
+
+    estimator = getattr(harken, f"Sequence{kind}")()
+    for call in (estimator.predict, estimator.save) + ((estimator.score,) if kind == "Forecaster" else ()):
+        with pytest.raises(NotFittedError, match="is not fitted yet"):
+            call([["a"]] if kind == "Tagger" else SIGNALS)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            {"cell": "lsmt"},
+            r"'cell' parameter of SequenceClassifier must be one of 'rnn', 'lstm'.* Got 'lsmt' instead",
+        ),
+        (
+            {"max_iter": 0},
+            r"'max_iter' parameter of SequenceClassifier must be an int of at least 1\. Got 0 instead",
+        ),
+        ({"width": "wide"}, "The 'width' parameter"),
+        ({"dropout": 1.5}, r"The 'dropout' parameter of SequenceClassifier must be less than 1\. Got 1.5 instead"),
+        ({"pooling": "median"}, r"The 'pooling' parameter .* must be 'last', .* Got 'median' instead"),
+        ({"learning_rate": -1}, r"The 'learning_rate' parameter .* must be greater than 0\. Got -1 instead"),
+        ({"cell": "not_imported:Cell"}, "harken imports no module"),
+    ],
+)
+def test_wrong_parameters_are_named_as_scikit_learn_does(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words) as raised:
+        harken.SequenceClassifier(**options).fit(SIGNALS, LABELS)
+    assert "validation error" not in str(raised.value)
+
+
+def test_a_frame_with_one_column_of_texts() -> None:
+    class Frame:  # as pandas and polars have them
+        def __init__(self, *columns: list[str]) -> None:
+            self.columns = [f"text {number}" for number in range(len(columns))]
+            self.values, self.shape = np.array(columns, dtype=object).T, (len(columns[0]), len(columns))
+
+        def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+            return self.values
+
+        def __len__(self) -> int:
+            return len(self.values)
+
+    quick: dict[str, Any] = {**QUICK, "max_iter": 5}
+    model = harken.SequenceClassifier(**quick).fit(TEXTS, LABELS[:32])
+    for column in (Frame(TEXTS), np.array(TEXTS)[:, None]):
+        other = harken.SequenceClassifier(**quick).fit(column, LABELS[:32])
+        assert np.array_equal(other.predict_proba(column), model.predict_proba(TEXTS))
+    with pytest.raises(ValueError, match=r"Expected one column of texts, got 2 columns \(text 0, text 1\)"):
+        model.predict(Frame(TEXTS, TEXTS))
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "words"),
+    [
+        (["the cat"], [["DET", "NOUN"]], r"X\[0\] is 'the cat'; expected a list of words"),
+        ("the cat", [["DET", "NOUN"]], "Expected a list of sequences, got str"),
+        ([["a"]], ["DET"], r"y\[0\] is the string 'DET'; expected a list of tags"),
+        ([["a"]], None, "requires y to be passed"),
+        ([], [], r"Found array with 0 sample\(s\)"),
+        ([np.array([[np.nan]])], [["low"]], "contains NaN"),
+    ],
+)
+def test_a_tagger_says_what_is_wrong(X: Any, y: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        harken.SequenceTagger(**QUICK).fit(X, y)

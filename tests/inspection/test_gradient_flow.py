@@ -31,7 +31,7 @@ def values(*shape: int, seed: int = 0) -> torch.Tensor:
 
 def orthogonal_rnn(scale: float, width: int = 16) -> RNN:
     torch.manual_seed(1)
-    layer = RNN(2, width, bias=False, dtype=DOUBLE, batch_first=True)
+    layer = RNN(2, width, bias=False, dtype=DOUBLE, batch_first=True, orthogonal=True)
     with torch.no_grad():
         layer.cells[0].weight_hh.mul_(scale)
     return layer

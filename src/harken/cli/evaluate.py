@@ -29,6 +29,10 @@ def evaluate(
     test: Annotated[
         str, typer.Option(help="The test of --compare: bootstrap (Koehn, 2004) or randomisation (Noreen, 1989).")
     ] = "bootstrap",
+    metrics: Annotated[
+        list[str] | None,
+        typer.Option("--metric", help="Also a metric of your own: a registered name or module:function. Repeatable."),
+    ] = None,
     beam: Beam = None,
     accept_changed_data: Annotated[
         bool, typer.Option("--accept-changed-data", help="Score the split although its files changed since training.")
@@ -49,6 +53,9 @@ def evaluate(
         raise UserError("--source and other files were both given; keep one of them")
     if test not in ("bootstrap", "randomisation"):
         raise UserError(f"there is no --test {test}; choose bootstrap or randomisation")
+    from harken.registry import METRICS
+
+    found = {name: METRICS.find(name) for name in metrics or []}
     loaded, job = load_with_job(model)
     pair = accepted_options(job, model, {"source": source, "reference": reference})
     options = accepted_options(job, model, {"beam": beam, "compare": compare})
@@ -58,6 +65,8 @@ def evaluate(
     score: Any = job.evaluate
     with counting("examples") as tick:
         scores = score(loaded, split, files or list(pair.values()), tick, **options)
+    for name, own in found.items():
+        scores.add(name, own)
     report = {"model": str(model), "task": loaded.recipe.task, **scores.to_dict()}
     if changed:
         report["changed_data"] = changed

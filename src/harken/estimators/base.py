@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from pydantic import ValidationError
 
 from harken.errors import UserError
 from harken.estimators import running
@@ -25,6 +27,8 @@ except ImportError:
 
 SEEDS = 2**31 - 1
 BATCH_TOKENS = 16384
+ARCHITECTURES = ("transformer", "convolutional")  # that `cell` may name beside the cells
+PARAMETERS = {"max_steps": "max_iter", "kind": "tokenizer", "size": "vocabulary_size", "seed": "random_state"}
 
 
 class SequenceEstimator(BaseEstimator):
@@ -54,7 +58,8 @@ class SequenceEstimator(BaseEstimator):
 
     def _train(self, recipe: Recipe, prepare: Callable[[Any, Path], Prepared]) -> None:
         self.__dict__.pop("model_", None)
-        self.files_ = running.train_quietly(recipe, prepare)
+        with sklearn_errors():
+            self.files_ = running.train_quietly(recipe, prepare)
         self.n_iter_: int = recipe.train.max_steps or 0
         _ = self.model
 
@@ -62,8 +67,9 @@ class SequenceEstimator(BaseEstimator):
         """A recipe of this estimator's parameters and some sections.
 
         Raises:
-            ValueError: a parameter that no recipe would take.
+            ValueError: a parameter that no recipe would take, in scikit-learn's words.
         """
+        self._check_parameters()
         known: Any = self
         seed = known.random_state
         if not isinstance(seed, int | np.integer):
@@ -95,7 +101,43 @@ class SequenceEstimator(BaseEstimator):
             model["bidirectional"] = known.bidirectional
         values: dict[str, Any] = {"task": task, **sections, "train": train}
         values["model"] = {**model, **sections.get("model", {})}
-        return recipe_class(task).model_validate(values)
+        try:
+            return recipe_class(task).model_validate(values)
+        except ValidationError as problem:
+            raise ValueError(self._explained(problem)) from None
+
+    def _check_parameters(self) -> None:
+        """Check what is computed with before a recipe is made."""
+        for name in ("max_iter", "batch_size", "width", "layers"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+                raise ValueError(self._wrong(name, "an int of at least 1", value))
+        with sklearn_errors():
+            if self.cell not in ARCHITECTURES and self.cell not in CELLS:
+                known = ", ".join(repr(name) for name in (*CELLS.names(), *ARCHITECTURES))
+                raise ValueError(self._wrong("cell", f"one of {known}", self.cell))
+
+    def _wrong(self, name: str, allowed: str, value: Any) -> str:
+        return f"The {name!r} parameter of {type(self).__name__} must be {allowed}. Got {value!r} instead."
+
+    def _explained(self, problem: ValidationError) -> str:
+        """The first problem of a recipe, as a problem of the parameter that it was made from."""
+        details = problem.errors(include_url=False)[0]
+        key = str(details["loc"][-1])
+        name = PARAMETERS.get(key, key)
+        allowed = str(details["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
+        if name not in self.get_params(deep=False):
+            return f"{type(self).__name__}: {allowed}"
+        return self._wrong(name, allowed, getattr(self, name))
+
+
+@contextmanager
+def sklearn_errors() -> Iterator[None]:
+    """What harken calls a user's error is a ValueError to scikit-learn."""
+    try:
+        yield
+    except UserError as problem:
+        raise ValueError(str(problem)) from problem
 
 
 def outputs(network: torch.nn.Module, rows: Any, device: torch.device, call: Callable[..., torch.Tensor]) -> np.ndarray:

@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d
 
 from harken.data.text.examples import Labelled, LabelledSplits
-from harken.estimators.base import SequenceEstimator, outputs
+from harken.estimators.base import SequenceEstimator, outputs, sklearn_errors
 from harken.estimators.inputs import read, rows_alike
 from harken.tasks.classify.job import JOB
 from harken.tasks.labelled.reading import as_rows
@@ -81,13 +81,15 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):
         classifier = self.model
         _, examples = read(self, X, reset=False)
         network = classifier.model
-        rows = as_rows(examples, classifier.recipe, classifier.tokenizer, classifier.channels)
-        logits = outputs(network, rows, classifier.device, lambda values, lengths: network(values, lengths)[0])
+        with sklearn_errors():
+            rows = as_rows(examples, classifier.recipe, classifier.tokenizer, classifier.channels)
+            logits = outputs(network, rows, classifier.device, lambda values, lengths: network(values, lengths)[0])
         return np.asarray(torch.softmax(torch.from_numpy(logits), -1).numpy())
 
     def predict(self, X: Any) -> np.ndarray:
         """(N,), the likeliest label of each."""
-        found: np.ndarray = self.classes_[self.predict_proba(X).argmax(1)]
+        places = self.predict_proba(X).argmax(1)
+        found: np.ndarray = self.classes_[places]
         return found
 
     def __sklearn_tags__(self) -> Any:

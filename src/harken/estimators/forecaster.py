@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from harken.data.series.series import Series
 from harken.estimators.base import SequenceEstimator
@@ -138,6 +138,7 @@ class SequenceForecaster(RegressorMixin, SequenceEstimator):
         """R² of rows; of a series, minus the MASE over all its origins, so that more is better."""
         if y is not None:
             return float(super().score(X, y, sample_weight))
+        check_is_fitted(self, "files_")
         errors, scales = [], []
         for values in _several(X):
             rows, wanted = windows(values, self.window_, self.horizon_)

@@ -1,6 +1,6 @@
 """What may be given as X: texts, arrays (N, T) and (N, T, C), or lists of arrays of any lengths.
 
-    ["a text", ...]                   texts
+    ["a text", ...]                   texts; also a data frame with one column of them
     array (N, T), data frame          N sequences of T steps with one channel: what scikit-learn calls features
     array (N, T, C)                   C channels
     [array (T1, C), array (T2, C)]    of different lengths; (T,) is one channel
@@ -65,6 +65,7 @@ def read(estimator: Any, data: Any, *, reset: bool, samples: int = 1) -> tuple[s
     Raises:
         ValueError: as scikit-learn says it.
     """
+    data = text_column(data)
     if is_tabular(data):
         table = validate_data(estimator, data, dtype=np.float64, reset=reset, ensure_min_samples=samples)
         return "signal", [row[:, None] for row in table]
@@ -79,6 +80,23 @@ def read(estimator: Any, data: Any, *, reset: bool, samples: int = 1) -> tuple[s
             f"X has {width} features, but {name} is expecting {estimator.n_features_in_} features as input"
         )
     return kind, examples
+
+
+def text_column(data: Any) -> Any:
+    """The texts of a table with one column of texts; anything else as it is.
+
+    Raises:
+        ValueError: several columns of texts.
+    """
+    if len(getattr(data, "shape", ())) != 2 or hasattr(data, "toarray"):  # a sparse matrix holds no texts
+        return data
+    values = np.asarray(data)
+    if values.dtype.kind not in "OUST" or not values.size or not any(isinstance(one, str) for one in values[0]):
+        return data
+    if values.shape[1] != 1:
+        names = ", ".join(str(name) for name in getattr(data, "columns", range(values.shape[1])))
+        raise ValueError(f"Expected one column of texts, got {values.shape[1]} columns ({names}) instead; choose one")
+    return [str(text) if isinstance(text, str) else text for text in values[:, 0]]
 
 
 def _has_texts(data: Any) -> bool:

@@ -14,7 +14,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array, column_or_1d
 
 from harken.data.text.examples import Labelled, LabelledSplits
-from harken.estimators.base import SequenceEstimator, outputs
+from harken.estimators.base import SequenceEstimator, outputs, sklearn_errors
 from harken.estimators.inputs import read, rows_alike
 from harken.tasks.regress.job import JOB
 
@@ -77,7 +77,8 @@ class SequenceRegressor(RegressorMixin, SequenceEstimator):
         regressor = self.model
         _, examples = read(self, X, reset=False)
         network = regressor.model
-        return outputs(network, regressor.rows(examples), regressor.device, network)[:, 0]
+        with sklearn_errors():
+            return outputs(network, regressor.rows(examples), regressor.device, network)[:, 0]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -14,7 +14,7 @@ import numpy as np
 
 from harken.data.series.framed import Framed
 from harken.data.text.tagged import Tagged
-from harken.estimators.base import SequenceEstimator
+from harken.estimators.base import SequenceEstimator, sklearn_errors
 from harken.estimators.inputs import rows_alike
 from harken.tasks.job import Prepared
 from harken.tasks.tag.building import build_task
@@ -52,9 +52,14 @@ class SequenceTagger(SequenceEstimator):
 
     def fit(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> SequenceTagger:
         """Lists of words, or arrays (T, C); and a list of tags for each, as long as it is."""
+        if y is None:
+            raise ValueError("SequenceTagger requires y to be passed, but the target y is None")
+        check_steps(X)
         rows_alike(X, y)
         examples: list[Any] = []
         for number, (steps, tags) in enumerate(zip(X, y, strict=True)):
+            if isinstance(tags, str):
+                raise ValueError(f"y[{number}] is the string {tags[:40]!r}; expected a list of tags, one for each step")
             if len(steps) != len(tags):
                 raise ValueError(f"X[{number}] has {len(steps)} steps, but y[{number}] has {len(tags)} tags")
             named = tuple(str(tag) for tag in tags)
@@ -81,7 +86,10 @@ class SequenceTagger(SequenceEstimator):
 
     def predict(self, X: Sequence[Any]) -> list[list[str]]:
         """The tags of each."""
-        return [list(found.tags) for found in self._single().tag_all(X)]
+        tagger = self._single()
+        check_steps(X)
+        with sklearn_errors():
+            return [list(found.tags) for found in tagger.tag_all(X)]
 
     def score(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> float:
         """The share of steps whose tag is right."""
@@ -96,3 +104,22 @@ class SequenceTagger(SequenceEstimator):
         tagger = self.model
         tagger.model.float()  # its own batches are of single precision
         return tagger
+
+
+def check_steps(data: Any) -> None:
+    """Check what `fit` and `predict` read.
+
+    Raises:
+        ValueError: no sequences, or a string in the place of a list of words.
+    """
+    if isinstance(data, str) or not hasattr(data, "__len__"):
+        raise ValueError(f"Expected a list of sequences, got {type(data).__name__} instead")
+    if not len(data):
+        raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
+    for number, steps in enumerate(data):
+        if isinstance(steps, str) or not hasattr(steps, "__len__"):
+            raise ValueError(
+                f"X[{number}] is {str(steps)[:40]!r}; expected a list of words or an array (T, C): one entry a step"
+            )
+        if len(steps) and not isinstance(steps[0], str) and not np.isfinite(np.asarray(steps, dtype=np.float64)).all():
+            raise ValueError(f"Input X[{number}] contains NaN or infinity.")

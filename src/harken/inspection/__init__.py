@@ -1,5 +1,6 @@
 """Inspection: what a model attends to, what its gates do and how far its gradients reach, on screen and on paper."""
 
+from harken.inspection.attention import AttentionMaps, LayerAttention, attention_maps
 from harken.inspection.flow import GradientFlow, LayerFlow, gradient_flow
 from harken.inspection.flow_picture import FlowPicture
 from harken.inspection.gate_picture import GatePicture
@@ -12,6 +13,7 @@ from harken.inspection.tables import AlignmentMap, ConfusionMatrix, HeatMaps, Ho
 __all__ = [
     "AlignmentMap",
     "AttentionGrid",
+    "AttentionMaps",
     "ConfusionMatrix",
     "FlowPicture",
     "GatePicture",
@@ -19,11 +21,13 @@ __all__ = [
     "GradientFlow",
     "HeatMaps",
     "HopMap",
+    "LayerAttention",
     "LayerFlow",
     "LayerGates",
     "Picture",
     "ShadeTable",
     "WordWeights",
+    "attention_maps",
     "gates",
     "gradient_flow",
     "summarise",

@@ -9,7 +9,7 @@ distance      steps between t and the last step, in its direction, that the loss
               where fewer than 8 rows are left
 
 >>> import harken.nn
->>> layer = harken.nn.RNN(2, 16, batch_first=True)  # an orthogonal matrix: nothing is lost but by tanh
+>>> layer = harken.nn.RNN(2, 16, batch_first=True, orthogonal=True)  # an orthogonal matrix: nothing is lost but by tanh
 >>> flow = gradient_flow(layer, 0.01 * torch.randn(8, 40, 2))
 >>> flow.kind, [round(value, 3) for value in flow[0].weights.values()]
 ('healthy', [1.0])
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from harken.errors import UserError
 from harken.inspection.jacobian import Jacobians, jacobians
@@ -32,6 +32,8 @@ from harken.inspection.running import Loss, looks_everywhere, opened, run
 from harken.inspection.spectra import recurrent_norms
 from harken.inspection.tracing import Seen, still, tracing, with_harken_layers
 from harken.inspection.verdict import FEWEST_ROWS, KINDS, Verdict, judge
+from harken.inspection.watching import Watched, watching
+from harken.nn.recurrent.cell import Cell
 
 if TYPE_CHECKING:
     from harken.inspection.flow_picture import FlowPicture
@@ -105,6 +107,15 @@ class LayerFlow:
         """The verdict on the carrier."""
         return self.judge()
 
+    def by_position(self, word: str = "hidden") -> np.ndarray:
+        """(T,): the mean norm over the rows at each step or position; NaN where no row is reached."""
+        norms = np.ma.masked_invalid(self.gradients[word])
+        return np.ma.filled(norms.mean(0), np.nan)
+
+    def __repr__(self) -> str:
+        rows, steps = self.gradients[self.carrier].shape
+        return f"LayerFlow({self.name!r}, {self.cell}, {rows} rows x {steps} steps, {self.verdict.sentence})"
+
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         found = self.jacobians
@@ -148,6 +159,10 @@ class GradientFlow(NamedLayers[LayerFlow]):
         """One sentence with the numbers behind it."""
         return f"{self.worst.name}: {self.worst.verdict.sentence}"
 
+    def by_layer(self) -> dict[str, float]:
+        """For each layer the mean norm over rows and positions of the gradient at its output."""
+        return {layer.name: float(np.nanmean(layer.gradients["hidden"])) for layer in self.layers}
+
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         layers = [layer.to_dict() for layer in self.layers]
@@ -165,6 +180,9 @@ class GradientFlow(NamedLayers[LayerFlow]):
 
         return FlowPicture({name: self, **(compare or {})})
 
+    def __repr__(self) -> str:
+        return f"GradientFlow({len(self.layers)} layers, {self.verdict})"
+
     def __str__(self) -> str:
         return str(self.picture())
 
@@ -175,10 +193,14 @@ class GradientFlow(NamedLayers[LayerFlow]):
 def gradient_flow(
     model: Any, batch: Any, *, loss: Loss | None = None, lengths: Tensor | None = None, sampled: int = 8
 ) -> GradientFlow:
-    """Run a model on a batch, go back from its loss, and keep what every recurrent step receives.
+    """Run a model on a batch, go back from its loss, and keep what every step, or every position, receives.
+
+    Of recurrent layers and cells these are the states and gates of every step; of a model without any, such as a
+    Transformer, the outputs of every block at every position: "hidden" is then |dL/dx| at the output of that block.
 
     Args:
-        model: a recurrent layer, a module that contains some (harken's or torch's), or a translator.
+        model: any module: with recurrent layers or cells (harken's or torch's), or with stacked blocks; or a harken
+            model.
         batch: what the model is called with: values (B, T, I), a tuple, a dict; pairs of sentences for a translator.
         loss: "last" (where nothing is said), "all", or a function of what the model returns: see
             `harken.inspection.running`.
@@ -186,23 +208,28 @@ def gradient_flow(
         sampled: steps at which Jacobians are made; 0 for none.
 
     Raises:
-        UserError: a model without recurrent layers, or a loss that does not depend on them.
+        UserError: a model without either, or a loss that does not depend on them.
     """
     network, batch = opened(model, batch)
     network = with_harken_layers(network)
-    with still(network), tracing(network) as seen:
+    with still(network), tracing(network) as seen, watching(network) as watched:
         found = run(network, batch, loss, lengths)
-    if not seen:
+    others = watched.cells()
+    others = others if seen or others else watched.blocks()
+    if not seen and not others:
         raise UserError(
-            f"{type(network).__name__} has no recurrent layer (harken.nn.RNN, LSTM or GRU, or torch's), so there is no "
-            "gradient through time to look at; to see what attention looks at, use harken attention"
+            f"{type(network).__name__} has no recurrent layer or cell (harken's or torch's), and no block that returns "
+            "a sequence (B, T, D), so there is no gradient through time to look at; to see what attention looks at, "
+            "use harken attention"
         )
     tensors = [tensor for one in seen for steps in one.trace.steps.values() for tensor in steps]
+    tensors += [tensor for one in others for steps in one.steps.values() for tensor in steps]
     if not found.requires_grad:
         raise UserError("the loss does not depend on any weight, so there are no gradients; give another loss=")
     gradients = iter(torch.autograd.grad(found, tensors, allow_unused=True))
     attended = looks_everywhere(network, batch)
     layers = [_layer(one, gradients, sampled, attended and not one.module.startswith("decoder")) for one in seen]
+    layers += [_watched_layer(one, gradients) for one in others]
     name = loss if isinstance(loss, str) else getattr(loss, "__name__", "a function") if loss else "last"
     return GradientFlow(layers, found.item(), name)
 
@@ -226,6 +253,24 @@ def _layer(seen: Seen, gradients: Iterator[Tensor | None], sampled: int, direct:
         jacobians(trace, sampled) if sampled else None,
         direct,
     )
+
+
+def _watched_layer(watched: Watched, gradients: Iterator[Tensor | None]) -> LayerFlow:
+    """The gradients of a cell in the user's own loop, or of a block."""
+    norms = {}
+    for word, steps in watched.steps.items():
+        made = [torch.zeros_like(step) if (back := next(gradients)) is None else back for step in steps]
+        norm = watched.assemble(made).double().norm(dim=-1).nan_to_num(torch.inf, torch.inf)  # (B, T)
+        norms[word] = norm.cpu().numpy()
+    there = _up_to_the_last(np.any([values != 0 for values in norms.values()], axis=0), reverse=False)
+    cell = watched.module
+    if isinstance(cell, nn.RNNCellBase):
+        weights = {"all gates": float(torch.linalg.matrix_norm(cell.weight_hh.detach().double(), 2))}
+    else:
+        weights = recurrent_norms(cell) if isinstance(cell, Cell) else {}
+    direct = watched.is_block and watched.attends
+    kept = {word: np.where(there, values, np.nan) for word, values in norms.items()}
+    return LayerFlow(watched.name, watched.kind, kept, False, weights, None, direct)
 
 
 def _up_to_the_last(reached: np.ndarray, reverse: bool) -> np.ndarray:

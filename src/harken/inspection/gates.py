@@ -58,6 +58,10 @@ class LayerGates:
         """(H,) units, the one whose memory gate is the most open first; one order for all gates of the layer."""
         return np.argsort(-self.values[self.memory].mean(0), kind="stable")
 
+    def __repr__(self) -> str:
+        shape = f"{len(self.words)} steps x {self.units} units"
+        return f"LayerGates({self.name!r}, {self.cell}, {shape}: {', '.join(self.values)})"
+
     def summary(self, word: str) -> dict[str, np.ndarray]:
         """Over the units, at each step (T,): mean, and the quartiles low, median, high."""
         values = self.values[word]
@@ -91,6 +95,10 @@ class GateTrace(NamedLayers[LayerGates]):
     def to_dict(self, units: bool = False) -> dict[str, Any]:
         """For JSON."""
         return {"title": self.title, "layers": [layer.to_dict(units) for layer in self.layers]}
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{layer.name} ({layer.cell}, {layer.units} units)" for layer in self.layers)
+        return f"GateTrace({self.title!r}: {shapes})"
 
     def picture(self, layer: int | None = None) -> GatePicture:
         """Gates over time, of one layer (counted from 0) or of all."""

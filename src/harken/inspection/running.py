@@ -25,7 +25,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -101,13 +101,30 @@ def _squares(model: nn.Module, result: Any, loss: str, lengths: Tensor | None) -
     if isinstance(model, Stack) and loss == "last":
         state = result[1][0] if isinstance(result[1], tuple) else result[1]  # h (layers x directions, B, H)
         return state[-model.directions :].square().sum()
-    output = result[0] if isinstance(result, tuple) else result
+    output = _main_output(result)
     if not isinstance(output, Tensor) or not output.is_floating_point():
         raise UserError(f"the model returned a {type(output).__name__}; say with loss= which number to look back from")
     if loss == "last" and output.dim() == 3:  # (B, T, D)
+        output = output.transpose(0, 1) if _is_time_first_layer(model) else output
         rows = torch.arange(output.shape[0], device=output.device)
         output = output[:, -1] if lengths is None else output[rows, lengths.to(output.device) - 1]
     return output if output.dim() == 0 else output.square().sum()
+
+
+def _main_output(result: Any) -> Any:
+    """What a model returned, or the first part of it; of outputs by name, the loss, the logits or the last states."""
+    for name in ("loss", "logits", "last_hidden_state"):
+        found = result.get(name) if isinstance(result, Mapping) else getattr(result, name, None)
+        if isinstance(found, Tensor):
+            return found
+    return result[0] if isinstance(result, tuple | list) and result else result
+
+
+def _is_time_first_layer(model: nn.Module) -> bool:
+    """Whether a layer of torch's or of harken's own takes (T, B, D); what others return is taken as (B, T, D)."""
+    if not type(model).__module__.startswith(("torch.nn.", "harken.nn.")):
+        return False
+    return next((not one.batch_first for one in model.modules() if hasattr(one, "batch_first")), False)
 
 
 def _prediction_loss(model: nn.Module, batch: Any, loss: Loss) -> Tensor:

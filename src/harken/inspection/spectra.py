@@ -19,7 +19,9 @@ def gate_names(cell: Cell) -> tuple[str, ...]:
     """The gates in the order in which their weights lie one below the other."""
     if isinstance(cell, LSTMCell):
         return ("forget", "candidate", "output") if cell.coupled else ("input", "forget", "candidate", "output")
-    return ("reset", "update", "candidate") if isinstance(cell, GRUCell) else ("hidden",)
+    if isinstance(cell, GRUCell):
+        return ("reset", "update", "candidate")
+    return ("hidden",) if cell.gates == 1 else tuple(f"gate {number + 1}" for number in range(cell.gates))
 
 
 def recurrent_norms(cell: Cell) -> dict[str, float]:

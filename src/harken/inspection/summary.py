@@ -64,7 +64,7 @@ def summarise(model: nn.Module) -> Summary:
             type(cell).__name__.removesuffix("Cell"),
             cell.input_size,
             cell.hidden_size,
-            sum(parameter.numel() for parameter in cell.parameters()),
+            sum(parameter.numel() for _, parameter in cell.named_weights()),
             recurrent_norms(cell),
         )
         for name, cell in model.named_modules()

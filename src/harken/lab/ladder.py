@@ -25,6 +25,7 @@ import numpy as np
 
 from harken.errors import UserError
 from harken.recipe import as_recipe
+from harken.registry import CELLS
 
 if TYPE_CHECKING:
     from harken.tasks.translate.recipe import TranslateRecipe
@@ -124,16 +125,24 @@ def _late_change(curve: Sequence[Sequence[float]], column: int) -> float:
 def rungs_named(names: Sequence[str] | None) -> list[Rung]:
     """The rungs of these names, in the order of the ladder; all of them for None.
 
+    A registered cell, or "module:Name", is a rung too, and with "-attention" behind it one with attention.
+
     Raises:
         UserError: a name that is none.
     """
     known = {rung.name: rung for rung in RUNGS}
+    own = []
     for name in names or ():
-        if name not in known:
+        cell = name.removesuffix("-attention")
+        if name not in known and cell not in CELLS.shipped and cell in CELLS:
+            attention, shows = ("none", "no attention") if cell == name else ("additive", "with attention")
+            words = {**RECURRENT, "cell": cell, "attention": attention}
+            own.append(Rung(name.replace(":", "."), f"{cell}, {shows}", words))
+        elif name not in known:
             near = get_close_matches(name, known, 1)
             hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(known)}"
             raise UserError(f"the ladder has no rung {name!r}; {hint}")
-    return [rung for rung in RUNGS if names is None or rung.name in names]
+    return [*(rung for rung in RUNGS if names is None or rung.name in names), *own]
 
 
 def climb(

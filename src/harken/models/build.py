@@ -23,6 +23,7 @@ from harken.models.transformer.decoder import TransformerDecoder
 from harken.models.transformer.decoder_only import DecoderOnly
 from harken.models.transformer.encoder import TransformerEncoder
 from harken.models.transformer.language import TransformerLanguage
+from harken.registry import ENCODERS as OWN_ENCODERS
 
 if TYPE_CHECKING:
     from harken.models.config import AnyEncoderConfig, Architecture
@@ -65,6 +66,22 @@ def build_encoder(config: AnyEncoderConfig, may_start: bool = False) -> Encoder:
         raise UserError(f"model: {problem}") from problem
 
 
+def build_own(config: Any) -> Encoder:
+    """An encoder of another package, `Name(embedding, **options)`.
+
+    Raises:
+        ValueError: options that it does not take.
+    """
+    try:
+        encoder: Encoder = OWN_ENCODERS.find(config.encoder)(config.embedding, **config.options)
+    except TypeError as problem:
+        raise ValueError(f"model.options do not fit {config.encoder}: {problem}") from problem
+    encoder.embedding = config.embedding
+    if not isinstance(getattr(encoder, "width", None), int):
+        raise ValueError(f"{config.encoder} has no width; set self.width to the width of its memory")
+    return encoder
+
+
 def build_decoder(config: Any) -> Decoder:
     """A new decoder alone, from a `[model.decoder]` table."""
     return DECODERS[config.architecture](config)
@@ -91,6 +108,7 @@ ENCODERS: dict[str, Callable[[Any], Encoder]] = {
     "transformer": TransformerEncoder,
     "convolutional": ConvolutionalEncoder,
     "filters": FiltersEncoder,
+    "own": build_own,
 }
 DECODERS: dict[str, Callable[[Any], Decoder]] = {
     "recurrent": RecurrentDecoder,

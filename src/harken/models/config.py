@@ -6,11 +6,11 @@ the decoder.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from harken.models.config_table import DECODER, START, ModelTable, TiedTable
+from harken.models.config_table import DECODER, START, EncoderName, ModelTable, TiedTable
 from harken.models.convolutional.config import (
     ConvolutionalBlocksConfig,
     ConvolutionalDecoderConfig,
@@ -122,7 +122,33 @@ class DecoderOnlyConfig(TiedTable, TransformerStackConfig):
         return None if limit is None else limit // 2
 
 
-Architecture = TransformerConfig | RecurrentConfig | ConvolutionalConfig | DecoderOnlyConfig
+class OwnEncoderConfig(ModelTable):
+    """An encoder of another package: a class derived from `harken.models.base.Encoder`."""
+
+    architecture: Literal["own"] = "own"
+    encoder: EncoderName = Field(description='registered name of the encoder, or "module:Name"')
+    embedding: int = Field(128, ge=1, description="width of word embeddings, the first argument of the encoder")
+    options: dict[str, Any] = Field({}, description="further arguments of the encoder, by name")
+    start: str | None = Field(None, description=START)
+
+    @property
+    def title(self) -> str:
+        return self.encoder
+
+
+class OwnConfig(EncoderDecoderTable, OwnEncoderConfig):
+    """An encoder of another package, with any decoder in `[model.decoder]`."""
+
+    architecture: Literal["own"] = "own"
+
+    @model_validator(mode="after")
+    def _has_a_decoder(self) -> OwnConfig:
+        if self.decoder is None:
+            raise ValueError('model.architecture is "own", which is an encoder: add a table [model.decoder]')
+        return self
+
+
+Architecture = TransformerConfig | RecurrentConfig | ConvolutionalConfig | DecoderOnlyConfig | OwnConfig
 ModelConfig = Annotated[Architecture, Field(discriminator="architecture")]
 
 
@@ -178,5 +204,11 @@ class FiltersEncoderConfig(ModelTable):
         return self
 
 
-AnyEncoderConfig = RecurrentEncoderConfig | TransformerEncoderConfig | ConvolutionalEncoderConfig | FiltersEncoderConfig
+AnyEncoderConfig = (
+    RecurrentEncoderConfig
+    | TransformerEncoderConfig
+    | ConvolutionalEncoderConfig
+    | FiltersEncoderConfig
+    | OwnEncoderConfig
+)
 EncoderConfig = Annotated[AnyEncoderConfig, Field(discriminator="architecture")]

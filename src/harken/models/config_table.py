@@ -7,17 +7,22 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from harken.registry import CELLS, SCORES, Registry
+from harken.registry import CELLS, ENCODERS, POSITIONS, SCORES, Registry
 
 
 def registered(registry: Registry) -> AfterValidator:
-    """Accept a name that another package registered; refuse others as a wrong choice among the known names."""
+    """Accept a name that another package registered, or "module:Name"; refuse others as a wrong choice.
+
+    A reference that cannot be followed raises its own UserError (`harken.registry`).
+    """
 
     def check(name: str) -> str:
         if name not in registry:
-            *first, last = (f"'{known}'" for known in registry.names())
+            *first, last = (f"'{known}'" for known in registry.names() or ["module:Name"])
             raise PydanticCustomError(
-                "literal_error", "Input should be {expected}", {"expected": f"{', '.join(first)} or {last}"}
+                "literal_error",
+                "Input should be {expected}",
+                {"expected": f"{', '.join(first)} or {last}" if first else last},
             )
         return name
 
@@ -26,6 +31,11 @@ def registered(registry: Registry) -> AfterValidator:
 
 CellName = Literal["rnn", "lstm", "gru"] | Annotated[str, registered(CELLS)]
 ScoreName = Literal["dot", "scaled", "multiplicative", "additive", "cosine"] | Annotated[str, registered(SCORES)]
+PositionsName = (
+    Literal["sinusoidal", "learned", "relative", "dependency", "rotary", "alibi", "none"]
+    | Annotated[str, registered(POSITIONS)]
+)
+EncoderName = Annotated[str, registered(ENCODERS)]
 Tied = Literal["all", "output", "none"]
 TIED = "weight tying: all (source, target and output; needs a joint vocabulary), output (target and output), or none"
 TIED_OUTPUT = "embedding and output layer share one matrix (Press and Wolf, 2017)"

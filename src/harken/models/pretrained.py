@@ -17,6 +17,8 @@ from torch import Tensor
 from harken.errors import UserError
 from harken.models.heads.character_features import WordInput
 from harken.models.reader import Reader, TokenInput
+from harken.nn.recurrent.interop import accept_stored_names
+from harken.nn.recurrent.stack import Stack
 
 MODEL = "model.safetensors"
 ENCODER, TABLE = "reader.encoder.", "reader.inputs.table.weight"
@@ -35,6 +37,9 @@ def take_over(reader: Reader, folder: str | Path, rows: Sequence[int] | None = N
     """
     tensors = _read(Path(folder))
     theirs = {name.removeprefix(ENCODER): value for name, value in tensors.items() if name.startswith(ENCODER)}
+    for prefix, module in reader.encoder.named_modules():  # recurrent layers of earlier versions had other names
+        if isinstance(module, Stack):
+            accept_stored_names(module, theirs, f"{prefix}.")
     ours = dict(reader.encoder.named_parameters())
     wrong = sorted(set(theirs) ^ set(ours)) or [name for name in ours if ours[name].shape != theirs[name].shape]
     if wrong:

@@ -1,4 +1,8 @@
-"""The boxes a lecture draws: cells, attention, positions and blocks, each a plain `torch.nn.Module`."""
+"""Layers of sequence models, each a plain `torch.nn.Module`; `docs/reference/nn.md` has them all with examples.
+
+Drop-in for `torch.nn`: `RNN`, `LSTM`, `GRU` and their cells, `MultiheadAttention`, `Transformer` and its parts. To
+build on: `Cell` and `Stack` for recurrent cells of your own, `AttentionPositions` for positions.
+"""
 
 from harken.nn.attention.functional import (
     Attention,
@@ -11,11 +15,13 @@ from harken.nn.attention.functional import (
 from harken.nn.attention.multihead import CrossAttention, SelfAttention
 from harken.nn.attention.pooling import AttentionPooling
 from harken.nn.attention.scores import AdditiveScore, CosineScore, DotScore, MultiplicativeScore, ScaledDotScore
+from harken.nn.attention.torch_multihead import MultiheadAttention
 from harken.nn.causality import refuse_bidirectional
 from harken.nn.convolution.attention import SourceAttention, unfold
 from harken.nn.convolution.convolution import Convolution
 from harken.nn.convolution.dilated import DilatedBlock, DilatedDecoderBlock, dilations
 from harken.nn.convolution.gated import GatedBlock, GatedDecoderBlock
+from harken.nn.crf import CRF
 from harken.nn.dropout import Dropout, VariationalDropout
 from harken.nn.loss import smoothed_cross_entropy
 from harken.nn.masks import causal_mask, length_mask
@@ -25,18 +31,28 @@ from harken.nn.positions.base import AttentionPositions
 from harken.nn.positions.dependency import dependency_depths, dependency_distances
 from harken.nn.positions.relative import RelativePositions
 from harken.nn.positions.rotary import RotaryPositions
+from harken.nn.recurrent.cell import Cell, CellKind, Products, Step
 from harken.nn.recurrent.gru import GRUCell
 from harken.nn.recurrent.layers import GRU, LSTM, RNN
 from harken.nn.recurrent.lstm import LSTMCell
 from harken.nn.recurrent.onnx import export_onnx
 from harken.nn.recurrent.rnn import RNNCell
+from harken.nn.recurrent.stack import Stack
 from harken.nn.recurrent.trace import DirectionTrace, Trace
 from harken.nn.transformer.balance import Balance
 from harken.nn.transformer.block import DecoderBlock, EncoderBlock, FeedForward
 from harken.nn.transformer.experts import Experts
-from harken.nn.transformer.stack import TransformerDecoder, TransformerEncoder
+from harken.nn.transformer.stack import DecoderStack, EncoderStack
+from harken.nn.transformer.torch_layers import (
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
 
 __all__ = [
+    "CRF",
     "GRU",
     "LSTM",
     "RNN",
@@ -46,16 +62,20 @@ __all__ = [
     "AttentionPooling",
     "AttentionPositions",
     "Balance",
+    "Cell",
+    "CellKind",
     "Convolution",
     "CosineScore",
     "CrossAttention",
     "DecoderBlock",
+    "DecoderStack",
     "DilatedBlock",
     "DilatedDecoderBlock",
     "DirectionTrace",
     "DotScore",
     "Dropout",
     "EncoderBlock",
+    "EncoderStack",
     "Experts",
     "FeedForward",
     "GRUCell",
@@ -63,7 +83,9 @@ __all__ = [
     "GatedDecoderBlock",
     "LSTMCell",
     "LearnedPositions",
+    "MultiheadAttention",
     "MultiplicativeScore",
+    "Products",
     "RNNCell",
     "RelativePositions",
     "RotaryPositions",
@@ -71,9 +93,14 @@ __all__ = [
     "SelfAttention",
     "SinusoidalPositions",
     "SourceAttention",
+    "Stack",
+    "Step",
     "Trace",
+    "Transformer",
     "TransformerDecoder",
+    "TransformerDecoderLayer",
     "TransformerEncoder",
+    "TransformerEncoderLayer",
     "VariationalDropout",
     "additive_attend",
     "additive_attend_with_weights",

@@ -16,6 +16,7 @@ architecture = "transformer"; did you mean model.width?
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
@@ -106,35 +107,50 @@ def load_recipe(name_or_path: str | Path, overrides: Sequence[str] = (), *, with
     Raises:
         UserError: one sentence that names the file and line, or the key, and what is allowed.
     """
-    from harken.tasks.registry import recipe_class
-
     text, origin = read_text(name_or_path)
-    values = parse(text, origin)
-    applied = [apply(values, override) for override in overrides]
-    check_limits(values, origin)
-    kind = recipe_class(values.get("task", DEFAULT_TASK))
-    try:
-        recipe = kind.model_validate(values)
-    except ValidationError as error:
-        raise UserError(explain(error, kind, values, origin, applied)) from None
-    if with_data:
-        recipe.require_data(origin)
     path = Path(name_or_path)
     is_file = origin == str(name_or_path) and path.is_file()  # else it ships
-    written = {place.key: place.value for place in paths_in(recipe) if place.is_path}
-    recipe, notes = resolve_paths(
-        recipe, origin, path.absolute().parent if is_file else None, [key for key, _ in applied]
-    )
-    recipe._source, recipe._path_notes, recipe._written_paths = str(name_or_path), notes, written
+    recipe = _validated(parse(text, origin), origin, overrides, with_data, path.absolute().parent if is_file else None)
+    recipe._source = str(name_or_path)
     return recipe
 
 
-def as_recipe(recipe: str | Path | Recipe, overrides: Sequence[str] = (), *, with_data: bool = True) -> Any:
-    """A recipe from its name, its file, or itself; paths of a Recipe object are relative to the working directory.
+def _validated(
+    values: dict[str, Any], origin: str, overrides: Sequence[str], with_data: bool, folder: Path | None = None
+) -> Any:
+    """A recipe from its values, with the class of its job; its paths are relative to `folder`."""
+    from harken.tasks.registry import recipe_class
+
+    applied = [apply(values, override) for override in overrides]
+    check_limits(values, origin)
+    task = values.get("task", DEFAULT_TASK)
+    kind = recipe_class(task)
+    named = kind.model_fields["task"].default if ":" in task else None  # a reference stands for the job's own name
+    try:
+        recipe = kind.model_validate({**values, "task": named} if isinstance(named, str) else values)
+    except ValidationError as error:
+        raise UserError(explain(error, kind, values, origin, applied)) from None
+    recipe = recipe.model_copy(update={"task": task}) if isinstance(named, str) else recipe
+    if with_data:
+        recipe.require_data(origin)
+    written = {place.key: place.value for place in paths_in(recipe) if place.is_path}
+    recipe, notes = resolve_paths(recipe, origin, folder, [key for key, _ in applied])
+    recipe._path_notes, recipe._written_paths = notes, written
+    return recipe
+
+
+def as_recipe(
+    recipe: str | Path | Mapping[str, Any] | Recipe, overrides: Sequence[str] = (), *, with_data: bool = True
+) -> Any:
+    """A recipe from its name, its file, a dict of its tables, or itself.
+
+    Paths of a dict and of a Recipe object are relative to the working directory.
 
     Raises:
         UserError: as `load_recipe`; or overrides for a Recipe object.
     """
+    if isinstance(recipe, Mapping):
+        return _validated(deepcopy(dict(recipe)), "the dict", overrides, with_data)
     if not isinstance(recipe, Recipe):
         return load_recipe(recipe, overrides, with_data=with_data)
     if overrides:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from harken.errors import UserError
 
 if TYPE_CHECKING:
     from harken.inspection.picture import Picture
@@ -45,6 +48,22 @@ class Scores:
     details: dict[str, Any] = field(default_factory=dict)  # more, for --json
     notes: list[str] = field(default_factory=list)  # sentences to show below the table
     seconds: float | None = None  # that the model took, where it was measured
+    outputs: tuple[list[Any], list[Any]] | None = None  # predictions and references, for metrics of the user's own
+
+    def add(self, name: str, function: Callable[[list[Any], list[Any]], float]) -> None:
+        """Add a metric of the user's own, `function(predictions, references)`.
+
+        Raises:
+            UserError: a job without predictions and references, or a function that gives no number.
+        """
+        if self.outputs is None:
+            raise UserError(f"--metric {name} needs predictions and references, and this job has none to give")
+        predictions, references = self.outputs
+        value = function(list(predictions), list(references))
+        try:
+            self.metrics.append(Metric(name, float(value)))
+        except (TypeError, ValueError):
+            raise UserError(f"the metric {name} gave {value!r}, which is no number") from None
 
     def __getitem__(self, name: str) -> float:
         return next(metric.value for metric in self.metrics if metric.name == name)

@@ -179,6 +179,28 @@ def state_of(model: nn.Module) -> dict[str, Tensor]:
     return parameters | buffers
 
 
+def with_current_names(model: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors of a file of an earlier version by today's names, wherever in a key the name is.
+
+    A module whose parameters were called differently has `stored_names()`: old name -> new name.
+    """
+    renamed: dict[str, str] = {}
+    for prefix, module in model.named_modules():
+        known = module.stored_names() if hasattr(module, "stored_names") else {}
+        dotted = f"{prefix}." if prefix else ""
+        renamed |= {dotted + old: dotted + new for old, new in known.items()}
+    found = {}
+    for key, value in tensors.items():
+        parts = key.split(".")
+        for start in range(min(3, len(parts))):  # "model.NAME", "average.NAME", "optimizer.exp_avg.NAME" or a bare NAME
+            name = ".".join(parts[start:])
+            if name in renamed:
+                key = ".".join([*parts[:start], renamed[name]])
+                break
+        found[key] = value
+    return found
+
+
 @contextmanager
 def fitting_weights(folder: Path) -> Iterator[None]:
     """Open a model folder inside the block: what does not fit its weights is refused, before it exhausts the machine.
@@ -227,7 +249,7 @@ def load_weights(model: nn.Module, path: Path) -> None:
         tensors, metadata = load_tensors(path)
     except UserError as problem:
         raise UserError(f"{problem}; train the model again or copy it anew") from problem
-    state = state_of(model)
+    tensors, state = with_current_names(model, tensors), state_of(model)
     optional = set() if DIGEST in metadata else set(state) - {name for name, _ in model.named_parameters()}
     wrong = sorted((set(tensors) ^ set(state)) - optional) or [
         name for name, value in tensors.items() if value.shape != state[name].shape

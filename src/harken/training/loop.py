@@ -14,7 +14,7 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,15 @@ from torch import Tensor
 
 from harken.errors import Interrupted, MachineError, UserError
 from harken.training.average import Average
-from harken.training.checkpoints import MODEL, Progress, load_checkpoint, save_checkpoint, save_tensors, state_of
+from harken.training.checkpoints import (
+    MODEL,
+    Progress,
+    load_checkpoint,
+    save_checkpoint,
+    save_tensors,
+    state_of,
+    with_current_names,
+)
 from harken.training.config import TrainConfig
 from harken.training.display import Display, Silence
 from harken.training.fitting import Plan, fit
@@ -36,14 +44,23 @@ from harken.training.task import Indices, Task, carried_by, move_carried
 from harken.training.workers import Workers
 
 VALIDATION_SHARE = 0.2  # of the time that a run limited in minutes may spend on validation before its end
+Callback = Callable[[dict[str, Any]], Any]  # called with each line of metrics.jsonl; True ends the run
 NAN_PATIENCE = 20  # updates in a row with a NaN or infinite gradient before the run is given up
 
 
 class Trainer:
     """Trains one task in one folder. `config` must be resolved: device, precision, workers and threads are given."""
 
-    def __init__(self, task: Task, config: TrainConfig, folder: Path, display: Display | None = None) -> None:
-        self.task, self.config, self.folder = task, config, folder
+    def __init__(
+        self,
+        task: Task,
+        config: TrainConfig,
+        folder: Path,
+        display: Display | None = None,
+        callbacks: Sequence[Callback] = (),
+    ) -> None:
+        self.task, self.config, self.folder, self.callbacks = task, config, folder, callbacks
+        self.ended = False  # by a callback
         self.display = display or Silence()
         self.device = torch.device(config.device)
         self.names: dict[Tensor, str] = {value: name for name, value in task.model.named_parameters()}
@@ -99,7 +116,7 @@ class Trainer:
         if state.step == 0:
             self._epoch()
             self._save()  # from here on there is always something to resume from
-        while self._spent() < 1:
+        while self._spent() < 1 and not self.ended:
             self._update([next(batches) for _ in range(config.accumulate)])
             self._tick()
             self._show()
@@ -114,7 +131,7 @@ class Trainer:
                 raise Interrupted(self.stopping)
         if state.step and state.step != state.validated_step:
             self._validate()
-        state.finished, state.stopped_by = True, self._limit_reached()
+        state.finished, state.stopped_by = True, "callback" if self.ended else self._limit_reached()
         self._save()
 
     def _can_afford_validation(self) -> bool:
@@ -213,6 +230,12 @@ class Trainer:
             self.progress.window_seconds += passed
             self.speed = self.progress.window_tokens / max(self.progress.window_seconds, 1e-9)
 
+    def _record(self, entry: dict[str, Any]) -> None:
+        """A line of metrics.jsonl, also for the callbacks."""
+        self.log.write(entry)
+        for callback in self.callbacks:
+            self.ended = callback(dict(entry)) is True or self.ended
+
     def _log_training(self) -> None:
         state = self.progress
         entry = {
@@ -225,7 +248,7 @@ class Trainer:
             "tokens_per_second": state.window_tokens / max(state.window_seconds, 1e-9),
             "seconds": state.seconds,
         }
-        self.log.write(entry)
+        self._record(entry)
         state.window_loss, state.window_tokens, state.window_seconds = 0.0, 0, 0.0
 
     def _validate(self) -> bool:
@@ -248,7 +271,7 @@ class Trainer:
         self._tick(training=False)
         state.validated_step, state.validations = state.step, state.validations + 1
         state.validation_seconds += state.seconds - began
-        self.log.write({"kind": "valid", "step": state.step, **metrics, "best": better, "seconds": state.seconds})
+        self._record({"kind": "valid", "step": state.step, **metrics, "best": better, "seconds": state.seconds})
         shown = "  ".join(f"{name} {value:.3f}" for name, value in metrics.items())
         self.display.note(f"step {state.step:>6}  validation: {shown}{'  (best)' if better else ''}")
         return self._patience_exhausted()
@@ -264,6 +287,7 @@ class Trainer:
         found = load_checkpoint(self.folder)
         if found is None:
             return False
+        found = found._replace(tensors=with_current_names(self.task.model, found.tensors))
         for key, value in self._settings().items():
             if found.settings.get(key) != value:
                 old = str(found.settings.get(key))[:100]

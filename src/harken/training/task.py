@@ -62,12 +62,16 @@ def batch_loss(task: Any, indices: Indices) -> Tensor:
 
 
 def to_device(batch: Any, device: torch.device) -> Any:
-    """A batch on another device: a tensor, an object with `to`, or a named tuple or tuple of them; None stays."""
+    """A batch on another device: a tensor, an object with `to`, or a tuple, list or dict of them; the rest stays."""
     if hasattr(batch, "to"):
         return batch.to(device)
     if isinstance(batch, tuple):
         moved = [to_device(part, device) for part in batch]
         return type(batch)(*moved) if hasattr(batch, "_fields") else tuple(moved)
+    if isinstance(batch, list):
+        return [to_device(part, device) for part in batch]
+    if isinstance(batch, dict):
+        return {name: to_device(part, device) for name, part in batch.items()}
     return batch
 
 

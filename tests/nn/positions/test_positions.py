@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harken.nn import (
+    EncoderStack,
     LearnedPositions,
     RelativePositions,
     SinusoidalPositions,
-    TransformerEncoder,
     attend_with_weights,
     causal_mask,
     length_mask,
@@ -82,7 +82,7 @@ def test_learned_positions_are_rows_of_a_table(length: int, start: int) -> None:
 @pytest.mark.parametrize("kind", ["sinusoidal", "rotary"])
 def test_a_table_that_grew_in_inference_mode_can_be_trained_with(kind: str) -> None:
     torch.manual_seed(1)
-    stack = TransformerEncoder(layers=1, width=4, heads=2, feedforward=4, positions=kind)
+    stack = EncoderStack(layers=1, width=4, heads=2, feedforward=4, positions=kind)
     long, short = torch.randn(1, 600, 4), torch.randn(1, 5, 4)
     with torch.inference_mode():
         inside = stack(long)

@@ -35,6 +35,14 @@ def build(
     return layer
 
 
+def copy_cell(source: Any, target: Any) -> None:
+    """The weights of a cell into another, wherever they are parameters."""
+    with torch.no_grad():
+        for (name, weight), (other, value) in zip(target.named_weights(), source.named_weights(), strict=True):
+            assert name == other
+            weight.copy_(value)
+
+
 def parts_of(state: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     return state if isinstance(state, tuple) else (state,)
 

@@ -120,7 +120,7 @@ def test_an_open_forget_gate_and_a_shut_input_gate_keep_the_cell() -> None:
 
 
 def test_first_weights_of_variants() -> None:
-    layer = LSTM(3, 4, coupled=True, peephole="full", forget_bias=2.5, layer_norm=True, proj_size=2, batch_first=True)
+    layer = LSTM(3, 4, coupled=True, peephole="full", forget_bias=2.5, layer_norm=True, proj_size=2, orthogonal=True)
     cell = layer.cells[0]
     assert cell.bias_ih.tolist() == [2.5] * 4 + [0.0] * 8
     assert (cell.weight_ch == 0).all()

@@ -16,15 +16,15 @@ from torch.utils._pytree import tree_leaves
 from harken.nn import (
     Attention,
     AttentionPooling,
+    DecoderStack,
     DilatedDecoderBlock,
     Dropout,
+    EncoderStack,
     Experts,
     GatedBlock,
     GatedDecoderBlock,
     LearnedPositions,
     SelfAttention,
-    TransformerDecoder,
-    TransformerEncoder,
     VariationalDropout,
     dependency_distances,
 )
@@ -68,13 +68,13 @@ def lookup(score: str) -> Case:
 
 
 def encoder(positions: str, **options: Any) -> Case:
-    stack = TransformerEncoder(1, WIDTH, 2, 8, positions=positions, **options)
+    stack = EncoderStack(1, WIDTH, 2, 8, positions=positions, **options)
     trees = torch.tensor([[1, -1, 1], [-1, -1, -1]])
     return stack, (sequence(), lengths(), dependency_distances(trees) if positions == "dependency" else None)
 
 
 def decoder(positions: str, **options: Any) -> Case:
-    return TransformerDecoder(1, WIDTH, 2, 8, positions=positions, **options), (sequence(), sequence(), mask())
+    return DecoderStack(1, WIDTH, 2, 8, positions=positions, **options), (sequence(), sequence(), mask())
 
 
 def gated() -> Case:

@@ -48,7 +48,7 @@ def reference(
         directions = 2 if bidirectional else 1
         for way in range(directions):
             cell = KINDS[kind][1](row.shape[1], layer.hidden_size).double()
-            weights = dict(layer.cells[depth * directions + way].named_parameters())
+            weights = dict(layer.cells[depth * directions + way].named_weights())
             state = [part[len(last)] for part in first]
             output, state = one_direction(cell, weights, row.flip(0) if way else row, state)
             ways.append(output.flip(0) if way else output)
@@ -129,12 +129,12 @@ def test_state_dict_is_torchs_both_ways(ours: type[nn.Module], theirs: type[nn.R
     holder = nn.ModuleDict({"encoder": nn.ModuleList([layer])})
     holder.load_state_dict(first_version)
     assert torch.equal(layer(values)[0], peer(values)[0])
-    assert next(iter(holder.state_dict())) == "encoder.0.cells.0.weight_ih"
+    assert next(iter(holder.state_dict())) == "encoder.0.weight_ih_l0"
 
 
 def test_first_weights() -> None:
     """Forget gates start open, other biases at 0, and every recurrent block keeps lengths (orthogonal)."""
-    layer = LSTM(3, 4, 2, bidirectional=True, batch_first=True)
+    layer = LSTM(3, 4, 2, bidirectional=True, orthogonal=True)
     for name, parameter in layer.named_parameters():
         if "bias" in name:
             _, forget, _, _ = parameter.chunk(4)
@@ -143,4 +143,5 @@ def test_first_weights() -> None:
         elif "weight_hh" in name:
             for block in parameter.split(4):
                 assert torch.allclose(block @ block.t(), torch.eye(4), atol=1e-5)
-    assert all((parameter == 0).all() for name, parameter in GRU(3, 4).named_parameters() if "bias" in name)
+    gru = GRU(3, 4, orthogonal=True)
+    assert all((parameter == 0).all() for name, parameter in gru.named_parameters() if "bias" in name)

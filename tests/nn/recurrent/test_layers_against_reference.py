@@ -12,7 +12,7 @@ from torch import Tensor
 from harken.nn import RNN
 
 sys.path.insert(0, str(Path(__file__).parent))
-from recurrent_cases import VARIANTS, build, cases, parts_of, random_state
+from recurrent_cases import VARIANTS, build, cases, copy_cell, parts_of, random_state
 
 SHAPE = ["bias", "bidirectional", "layer_norm", "connections", "zoneout", "recurrent_dropout"]
 
@@ -89,8 +89,8 @@ def test_the_second_direction_reads_backwards(variant: str) -> None:
     """With the weights of its two directions exchanged, a layer reads a reversed row as the first read the row."""
     torch.manual_seed(4)
     layer, mirror = (build(variant, 3, 4, bidirectional=True) for _ in range(2))
-    mirror.cells[0].load_state_dict(layer.cells[1].state_dict())
-    mirror.cells[1].load_state_dict(layer.cells[0].state_dict())
+    copy_cell(layer.cells[1], mirror.cells[0])
+    copy_cell(layer.cells[0], mirror.cells[1])
     values = torch.randn(2, 5, 3, dtype=torch.float64)
     forward, backward = layer(values)[0].chunk(2, -1)
     found = mirror(values.flip(1))[0].flip(1)

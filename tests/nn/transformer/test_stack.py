@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from harken.nn import Balance, EncoderBlock, TransformerDecoder, TransformerEncoder
+from harken.nn import Balance, DecoderStack, EncoderBlock, EncoderStack
 
 SHAPE = {"layers": 2, "width": 8, "heads": 2, "feedforward": 12}
 POSITIONS = ["sinusoidal", "learned", "relative", "rotary", "alibi", "none"]
@@ -39,7 +39,7 @@ def copy(block: EncoderBlock, peer: nn.TransformerEncoderLayer) -> None:
 @pytest.mark.parametrize("causal", [True, False])
 def test_encoder_equals_torchs(causal: bool) -> None:
     torch.manual_seed(1)
-    stack = spread(TransformerEncoder(**SHAPE, causal=causal))
+    stack = spread(EncoderStack(**SHAPE, causal=causal))
     layer = nn.TransformerEncoderLayer(8, 2, 12, 0.0, batch_first=True, norm_first=True)
     peer = nn.TransformerEncoder(layer, 2, nn.LayerNorm(8), enable_nested_tensor=False).double().eval()
     for block, theirs in zip(stack.blocks, peer.layers, strict=True):
@@ -58,7 +58,7 @@ def test_encoder_equals_torchs(causal: bool) -> None:
 @torch.no_grad()
 def test_a_causal_stack_in_pieces_gives_the_whole(positions: str, pieces: list[int]) -> None:
     torch.manual_seed(2)
-    stack = spread(TransformerEncoder(**SHAPE, causal=True, positions=positions, max_distance=2))
+    stack = spread(EncoderStack(**SHAPE, causal=True, positions=positions, max_distance=2))
     whole, past, found = stack(values()), None, []
     for piece in values().split(pieces, 1):
         now, past = stack.step(piece, past)
@@ -71,8 +71,8 @@ def test_a_causal_stack_in_pieces_gives_the_whole(positions: str, pieces: list[i
 def test_no_gradient_reaches_the_future(positions: str) -> None:
     torch.manual_seed(3)
     reads, memory = values().requires_grad_(), values(4)
-    causal = spread(TransformerEncoder(**SHAPE, causal=True, positions=positions))
-    decoder = spread(TransformerDecoder(**SHAPE, positions=positions))
+    causal = spread(EncoderStack(**SHAPE, causal=True, positions=positions))
+    decoder = spread(DecoderStack(**SHAPE, positions=positions))
     for found in (causal(reads), decoder(reads, memory)):
         for row in range(5):
             (gradient,) = torch.autograd.grad(found[:, row].sum(-1).sin().sum(), reads, retain_graph=True)
@@ -81,7 +81,7 @@ def test_no_gradient_reaches_the_future(positions: str) -> None:
 
 
 def test_a_stack_that_sees_both_sides_has_no_step() -> None:
-    stack = TransformerEncoder(**SHAPE)
+    stack = EncoderStack(**SHAPE)
     assert not torch.equal(stack.eval()(values().float())[:, 0], stack(values().float()[:, :1])[:, 0])
     with pytest.raises(ValueError, match="sees both sides: make it with causal=True"):
         stack.step(values().float())
@@ -90,7 +90,7 @@ def test_a_stack_that_sees_both_sides_has_no_step() -> None:
 @pytest.mark.parametrize("causal", [True, False])
 @torch.no_grad()
 def test_weights_come_with_the_same_values(causal: bool) -> None:
-    stack = spread(TransformerEncoder(**SHAPE, causal=causal))
+    stack = spread(EncoderStack(**SHAPE, causal=causal))
     found, weights = stack.with_weights(values(), LENGTHS)
     assert close(found, stack(values(), LENGTHS))
     assert weights.shape == (2, 2, 2, 5, 5)
@@ -103,7 +103,7 @@ def test_weights_come_with_the_same_values(causal: bool) -> None:
 @torch.no_grad()
 def test_decoder_steps_equal_the_whole(positions: str) -> None:
     torch.manual_seed(4)
-    stack, memory = spread(TransformerDecoder(**SHAPE, positions=positions)), values(4)
+    stack, memory = spread(DecoderStack(**SHAPE, positions=positions)), values(4)
     mask = torch.arange(4) < torch.tensor([[2], [4]])
     whole, weights = stack.with_weights(values(), memory, mask)
     assert close(stack(values(), memory, mask), whole)
@@ -118,7 +118,7 @@ def test_decoder_steps_equal_the_whole(positions: str) -> None:
 
 def test_experts_say_how_evenly_they_were_used_to_whoever_asks() -> None:
     torch.manual_seed(6)
-    stack = TransformerEncoder(**SHAPE, experts=3, experts_active=1).double()
+    stack = EncoderStack(**SHAPE, experts=3, experts_active=1).double()
     real = torch.arange(5) < LENGTHS[:, None]
     balance = Balance(real)
     found = stack(values(), LENGTHS, balance=balance)
@@ -137,6 +137,6 @@ def test_words_that_cannot_be() -> None:
         ({"positions": "rotery"}, "did you mean 'rotary'"),
     ]:
         with pytest.raises(ValueError, match=message):
-            TransformerEncoder(**{**SHAPE, **words})
+            EncoderStack(**{**SHAPE, **words})
     with pytest.raises(TypeError, match="dropuot"):
-        TransformerDecoder(**SHAPE, dropuot=0.1)
+        DecoderStack(**SHAPE, dropuot=0.1)

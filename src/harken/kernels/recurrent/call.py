@@ -31,7 +31,11 @@ WEIGHTS = (
 
 @dataclass(frozen=True)
 class CellKind:
-    """What a cell computes, without its weights and sizes."""
+    """What a cell computes, without its weights and sizes.
+
+    >>> CellKind("lstm").torch_name, CellKind("lstm", layer_norm=True).torch_name
+    ('LSTM', None)
+    """
 
     name: str  # "rnn", "lstm" or "gru"; another for a cell that no backend knows
     layer_norm: bool = False

@@ -34,8 +34,8 @@ def torch_weights(cells: Sequence[Any]) -> list[Tensor]:
 
 
 def runs_whole_stack(call: Call) -> bool:
-    """Whether all layers can be one call; on a CPU harken's dropout between layers is faster than torch's."""
-    return not call.connections and (call.x.is_cuda or not call.training or call.dropout == 0)
+    """Whether all layers can be one call."""
+    return not call.connections
 
 
 def run_fused_stack(

@@ -71,7 +71,7 @@ class Tagger(nn.Module):
     def __init__(self, hidden: int, both: bool) -> None:
         super().__init__()
         self.embedding = nn.Embedding(len(VOCABULARY), 32)
-        self.layer = LSTM(32, hidden, bidirectional=both, batch_first=True)
+        self.layer = LSTM(32, hidden, bidirectional=both, batch_first=True, orthogonal=True)
         self.sense = nn.Linear(hidden * (2 if both else 1), 2)
 
     def forward(self, words: Tensor, place: Tensor) -> Tensor:

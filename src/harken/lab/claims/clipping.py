@@ -36,9 +36,9 @@ def train(scale: float, clip: float, updates: int, rows: int, seed: int) -> dict
     """The loss and the length of the gradient (before clipping) at every update, up to the first that is no number."""
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
-    layer, readout = RNN(SYMBOLS, 64, batch_first=True), nn.Linear(64, SYMBOLS)
+    layer, readout = RNN(SYMBOLS, 64, batch_first=True, orthogonal=True), nn.Linear(64, SYMBOLS)
     with torch.no_grad():
-        layer.get_parameter("cells.0.weight_hh").mul_(scale)  # orthogonal when it was made
+        layer.get_parameter("weight_hh_l0").mul_(scale)  # orthogonal when it was made
     parameters = [*layer.parameters(), *readout.parameters()]
     optimizer = torch.optim.SGD(parameters, RATE)
     losses, lengths = [], []

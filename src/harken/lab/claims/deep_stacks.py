@@ -38,7 +38,9 @@ CELLS: dict[str, type[LSTM] | type[RNN]] = {"LSTM": LSTM, "vanilla RNN": RNN}
 
 def make_stack(cell: str, kind: str, depth: int) -> LSTM | RNN:
     """A stack that reads symbols."""
-    return CELLS[cell](SYMBOLS, HIDDEN, depth, batch_first=True, connections=None if kind == "plain" else kind)
+    return CELLS[cell](
+        SYMBOLS, HIDDEN, depth, batch_first=True, orthogonal=True, connections=None if kind == "plain" else kind
+    )
 
 
 def train(cell: str, kind: str, depth: int, updates: int, seed: int) -> dict[str, Any]:

@@ -65,7 +65,7 @@ class Network(nn.Module):
     def __init__(self, kind: str, width: int, task: Task) -> None:
         super().__init__()
         self.embedding = nn.Embedding(task.words, task.inputs) if task.words else nn.Identity()
-        self.layer = (LSTM if kind == "LSTM" else GRU)(task.inputs, width, batch_first=True)
+        self.layer = (LSTM if kind == "LSTM" else GRU)(task.inputs, width, batch_first=True, orthogonal=True)
         self.readout = nn.Linear(width, task.outputs)
 
     def forward(self, values: Tensor) -> Tensor:

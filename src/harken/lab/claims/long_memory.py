@@ -53,7 +53,7 @@ class Recaller(nn.Module):
         super().__init__()
         self.layer: LSTM | RNN
         if kind in LSTMS:
-            self.layer = LSTM(INPUTS, HIDDEN, forget_bias=float(kind[-1]), batch_first=True)
+            self.layer = LSTM(INPUTS, HIDDEN, forget_bias=float(kind[-1]), batch_first=True, orthogonal=True)
         else:
             self.layer = RNN(INPUTS, HIDDEN, orthogonal="orthogonal" in kind, batch_first=True)
         self.readout = nn.Linear(HIDDEN, SYMBOLS)

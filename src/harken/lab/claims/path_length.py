@@ -93,7 +93,7 @@ def chain(kind: str, length: int, layers: int) -> int:
     """The longest chain in what connects all words: one layer of an RNN, or `layers` of the others."""
     values = torch.randn(1, length, WIDTH, dtype=torch.float64, requires_grad=True)
     if kind in ("RNN", "LSTM"):
-        layer = {"RNN": RNN, "LSTM": LSTM}[kind](WIDTH, WIDTH, batch_first=True, dtype=torch.float64)
+        layer = {"RNN": RNN, "LSTM": LSTM}[kind](WIDTH, WIDTH, batch_first=True, dtype=torch.float64, orthogonal=True)
         return longest_chain(layer.reference(values)[0])
     if kind == "self-attention":
         for _ in range(layers):

@@ -42,8 +42,8 @@ def gradient_lengths(way: str, largest: float, hidden: int, rows: int, updates: 
     """The largest singular value, and |dL/dh_t| at distances 0 .. DISTANCE relative to distance 0 (geometric mean)."""
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
-    layer = RNN(SYMBOLS, hidden, dtype=torch.float64, batch_first=True)
-    weight = layer.get_parameter("cells.0.weight_hh")
+    layer = RNN(SYMBOLS, hidden, dtype=torch.float64, batch_first=True, orthogonal=True)
+    weight = layer.get_parameter("weight_hh_l0")
     with torch.no_grad():
         matrix = torch.randn(hidden, hidden, dtype=torch.float64)
         if way != "gaussian":

@@ -72,7 +72,9 @@ class SentenceReader(nn.Module):
         if kind in ("gru", "lstm"):
             if width % 2:
                 raise ValueError(f"width {width} is odd; a reader in both directions gives each half of it")
-            self.layer = (GRU if kind == "gru" else LSTM)(width, width // 2, bidirectional=True, batch_first=True)
+            self.layer = (GRU if kind == "gru" else LSTM)(
+                width, width // 2, bidirectional=True, batch_first=True, orthogonal=True
+            )
 
     def forward(self, ids: Tensor) -> Tensor:
         """(B, W) -> (B, D)."""

@@ -104,7 +104,7 @@ class CharacterFeatures(nn.Module):
         self.table = nn.Embedding(characters, embedding, padding_idx=PAD)
         self.dropout = nn.Dropout(dropout)
         if kind == "lstm":
-            self.layer: nn.Module = LSTM(embedding, width // 2, bidirectional=True, batch_first=True)
+            self.layer: nn.Module = LSTM(embedding, width // 2, bidirectional=True, batch_first=True, orthogonal=True)
         else:
             self.layer = nn.Conv1d(embedding, width, KERNEL, padding=KERNEL // 2)
 

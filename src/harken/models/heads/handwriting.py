@@ -80,7 +80,7 @@ class HandwritingModel(nn.Module):
             self.first = WindowedLSTM(POINT, width, characters=embedding, gaussians=config.window, pace=config.pace)
         below = 0 if characters else 1  # without a text the first layer is like the others
         self.upper = nn.ModuleList(
-            LSTM(POINT + seen + (width if number or characters else 0), width, batch_first=True)
+            LSTM(POINT + seen + (width if number or characters else 0), width, batch_first=True, orthogonal=True)
             for number in range(layers - 1 + below)
         )
         self.dropout = Dropout(config.dropout)

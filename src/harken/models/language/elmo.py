@@ -39,8 +39,8 @@ class ElmoNetwork(nn.Module):
             characters, config.character_embedding, config.character_width, config.spelling
         )
         self.project = nn.Linear(config.character_width, width)
-        self.ahead = nn.ModuleList(LSTM(width, width, batch_first=True) for _ in range(layers))
-        self.back = nn.ModuleList(LSTM(width, width, batch_first=True) for _ in range(layers))
+        self.ahead = nn.ModuleList(LSTM(width, width, batch_first=True, orthogonal=True) for _ in range(layers))
+        self.back = nn.ModuleList(LSTM(width, width, batch_first=True, orthogonal=True) for _ in range(layers))
         self.dropout = VariationalDropout(config.dropout)
         self.output = nn.Linear(width, words)
         nn.init.normal_(self.output.weight, std=width**-0.5)

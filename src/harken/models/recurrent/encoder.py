@@ -84,7 +84,7 @@ def make_layer(
         return layer
     if config.cell == "lstm":
         options["forget_bias"] = config.forget_bias
-    return LAYERS[config.cell](input_size, hidden, **common, **options)
+    return LAYERS[config.cell](input_size, hidden, orthogonal=True, **common, **options)
 
 
 def make_cell(config: RecurrentCellsConfig, input_size: int, width: int) -> Cell:

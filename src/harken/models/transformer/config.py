@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from harken.models.config_table import ModelTable
+from harken.models.config_table import ModelTable, PositionsName
 
 
 class TransformerBlocksConfig(ModelTable):
@@ -34,12 +34,12 @@ class TransformerBlocksConfig(ModelTable):
             " two matrices and a vector, at several times the cost"
         ),
     )
-    positions: Literal["sinusoidal", "learned", "relative", "dependency", "rotary", "alibi", "none"] = Field(
+    positions: PositionsName = Field(
         "sinusoidal",
         description=(
             "positions: added to the embeddings (sinusoidal, learned) or inside self-attention (relative,"
             " rotary, alibi, dependency); dependency: distances in a dependency tree given with the data "
-            "(data.source_heads)"
+            "(data.source_heads); or a registered name"
         ),
     )
     max_length: int = Field(
@@ -63,7 +63,7 @@ class TransformerBlocksConfig(ModelTable):
 
     @property
     def stack_options(self) -> dict[str, Any]:
-        """The arguments of `harken.nn.TransformerEncoder` and `harken.nn.TransformerDecoder` after `layers`."""
+        """The arguments of `harken.nn.EncoderStack` and `harken.nn.DecoderStack` after `layers`."""
         names = (
             *("width", "heads", "feedforward", "dropout", "attention_dropout", "feedforward_dropout", "norm"),
             *("activation", "positions", "max_length", "max_distance", "experts", "experts_active"),

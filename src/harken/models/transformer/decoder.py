@@ -59,13 +59,13 @@ class TransformerState:
 
 
 class TransformerDecoder(Decoder):
-    """`harken.nn.TransformerDecoder` on scaled embeddings."""
+    """`harken.nn.DecoderStack` on scaled embeddings."""
 
     def __init__(self, config: TransformerStackConfig) -> None:
         super().__init__()
         layers = config.decoder_depth
         self.embedding = self.memory_width = self.width = config.width
-        self.stack = stack.TransformerDecoder(layers, **config.stack_options)
+        self.stack = stack.DecoderStack(layers, **config.stack_options)
         self.balance = config.balance if config.experts else 0.0
         self.alignment_layer = alignment_layer(config.alignment_layer, layers)
         self.alignment_heads, self.alignment_shift = config.alignment_heads, config.alignment_shift

@@ -25,7 +25,7 @@ from harken.models.base import refuse_too_long
 from harken.models.encoder_decoder import TranslationModel
 from harken.models.transformer.decoder import alignment_layer
 from harken.nn.transformer.balance import Balance
-from harken.nn.transformer.stack import KVCache, TransformerEncoder, cached_length
+from harken.nn.transformer.stack import EncoderStack, KVCache, cached_length
 
 if TYPE_CHECKING:
     from harken.models.config import DecoderOnlyConfig
@@ -53,7 +53,7 @@ class PrefixState:
 
 
 class DecoderOnly(TranslationModel):
-    """A causal `harken.nn.TransformerEncoder` over source and target."""
+    """A causal `harken.nn.EncoderStack` over source and target."""
 
     def __init__(self, config: DecoderOnlyConfig, source_size: int, target_size: int) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class DecoderOnly(TranslationModel):
         self.build_vocabulary((source_size, target_size), (width, width), width, config.tied, bias=False)
         self.width, self.balance = width, config.balance
         self.balances = bool(config.experts) and config.balance > 0
-        self.stack = TransformerEncoder(config.layers, causal=True, **config.stack_options)
+        self.stack = EncoderStack(config.layers, causal=True, **config.stack_options)
         self.alignment_layer = alignment_layer(config.alignment_layer, config.layers)
         self.alignment_heads, self.alignment_shift = config.alignment_heads, config.alignment_shift
 

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 class TransformerEncoder(Encoder):
-    """`harken.nn.TransformerEncoder` on scaled embeddings."""
+    """`harken.nn.EncoderStack` on scaled embeddings."""
 
     def __init__(self, config: TransformerBlocksConfig) -> None:
         super().__init__()
         self.embedding = self.width = config.width
-        self.stack = stack.TransformerEncoder(config.encoder_depth, **config.stack_options)
+        self.stack = stack.EncoderStack(config.encoder_depth, **config.stack_options)
         self.balance = config.balance if config.experts else 0.0
 
     def forward(

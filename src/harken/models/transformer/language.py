@@ -18,7 +18,7 @@ from torch import Tensor
 from harken.models.base import refuse_too_long
 from harken.models.language.base import LanguageNetwork, Read
 from harken.nn.transformer.balance import Balance
-from harken.nn.transformer.stack import KVCache, TransformerEncoder, cached_length
+from harken.nn.transformer.stack import EncoderStack, KVCache, cached_length
 
 if TYPE_CHECKING:
     from harken.models.language.config import TransformerLanguageConfig
@@ -36,14 +36,14 @@ class TransformerLanguageState:
 
 
 class TransformerLanguage(LanguageNetwork):
-    """A causal `harken.nn.TransformerEncoder` over `size` tokens."""
+    """A causal `harken.nn.EncoderStack` over `size` tokens."""
 
     def __init__(self, config: TransformerLanguageConfig, size: int) -> None:
         super().__init__()
         self.build_vocabulary(size, config.width, config.width, config.tied)
         self.width = config.width
         self.balance = config.balance if config.experts else 0.0
-        self.stack = TransformerEncoder(config.layers, causal=True, **config.stack_options)
+        self.stack = EncoderStack(config.layers, causal=True, **config.stack_options)
 
     def read(self, tokens: Tensor, state: TransformerLanguageState | None = None) -> Read:
         """A whole piece at once; after a state, the new tokens with the cache."""

@@ -112,7 +112,12 @@ def attend(
     bias: BiasFunction | None = None,
     value_bias: ValueBiasFunction | None = None,
 ) -> Tensor:
-    """The contexts of `attend_with_weights`, by a fused kernel where there is one."""
+    """The contexts of `attend_with_weights`, by a fused kernel where there is one.
+
+    >>> query, key, value = torch.randn(2, 4, 3, 8), torch.randn(2, 4, 5, 8), torch.randn(2, 4, 5, 8)
+    >>> torch.allclose(attend(query, key, value), attend_with_weights(query, key, value)[0], atol=1e-6)
+    True
+    """
     is_dot_product = score is dot_product_scores or getattr(score, "is_dot_product", False)
     if is_dot_product and value_bias is None and not _is_faster_unfused(query, key, mask, dropout):
         return _fused_dot_product(query, key, value, mask, causal, dropout, bias)
@@ -185,7 +190,12 @@ def additive_attend(
     causal: bool = False,
     dropout: float = 0.0,
 ) -> Tensor:
-    """The contexts of `additive_attend_with_weights`, on a GPU by kernels that never make a tensor of T x S x K."""
+    """The contexts of `additive_attend_with_weights`, on a GPU by kernels that never make a tensor of T x S x K.
+
+    >>> queries, keys, values, vector = torch.randn(2, 3, 4), torch.randn(2, 5, 4), torch.randn(2, 5, 6), torch.randn(4)
+    >>> additive_attend(queries, keys, vector, values).shape
+    torch.Size([2, 3, 6])
+    """
     if is_supported(queries, keys, values):
         return additive_attention(queries, keys, vector, values, mask, causal, dropout)
 
@@ -201,6 +211,12 @@ class Attention(nn.Module):
     e_i = score(s, h_i)      a = softmax(e)      c = sum_i a_i h_i
 
     With `hard`, an evaluating layer uses hard attention; training is soft, as the arg-max has no gradient.
+
+    >>> from harken.nn import AdditiveScore
+    >>> attention, memory = Attention(AdditiveScore(4, 6)), torch.randn(2, 3, 6)
+    >>> context, weights = attention(torch.randn(2, 4), attention.score.keys(memory), memory, mask=None)
+    >>> context.shape, weights.shape
+    (torch.Size([2, 6]), torch.Size([2, 3]))
     """
 
     def __init__(self, score: nn.Module, hard: bool = False) -> None:

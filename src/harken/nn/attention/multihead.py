@@ -128,7 +128,12 @@ class SelfAttention(nn.Module):
 
 
 class CrossAttention(nn.Module):
-    """Attention of the decoder to the encoder's memory."""
+    """Attention of the decoder to the encoder's memory.
+
+    >>> layer, memory = CrossAttention(width=8, heads=2), torch.randn(1, 5, 8)
+    >>> layer(torch.randn(1, 3, 8), layer.keys_values(memory)).shape
+    torch.Size([1, 3, 8])
+    """
 
     def __init__(self, width: int, heads: int, dropout: float = 0.0, score: str = "scaled") -> None:
         super().__init__()

@@ -29,7 +29,11 @@ FIRST_TEMPERATURE = 0.1  # cosines lie between -1 and 1: at temperature 1 the so
 
 
 class DotScore(nn.Module):
-    """s . h: no parameters; query and memory have the same width."""
+    """s . h: no parameters; query and memory have the same width.
+
+    >>> DotScore(2, 2)(torch.tensor([[1.0, 2.0]]), torch.tensor([[[3.0, 4.0], [0.0, 1.0]]])).tolist()
+    [[11.0, 2.0]]
+    """
 
     def __init__(self, query_width: int, memory_width: int) -> None:
         super().__init__()
@@ -46,7 +50,11 @@ class DotScore(nn.Module):
 
 
 class ScaledDotScore(DotScore):
-    """s . h / sqrt(n): the variance of the scores does not grow with the width."""
+    """s . h / sqrt(n): the variance of the scores does not grow with the width.
+
+    >>> ScaledDotScore(4, 4)(torch.ones(1, 4), torch.ones(1, 3, 4)).tolist()  # 4 / sqrt(4)
+    [[2.0, 2.0, 2.0]]
+    """
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         """(B, H), (B, S, H) -> (B, S)."""
@@ -70,7 +78,12 @@ class CosineScore(DotScore):
 
 
 class MultiplicativeScore(nn.Module):
-    """s^T W h, with W h computed once for the whole memory."""
+    """s^T W h, with W h computed once for the whole memory.
+
+    >>> score, memory = MultiplicativeScore(query_width=4, memory_width=6), torch.randn(2, 3, 6)
+    >>> score(torch.randn(2, 4), score.keys(memory)).shape
+    torch.Size([2, 3])
+    """
 
     def __init__(self, query_width: int, memory_width: int) -> None:
         super().__init__()
@@ -86,7 +99,12 @@ class MultiplicativeScore(nn.Module):
 
 
 class AdditiveScore(nn.Module):
-    """v^T tanh(W1 h + W2 s), with W1 h computed once for the memory; `coverage` adds a term for earlier weights."""
+    """v^T tanh(W1 h + W2 s), with W1 h computed once for the memory; `coverage` adds a term for earlier weights.
+
+    >>> score, memory = AdditiveScore(query_width=4, memory_width=6), torch.randn(2, 3, 6)
+    >>> score(torch.randn(2, 4), score.keys(memory)).shape
+    torch.Size([2, 3])
+    """
 
     def __init__(self, query_width: int, memory_width: int, width: int | None = None, coverage: bool = False) -> None:
         super().__init__()

@@ -35,7 +35,13 @@ def keys_values(memory: Tensor, embedded: Tensor | None = None) -> KeyValue:
 
 
 class SourceAttention(nn.Module):
-    """Attention of states (B, T, D) with embeddings (B, T, E) to a memory (B, S, E) -> (B, T, D)."""
+    """Attention of states (B, T, D) with embeddings (B, T, E) to a memory (B, S, E) -> (B, T, D).
+
+    >>> import torch
+    >>> layer, memory = SourceAttention(width=8, embedding=6), torch.randn(2, 5, 6)
+    >>> layer(torch.randn(2, 3, 8), torch.randn(2, 3, 6), keys_values(memory)).shape
+    torch.Size([2, 3, 8])
+    """
 
     def __init__(self, width: int, embedding: int) -> None:
         super().__init__()

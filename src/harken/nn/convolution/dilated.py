@@ -55,7 +55,11 @@ class DilatedBlock(nn.Module):
 
 
 class DilatedDecoderBlock(DilatedBlock):
-    """The decoder's block: a causal convolution and, with `embedding`, attention to the source."""
+    """The decoder's block: a causal convolution and, with `embedding`, attention to the source.
+
+    >>> DilatedDecoderBlock(8, dilation=2)(torch.randn(2, 5, 8)).shape
+    torch.Size([2, 5, 8])
+    """
 
     def __init__(
         self,

@@ -38,7 +38,13 @@ class GatedBlock(nn.Module):
 
 
 class GatedDecoderBlock(GatedBlock):
-    """The decoder's block: a causal convolution and attention to the source."""
+    """The decoder's block: a causal convolution and attention to the source.
+
+    >>> import torch
+    >>> block, memory = GatedDecoderBlock(8, embedding=6), torch.randn(2, 5, 6)
+    >>> block(torch.randn(2, 3, 8), torch.randn(2, 3, 6), (memory, memory)).shape
+    torch.Size([2, 3, 8])
+    """
 
     def __init__(self, width: int, embedding: int, kernel: int = 3, dropout: float = 0.0) -> None:
         super().__init__(width, kernel, dropout, causal=True)

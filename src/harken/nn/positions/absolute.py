@@ -54,7 +54,11 @@ class SinusoidalPositions(nn.Module):
 
 
 class LearnedPositions(nn.Module):
-    """A vector for each of `length` positions, and none beyond."""
+    """A vector for each of `length` positions, and none beyond.
+
+    >>> LearnedPositions(width=4, length=10)(3, start=2).shape
+    torch.Size([3, 4])
+    """
 
     def __init__(self, width: int, length: int) -> None:
         super().__init__()

@@ -26,7 +26,15 @@ def slopes(heads: int) -> Tensor:
 
 
 class AlibiPositions(AttentionPositions):
-    """No parameters; nothing is saved."""
+    """No parameters; nothing is saved.
+
+    >>> from harken.nn import MultiheadAttention
+    >>> attention = MultiheadAttention(8, 2, batch_first=True, positions=AlibiPositions(heads=2))
+    >>> x = torch.zeros(1, 3, 8)
+    >>> weights = attention(x, x, x, average_attn_weights=False)[1]  # equal queries and keys: distance alone counts
+    >>> [round(weight, 3) for weight in weights[0, 0, 0].tolist()]
+    [0.354, 0.333, 0.313]
+    """
 
     slopes: Tensor
 

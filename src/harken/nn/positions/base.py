@@ -36,7 +36,18 @@ class AttentionFunctions(NamedTuple):
 
 
 class AttentionPositions(nn.Module):
-    """Attention without positions: the base class of those with."""
+    """Attention without positions: the base class of those with.
+
+    A kind of your own overrides `functions`: here a score loses 1 for every step of distance.
+
+    >>> class Near(AttentionPositions):
+    ...     def functions(self, score, targets, sources, given=None):
+    ...         gap = distances(targets, sources).abs()
+    ...         return AttentionFunctions(score, bias=lambda query, key: -gap.to(query))
+    >>> from harken.nn import SelfAttention
+    >>> SelfAttention(8, 2, positions=Near())(torch.randn(1, 3, 8)).shape
+    torch.Size([1, 3, 8])
+    """
 
     uses_distances = False  # whether distances may be given in place of j - i
     rotates_qk = False  # whether `apply_rotary` changes anything; only dot-product scores allow that

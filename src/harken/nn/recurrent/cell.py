@@ -8,22 +8,53 @@ A cell computes one step from its input x (B, I) and its state (h, and c of an L
 Weights have torch's names and shapes: `weight_ih` W (gates x H, I) and `weight_hh` U (gates x H, R), where R is the
 width of h. Layer normalisation (Ba et al., 2016) normalises W x and U h, each gate separately; the cell's biases are
 its shifts.
+
+A cell on its own has its weights as parameters. In a stack they are the stack's parameters, `weight_ih_l0` and so on as
+in `torch.nn`, and the cell reads them from there (`Cell.bind`).
+
+An own cell is a subclass with `weights` and `step`; `Stack.of` makes a layer of it:
+
+>>> from harken.nn import Stack
+>>> class Leaky(Cell):
+...     def __init__(self, input_size, hidden_size):
+...         super().__init__("leaky", input_size, hidden_size, gates=1)
+...         self.draw()
+...
+...     def weights(self):
+...         return self.weight_ih, self.weight_hh, self.constant()
+...
+...     def step(self, x, state, products=None, keep=None):
+...         linear = products or Products(self)
+...         W, U, b = linear.weights
+...         (h,) = state
+...         return Step((0.9 * h + 0.1 * torch.tanh(linear(x, W, b) + linear(h, U)),), {})
+>>> output, last = Stack.of(Leaky, 3, 5, bidirectional=True)(torch.randn(7, 2, 3), lengths=torch.tensor([7, 4]))
+>>> output.shape, last.shape
+(torch.Size([7, 2, 10]), torch.Size([2, 2, 5]))
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import _VF, Tensor, nn
 
 from harken.kernels.recurrent.call import CellKind
 from harken.kernels.recurrent.deferred import DeferredLinear, can_defer
 from harken.nn.recurrent.options import Bias, at_least, one_of
 
 State = tuple[Tensor, ...]  # (h,) or (h, c): h (B, R), c (B, H)
+WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")  # in the order of torch's layers
+TORCH_CELLS: dict[str, Any] = {
+    "LSTM": _VF.lstm_cell,
+    "GRU": _VF.gru_cell,
+    "RNN_TANH": _VF.rnn_tanh_cell,
+    "RNN_RELU": _VF.rnn_relu_cell,
+}
 
 
 class Step(NamedTuple):
@@ -82,34 +113,100 @@ class Products:
         return product if bias is None else product + bias
 
 
-class Cell(nn.Module):
-    """The weights of a cell; a subclass adds the equations in `step`."""
+def _weight(name: str) -> Any:
+    """An attribute for one of `WEIGHTS`: the cell's own parameter, or that of the stack that it is bound to."""
 
-    bias_ih: nn.Parameter | None
-    bias_hh: nn.Parameter | None
+    def read(self: Cell) -> Tensor | None:
+        own = self._parameters
+        if name in own:
+            return own[name]
+        if self._bound is not None and name + self._suffix in self._bound:
+            return self._bound[name + self._suffix]
+        raise AttributeError(f"{type(self).__name__} has no {name}")
+
+    return property(read)
+
+
+class Cell(nn.Module):
+    """The weights of a cell; a subclass adds the equations in `step`.
+
+    Args:
+        kind: a name, or what the fused kernels know of the cell.
+        input_size, hidden_size: I and H.
+        gates: how many blocks of H rows W and U have.
+        output_size: R, the width of h; H by default.
+        bias: True or "two" as torch has it, "one" as the equations have it, False or "none".
+    """
+
+    weight_ih, weight_hh = _weight("weight_ih"), _weight("weight_hh")
+    bias_ih, bias_hh = _weight("bias_ih"), _weight("bias_hh")
+    weight_hr = _weight("weight_hr")  # of a projection
+    __jit_unused_properties__: ClassVar[list[str]] = []
+    _bound: Mapping[str, Any] | None = None
+    _suffix = ""
 
     def __init__(
-        self, kind: CellKind, input_size: int, hidden_size: int, gates: int, output_size: int, bias: Bias
+        self,
+        kind: CellKind | str,
+        input_size: int,
+        hidden_size: int,
+        gates: int,
+        output_size: int | None = None,
+        bias: Bias = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         at_least("input_size", input_size, 1)
         at_least("hidden_size", hidden_size, 1)
         one_of("bias", bias, (True, False, "two", "one", "none"))
-        self.kind = kind
-        self.input_size, self.hidden_size, self.gates, self.output_size = input_size, hidden_size, gates, output_size
+        self.kind = CellKind(kind) if isinstance(kind, str) else kind
+        self.input_size, self.hidden_size, self.gates = input_size, hidden_size, gates
+        self.output_size = hidden_size if output_size is None else output_size
+        self.bias = bias
         rows = gates * hidden_size
-        self.weight_ih = nn.Parameter(torch.empty(rows, input_size))
-        self.weight_hh = nn.Parameter(torch.empty(rows, output_size))
-        self.bias_ih = nn.Parameter(torch.empty(rows)) if bias in (True, "two", "one") else None
-        self.bias_hh = nn.Parameter(torch.empty(rows)) if bias in (True, "two") else None
-        self.norm_ih = GateNorm(gates, hidden_size) if kind.layer_norm else None
-        self.norm_hh = GateNorm(gates, hidden_size) if kind.layer_norm else None
+        self.factory: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.add_weight("weight_ih", rows, input_size)
+        self.add_weight("weight_hh", rows, self.output_size)
+        self.add_weight("bias_ih", *([rows] if bias in (True, "two", "one") else []))
+        self.add_weight("bias_hh", *([rows] if bias in (True, "two") else []))
+        self.norm_ih = GateNorm(gates, hidden_size).to(**self.factory) if self.kind.layer_norm else None
+        self.norm_hh = GateNorm(gates, hidden_size).to(**self.factory) if self.kind.layer_norm else None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # torch.jit.trace compiles all other properties
+        cls.__jit_unused_properties__ = [name for name in dir(cls) if isinstance(getattr(cls, name), property)]
+
+    def add_weight(self, name: str, *shape: int) -> None:
+        """A parameter that `draw` fills; None without a shape."""
+        self.register_parameter(name, nn.Parameter(torch.empty(shape, **self.factory)) if shape else None)
+
+    def release_weights(self) -> dict[str, nn.Parameter]:
+        """Give those of `WEIGHTS` that the cell has to its stack, which then calls `bind`."""
+        return {name: self._parameters.pop(name) for name in WEIGHTS if self._parameters.get(name) is not None}  # type: ignore[misc]
+
+    def bind(self, weights: Mapping[str, Any], suffix: str) -> None:
+        """Read the weights from `weights`, where `weight_ih` is called `weight_ih` + suffix."""
+        self._bound, self._suffix = weights, suffix
+
+    def named_weights(self) -> Iterator[tuple[str, Tensor]]:
+        """All weights by name, also where they are parameters of a stack."""
+        for name in WEIGHTS:
+            weight = getattr(self, name, None)
+            if weight is not None:
+                yield name, weight
+        yield from ((name, weight) for name, weight in self.named_parameters() if name not in WEIGHTS)
 
     def draw(self) -> None:
         """Torch's initial weights: uniform within 1 / sqrt(H)."""
-        for name, parameter in self.named_parameters():
+        for name, parameter in self.named_weights():
             if "norm" not in name:
                 nn.init.uniform_(parameter, -1 / math.sqrt(self.hidden_size), 1 / math.sqrt(self.hidden_size))
+
+    def reset_parameters(self) -> None:
+        """Draw all weights anew, as torch's cells do."""
+        self.draw()
 
     @property
     def state_sizes(self) -> tuple[int, ...]:
@@ -154,5 +251,42 @@ class Cell(nn.Module):
         """The state before the first step, zeros, for inputs (B, I)."""
         return tuple(x.new_zeros(x.shape[0], size) for size in self.state_sizes)
 
+    def _in_torch_shapes(self, input: Tensor, hx: State | None) -> State:
+        """The step of a cell on its own: input (B, I) or (I,) and the state with or without B -> the new state."""
+        if input.dim() not in (1, 2):
+            raise ValueError(
+                f"{type(self).__name__} takes an input (B, I) or (I,), but its shape is {tuple(input.shape)}"
+            )
+        single = input.dim() == 1
+        x = input[None] if single else input
+        state = self.start(x) if hx is None else tuple(part[None] for part in hx) if single else hx
+        sizes = [(x.shape[0], size) for size in self.state_sizes]
+        if x.shape[-1] != self.input_size or [tuple(part.shape) for part in state] != sizes:
+            found = [tuple(part.shape) for part in state]
+            raise ValueError(
+                f"{type(self).__name__} was made for {self.input_size} features and a state of shapes {sizes}; the "
+                f"input has {x.shape[-1]} and the state {found}"
+            )
+        new = self._fused(x, state)
+        return tuple(part[0] for part in new) if single else new
+
+    def _fused(self, x: Tensor, state: State) -> State:
+        """The new state, by torch's own function where it has one for this cell."""
+        name = self.kind.torch_name
+        if name is None or self.output_size != self.hidden_size or (self.bias_ih is None) != (self.bias_hh is None):
+            return self.step(x, state).state
+        cell, hx = TORCH_CELLS[name], state if name == "LSTM" else state[0]
+        made = cell(x, hx, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        return made if isinstance(made, tuple) else (made,)
+
     def extra_repr(self) -> str:
-        return f"{self.input_size}, {self.hidden_size}"
+        """The sizes and every option that is not torch's default."""
+        kind, bias = self.kind, {"two": True, "none": False}.get(str(self.bias), self.bias)
+        options: dict[str, tuple[Any, Any]] = {"bias": (bias, True), "nonlinearity": (kind.nonlinearity, "tanh")}
+        options |= {"peephole": (kind.peephole, None), "coupled": (kind.coupled, False)}
+        options |= {"proj_size": (self.output_size if self.output_size != self.hidden_size else 0, 0)}
+        options |= {"reset": (kind.reset, "after"), "layer_norm": (kind.layer_norm, False)}
+        return ", ".join([
+            f"{self.input_size}, {self.hidden_size}",
+            *(f"{name}={found!r}" for name, (found, usual) in options.items() if found != usual),
+        ])  # fmt: skip

@@ -40,19 +40,26 @@ class GRUWeights(NamedTuple):
 
 
 class GRUCell(Cell):
-    """One step of a GRU."""
+    """One step of a GRU, with the arguments, weights and results of `torch.nn.GRUCell`; `reset` as above.
+
+    >>> GRUCell(3, 5)(torch.randn(2, 3)).shape
+    torch.Size([2, 5])
+    """
 
     def __init__(
         self,
         input_size: int,
         hidden_size: int,
-        bias: Bias = "two",
+        bias: Bias = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        *,
         reset: str = "after",
         layer_norm: bool = False,
     ) -> None:
         one_of("reset", reset, ("after", "before"))
         kind = CellKind("gru", layer_norm, reset=reset)
-        super().__init__(kind, input_size, hidden_size, 3, hidden_size, bias)
+        super().__init__(kind, input_size, hidden_size, 3, hidden_size, bias, device, dtype)
         self.reset = reset
         self.draw()
 
@@ -102,4 +109,4 @@ class GRUCell(Cell):
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         """x (B, I), h (B, H) -> the new h."""
-        return self.step(input, self.start(input) if hx is None else (hx,)).state[0]
+        return self._in_torch_shapes(input, None if hx is None else (hx,))[0]

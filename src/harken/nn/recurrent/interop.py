@@ -1,8 +1,11 @@
-"""Weights to and from `torch.nn.RNN`, `LSTM` and `GRU`: the same numbers under other names.
+"""The names of weights in `torch.nn.RNN`, `LSTM` and `GRU`, and in model files of earlier versions.
 
-    torch   weight_ih_l1_reverse        ours   cells.3.weight_ih        (layer 1, second direction)
+    torch and harken   weight_ih_l1_reverse        earlier   cells.3.weight_ih        (layer 1, second direction)
 
-`load_state_dict` takes both; `torch_state` gives torch's.
+`load_state_dict` takes both.
+
+>>> weight_suffix(3, directions=2), split_name("weight_ih_l1_reverse")
+('_l1_reverse', ('weight_ih', 1, True))
 """
 
 from __future__ import annotations
@@ -13,30 +16,39 @@ from typing import Any
 from torch import Tensor, nn
 
 from harken.kernels.recurrent.cudnn import torch_weights
+from harken.nn.recurrent.cell import WEIGHTS
 
-NAMES = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
-PATTERN = re.compile(rf"(?:inner\.)?({'|'.join(NAMES)})_l(\d+)(_reverse)?")
+NAME = re.compile(r"(\w+?)_l(\d+)(_reverse)?")
 
 
-def accept_torch_names(module: Any, state: dict[str, Any], prefix: str, *others: Any) -> None:
-    """Rename, before they are loaded, the weights of a torch layer (or of a layer of harken's first version)."""
-    for key in [key for key in state if key.startswith(prefix)]:
-        found = PATTERN.fullmatch(key.removeprefix(prefix))
-        if found:
-            name, depth, reverse = found.groups()
-            state[f"{prefix}cells.{int(depth) * module.directions + bool(reverse)}.{name}"] = state.pop(key)
+def weight_suffix(place: int, directions: int) -> str:
+    """What torch adds to the names of the weights of a cell; `place` counts layers, and directions within them."""
+    depth, reverse = divmod(place, directions)
+    return f"_l{depth}{'_reverse' if reverse else ''}"
+
+
+def split_name(name: str) -> tuple[str, int, bool]:
+    """A name of torch's -> the cell's name of the weight, the layer, and whether it reads backwards."""
+    found = NAME.fullmatch(name)
+    assert found is not None, name
+    return found[1], int(found[2]), found[3] is not None
+
+
+def accept_stored_names(module: Any, state: dict[str, Any], prefix: str, *others: Any) -> None:
+    """Rename, before they are loaded, weights that have the names of an earlier version."""
+    for old, new in module.stored_names().items():
+        if prefix + old in state:
+            state[prefix + new] = state.pop(prefix + old)
 
 
 def torch_state(module: Any) -> dict[str, Tensor]:
-    """The weights of a plain stack under torch's names."""
+    """The weights of a plain stack as torch's layer has them: a second bias that a cell lacks is 0."""
     named: dict[str, Tensor] = {}
     for place, cell in enumerate(module.cells):
-        depth, way = divmod(place, module.directions)
-        there = {"bias_hh": cell.bias_ih is not None}  # made of zeros where a cell has one bias
-        present = [name for name in NAMES if there.get(name, getattr(cell, name, None) is not None)]
-        suffix = f"_l{depth}{'_reverse' if way else ''}"
+        there = {"bias_hh": cell.bias_ih is not None}
+        present = [name for name in WEIGHTS if there.get(name, getattr(cell, name, None) is not None)]
         for name, weight in zip(present, torch_weights([cell]), strict=True):
-            named[name + suffix] = weight.detach()
+            named[name + weight_suffix(place, module.directions)] = weight.detach()
     return named
 
 

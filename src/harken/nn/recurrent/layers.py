@@ -1,7 +1,7 @@
 """RNN, LSTM and GRU layers: those of `torch.nn`, with what they lack.
 
-Constructor, call and shapes are those of `torch.nn.RNN`, `LSTM` and `GRU` (time first unless `batch_first=True`), and
-`from_torch` and `to_torch` convert between them. What is added:
+Constructor, defaults, call, shapes, initial weights from the same seed, and the names in `state_dict` are those of
+`torch.nn.RNN`, `LSTM` and `GRU`: changing the class changes no number. What is added:
 
 lengths=                         how long each row is, in any order; padding changes nothing, padded outputs are 0
 trace=True                       every gate and state of every step (`harken.nn.recurrent.trace`)
@@ -10,7 +10,7 @@ reset="before"                   the GRU of Cho et al. (2014) (`harken.nn.recurr
 layer_norm                       inside the cells (`harken.nn.recurrent.cell`)
 zoneout, recurrent_dropout       noise on the states (`harken.nn.recurrent.regularization`)
 connections                      "residual", "highway" or "dense" between layers (`harken.nn.recurrent.connections`)
-orthogonal, forget_bias          the initial weights (`initialize`); `orthogonal=False` draws them as torch does
+orthogonal, forget_bias          other initial weights than torch's (`initialize`)
 
 A returned state can be passed in again: a sequence in pieces gives what the whole gives.
 
@@ -18,18 +18,24 @@ A returned state can be passed in again: a sequence in pieces gives what the who
 >>> output, (hidden, cell) = layer(torch.randn(7, 2, 3), lengths=torch.tensor([7, 4]))
 >>> output.shape, hidden.shape, output[4:, 1].abs().max().item()
 (torch.Size([7, 2, 10]), torch.Size([2, 2, 5]), 0.0)
+>>> _ = torch.manual_seed(0)
 >>> peer, x = nn.GRU(3, 5, num_layers=2), torch.randn(7, 2, 3)
+>>> _ = torch.manual_seed(0)
+>>> torch.equal(GRU(3, 5, num_layers=2)(x)[0], peer(x)[0])
+True
 >>> torch.equal(GRU.from_torch(peer)(x)[0], peer(x)[0]), type(GRU.from_torch(peer).to_torch()).__name__
 (True, 'GRU')
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
+from harken.nn.recurrent.cell import WEIGHTS, Cell
 from harken.nn.recurrent.gru import GRUCell
 from harken.nn.recurrent.interop import copy_weights, torch_arguments, torch_state
 from harken.nn.recurrent.lstm import LSTMCell
@@ -41,19 +47,41 @@ __all__ = ["GRU", "LSTM", "RNN", "RecurrentLayer", "initialize"]
 
 
 class RecurrentLayer(Stack):
-    """A stack with initial weights, and the conversion to and from `torch.nn`."""
+    """A stack with initial weights, what torch's layers have beside `forward`, and the conversion to and from them."""
 
     peer: Any  # the class of torch.nn
     lacking: list[str]  # options in use that the peer lacks
+    proj_size = 0
+    _initial: tuple[bool, float | None] = (False, None)  # orthogonal, forget_bias
 
-    def begin(self, orthogonal: bool, forget_bias: float | None, device: Any, dtype: torch.dtype | None) -> None:
-        """Draw the initial weights and move them to their device."""
+    def initialize(self, orthogonal: bool, forget_bias: float | None, device: Any, dtype: torch.dtype | None) -> None:
+        """Where torch's initial weights are not wanted, draw others; then move to the device."""
+        self._initial = (orthogonal, forget_bias)
         for cell in self.cells:
             if orthogonal:
-                initialize(cell, forget_bias or 0.0)
+                initialize(cell, 1.0 if forget_bias is None else forget_bias)
             elif forget_bias is not None:
                 set_forget_bias(cell, forget_bias)
         self.to(device=device, dtype=dtype)
+
+    def reset_parameters(self) -> None:
+        """Draw the initial weights anew."""
+        self._bind()
+        for cell in self.cells_of_all():
+            cell.draw()
+        self.initialize(*self._initial, None, None)
+
+    @property
+    def mode(self) -> str:
+        """Torch's name of the cell, such as "LSTM" or "RNN_TANH"; harken's where torch has none."""
+        kind = self.cells_of(0)[0].kind
+        return kind.torch_name or kind.name.upper()
+
+    @property
+    def all_weights(self) -> list[list[Tensor]]:
+        """The weights of each layer and direction, as torch's layers give them."""
+        self._bind()
+        return [[weight for name, weight in cell.named_weights() if name in WEIGHTS] for cell in self.cells_of_all()]
 
     @classmethod
     def from_torch(cls, module: nn.RNNBase) -> Self:
@@ -70,8 +98,7 @@ class RecurrentLayer(Stack):
         lacking = [*self.lacking, *self.options.extras()]
         if lacking:
             raise ValueError(f"torch.nn.{self.peer.__name__} has no {', '.join(lacking)}")
-        options, example = self.options, self.cells[0].weight_ih
-        assert isinstance(example, Tensor)
+        options, example = self.options, self.cells_of(0)[0].weight_ih
         module: nn.RNNBase = self.peer(
             options.input_size,
             options.hidden_size,
@@ -93,7 +120,14 @@ class RecurrentLayer(Stack):
 
 
 class RNN(RecurrentLayer):
-    """Vanilla RNN; `nonlinearity` is "tanh", "relu" or "sigmoid"."""
+    """Vanilla RNN, drop-in for `torch.nn.RNN`; `nonlinearity` is "tanh", "relu" or "sigmoid".
+
+    Shapes: input (T, B, I), or (B, T, I) with `batch_first=True`, or (T, I), or a PackedSequence; output (T, B, H x
+    directions); h (layers x directions, B, H).
+
+    >>> RNN(3, 5, 2, nonlinearity="relu", bidirectional=True)(torch.randn(7, 4, 3))[0].shape
+    torch.Size([7, 4, 10])
+    """
 
     peer = nn.RNN
 
@@ -114,21 +148,45 @@ class RNN(RecurrentLayer):
         zoneout: float = 0.0,
         recurrent_dropout: float = 0.0,
         connections: str | None = None,
-        orthogonal: bool = True,
+        orthogonal: bool = False,
     ) -> None:
         common = (input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional)
         options = StackOptions(*common, layer_norm, zoneout, recurrent_dropout, connections)
-        super().__init__(options, hidden_size, lambda size: RNNCell(size, hidden_size, bias, nonlinearity, layer_norm))
+        super().__init__(
+            options,
+            hidden_size,
+            lambda size: RNNCell(
+                size, hidden_size, bias, nonlinearity, layer_norm=layer_norm, **drawn_as(orthogonal, device, dtype)
+            ),
+        )
         self.lacking = ["nonlinearity='sigmoid'"] if nonlinearity == "sigmoid" else []
         self.nonlinearity = nonlinearity
-        self.begin(orthogonal, None, device, dtype)
+        self.initialize(orthogonal, None, device, dtype)
 
     def peer_arguments(self) -> dict[str, Any]:
         return {"nonlinearity": self.nonlinearity}
 
 
 class LSTM(RecurrentLayer):
-    """LSTM; `peephole` is None, "diagonal" or "full", `coupled` means i = 1 - f; forget gates start open (bias 1)."""
+    """LSTM, drop-in for `torch.nn.LSTM`, and its variants (`harken.nn.recurrent.lstm`).
+
+    Args:
+        input_size, ..., dtype: as in torch.
+        peephole: None, "diagonal" or "full".
+        coupled: i = 1 - f.
+        forget_bias: the initial bias of the forget gates; None: torch's, or 1 with `orthogonal=True`.
+        layer_norm, zoneout, recurrent_dropout, connections: see the module.
+        orthogonal: orthogonal recurrent weights at the start (`initialize`).
+
+    Shapes: input (T, B, I), or (B, T, I) with `batch_first=True`, or (T, I), or a PackedSequence; output (T, B, H x
+    directions); h and c (layers x directions, B, H).
+
+    >>> LSTM(3, 5, num_layers=2, dropout=0.1, peephole="diagonal")
+    LSTM(3, 5, num_layers=2, dropout=0.1, peephole='diagonal')
+    >>> output, (h, c) = LSTM(3, 5)(torch.randn(7, 2, 3))
+    >>> output.shape, h.shape
+    (torch.Size([7, 2, 5]), torch.Size([1, 2, 5]))
+    """
 
     peer = nn.LSTM
 
@@ -147,30 +205,45 @@ class LSTM(RecurrentLayer):
         *,
         peephole: str | None = None,
         coupled: bool = False,
-        forget_bias: float | None = 1.0,
+        forget_bias: float | None = None,
         layer_norm: bool = False,
         zoneout: float = 0.0,
         recurrent_dropout: float = 0.0,
         connections: str | None = None,
-        orthogonal: bool = True,
+        orthogonal: bool = False,
     ) -> None:
         common = (input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional)
         options = StackOptions(*common, layer_norm, zoneout, recurrent_dropout, connections)
         super().__init__(
             options,
             proj_size or hidden_size,
-            lambda size: LSTMCell(size, hidden_size, bias, peephole, coupled, proj_size, layer_norm),
+            lambda size: LSTMCell(
+                size,
+                hidden_size,
+                bias,
+                peephole=peephole,
+                coupled=coupled,
+                proj_size=proj_size,
+                layer_norm=layer_norm,
+                **drawn_as(orthogonal, device, dtype),
+            ),
         )
         self.lacking = [f"peephole={peephole!r}"] * bool(peephole) + ["coupled=True"] * coupled
         self.proj_size = proj_size
-        self.begin(orthogonal, forget_bias, device, dtype)
+        self.initialize(orthogonal, forget_bias, device, dtype)
 
     def peer_arguments(self) -> dict[str, Any]:
         return {"proj_size": self.proj_size}
 
 
 class GRU(RecurrentLayer):
-    """GRU; `reset` is "after" (torch's form) or "before", with opposite meanings of z (`harken.nn.recurrent.gru`)."""
+    """GRU, drop-in for `torch.nn.GRU`; `reset` is "after" (torch's form) or "before" (`harken.nn.recurrent.gru`).
+
+    Shapes are those of `RNN`.
+
+    >>> GRU(3, 5, reset="before", batch_first=True)(torch.randn(4, 7, 3))[0].shape
+    torch.Size([4, 7, 5])
+    """
 
     peer = nn.GRU
 
@@ -191,13 +264,19 @@ class GRU(RecurrentLayer):
         zoneout: float = 0.0,
         recurrent_dropout: float = 0.0,
         connections: str | None = None,
-        orthogonal: bool = True,
+        orthogonal: bool = False,
     ) -> None:
         common = (input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional)
         options = StackOptions(*common, layer_norm, zoneout, recurrent_dropout, connections)
-        super().__init__(options, hidden_size, lambda size: GRUCell(size, hidden_size, bias, reset, layer_norm))
+        super().__init__(
+            options,
+            hidden_size,
+            lambda size: GRUCell(
+                size, hidden_size, bias, reset=reset, layer_norm=layer_norm, **drawn_as(orthogonal, device, dtype)
+            ),
+        )
         self.lacking = ["reset='before'"] if reset == "before" else []
-        self.begin(orthogonal, None, device, dtype)
+        self.initialize(orthogonal, None, device, dtype)
 
 
 def initialize(module: nn.Module, forget_bias: float = 1.0) -> None:
@@ -209,7 +288,7 @@ def initialize(module: nn.Module, forget_bias: float = 1.0) -> None:
     """
     size = module.hidden_size
     assert isinstance(size, int)
-    for name, parameter in module.named_parameters():
+    for name, parameter in _weights_of(module):
         if "norm" in name:
             continue
         if "weight_hh" in name:
@@ -224,7 +303,16 @@ def initialize(module: nn.Module, forget_bias: float = 1.0) -> None:
 
 def set_forget_bias(module: nn.Module, value: float) -> None:
     """Start the forget gates of an LSTM at sigmoid(value), where it has biases."""
-    for name, parameter in module.named_parameters():
+    for name, parameter in _weights_of(module):
         if isinstance(module, nn.LSTM | LSTMCell) and "bias_" in name:
             gates = parameter.data.chunk(3 if getattr(module, "coupled", False) else 4)
             gates[0 if len(gates) == 3 else 1].fill_(value if "bias_ih" in name else 0.0)
+
+
+def drawn_as(orthogonal: bool, device: Any, dtype: torch.dtype | None) -> dict[str, Any]:
+    """Where the weights are drawn: as torch does; orthogonal ones in float32 first, as QR has no half precision."""
+    return {} if orthogonal else {"device": device, "dtype": dtype}
+
+
+def _weights_of(module: nn.Module) -> Iterable[tuple[str, Tensor]]:
+    return module.named_weights() if isinstance(module, Cell) else module.named_parameters()

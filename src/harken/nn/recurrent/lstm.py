@@ -55,16 +55,28 @@ class LSTMWeights(NamedTuple):
 
 
 class LSTMCell(Cell):
-    """One step of an LSTM; `bias="two"` as torch has it, `"one"` as the equation has it."""
+    """One step of an LSTM, with the arguments, weights and results of `torch.nn.LSTMCell`, and its variants.
+
+    `bias` is True as torch has it, "one" as the equation has it, or False. x (B, I) or (I,), h and c (B, H) or (H,).
+
+    >>> cell = LSTMCell(3, 5)
+    >>> cell.load_state_dict(torch.nn.LSTMCell(3, 5).state_dict())
+    <All keys matched successfully>
+    >>> h, c = cell(torch.randn(2, 3))
+    >>> h.shape, c.shape
+    (torch.Size([2, 5]), torch.Size([2, 5]))
+    """
 
     weight_ch: nn.Parameter | None
-    weight_hr: nn.Parameter | None
 
     def __init__(
         self,
         input_size: int,
         hidden_size: int,
-        bias: Bias = "two",
+        bias: Bias = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        *,
         peephole: str | None = None,
         coupled: bool = False,
         proj_size: int = 0,
@@ -77,14 +89,14 @@ class LSTMCell(Cell):
                 f"({hidden_size}), or 0 for none"
             )
         kind = CellKind("lstm", layer_norm, peephole=peephole, coupled=coupled)
-        super().__init__(kind, input_size, hidden_size, 3 if coupled else 4, proj_size or hidden_size, bias)
+        gates = 3 if coupled else 4
+        super().__init__(kind, input_size, hidden_size, gates, proj_size or hidden_size, bias, device, dtype)
         self.peephole, self.coupled, self.proj_size = peephole, coupled, proj_size
         self.early = hidden_size * (1 if coupled else 2)  # rows of i and f, the gates that see the old c
-        shape = {None: None, "diagonal": (self.early + hidden_size,), "full": (self.early + hidden_size, hidden_size)}
-        peepholes = shape[peephole]
-        self.weight_ch = nn.Parameter(torch.empty(peepholes)) if peepholes else None
-        self.weight_hr = nn.Parameter(torch.empty(proj_size, hidden_size)) if proj_size else None
-        self.norm_cell = nn.LayerNorm(hidden_size) if layer_norm else None
+        late = self.early + hidden_size
+        self.add_weight("weight_ch", *({"diagonal": [late], "full": [late, hidden_size]}.get(str(peephole), [])))
+        self.add_weight("weight_hr", *([proj_size, hidden_size] if proj_size else []))
+        self.norm_cell = nn.LayerNorm(hidden_size, **self.factory) if layer_norm else None
         self.draw()
 
     @property
@@ -135,5 +147,5 @@ class LSTMCell(Cell):
 
     def forward(self, input: Tensor, hx: LSTMState | None = None) -> LSTMState:
         """x (B, I), (h, c) -> the new (h, c)."""
-        h, c = self.step(input, self.start(input) if hx is None else hx).state
+        h, c = self._in_torch_shapes(input, hx)
         return h, c

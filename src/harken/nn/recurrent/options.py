@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from warnings import warn
 
 from torch import Tensor
 
@@ -58,8 +59,12 @@ class StackOptions:
     def __post_init__(self) -> None:
         for size in ("input_size", "hidden_size", "num_layers"):
             at_least(size, getattr(self, size), 1)
-        for name in ("dropout", "zoneout", "recurrent_dropout"):
+        for name in ("zoneout", "recurrent_dropout"):
             probability(name, getattr(self, name))
+        if not 0 <= self.dropout <= 1:
+            raise ValueError(f"dropout is {self.dropout}, but it is a probability: 0 to 1")
+        if self.dropout and self.num_layers == 1:
+            warn("dropout is between layers, and num_layers is 1: nothing is dropped", stacklevel=4)
         one_of("bias", self.bias, (True, False, "two", "one", "none"))
         if not isinstance(self.batch_first, bool) or not isinstance(self.bidirectional, bool):
             raise ValueError("batch_first and bidirectional are True or False")

@@ -101,6 +101,8 @@ def call_with_dropped_weights(layer: nn.Module, p: float, *arguments: Any, **opt
     if not layer.training or p == 0:
         return layer(*arguments, **options)
     dropped = {
-        name: F.dropout(weight, p) for name, weight in layer.named_parameters() if name.split(".")[-1] == "weight_hh"
+        name: F.dropout(weight, p)
+        for name, weight in layer.named_parameters()
+        if name.split(".")[-1].startswith("weight_hh")
     }
     return torch.func.functional_call(layer, dropped, arguments, options)

@@ -34,19 +34,26 @@ class RNNWeights(NamedTuple):
 
 
 class RNNCell(Cell):
-    """One step of a vanilla RNN."""
+    """One step of a vanilla RNN, with the arguments, weights and results of `torch.nn.RNNCell`; also "sigmoid".
+
+    >>> RNNCell(3, 5, nonlinearity="relu")(torch.randn(2, 3)).shape
+    torch.Size([2, 5])
+    """
 
     def __init__(
         self,
         input_size: int,
         hidden_size: int,
-        bias: Bias = "two",
+        bias: Bias = True,
         nonlinearity: str = "tanh",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        *,
         layer_norm: bool = False,
     ) -> None:
         one_of("nonlinearity", nonlinearity, tuple(NONLINEARITIES))
         kind = CellKind("rnn", layer_norm, nonlinearity=nonlinearity)
-        super().__init__(kind, input_size, hidden_size, 1, hidden_size, bias)
+        super().__init__(kind, input_size, hidden_size, 1, hidden_size, bias, device, dtype)
         self.nonlinearity = nonlinearity
         self.draw()
 
@@ -66,4 +73,4 @@ class RNNCell(Cell):
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         """x (B, I), h (B, H) -> the new h."""
-        return self.step(input, self.start(input) if hx is None else (hx,)).state[0]
+        return self._in_torch_shapes(input, None if hx is None else (hx,))[0]

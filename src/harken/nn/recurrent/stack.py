@@ -19,19 +19,31 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from harken.kernels.recurrent.call import Call, Direction
 from harken.kernels.recurrent.cudnn import flatten_for_cudnn, run_fused_stack, runs_whole_stack
 from harken.kernels.recurrent.dispatch import Backend, choose
-from harken.nn.dropout import Dropout
 from harken.nn.recurrent.cell import Cell, State
 from harken.nn.recurrent.connections import Connections
-from harken.nn.recurrent.interop import accept_torch_names
+from harken.nn.recurrent.interop import accept_stored_names, split_name, weight_suffix
 from harken.nn.recurrent.options import StackOptions, check_input
 from harken.nn.recurrent.packing import Layout, PaddedLayout, check_lengths, check_shape
 from harken.nn.recurrent.regularization import draw_noise
 from harken.nn.recurrent.trace import DirectionTrace, Trace
 from harken.nn.recurrent.unroll import run_packed, run_padded
 
+MORE_OPTIONS: dict[str, Any] = {"zoneout": 0.0, "recurrent_dropout": 0.0, "connections": None}  # and their defaults
+
 
 class Stack(nn.Module):
-    """`make_cell(input_size)` gives a cell whose h is `output_size` wide."""
+    """Layers of any `Cell`, in one direction or in both: what RNN, LSTM and GRU are made of.
+
+    `make_cell(input_size)` gives a cell whose h is `output_size` wide; `Stack.of` makes a stack of a class of cells.
+    Weights are the stack's parameters, under the names of `torch.nn`: `weight_ih_l0`, `bias_hh_l1_reverse` and so on.
+
+    >>> from harken.nn import GRUCell
+    >>> stack = Stack.of(GRUCell, 3, 5, num_layers=2, reset="before")
+    >>> stack
+    Stack(GRUCell, 3, 5, num_layers=2, reset='before')
+    >>> stack(torch.randn(7, 2, 3))[0].shape, [name for name, _ in stack.named_parameters()][:2]
+    (torch.Size([7, 2, 5]), ['weight_ih_l0', 'weight_hh_l0'])
+    """
 
     def __init__(self, options: StackOptions, output_size: int, make_cell: Callable[[int], Cell]) -> None:
         super().__init__()
@@ -43,8 +55,44 @@ class Stack(nn.Module):
         self.connections = Connections(options.connections, options.input_size, width, options.num_layers)
         sizes = self.connections.input_sizes
         self.cells = nn.ModuleList(make_cell(size) for size in sizes for _ in range(self.directions))
-        self.between = Dropout(options.dropout)
-        self.register_load_state_dict_pre_hook(accept_torch_names)
+        self.between = nn.Dropout(options.dropout)  # torch's, so that the same seed drops the same values
+        self._weight_names: list[str] = []
+        for place, cell in enumerate(self.cells):
+            assert isinstance(cell, Cell), f"a stack is made of cells, and {type(cell).__name__} is no harken.nn.Cell"
+            suffix = weight_suffix(place, self.directions)
+            for name, weight in cell.release_weights().items():
+                self.register_parameter(name + suffix, weight)
+                self._weight_names.append(name + suffix)
+            cell.bind(self._parameters, suffix)
+        self.register_load_state_dict_pre_hook(accept_stored_names)
+
+    @classmethod
+    def of(
+        cls,
+        cell: Callable[..., Cell],
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        *,
+        zoneout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        connections: str | None = None,
+        **cell_options: Any,
+    ) -> Stack:
+        """A stack of cells `cell(input_size, hidden_size, **cell_options)`; the arguments of `harken.nn.LSTM`.
+
+        No fused kernel knows a cell of your own: it is called step by step.
+        """
+        options = StackOptions(
+            input_size, hidden_size, num_layers, cell_options.get("bias", True), batch_first, dropout, bidirectional,
+            False, zoneout, recurrent_dropout, connections,
+        )  # fmt: skip
+        with torch.device("meta"):  # without weights, so that nothing is drawn
+            output_size = cell(1, hidden_size, **cell_options).output_size
+        return Stack(options, output_size, lambda size: cell(size, hidden_size, **cell_options))
 
     def forward(
         self, input: Any, hx: Any = None, lengths: Tensor | None = None, trace: bool = False
@@ -64,6 +112,7 @@ class Stack(nn.Module):
             padded, lengths = pad_packed_sequence(input, self.batch_first)
             output, *rest = self.forward(padded, hx, lengths, trace)
             return pack_padded_sequence(output, lengths, self.batch_first, input.sorted_indices is None), *rest
+        self._bind()
         x, state = self._batched(input, hx)
         call = self._call(x, lengths, trace)
         traces: list[list[DirectionTrace]] = []
@@ -80,6 +129,7 @@ class Stack(nn.Module):
 
     def reference(self, input: Tensor, hx: Any = None, lengths: Tensor | None = None) -> tuple[Tensor, Any]:
         """What `forward` computes, cell by cell and step by step; the same layout of input and output."""
+        self._bind()
         x, state = self._batched(input, hx)
         if lengths is not None:
             check_lengths(lengths, *x.shape[:2])
@@ -90,6 +140,24 @@ class Stack(nn.Module):
     def backend(self, input: Tensor, lengths: Tensor | None = None, trace: bool = False) -> str:
         """The name of the backend that `forward` uses for this call."""
         return choose(self._call(self._batched(input, None)[0], lengths, trace)).name
+
+    def _bind(self) -> None:
+        """Cells read the stack's parameters; where something else has taken their place (a parametrization, such as
+        weight norm, or a copy that shares the cells), what is there now."""
+        weights: Any = self._parameters
+        if not all(name in weights for name in self._weight_names):
+            weights = {name: getattr(self, name) for name in self._weight_names}
+        for place, cell in enumerate(self.cells):
+            if cell._bound is not weights:
+                cell.bind(weights, weight_suffix(place, self.directions))  # type: ignore[operator]
+
+    def stored_names(self) -> dict[str, str]:
+        """Names of parameters in model files of earlier versions -> those of today."""
+        found = {}
+        for name in self._weight_names:
+            base, depth, reverse = split_name(name)
+            found[f"cells.{depth * self.directions + reverse}.{base}"] = found[f"inner.{name}"] = name
+        return found
 
     def _run(self, backend: Backend, call: Call, state: State | None) -> tuple[Tensor, State, list]:
         """All layers, one above the other: x (B, T, I) -> (B, T, H x directions), last states, traces."""
@@ -183,10 +251,13 @@ class Stack(nn.Module):
             made.append(Direction(cell, first, noise, reverse=way == 1))
         return made
 
+    def cells_of_all(self) -> list[Cell]:
+        """All cells, layer by layer."""
+        return [cell for cell in self.cells if isinstance(cell, Cell)]
+
     def cells_of(self, depth: int) -> list[Cell]:
         """The cells of one layer, the forward direction first."""
-        cells = list(self.cells)[depth * self.directions : (depth + 1) * self.directions]
-        return [cell for cell in cells if isinstance(cell, Cell)]
+        return self.cells_of_all()[depth * self.directions : (depth + 1) * self.directions]
 
     def _batched(self, input: Tensor, hx: Any) -> tuple[Tensor, State | None]:
         """x (B, T, I), and the parts of the state (layers x directions, B, H)."""
@@ -218,12 +289,45 @@ class Stack(nn.Module):
         states = tuple(x.new_zeros(len(self.cells), 0, size) for size in cell.state_sizes)
         return x.new_zeros(0, x.shape[1], self.directions * cell.output_size), states
 
+    def extra_repr(self) -> str:
+        """As torch prints its layers, then the options that torch lacks."""
+        cell, options = self.cells_of(0)[0], self.options
+        bias = {"two": True, "none": False}.get(str(self.bias), self.bias)
+        projected = cell.output_size if cell.output_size != cell.hidden_size else 0
+        known = {
+            "proj_size": (projected, 0),
+            "num_layers": (self.num_layers, 1),
+            "bias": (bias, True),
+            "batch_first": (self.batch_first, False),
+            "dropout": (self.dropout, 0),
+            "bidirectional": (self.bidirectional, False),
+            "nonlinearity": (cell.kind.nonlinearity, "tanh"),
+            "peephole": (cell.kind.peephole, None),
+            "coupled": (cell.kind.coupled, False),
+            "reset": (cell.kind.reset, "after"),
+            "layer_norm": (cell.kind.layer_norm, False),
+            **{name: (getattr(options, name), usual) for name, usual in MORE_OPTIONS.items()},
+        }
+        shown = [f"{name}={found!r}" for name, (found, usual) in known.items() if found != usual]
+        named = [] if hasattr(type(self), "peer") else [type(cell).__name__]
+        return ", ".join([*named, str(self.input_size), str(self.hidden_size), *shown])
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.extra_repr()})"
+
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """After a move to a GPU, the weights lie in memory as cuDNN needs them."""
         super()._apply(fn, recurse)
-        if self.cells[0].weight_ih.is_cuda and self.cells_of(0)[0].kind.torch_name is not None:
+        self.flatten_parameters()
+        return self
+
+    def flatten_parameters(self) -> None:
+        """Lay the weights out in memory as cuDNN needs them; nothing without a GPU. A move to a GPU does it already."""
+        cell = self.cells_of(0)[0]
+        if not all(name in self._parameters for name in self._weight_names) or cell.kind.torch_name is None:
+            return
+        if cell.weight_ih.is_cuda:
             depths = range(self.num_layers)
             whole = self.options.connections is None
             for cells in [list(self.cells)] if whole else [self.cells_of(depth) for depth in depths]:
                 flatten_for_cudnn(cells, self.bidirectional)
-        return self

@@ -46,7 +46,15 @@ class Recurrence:
 
 @dataclass(frozen=True)
 class DirectionTrace:
-    """One layer in one direction; every word is a tensor (B, T, H), 0 after a row's end."""
+    """One layer in one direction; every word is a tensor (B, T, H), 0 after a row's end.
+
+    >>> from harken.nn import GRU
+    >>> _, _, trace = GRU(3, 5, batch_first=True)(torch.randn(2, 7, 3), trace=True)
+    >>> trace[0]
+    DirectionTrace(2 rows x 7 steps x 5 units: reset, update, candidate, hidden)
+    >>> isinstance(trace[0], DirectionTrace), trace[0].update.shape
+    (True, torch.Size([2, 7, 5]))
+    """
 
     steps: dict[str, list[Tensor]]  # word -> T tensors (rows that run, H), in the layout's order
     layout: Layout
@@ -62,6 +70,10 @@ class DirectionTrace:
         if word not in self.steps:
             raise KeyError(f"this cell has no {word!r}; it has {', '.join(self.steps)}")
         return self.layout.unpack(torch.cat(self.steps[word]))
+
+    def __repr__(self) -> str:
+        shape = f"{self.layout.batch} rows x {self.layout.time} steps x {self.steps['hidden'][0].shape[-1]} units"
+        return f"DirectionTrace({shape}: {', '.join(self.words)})"
 
     def retain_grad(self) -> None:
         """Keep the gradients of the next backward pass."""
@@ -120,7 +132,13 @@ class DirectionTrace:
 
 @dataclass(frozen=True)
 class Trace:
-    """All layers: `trace[depth]` reads forwards, `trace[depth, 1]` backwards."""
+    """All layers: `trace[depth]` reads forwards, `trace[depth, 1]` backwards.
+
+    >>> from harken.nn import RNN
+    >>> _, _, trace = RNN(3, 5, 2, bidirectional=True)(torch.randn(7, 2, 3), trace=True)
+    >>> trace
+    Trace(2 layers, both directions, the first: DirectionTrace(2 rows x 7 steps x 5 units: hidden))
+    """
 
     layers: list[list[DirectionTrace]]  # [depth][direction]
 
@@ -133,6 +151,10 @@ class Trace:
 
     def __iter__(self) -> Iterator[list[DirectionTrace]]:
         return iter(self.layers)
+
+    def __repr__(self) -> str:
+        both = ", both directions" if len(self.layers[0]) > 1 else ""
+        return f"Trace({len(self)} layer{'s' * (len(self) != 1)}{both}, the first: {self.layers[0][0]!r})"
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -23,7 +23,12 @@ from harken.nn.transformer.experts import Experts
 
 
 class FeedForward(nn.Module):
-    """Two linear maps with an activation between them, the same at every position; SwiGLU's first map is double."""
+    """Two linear maps with an activation between them, the same at every position; SwiGLU's first map is double.
+
+    >>> import torch
+    >>> FeedForward(width=8, inner=32, activation="swiglu")(torch.randn(2, 5, 8)).shape
+    torch.Size([2, 5, 8])
+    """
 
     def __init__(self, width: int, inner: int, dropout: float = 0.0, activation: str = "relu") -> None:
         super().__init__()
@@ -88,7 +93,12 @@ class _Block(nn.Module):
 
 
 class EncoderBlock(_Block):
-    """Self-attention, then feed-forward; also the block of a decoder without an encoder."""
+    """Self-attention, then feed-forward; also the block of a decoder without an encoder.
+
+    >>> import torch
+    >>> EncoderBlock(width=8, heads=2, feedforward=16)(torch.randn(2, 5, 8), mask=None, causal=True).shape
+    torch.Size([2, 5, 8])
+    """
 
     def forward(
         self,
@@ -127,7 +137,13 @@ class EncoderBlock(_Block):
 
 
 class DecoderBlock(_Block):
-    """Causal self-attention, cross-attention to the encoder, then feed-forward; arguments as `EncoderBlock`."""
+    """Causal self-attention, cross-attention to the encoder, then feed-forward; arguments as `EncoderBlock`.
+
+    >>> import torch
+    >>> block, memory = DecoderBlock(width=8, heads=2, feedforward=16), torch.randn(2, 5, 8)
+    >>> block(torch.randn(2, 3, 8), block.cross.keys_values(memory), mask=None).shape
+    torch.Size([2, 3, 8])
+    """
 
     def __init__(
         self,

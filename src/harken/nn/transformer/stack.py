@@ -1,13 +1,13 @@
 """Stacks of Transformer blocks.
 
-TransformerEncoder                  encoder-only: every position sees all (Devlin et al., 2019)
-TransformerEncoder(causal=True)     decoder-only: every position sees itself and earlier ones (Liu et al., 2018)
-TransformerDecoder                  the same, with cross-attention to a memory (Vaswani et al., 2017)
+EncoderStack                        encoder-only: every position sees all (Devlin et al., 2019)
+EncoderStack(causal=True)           decoder-only: every position sees itself and earlier ones (Liu et al., 2018)
+DecoderStack                        the same, with cross-attention to a memory (Vaswani et al., 2017)
 
 `positions` names a kind of `harken.nn.positions.kinds`: "sinusoidal" and "learned" are added to the input; "relative",
 "rotary" and "alibi" act in self-attention. Further arguments are those of the blocks (`block.py`).
 
->>> stack = TransformerEncoder(layers=2, width=8, heads=2, feedforward=16, positions="rotary", causal=True).eval()
+>>> stack = EncoderStack(layers=2, width=8, heads=2, feedforward=16, positions="rotary", causal=True).eval()
 >>> values, kv_cache = torch.randn(1, 3, 8), None
 >>> with torch.no_grad():
 ...     whole = stack(values)
@@ -90,7 +90,7 @@ class _Stack(nn.Module):
         return self.dropout(values)
 
 
-class TransformerEncoder(_Stack):
+class EncoderStack(_Stack):
     """Blocks of self-attention; further arguments are those of `EncoderBlock`.
 
     Args:
@@ -147,8 +147,13 @@ class TransformerEncoder(_Stack):
         return self.norm(values), after
 
 
-class TransformerDecoder(_Stack):
-    """Blocks of causal self-attention and cross-attention; arguments as `TransformerEncoder` and `DecoderBlock`."""
+class DecoderStack(_Stack):
+    """Blocks of causal self-attention and cross-attention; arguments as `EncoderStack` and `DecoderBlock`.
+
+    >>> stack = DecoderStack(layers=2, width=8, heads=2, feedforward=16, positions="rotary")
+    >>> stack(torch.randn(1, 3, 8), memory=torch.randn(1, 5, 8)).shape
+    torch.Size([1, 3, 8])
+    """
 
     def __init__(self, layers: int, width: int, heads: int, feedforward: int, **options: Any) -> None:
         super().__init__(DecoderBlock, layers, width, heads, feedforward, **options)

@@ -115,7 +115,8 @@ def score_answers(model: Answerer, questions: Sequence[Question], progress: Call
         for found, one, hit in zip(answers, questions, right, strict=True)
         if not hit
     ]
-    return Scores(len(questions), "questions", metrics, dict(pictures), {"wrong": wrong})
+    outputs = [found.text for found in answers], [one.answer for one in questions]
+    return Scores(len(questions), "questions", metrics, dict(pictures), {"wrong": wrong}, outputs=outputs)
 
 
 def supported(found: Answer, one: Question) -> bool:

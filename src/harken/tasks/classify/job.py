@@ -110,4 +110,5 @@ def score_labels(labels: np.ndarray, probabilities: np.ndarray, classes: list[st
             "f1": [None if np.isnan(value) else value for value in by_class],
             "loss": float(-np.log(np.maximum(probabilities[np.arange(len(labels)), labels], 1e-30)).mean()),
         },
+        outputs=([classes[place] for place in said], [classes[place] for place in labels]),
     )

@@ -53,7 +53,7 @@ class Recogniser(nn.Module):
     def __init__(self, characters: int, width: int = WIDTH) -> None:
         super().__init__()
         self.deviation = nn.Parameter(torch.ones(()), requires_grad=False)
-        self.layers = LSTM(SEEN, width, 2, bidirectional=True, batch_first=True)
+        self.layers = LSTM(SEEN, width, 2, bidirectional=True, batch_first=True, orthogonal=True)
         self.output = nn.Linear(2 * width, characters)
 
     def forward(self, points: Tensor, lengths: Tensor) -> Tensor:

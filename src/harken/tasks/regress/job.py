@@ -95,4 +95,5 @@ def score(found: np.ndarray, wanted: np.ndarray) -> Scores:
             Metric.of("MAE", bootstrap(np.abs(found - wanted))),
             Metric.of("RMSE", root),
         ],
+        outputs=(found.tolist(), wanted.tolist()),
     )

@@ -32,8 +32,9 @@ def evaluate(tags: Sequence[str], gold: Sequence[Sequence[str]], found: Sequence
     lengths = [len(row) for row in gold]
     accuracy = Metric.of("accuracy", bootstrap(right, lengths), f"of {sum(lengths):,} words", digits=4)
     pictures = {"confusion": confusion_picture(gold, found)}
+    outputs = [list(row) for row in found], [list(row) for row in gold]
     if not is_bio(tags):
-        return Scores(len(gold), "sentences", [accuracy], dict(pictures))
+        return Scores(len(gold), "sentences", [accuracy], dict(pictures), outputs=outputs)
     rows = np.array([sentence_counts(row, made) for row, made in zip(gold, found, strict=True)])  # (sentences, 3)
 
     def metric(name: str, note: str) -> Metric:
@@ -47,9 +48,8 @@ def evaluate(tags: Sequence[str], gold: Sequence[Sequence[str]], found: Sequence
     ]
     whole = f"of {int(rows[:, 2].sum()):,} entities, kind and both ends right"
     metrics = [metric("f1", whole), metric("precision", ""), metric("recall", ""), accuracy, *by_kind]
-    return Scores(
-        len(gold), "sentences", metrics, dict(pictures), {"entities": {k: c._asdict() for k, c in kinds.items()}}
-    )
+    entities = {kind: counts._asdict() for kind, counts in kinds.items()}
+    return Scores(len(gold), "sentences", metrics, dict(pictures), {"entities": entities}, outputs=outputs)
 
 
 def baseline_of(train: Sequence[Example], parts: Mapping[str, Sequence[Example]], metric: str) -> Baseline:

@@ -167,7 +167,7 @@ def evaluate(
     details = [
         {"name": utterances.name(row), "text": wanted[row], "heard": texts[row]} for row in worst if found[row].total
     ]
-    return Scores(count, "recordings", metrics, details={"worst": details})
+    return Scores(count, "recordings", metrics, details={"worst": details}, outputs=(texts, list(wanted)))
 
 
 def _unit(texts: list[str]) -> str:

@@ -29,6 +29,7 @@ class Evaluation:
     alignment_error: float | None  # None where no gold alignment is known or the model does not attend
     hypotheses: list[str] = field(repr=False)
     seconds: float
+    references: list[str] = field(default_factory=list, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -70,7 +71,10 @@ def scores_of(result: Evaluation, comparison: Comparison | None = None) -> Score
             "samples": comparison.samples,
             "test": comparison.test,
         }
-    return Scores(len(result.hypotheses), "sentences", metrics, details=details, seconds=result.seconds)
+    outputs = result.hypotheses, result.references
+    return Scores(
+        len(result.hypotheses), "sentences", metrics, details=details, seconds=result.seconds, outputs=outputs
+    )
 
 
 def evaluate(
@@ -86,6 +90,7 @@ def evaluate(
         alignment_error(translator, pairs),
         hypotheses,
         seconds,
+        references,
     )
 
 

@@ -151,10 +151,12 @@ def fit_model(recipe: TranslateRecipe, task: TranslationTask, *vocabularies: int
     Returns:
         Whether `recipe.model` was changed.
     """
-    config, train = recipe.model, recipe.train
-    given = config.model_fields_set
+    config: Any = recipe.model
+    train, given = recipe.train, config.model_fields_set
     pretrained = recipe.embeddings.words or recipe.embeddings.source or recipe.embeddings.target
     if train.max_minutes is None or train.max_steps is not None or pretrained or given & {*SIZES, "decoder"}:
+        return False
+    if not {"layers", "width", "dropout"} <= type(config).model_fields.keys():  # a network of the user's own
         return False
     narrow = {key: getattr(config, key) // 2 for key in ("width", "embedding", "feedforward") if hasattr(config, key)}
     shallow = {**narrow, "layers": max(1, config.layers - 1)}
