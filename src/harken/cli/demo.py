@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.common import counting, print_table, tell
+from harken.cli.common import counting, output_folder, print_table, tell
 from harken.cli.train import require_free
 from harken.errors import Interrupted, UserError
 
@@ -30,7 +30,12 @@ PICTURED = 0  # the sentence whose alignment is drawn
 
 def demo(
     out: Annotated[
-        Path, typer.Option(help="Folder for the model and pictures; a finished one is reused.")
+        Path,
+        typer.Option(
+            parser=output_folder,
+            metavar="DIRECTORY",
+            help="Folder for the model and pictures; a finished one is reused.",
+        ),
     ] = DEFAULT_OUT,
 ) -> None:
     """Train a translator, score it, and draw its alignment: about two minutes on two idle cores, at most ten."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.common import AsJson, Overrides, RecipeName, print_table, tell
+from harken.cli.common import AsJson, Overrides, RecipeName, output_folder, print_table, tell
 
 if TYPE_CHECKING:
     from harken.lab.ladder import Result
@@ -20,7 +20,14 @@ HEADINGS = ("rung", "", "BLEU", "AER", "parameters", "FLOPs", "seconds", "tokens
 
 def ladder(
     recipe: RecipeName,
-    out: Annotated[Path, typer.Option(help="Folder for the models, a folder each, ladder.json and ladder.svg.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            parser=output_folder,
+            metavar="DIRECTORY",
+            help="Folder for the models, a folder each, ladder.json and ladder.svg.",
+        ),
+    ],
     rungs: Annotated[
         str | None, typer.Option(help="Only these, with commas: rnn,lstm,attention,transformer. Default: all.")
     ] = None,

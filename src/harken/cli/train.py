@@ -9,13 +9,20 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import Overrides, RecipeName, tell, use_of
+from harken.cli.common import Overrides, RecipeName, output_folder, tell, use_of
 from harken.errors import Interrupted, UserError
 
 
 def train(
     recipe: RecipeName,
-    out: Annotated[Path, typer.Option(help="Folder for the model; everything a run leaves behind is in it.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            parser=output_folder,
+            metavar="DIRECTORY",
+            help="Folder for the model; everything a run leaves behind is in it.",
+        ),
+    ],
     overrides: Overrides = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint in the folder.")] = False,
     restart: Annotated[bool, typer.Option("--restart", help="Delete the run in the folder and start over.")] = False,

@@ -88,9 +88,11 @@ def rungs_named(names: Sequence[str] | None) -> list[Rung]:
     """The rungs of these names, in the order of the ladder; all of them for None.
 
     Raises:
-        UserError: a name that is none.
+        UserError: a name that is none, or no name at all.
     """
     known = {rung.name: rung for rung in RUNGS}
+    if names is not None and not names:
+        raise UserError(f"no rung is named; choose from {', '.join(known)}, or leave rungs out for all of them")
     for name in names or ():
         if name not in known:
             near = get_close_matches(name, known, 1)

@@ -44,6 +44,7 @@ class Scores:
     pictures: dict[str, Picture] = field(default_factory=dict)  # name of a file without ending -> picture
     details: dict[str, Any] = field(default_factory=dict)  # more, for --json
     seconds: float | None = None  # that the model took, where it was measured
+    notes: list[str] = field(default_factory=list)  # on the data: rows that were skipped, how files were read
 
     def __getitem__(self, name: str) -> float:
         return next(metric.value for metric in self.metrics if metric.name == name)

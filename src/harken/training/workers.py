@@ -218,7 +218,7 @@ def _pack(step: int, num_tokens: int, shares: list[Indices]) -> bytes:
 
 
 def _unpack(message: bytes) -> tuple[int, int, list[Indices]]:
-    numbers = np.frombuffer(message, dtype=np.int64)
+    numbers = np.frombuffer(message, dtype=np.int64).copy()  # torch warns of arrays that it may not write to
     step, num_tokens, count = (int(number) for number in numbers[:3])
     ends = 3 + count + np.cumsum(numbers[3 : 3 + count])
     starts = np.concatenate(([3 + count], ends[:-1]))

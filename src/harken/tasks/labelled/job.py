@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from harken.data.text.examples import Labelled, LabelledSplits
-from harken.data.text.labelled_splits import read_examples, read_splits, split_table
+from harken.data.text.labelled_splits import read_files, read_splits, split_table
 from harken.data.tokenizers.base import Tokenizer, train_tokenizers
 from harken.data.tokenizers.word import WordTokenizer
 from harken.inspection.picture import Picture
@@ -36,6 +36,7 @@ class LabelledJob(Job):
     """See `harken.tasks.job`; a subclass has the targets, the network, the task and the scores."""
 
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = (TOKENIZER, CONTEXT)
+    options = frozenset(("format", "text_column", "label_column", "names"))
 
     @abstractmethod
     def learn(self, recipe: Any, train: Labelled, folder: Path, resuming: bool) -> Any:
@@ -101,23 +102,35 @@ class LabelledJob(Job):
         summary = Summary(*counts, about=about, reads=reads, skipped=splits.skipped, facts=facts, notes=pretrained.said)
         return summary.prepared(task, measure(model, round(steps), terms=1).flops)
 
-    def evaluate(self, model: Any, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
-        return self.score(model, self.read(model.recipe, split, files), progress)
+    def evaluate(
+        self,
+        model: Any,
+        split: str | None,
+        files: list[Path],
+        progress: Callable[[int], None],
+        format: str = "auto",
+        text_column: str | None = None,
+        label_column: str | None = None,
+        names: Mapping[str, str] | None = None,
+    ) -> Scores:
+        """The scores of `score`; the options say how files are read, where not as the training data."""
+        if not files:
+            return self.score(model, self.read(model.recipe, split), progress)
+        examples, notes = read_files(model.recipe.data, files, format, text_column, label_column, names)
+        scores = self.score(model, examples, progress)
+        scores.notes += notes
+        return scores
 
     def look(self, model: Any, example: str) -> Picture:
         found: Picture = model.look(example)
         return found
 
-    def read(self, recipe: Any, split: str | None, files: list[Path] | None = None) -> Labelled:
-        """The examples of files, or of a split of the recipe's own data.
+    def read(self, recipe: Any, split: str | None) -> Labelled:
+        """The examples of a split of the recipe's own data.
 
         Raises:
             UserError: there is no such split, or a file cannot be read.
         """
-        if files:
-            paths = [str(file) for file in files]
-            named = {"corpus": None, "dir": None, "train": paths, "valid": None, "test": None}
-            return read_examples(recipe.data.model_copy(update=named)).wholes()
         splits = read_splits(recipe.data)
         known = {"train": splits.train.wholes(), "valid": splits.valid, **splits.tests}
         return find_split(splits.name, known, split, default=("test", "valid"))

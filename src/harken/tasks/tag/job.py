@@ -14,7 +14,7 @@ from harken.tasks.pretrained_embeddings import PretrainedEmbeddings
 from harken.tasks.scores import Scores
 from harken.tasks.splits import find_split
 from harken.tasks.tag.building import build_task, learn_vocabulary
-from harken.tasks.tag.corpus import TagCorpus, corpus_of_table, read_corpus, read_files
+from harken.tasks.tag.corpus import TagCorpus, corpus_of_table, read_corpus, read_other_files
 from harken.tasks.tag.evaluation import tags_picture
 from harken.tasks.tag.recipe import TagRecipe
 from harken.tasks.tag.tagger import Tagger
@@ -27,6 +27,7 @@ class TagJob(Job):
     predictor = Tagger
     artifacts = (VOCABULARY, CONTEXT)
     usage = "harken tag {}"
+    options = frozenset(("format", "text_column", "label_column"))
 
     def prepare(self, recipe: TagRecipe, folder: Path, resuming: bool) -> Prepared:
         return self._prepare(recipe, read_corpus(recipe.data), folder, resuming)
@@ -60,8 +61,20 @@ class TagJob(Job):
         )
         return summary.prepared(task, measure(task.model).flops)
 
-    def evaluate(self, model: Tagger, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
-        chosen = read_files(model.recipe.data, files) if files else self.examples(model, split)
+    def evaluate(
+        self,
+        model: Tagger,
+        split: str | None,
+        files: list[Path],
+        progress: Callable[[int], None],
+        format: str = "auto",
+        text_column: str | None = None,
+        label_column: str | None = None,
+    ) -> Scores:
+        """Accuracy, and F1 of entities; the options say how files are read, where not as the training data."""
+        if not files:
+            return model.evaluate(self.examples(model, split), progress=progress)
+        chosen = read_other_files(model.recipe.data, files, format, text_column, label_column)
         return model.evaluate(chosen, progress=progress)
 
     def examples(self, model: Tagger, split: str | None) -> list[Any]:
