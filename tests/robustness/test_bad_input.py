@@ -156,7 +156,7 @@ OPTIONS = {
     "generate": ("phrasebook-language", ["--length", "--temperature", "--top-k", "--top-p", "--seed", "--count"], b""),
     "transcribe": ("tones-transcribe", ["--beam", "--lm-weight"], b""),
     "classify": ("opinions-classify", ["--top"], b"good\n"),
-    "forecast": ("seasons-forecast", ["--steps", "--end"], b""),
+    "forecast": ("seasons-forecast", ["--steps", "--test"], b""),
     "write": ("penfont-handwriting", ["--count", "--bias", "--seed"], b""),
     "caption": ("scenes-caption", ["--beam"], b""),
     "evaluate": ("phrasebook-transformer", ["--beam", "--split"], b""),
@@ -274,5 +274,5 @@ def test_a_defect_is_not_taken_for_a_damaged_folder(models: Any, monkeypatch: py
     with pytest.raises(AttributeError, match="widht"):
         load(models["phrasebook-tag"])
     monkeypatch.setattr(Reader, "__init__", broken(RuntimeError("size mismatch")))
-    with pytest.raises(UserError, match="does not hold together.*size mismatch"):
+    with pytest.raises(UserError, match=r"does not hold together.*size mismatch"):
         load(models["phrasebook-tag"])

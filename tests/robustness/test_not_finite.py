@@ -1,4 +1,4 @@
-"""Models whose weights are NaN or infinite, or whose finite weights give outputs that are not: every verb refuses them."""
+"""Every verb refuses models with NaN or infinite weights, or with finite ones whose outputs overflow."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, 
             save_file(contents, temporary, metadata)
         except SafetensorError as problem:
             raise UserError(
-                f"{path} cannot be written ({problem}); free some space and continue with --resume"
+                f"{path} cannot be written ({problem}); free some space and continue with resume=True"
             ) from problem
 
 
@@ -159,7 +159,7 @@ def load_checkpoint(folder: Path) -> Checkpoint | None:
         except (KeyError, TypeError, ValueError, RecursionError):
             problems.append(f"{path} is no checkpoint of this version of harken")
     if problems:
-        raise UserError(f"{problems[0]}; train into a new folder, or start this run over with --restart")
+        raise UserError(f"{problems[0]}; train into a new folder, or start this run over with restart=True")
     return None
 
 

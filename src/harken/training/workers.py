@@ -29,10 +29,10 @@ from harken.training.task import Indices, Task, batch_loss, carried_by
 
 DIED = (
     "a training worker was killed, usually because the machine ran out of memory; lower train.batch_tokens or "
-    "train.workers and continue with --resume"
+    "train.workers and continue with resume=True"
 )
 OUT_OF_MEMORY = (
-    "a training worker ran out of memory; lower train.batch_tokens or train.workers and continue with --resume"
+    "a training worker ran out of memory; lower train.batch_tokens or train.workers and continue with resume=True"
 )
 POLL = 1.0  # seconds between checks that a worker is alive while its answer is awaited
 

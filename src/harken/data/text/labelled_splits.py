@@ -48,7 +48,7 @@ def split_table(data: ExamplesConfig, table: Mapping[str, list[Any]]) -> Labelle
         UserError: a column that is not there, a cell without anything, or too few examples.
     """
     if data.kind == "text":
-        chosen = read_table(table, [*text_columns(data), data.label])
+        chosen = read_table(table, [*text_columns(data), data.label_column])
         refuse_gaps(chosen, chosen)
         found = _named(texts_of_table(chosen, data), data)
         found.values = [cleaned(text, data) for text in found.values]
@@ -71,7 +71,7 @@ def _split(data: ExamplesConfig, train: Labelled, tests: dict[str, Labelled]) ->
     if len(set(train.labels)) < 2:
         raise UserError(
             f"the training examples have {len(set(train.labels))} class ({', '.join(set(train.labels))}); give at "
-            "least two, and check data.label"
+            "least two, and check data.label_column"
         )
     return LabelledSplits(data.name or _name(data), train, valid, tests, skipped)
 
@@ -108,7 +108,7 @@ def read_files(
         data: the `[data]` table of the model's training; a file that its data.valid or data.test names is read as
             these say.
         form: a value of data.format; auto: by the name and the first lines of each file.
-        text_column, label_column: in the place of data.text and data.label.
+        text_column, label_column: in the place of data.text_column and data.label.
         names: new name for each label of the files, in the place of data.names.
 
     Raises:
@@ -119,8 +119,8 @@ def read_files(
     sets, notes = [], []
     for path in paths:
         own = configured(path, data)
-        columns = {"text": text_column, "label": label_column, "names": None if names is None else dict(names)}
-        said = {key: value for key, value in columns.items() if value is not None}
+        given = {"text_column": text_column, "label_column": label_column, "names": names and dict(names)}
+        said: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
         chosen = labelled_format(path, own) if form == "auto" else form
         said |= {"corpus": None, "dir": None, "train": str(path), "valid": None, "test": None, "format": chosen}
         found = read_examples(own.model_copy(update=said)).wholes()
@@ -158,7 +158,7 @@ def _complete(examples: Labelled, path: Path) -> Labelled:
         else:
             rows.append(row)
     if not rows and skipped:
-        raise UserError(f"{path} has no example with a label and a text; check data.text and data.label")
+        raise UserError(f"{path} has no example with a label and a text; check data.text_column and data.label_column")
     kept = examples.choose(rows) if skipped else examples
     kept.skipped = skipped
     return kept

@@ -38,7 +38,7 @@ def describe(recipe: CaptionRecipe) -> tuple[str, int | None]:
         for name in (TOKENS, *SPLITS.values()):
             find(folder, name)
         return f"flickr8k in {folder}", None
-    table = require_file(data.table or "")
+    table = require_file(data.train or "")
     pictures_of(table, data.images)
     captions = read_table(table, [data.image_column, data.caption_column])[data.caption_column]
     return f"{table}, {len(captions):,} captions", sum(len(str(text).split()) + 1 for text in captions)

@@ -22,7 +22,7 @@ def estimate(recipe: ForecastRecipe) -> Estimate:
         rows, corpus, known = data.series * data.size, f"{data.corpus}: {data.series} series made by harken", 1
         channels = 3
     else:
-        path = require_file(data.file or "")
+        path = require_file(data.train or "")
         series = read_series(path, data.layout)
         rows = sum(min(len(one), data.rows or len(one)) for one in series)
         corpus, channels = f"{path}: {rows:,} rows", 1 + known + len(data.past_covariates)

@@ -29,7 +29,7 @@ class ForecastJob(Job):
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = (ENDS,)
     usage = "harken forecast {}"
     example_input = "series.csv"
-    table_key = "file"
+    table_key = "train"
     table_instead_of = ("corpus",)
 
     def prepare(self, recipe: ForecastRecipe, folder: Path, resuming: bool) -> Prepared:

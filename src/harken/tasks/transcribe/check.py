@@ -52,7 +52,7 @@ def describe(recipe: TranscribeRecipe) -> tuple[str, int, int, float]:
             letters = round(count * LETTERS_OF_A_DIGIT)
             return name, DIGIT_LETTERS, letters, SECONDS["digit"] / LETTERS_OF_A_DIGIT
         return name, DIGITS, count, SECONDS["digit"]
-    texts = [str(text) for text in read_table(str(data.train), [data.audio, data.text])[data.text]]
+    texts = [str(text) for text in read_table(str(data.train), [data.audio_column, data.text_column])[data.text_column]]
     symbols = Symbols.learn((text.lower() if data.lowercase else text for text in texts), data.symbols)
     terms = sum(max(1, len(symbols.split(text))) for text in texts)
     return f"{data.train}, {len(texts):,} recordings", len(symbols), terms, SECONDS[data.symbols]
