@@ -39,8 +39,15 @@ DAYS = [
     *("train.batch_tokens=3840", "train.max_steps=400", "train.validate_every=40", "model.members=3"),
 ]
 HOURS = [
-    *("data.window=168", "data.horizon=24", "data.season=24", "data.rows=14400", "data.valid=2880", "data.test=2880"),
-    *('data.calendar=["hour"]', "data.target=OT", "model.members=1", "train.learning_rate=2e-3"),
+    *(
+        "data.window=168",
+        "data.horizon=24",
+        "data.season=24",
+        "data.rows=14400",
+        "data.valid_size=2880",
+        "data.test_size=2880",
+    ),
+    *('data.calendar=["hour"]', "data.target_column=OT", "model.members=1", "train.learning_rate=2e-3"),
     *("train.batch_tokens=10752", "train.max_steps=800", "train.validate_every=100"),
 ]
 SERIES: dict[str, tuple[str, list[str]]] = {
@@ -56,7 +63,7 @@ SERIES: dict[str, tuple[str, list[str]]] = {
 def measure(name: str, data: Path, out: Path, machine: list[str]) -> dict[str, object]:
     """Choose on the validation part, train anew, and score the test part."""
     file, settings = SERIES[name]
-    shared = [f"data.file={data / file}", *settings, *machine]
+    shared = [f"data.train={data / file}", *settings, *machine]
     recipe = load_recipe("series-forecast", shared)
     positive = all((one.target > 0).all() for one in load_series(recipe.data))
     tried: dict[tuple[str, str], tuple[float, int]] = {}

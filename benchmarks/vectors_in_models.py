@@ -42,7 +42,7 @@ LONGER = [
     "train.checkpoint_every=100000", "train.average=0.998",
 ]  # fmt: skip
 ELMO = [
-    "data.lowercase=true", "data.max_tokens=40", "data.valid_share=0.01", "words.size=3000", "model.width=96",
+    "data.lowercase=true", "data.max_tokens=40", "data.valid_size=0.01", "words.size=3000", "model.width=96",
     "model.character_embedding=24", "model.character_width=128", "train.max_epochs=none", "train.max_minutes=none",
     "train.max_steps=400", "train.learning_rate=5e-3", "train.warmup_steps=25", "train.validate_every=200",
 ]  # fmt: skip

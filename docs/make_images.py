@@ -90,7 +90,7 @@ def gates(model: Any) -> Picture:
 
 def forecast(model: Any) -> Picture:
     """The held-out year, with what came."""
-    return model.forecast(steps=12).picture()
+    return model.forecast(steps=12, at="test").picture()
 
 
 def handwriting(model: Any) -> Picture:
@@ -152,7 +152,7 @@ def model_of(image: Image, quick: bool) -> Any:
         raise SkipError(f"its model takes {image.minutes} minutes to train; put it into runs/{image.run} first")
     overrides = [*image.overrides, *(QUICK if quick else [])]
     if image.run == "airline":
-        overrides.append(f"data.file={data('time-series/airline-passengers.csv')}")
+        overrides.append(f"data.train={data('time-series/airline-passengers.csv')}")
     folder = RUNS / "images-quick" / image.run if quick else folder
     return harken.train(image.recipe, folder, overrides=overrides, progress=False, resume=True)
 

@@ -303,7 +303,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory, tiny_model: Callable[[st
         sound.writeframes((3000 * np.sin(np.arange(6000) / 3)).astype("<i2").tobytes())
     demo = [*CPU, *LIMITS, *SMALL["phrasebook-transformer"]]
     train("phrasebook-transformer", folder / "runs" / "demo", overrides=demo, progress=False)
-    series = [*CPU, *LIMITS, *SMALL["series-forecast"], f"data.file={folder / 'airline-passengers.csv'}"]
+    series = [*CPU, *LIMITS, *SMALL["series-forecast"], f"data.train={folder / 'airline-passengers.csv'}"]
     train("series-forecast", folder / "runs" / "airline", overrides=series, progress=False)
     for name, recipe in FOLDERS.items():
         shutil.copytree(tiny_model(recipe), folder / "runs" / name)

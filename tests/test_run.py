@@ -101,7 +101,7 @@ def test_skipped_lines_are_told(train: Callable, tmp_path: Path, capsys: pytest.
 
 def test_a_folder_in_use_is_refused(train: Callable, tmp_path: Path) -> None:
     train()
-    with pytest.raises(UserError, match=r"out is not empty; train into a new folder, or continue .*--resume"):
+    with pytest.raises(UserError, match=r"out is not empty; train into a new folder, or continue .*resume=True"):
         train()
     assert step(tmp_path / "out") == 4
 
@@ -209,7 +209,7 @@ def test_an_unfinished_run_without_a_checkpoint_asks_for_restart(train: Callable
     model = (out / "model.safetensors").read_bytes()
     for path in (*out.glob("checkpoint*"), out / "card.md"):
         path.unlink()
-    with pytest.raises(UserError, match=r"without a checkpoint, so it cannot be resumed; .* --restart"):
+    with pytest.raises(UserError, match=r"without a checkpoint, so it cannot be resumed; .* restart=True"):
         train(resume=True)
     assert (out / "model.safetensors").read_bytes() == model
     train(restart=True)

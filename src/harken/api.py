@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +40,9 @@ def load(folder: str | Path, device: str = "auto", *, plugins: Sequence[str] = (
     for name in ("recipe.toml", "model.safetensors"):
         if not (folder / name).is_file():
             raise UserError(f"{folder} has no {name}, so it is no finished model folder; train one with harken train")
-    recipe = load_recipe(folder / "recipe.toml")
+    with warnings.catch_warnings():  # a folder of harken 0.1 has older names of keys, which is no fault of its user
+        warnings.simplefilter("ignore", FutureWarning)
+        recipe = load_recipe(folder / "recipe.toml")
     with fitting_weights(folder):
         model = job_of(recipe.task).load(folder, recipe, device)
     if hasattr(model, "model"):  # a job of one's own may give any object

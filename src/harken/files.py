@@ -21,7 +21,9 @@ import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
+from typing import TextIO
 
 from harken.errors import UserError
 
@@ -73,6 +75,25 @@ def atomic_path(path: Path | str) -> Iterator[Path]:
             raise
 
 
+@contextmanager
+def open_output(path: Path | str) -> Iterator[TextIO]:
+    """A text file to be written line by line inside the block.
+
+    A regular file appears under its name when the block ends without an error; a device or a pipe gets every line.
+
+    Raises:
+        UserError: the place cannot be written.
+    """
+    target = output_target(Path(path))
+    if is_stream(target):
+        with _refusing(target), open(target, "w", encoding="utf-8", buffering=1) as stream:
+            yield stream
+        return
+    with atomic_path(target) as temporary, open(temporary, "w", encoding="utf-8") as file:
+        yield file
+        file.flush()
+
+
 def expand_user(path: Path | str) -> Path:
     """The path with a leading `~` or `~user` replaced by the home folder.
 
@@ -107,13 +128,36 @@ def output_target(path: Path) -> Path:
     return target
 
 
+def refuse_kernel_file(path: Path) -> None:
+    """Refuse the files of /proc: they claim to be empty regular files, and some never end or block for ever.
+
+    Pipes behind /proc/self/fd (`<(command)` in a shell) are no files of /proc themselves, so they pass.
+
+    Raises:
+        UserError: it is one.
+        OSError: there is no such file.
+    """
+    status = path.stat()
+    if stat.S_ISREG(status.st_mode) and _proc_device() == status.st_dev:
+        raise UserError(f"{path} is a view of the kernel, not a data file; copy what you need from it to a file")
+
+
+@cache
+def _proc_device() -> int | None:
+    try:
+        return os.stat("/proc/self/stat").st_dev
+    except OSError:
+        return None
+
+
 def read_limited(path: Path, limit: int) -> bytes:
     """The content of a small file; an endless stream or a file that cannot be what was asked for is refused.
 
     Raises:
-        UserError: more than `limit` bytes.
+        UserError: more than `limit` bytes, or a file of the kernel.
         OSError: it cannot be read.
     """
+    refuse_kernel_file(path)
     with open(path, "rb") as source:
         content = source.read(limit + 1)
     if len(content) > limit:

@@ -89,10 +89,10 @@ def _run(
         if not has_checkpoint(folder) and ((folder / MODEL).is_file() or (folder / METRICS).is_file()):
             raise UserError(
                 f"{folder} holds an unfinished run without a checkpoint, so it cannot be resumed; train into a new "
-                "folder, or start this run over with --restart, which deletes it"
+                "folder, or start this run over with restart=True, which deletes it"
             )
     elif not (is_empty_dir(folder) or (resume and is_partial_run(folder, job))):
-        raise UserError(f"{folder} is not empty; train into a new folder, or continue the run in it with --resume")
+        raise UserError(f"{folder} is not empty; train into a new folder, or continue the run in it with resume=True")
     else:
         recipe = resolve(recipe)
     if resuming and earlier is None:

@@ -110,3 +110,16 @@ def test_a_transformer_is_sent_on(run: Callable[..., Any], folders: dict[str, Pa
     done = run("inspect", folders["transformer"], *arguments)
     assert done.exit_code == 2
     assert "no recurrent layers" in done.stderr and "harken attention" in done.stderr
+
+
+def test_gates_of_a_file_are_those_of_its_first_line(
+    run: Callable[..., Any], folders: dict[str, Path], tmp_path: Path
+) -> None:
+    file = tmp_path / "sentences.txt"
+    file.write_text(f"\n{SENTENCE}\nwe clean the house\n")
+    found, typed = (run("inspect", folders["rnn"], "--gates", given, "--json") for given in (file, SENTENCE))
+    assert found.stdout == typed.stdout and SENTENCE in found.stdout
+    assert "the first of 2 lines" in found.stderr
+    file.write_text("\n \n")
+    empty = run("inspect", folders["rnn"], "--gates", file)
+    assert empty.exit_code == 2 and "holds no text" in empty.stderr

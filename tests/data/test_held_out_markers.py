@@ -62,7 +62,7 @@ def pictures(folder: Path) -> str:
         Image.fromarray(np.full((16, 16, 3), number, np.uint8)).save(folder / f"{number}.png")
     rows = "".join(f"{number}.png,a {marker(number)}\n" for number in range(COUNT))
     (folder / "own.csv").write_text("image,caption\n" + rows)
-    return f"data.table={folder / 'own.csv'}"
+    return f"data.train={folder / 'own.csv'}"
 
 
 Case = tuple[str, Callable[[Path], str], list[str], Callable[[Any], Any]]

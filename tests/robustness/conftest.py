@@ -182,3 +182,32 @@ JOBS = {  # recipe -> the verb that uses its models, with what it takes after th
 def models(tiny_model: Callable[[str], Path]) -> dict[str, Path]:
     """A barely trained model of every job."""
     return {recipe: tiny_model(recipe) for recipe in JOBS}
+
+
+@pytest.fixture(scope="session")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a small good input of every kind: a.txt, a.wav, a.png, a.npz."""
+    import wave
+
+    import numpy as np
+    from PIL import Image
+
+    home = tmp_path_factory.mktemp("inputs")
+    (home / "a.txt").write_text("the cat sleeps\n")
+    with wave.open(str(home / "a.wav"), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(8000)
+        file.writeframes((8000 * np.sin(np.arange(4000) / 5)).astype("<i2").tobytes())
+    Image.new("RGB", (32, 32), "red").save(home / "a.png")
+    np.savez(home / "a.npz", values=np.zeros((2, 30, 2), np.float32))
+    return home
+
+
+@pytest.fixture(autouse=True)
+def good_models_stay(request: pytest.FixtureRequest) -> Iterator[None]:
+    """No case may change the models it is given: every file of every model is byte-identical after a test."""
+    folders = list(request.getfixturevalue("models").values()) if "models" in request.fixturenames else []
+    before = {path: path.read_bytes() for folder in folders for path in sorted(folder.iterdir())}
+    yield
+    assert {path: path.read_bytes() for folder in folders for path in sorted(folder.iterdir())} == before

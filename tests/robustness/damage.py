@@ -96,7 +96,7 @@ def change_tensors(path: Path, random_state: random.Random) -> str:
     elif kind == "reshape":
         tensors[name] = value.reshape(1, *value.shape)
     elif kind == "grow":
-        tensors[name] = torch.zeros(*(size + 1 for size in value.shape))
+        tensors[name] = torch.zeros([size + 1 for size in value.shape] or [2])  # a scalar becomes a vector
     elif kind == "retype":
         tensors[name] = value.to(random_state.choice([torch.float64, torch.int8, torch.bool, torch.bfloat16]))
     else:

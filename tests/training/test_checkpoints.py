@@ -83,7 +83,9 @@ def test_a_damaged_one_is_refused_in_a_sentence(tmp_path: Path, damage: str) -> 
         save_file({"w": torch.zeros(2)}, path)
     else:
         path.write_bytes({"empty": b"", "cut": path.read_bytes()[:-40], "text": b"weights " * 50}[damage])
-    with pytest.raises(UserError, match=r"checkpoint\.safetensors is (damaged|no checkpoint).* --restart$") as caught:
+    with pytest.raises(
+        UserError, match=r"checkpoint\.safetensors is (damaged|no checkpoint).* restart=True$"
+    ) as caught:
         load_checkpoint(tmp_path)
     assert "\n" not in str(caught.value)
 
@@ -99,7 +101,7 @@ def test_a_full_disk_leaves_the_old_one_and_says_what_to_do(tmp_path: Path, monk
 
     monkeypatch.setattr(safetensors.torch, "save_file", full)
     with pytest.raises(
-        UserError, match=r"cannot be written \(.*No space left.*\); free some space and continue with --resume$"
+        UserError, match=r"cannot be written \(.*No space left.*\); free some space and continue with resume=True$"
     ):
         save_checkpoint(tmp_path, {"w": torch.ones(2)}, Progress(step=2), {})
     assert load_tensors(tmp_path / CHECKPOINT)[0]["w"].tolist() == [0, 0]
@@ -120,7 +122,7 @@ def test_a_flipped_bit_falls_back_to_the_previous_checkpoint(tmp_path: Path) -> 
     assert found is not None and found.progress.step == 1 and found.tensors["w"].sum() == 0
     assert found.warning is not None and "does not match its checksum" in found.warning
     flip_a_bit(tmp_path / PREVIOUS)
-    with pytest.raises(UserError, match="checksum; train into a new folder, or start this run over with --restart"):
+    with pytest.raises(UserError, match="checksum; train into a new folder, or start this run over with restart=True"):
         load_checkpoint(tmp_path)
 
 

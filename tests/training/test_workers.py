@@ -170,3 +170,9 @@ def test_no_file_is_left_behind(table: Any, tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
     gradients(table(), 2)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_shares_arrive_as_arrays_that_torch_may_write_to() -> None:
+    step, num_tokens, shares = _unpack(_pack(3, 40, [np.array([5, 6]), np.array([], dtype=np.int64)]))
+    assert (step, num_tokens, [share.tolist() for share in shares]) == (3, 40, [[5, 6], []])
+    assert all(share.flags.writeable for share in shares)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.common import AsJson, ModelFolder, in_batches, load_for, open_lines
+from harken.cli.common import AsJson, ModelFolder, ReplaceBytes, in_batches, load_for, open_lines
 from harken.errors import UserError
 
 if TYPE_CHECKING:
@@ -28,10 +28,11 @@ def answer(
         Path | None, typer.Argument(help="Facts, one a line, oldest first; lines ending in ? are asked. Or stdin.")
     ] = None,
     question: Annotated[str | None, typer.Option(help="Ask this about all lines.")] = None,
+    replace: ReplaceBytes = False,
     as_json: AsJson = False,
 ) -> None:
     """Answer questions about facts, and say which facts they rest on (--json; harken attention draws it)."""
-    lines = open_lines(file)
+    lines = open_lines(file, replace)
     answerer = load_for("answer", model)
     asked = one_question(lines, question) if question is not None else questions_of(lines)
     some = False

@@ -15,7 +15,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harken.cli.common import MAX_COUNT, AsJson, ModelFolder, counting, in_batches, load_for, open_examples
+from harken.cli.common import (
+    MAX_COUNT,
+    AsJson,
+    FileFormat,
+    ModelFolder,
+    ReplaceBytes,
+    TextColumn,
+    counting,
+    in_batches,
+    load_for,
+    open_inputs,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,19 +35,24 @@ if TYPE_CHECKING:
 def classify(
     model: ModelFolder,
     file: Annotated[
-        Path | None, typer.Argument(help="Text, one example a line, or stdin; for models of signals a file of them.")
+        Path | None,
+        typer.Argument(help="Texts as in training, or one a line; or stdin. For models of signals a file."),
     ] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Add a tab and the probability to each label.")] = False,
     top: Annotated[
         int, typer.Option(min=1, max=MAX_COUNT, help="The N likeliest labels, each with its probability.")
     ] = 1,
+    form: FileFormat = "auto",
+    text_column: TextColumn = None,
+    replace: ReplaceBytes = False,
     as_json: AsJson = False,
 ) -> None:
     """Label texts or signals: one line out for every example in."""
     classifier = load_for("classify", model)
+    inputs = open_inputs(classifier, file, form, text_column, replace)
     number = 0
     with counting("examples", file is not None and not sys.stdout.isatty()) as tick:
-        for batch in in_batches(open_examples(classifier, file), file):
+        for batch in in_batches(inputs, file):
             for example, probabilities in zip(batch, classifier.predict_proba(batch), strict=True):
                 shown = example if isinstance(example, str) else number
                 print(line_of(shown, classifier.classes, probabilities, scores, top, as_json))

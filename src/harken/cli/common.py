@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeGuard, TypeVar
 
 import typer
 
@@ -48,7 +48,28 @@ ModelFolder = Annotated[Path, typer.Argument(help="Model folder, as `harken trai
 Beam = Annotated[
     int | None, typer.Option(min=1, max=1000, help="Live hypotheses; 1 is greedy search. Default: the recipe's.")
 ]
+FileFormat = Annotated[
+    str,
+    typer.Option("--format", help="Format of FILE: lines, or one of the recipe's data.format. Default: by its name."),
+]
+TextColumn = Annotated[
+    str | None, typer.Option("--text-column", help="Column of FILE to read. Default: that of the training data.")
+]
+ReplaceBytes = Annotated[
+    bool, typer.Option("--replace", help="Tell lines that are not UTF-8 and replace their wrong bytes, not stop.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+def output_folder(text: str) -> Path:
+    """What follows `--out` where a folder is meant; the empty path would be the working directory.
+
+    Raises:
+        typer.BadParameter: it is empty.
+    """
+    if not str(text).strip():
+        raise typer.BadParameter("it is empty; name a folder, or write . for the working directory")
+    return Path(text)
 
 
 def use_of(task: str, folder: Path) -> str:
@@ -99,7 +120,9 @@ def accepted_options(job: Job, folder: Path, given: Mapping[str, Any]) -> dict[s
     chosen = {name: value for name, value in given.items() if value is not None and value is not False}
     for name in chosen:
         if name not in job.options:
-            raise UserError(f"--{name} is not an option for a model of this task, which {folder} is; leave it out")
+            raise UserError(
+                f"--{name.replace('_', '-')} is not an option for a model of this task, which {folder} is; leave it out"
+            )
     return chosen
 
 
@@ -122,31 +145,73 @@ def save_figure(figure: Drawable, out: Path | None) -> None:
         tell(f"Wrote {out}")
 
 
-def open_lines(file: Path | None) -> Iterator[str]:
-    """The lines of a file, or of stdin for None and `-`, refused where they are not UTF-8."""
+def is_file(given: str) -> bool:
+    """Whether this is the path of a file, and not a text."""
+    try:
+        return Path(given).is_file()
+    except (OSError, ValueError):  # too long for a name, or a NUL character
+        return False
+
+
+def open_lines(file: Path | None, replace: bool = False) -> Iterator[str]:
+    """The lines of a file, or of stdin for None and `-`.
+
+    What is not UTF-8 is refused, or with `replace` told with its line and replaced.
+    """
     from harken.data.io.files import decode_lines, read_lines, require_file
 
-    if file is None or str(file) == "-":
-        return decode_lines(sys.stdin.buffer, "stdin")
-    return read_lines(require_file(file))
+    report = tell if replace else None
+    if is_stdin(file):
+        return decode_lines(sys.stdin.buffer, "stdin", report=report)
+    return read_lines(require_file(file), report=report)
 
 
-def open_examples(model: Any, file: Path | None) -> Iterator[Any]:
-    """What a classifier or regressor reads: lines of text, or the signals of a file.
+def is_stdin(file: Path | None) -> TypeGuard[None]:
+    """Whether lines come from standard input: no file, or `-`."""
+    return file is None or str(file) == "-"
+
+
+def open_inputs(model: Any, file: Path | None, form: str, column: str | None, replace: bool = False) -> Iterator[Any]:
+    """What a verb answers: the lines of stdin, or the inputs of a file in the format of the model's training data.
+
+    Args:
+        form: `--format`; `auto` is lines for stdin.
+        column: `--text-column`.
 
     Raises:
-        UserError: signals without a file, or one that cannot be read.
+        UserError: signals without a file, an unknown format, or a file that cannot be read.
     """
-    if model.tokenizer is not None:
-        return open_lines(file)
-    if file is None:
-        raise UserError("signals do not come through stdin; name a file, as .npy, .npz or in the format of training")
-    from harken.data.series.signals import BY_ENDING, read_signals
+    from harken.data.io.files import require_file
+    from harken.data.text.inputs import LINES, labelled_inputs, place, sentence_inputs, source_inputs
 
-    data = model.recipe.data
-    if BY_ENDING.get(file.suffix) == "arrays":
-        data = data.model_copy(update={"format": "arrays"})
-    return iter(read_signals(file, data).values)
+    data, task = model.recipe.data, model.recipe.task
+    if getattr(data, "kind", "text") == "signal":
+        return _open_signals(data, file, form)
+    if form == LINES or (is_stdin(file) and form == "auto" and column is None):
+        return open_lines(file, replace)
+    path = Path("/dev/stdin") if is_stdin(file) else file if file.is_dir() else require_file(file)
+    if task == "translate":
+        found = source_inputs(path, data, form, place(column))
+    elif task == "tag":
+        found = sentence_inputs(path, data, form, place(column))
+    else:
+        found = labelled_inputs(path, data, getattr(model, "classes", ()), form, column)
+    if found.note is None:
+        return open_lines(file, replace)
+    tell(f"{found.note}; --format lines reads whole lines")
+    return found.values
+
+
+def _open_signals(data: Any, file: Path | None, form: str) -> Iterator[Any]:
+    from harken.data.series.signals import BY_ENDING, READERS, read_signals
+
+    if file is None or is_stdin(file):
+        raise UserError("signals do not come through stdin; name a file, as .npy, .npz or in the format of training")
+    if form != "auto" and form not in READERS:
+        raise UserError(f"--format {form} holds no signals; choose from auto, {', '.join(READERS)}")
+    if form == "auto":
+        form = "arrays" if BY_ENDING.get(file.suffix) == "arrays" else data.format
+    return iter(read_signals(file, data.model_copy(update={"format": form})).values)
 
 
 def in_batches(items: Iterator[T], file: Path | None, size: int | None = None) -> Iterator[list[T]]:

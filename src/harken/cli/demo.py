@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.common import AsJson, counting, print_table, tell
+from harken.cli.common import AsJson, counting, output_folder, print_table, tell
 from harken.cli.train import require_free
 from harken.errors import Interrupted, UserError
 
@@ -33,7 +33,12 @@ PICTURED = 0  # the sentence whose alignment is drawn
 
 def demo(
     out: Annotated[
-        Path, typer.Option(help="Folder for the model and pictures; a finished one is reused.")
+        Path,
+        typer.Option(
+            parser=output_folder,
+            metavar="DIRECTORY",
+            help="Folder for the model and pictures; a finished one is reused.",
+        ),
     ] = DEFAULT_OUT,
     as_json: AsJson = False,
 ) -> None:

@@ -8,14 +8,26 @@ from typing import Annotated, Any
 
 import typer
 
-from harken.cli.common import AsJson, Beam, ModelFolder, accepted_options, counting, load_with_job, print_table, tell
+from harken.cli.common import (
+    AsJson,
+    Beam,
+    ModelFolder,
+    TextColumn,
+    accepted_options,
+    counting,
+    load_with_job,
+    output_folder,
+    print_table,
+    tell,
+)
 from harken.errors import UserError
 
 
 def evaluate(
     model: ModelFolder,
     files: Annotated[
-        list[Path] | None, typer.Argument(help="Examples with their answers, in the format the model was trained on.")
+        list[Path] | None,
+        typer.Argument(help="Examples with their answers; a translator takes one file with both sides, or two."),
     ] = None,
     source: Annotated[Path | None, typer.Option(help="Text to translate, one sentence a line (.gz, .xz too).")] = None,
     reference: Annotated[Path | None, typer.Option(help="Its right translation, line by line.")] = None,
@@ -33,16 +45,27 @@ def evaluate(
         list[str] | None,
         typer.Option("--metric", help="Also a metric of your own: a registered name or module:function. Repeatable."),
     ] = None,
+    form: Annotated[str, typer.Option("--format", help="Format of the files, as data.format. Default: auto.")] = "auto",
+    text_column: TextColumn = None,
+    label_column: Annotated[
+        str | None, typer.Option(help="Column of the answers: labels, tags, targets. Default: the recipe's.")
+    ] = None,
+    names: Annotated[
+        str | None, typer.Option(metavar="A=B,...", help="What labels of the files mean: 0=negative,1=positive.")
+    ] = None,
     beam: Beam = None,
     accept_changed_data: Annotated[
         bool, typer.Option("--accept-changed-data", help="Score the split although its files changed since training.")
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="Write the job's figures into this folder.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(parser=output_folder, metavar="DIRECTORY", help="Write the job's figures into this folder."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Score a model on files, or on a split of its own corpus (`test`, where nothing is said).
 
-    A translator is given --source and --reference; every other job its files as they are.
+    Files are read in the format and columns of the training data, or as --format and the columns say.
     """
     if (source is None) != (reference is None):
         raise UserError("--source and --reference are only used together; give both, or neither and a --split")
@@ -58,7 +81,9 @@ def evaluate(
     found = {name: METRICS.find(name) for name in metrics or []}
     loaded, job = load_with_job(model)
     pair = accepted_options(job, model, {"source": source, "reference": reference})
-    options = accepted_options(job, model, {"beam": beam, "compare": compare})
+    reading = {"format": None if form == "auto" else form, "text_column": text_column, "label_column": label_column}
+    given = {"beam": beam, "compare": compare, **reading, "names": None if names is None else pairs_of(names)}
+    options = accepted_options(job, model, given)
     if compare is not None:
         options |= {"compare": other_system(compare), "test": test}
     changed = [] if files or source else check_split(model, loaded, job, accept_changed_data)
@@ -79,6 +104,8 @@ def evaluate(
     if as_json:
         print(json.dumps(report, ensure_ascii=False))
         return
+    for note in scores.notes:
+        tell(note)
     tell(f"{scores.count:,} {scores.unit}" + ("" if scores.seconds is None else f" in {scores.seconds:.1f} s"))
     rows = [metric.row() for metric in scores.metrics]
     if any(between for _, _, between, _ in rows):
@@ -113,6 +140,18 @@ def check_split(folder: Path, model: Any, job: Any, accept: bool) -> list[str]:
     for change in changes:
         tell(f"note: {change.text}")
     return [change.text for change in changes]
+
+
+def pairs_of(text: str) -> dict[str, str]:
+    """`0=negative,1=positive` as a dict.
+
+    >>> pairs_of("0=negative, 1=positive")
+    {'0': 'negative', '1': 'positive'}
+    """
+    pairs = [[side.strip() for side in part.split("=")] for part in text.split(",") if part.strip()]
+    if not pairs or any(len(pair) != 2 or not all(pair) for pair in pairs):
+        raise UserError(f"--names {text} does not say what labels mean; write it like 0=negative,1=positive")
+    return dict(pairs)
 
 
 def other_system(place: Path) -> Any:

@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 import traceback
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -20,6 +21,7 @@ import typer
 
 from harken.errors import Interrupted, MachineError, UserError
 
+OPTIONS = {"resume=True": "--resume", "restart=True": "--restart"}  # arguments in Python -> options
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
 PLACES = FULL | {
     errno.EACCES,
@@ -44,6 +46,7 @@ def guarded(verb: Callable[..., None]) -> Callable[..., None]:
     def run(*arguments: Any, **options: Any) -> None:
         try:
             raise_on_signals()
+            warnings.showwarning = show_warning
             require_finite(options)
             verb(*arguments, **options)
             if sys.stdout is not None:
@@ -51,7 +54,7 @@ def guarded(verb: Callable[..., None]) -> Callable[..., None]:
         except UserError as error:
             if os.environ.get("HARKEN_DEBUG"):
                 traceback.print_exc()
-            say(f"error: {error}")
+            say(f"error: {in_options(str(error))}")
             raise typer.Exit(1 if isinstance(error, MachineError) else 2) from None
         except KeyboardInterrupt as stop:
             say(f"\nstopped{f': {stop}' if str(stop) else ''}")
@@ -70,6 +73,22 @@ def guarded(verb: Callable[..., None]) -> Callable[..., None]:
             raise typer.Exit(_own_failure(error)) from None
 
     return run
+
+
+def in_options(message: str) -> str:
+    """A message of the Python calls in terms of the command line.
+
+    >>> in_options("it is not empty; continue the run in it with resume=True")
+    'it is not empty; continue the run in it with --resume'
+    """
+    for argument, option in OPTIONS.items():
+        message = message.replace(argument, option)
+    return message
+
+
+def show_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+    """A warning on stderr as one line, without the line of code that gave it."""
+    say(f"{'note' if issubclass(category, FutureWarning) else 'warning'}: {UserError(message)}")
 
 
 def require_finite(options: Mapping[str, Any]) -> None:

@@ -27,18 +27,31 @@ def forecast(
         int | None, typer.Option(min=1, max=MAX_COUNT, help="How many; beyond the horizon they are fed back.")
     ] = None,
     series: Annotated[str | None, typer.Option(help="This series alone, where there are several.")] = None,
-    end: Annotated[
-        bool, typer.Option("--end", help="Without a file: go on after the last row, not where the test part begins.")
+    test: Annotated[
+        bool, typer.Option("--test", help="Without a file: start where the test part begins, to compare with it.")
     ] = False,
+    end: Annotated[bool, typer.Option("--end", help="The default since 0.2.", hidden=True)] = False,
     out: Annotated[Path | None, typer.Option(help="Also write a picture: forecast.svg, .png or .html.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Forecast a series with its quantiles. Rows of FILE that have no target yet may hold covariates known ahead."""
+    """Forecast a series with its quantiles, after its last row.
+
+    Rows of FILE that have no target yet may hold covariates known ahead.
+    """
     require_ending(out)
-    if file is not None and end:
-        raise UserError("--end is for the model's own series, but a file was given; keep one of them")
+    if file is not None and (end or test):
+        option = "--test" if test else "--end"
+        raise UserError(f"{option} is for the model's own series, but a file was given; keep one of them")
+    if end and test:
+        raise UserError("--end and --test were both given; keep one of them")
     forecaster = load_for("forecast", model)
-    found = forecaster.forecast_all(None if file is None else str(file), steps=steps, at="end" if end else "test")
+    if file is None and not end and not test and forecaster.named_ahead:
+        tell(
+            "The covariates known ahead end with the data, so the held-out part is forecast (--test); for the future, "
+            "give a file with rows that have covariates and no target"
+        )
+        test = True
+    found = forecaster.forecast_all(None if file is None else str(file), steps=steps, at="test" if test else "end")
     if series is not None:
         named = [one for one in found if one.name == series]
         if not named:

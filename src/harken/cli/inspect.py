@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,8 +14,10 @@ from harken.cli.common import (
     AsJson,
     ModelFolder,
     accepted_options,
+    is_file,
     load_with_job,
     measuring,
+    open_lines,
     print_table,
     require_ending,
     save_figure,
@@ -25,6 +28,8 @@ from harken.errors import UserError
 if TYPE_CHECKING:
     from harken.inspection.picture import Picture
     from harken.tasks.job import Job
+
+TEXT_TASKS = ("translate", "classify", "regress", "tag", "language", "masked", "elmo", "answer")
 
 
 def inspect(
@@ -58,7 +63,7 @@ def inspect(
     loaded, job = load_with_job(model)
     if gates is not None:
         _require_recurrence(model, loaded, job, "gates", gates)
-        _show_gates(loaded, gates, layer, out, as_json)
+        _show_gates(loaded, _input_of(loaded, gates), layer, out, as_json)
     elif gradients:
         _require_recurrence(model, loaded, job, "gradients through time")
         pair = list(accepted_options(job, model, {"source": source, "target": target}).values())
@@ -116,6 +121,25 @@ def _attention_command(folder: Path, job: Job, example: str | None = None) -> st
     """What shows something of a model without recurrent layers."""
     layers = " --layers" if "layers" in job.options else ""
     return f"harken attention {folder} {example or job.example_input!r}{layers}"
+
+
+def _input_of(model: Any, given: str) -> str:
+    """What --gates gives to the model: for a model of texts the first line of a file, where a file is named.
+
+    Raises:
+        UserError: the file cannot be read, or holds no text.
+    """
+    of_texts = model.recipe.task in TEXT_TASKS and getattr(model.recipe.data, "kind", "text") == "text"
+    if not of_texts or not is_file(given):
+        return given  # models of sounds, images, signals and series open the file themselves
+    lines = [line for line in islice(open_lines(Path(given)), MAX_COUNT) if line.strip()]
+    if not lines:
+        raise UserError(f"{given} holds no text; give a file with some words, or a text in quotes")
+    if model.recipe.task == "answer":
+        return " ".join(lines)  # a story is many lines
+    if len(lines) > 1:
+        tell(f"Reading the first of {len(lines):,} lines of {given}")
+    return lines[0]
 
 
 def _show_gates(model: Any, sentence: str, layer: int | None, out: Path | None, as_json: bool) -> None:

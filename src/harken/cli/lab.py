@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.common import MAX_SEED, AsJson, measuring, print_table, tell
+from harken.cli.common import MAX_SEED, AsJson, measuring, output_folder, print_table, tell
 from harken.errors import UserError
 from harken.files import expand_user
 
@@ -29,7 +29,9 @@ def lab(
     name: Annotated[
         str, typer.Argument(help="An experiment, `list`, or `all`.", autocompletion=complete_experiment)
     ] = "list",
-    out: Annotated[Path, typer.Option(help="Folder for NAME.json and NAME.svg.")] = Path("runs/lab"),
+    out: Annotated[
+        Path, typer.Option(parser=output_folder, metavar="DIRECTORY", help="Folder for NAME.json and NAME.svg.")
+    ] = Path("runs/lab"),
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Another seed, another sample.")] = 1,
     png: Annotated[bool, typer.Option("--png", help="Also write NAME.png.")] = False,
     html: Annotated[bool, typer.Option("--html", help="Also write NAME.html; of all: lab.html.")] = False,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.common import AsJson, Overrides, RecipeName, print_table, tell
+from harken.cli.common import AsJson, Overrides, RecipeName, output_folder, print_table, tell
 
 if TYPE_CHECKING:
     from harken.lab.ladder import Result
@@ -24,9 +24,14 @@ LEVELS = "▁▂▃▄▅▆▇█"
 
 def ladder(
     recipe: RecipeName = "phrasebook-ladder",
-    out: Annotated[Path, typer.Option(help="Folder for the models, a folder each, ladder.json and ladder.svg.")] = Path(
-        "runs/ladder"
-    ),
+    out: Annotated[
+        Path,
+        typer.Option(
+            parser=output_folder,
+            metavar="DIRECTORY",
+            help="Folder for the models, a folder each, ladder.json and ladder.svg.",
+        ),
+    ] = Path("runs/ladder"),
     rungs: Annotated[
         str | None,
         typer.Option(

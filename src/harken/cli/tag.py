@@ -16,7 +16,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.common import AsJson, ModelFolder, counting, in_batches, load_for, open_lines
+from harken.cli.common import (
+    AsJson,
+    FileFormat,
+    ModelFolder,
+    ReplaceBytes,
+    TextColumn,
+    counting,
+    in_batches,
+    load_for,
+    open_inputs,
+)
 from harken.errors import UserError
 
 if TYPE_CHECKING:
@@ -26,19 +36,23 @@ if TYPE_CHECKING:
 def tag(
     model: ModelFolder,
     file: Annotated[
-        Path | None, typer.Argument(help="Sentences, one a line, words apart by spaces (.gz, .xz too); or stdin.")
+        Path | None,
+        typer.Argument(help="Sentences, one a line, words apart by spaces; CoNLL, CoNLL-U, JSONL; or stdin."),
     ] = None,
     conll: Annotated[bool, typer.Option("--conll", help="A word and its tag a line, tab between.")] = False,
+    form: FileFormat = "auto",
+    text_column: TextColumn = None,
+    replace: ReplaceBytes = False,
     as_json: AsJson = False,
 ) -> None:
     """Tag words: one line out for every line in. A closed pipe or the end of the input ends it."""
     if conll and as_json:
         raise UserError("--conll and --json were both given; keep one of them")
-    lines = open_lines(file)
     tagger = load_for("tag", model)
+    sentences = open_inputs(tagger, file, form, text_column, replace)
     write = write_json if as_json else write_conll if conll else write_plain
     with counting("lines", file is not None and not sys.stdout.isatty()) as tick:
-        for chunk in in_batches(lines, file):
+        for chunk in in_batches(sentences, file):
             for found in tagger.tag_all(chunk):
                 write(found)
             tick(len(chunk))

@@ -9,14 +9,21 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.common import Overrides, tell, use_of
+from harken.cli.common import Overrides, output_folder, tell, use_of
 from harken.cli.new import RecipeOrData, TargetColumn, Task, TextColumn, is_data, recipe_of, refuse_column_options
 from harken.errors import Interrupted, UserError
 
 
 def train(
     recipe: RecipeOrData,
-    out: Annotated[Path, typer.Option(help="Folder for the model; everything a run leaves behind is in it.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            parser=output_folder,
+            metavar="DIRECTORY",
+            help="Folder for the model; everything a run leaves behind is in it.",
+        ),
+    ],
     overrides: Overrides = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint in the folder.")] = False,
     restart: Annotated[bool, typer.Option("--restart", help="Delete the run in the folder and start over.")] = False,

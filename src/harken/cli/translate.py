@@ -17,12 +17,26 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harken.cli.common import MAX_COUNT, AsJson, Beam, ModelFolder, counting, in_batches, load_for, open_lines, tell
+from harken.cli.common import (
+    MAX_COUNT,
+    AsJson,
+    Beam,
+    FileFormat,
+    ModelFolder,
+    ReplaceBytes,
+    TextColumn,
+    counting,
+    in_batches,
+    load_for,
+    open_inputs,
+    tell,
+)
 from harken.errors import UserError
+from harken.files import open_output
 
 if TYPE_CHECKING:
     from harken.tasks.translate.translation import Translation
@@ -33,7 +47,9 @@ NOTED = 5  # lines with unknown words that are named one by one
 
 def translate(
     model: ModelFolder,
-    file: Annotated[Path | None, typer.Argument(help="Text, one sentence a line (.gz, .xz too); or stdin.")] = None,
+    file: Annotated[
+        Path | None, typer.Argument(help="Text, one sentence a line; TSV or JSONL (.gz, .xz too); or stdin.")
+    ] = None,
     beam: Beam = None,
     nbest: Annotated[
         int, typer.Option(min=1, max=1000, help="Translations of each line, as index ||| text ||| score.")
@@ -42,6 +58,9 @@ def translate(
     alignments: Annotated[
         Path | None, typer.Option(help="Write word alignments (Pharaoh: i-j, source-target, from 0) to this file.")
     ] = None,
+    form: FileFormat = "auto",
+    text_column: TextColumn = None,
+    replace: ReplaceBytes = False,
     as_json: AsJson = False,
     batch: Annotated[
         int | None, typer.Option(min=1, max=MAX_COUNT, help="Lines translated together. Default: 256; typed: 1.")
@@ -50,12 +69,12 @@ def translate(
     """Translate text: one line out for every line in. A closed pipe or the end of the input ends it."""
     if beam is not None and nbest > beam:
         raise UserError(f"--nbest {nbest} needs a beam as wide: add --beam {nbest}")
-    lines = open_lines(file)
     translator = load_for("translate", model)
+    lines = open_inputs(translator, file, form, text_column, replace)
     attention = alignments is not None or as_json
     write = writer(as_json, scores, nbest)
     with ExitStack() as stack:
-        links = stack.enter_context(_open_out(alignments)) if alignments else None
+        links = None if alignments is None else stack.enter_context(open_output(alignments))
         watched = file is not None and not sys.stdout.isatty()  # else the lines themselves show how far it is
         tick = stack.enter_context(counting("lines", watched))
         index, unknown = 0, 0
@@ -143,10 +162,3 @@ def pharaoh(translation: Translation, model: Path) -> str:
     if translation.attention is None:
         raise UserError(f"{model} has no attention to read alignments from; leave --alignments out")
     return " ".join(f"{i}-{j}" for i, j in translation.alignment())
-
-
-def _open_out(path: Path) -> TextIO:
-    try:
-        return path.open("w", encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{path} cannot be written ({error.strerror}); choose another place") from None

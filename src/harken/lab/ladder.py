@@ -128,9 +128,11 @@ def rungs_named(names: Sequence[str] | None) -> list[Rung]:
     A registered cell, or "module:Name", is a rung too, and with "-attention" behind it one with attention.
 
     Raises:
-        UserError: a name that is none.
+        UserError: a name that is none, or no name at all.
     """
     known = {rung.name: rung for rung in RUNGS}
+    if names is not None and not names:
+        raise UserError(f"no rung is named; choose from {', '.join(known)}, or leave rungs out for all of them")
     own = []
     for name in names or ():
         cell = name.removesuffix("-attention")

@@ -63,6 +63,7 @@ class Recipe(BaseModel):
         if "embeddings" in values and "embeddings" not in cls.model_fields:
             raise ValueError("embeddings is set, but models of this task read no words; remove it")
         classes = {name: _classes(field.annotation) for name, field in cls.model_fields.items()}
+        values = {name: _renamed(value, classes.get(name, ())) for name, value in values.items()}
         return {name: _read_none(value, classes.get(name, ())) for name, value in values.items()}
 
     @property
@@ -163,6 +164,15 @@ def _classes(annotation: Any) -> tuple[type[BaseModel], ...]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return (annotation,)
     return tuple(found for part in get_args(annotation) for found in _classes(part))
+
+
+def _renamed(section: Any, classes: Sequence[type[BaseModel]]) -> Any:
+    """A table with older names of its keys replaced (`harken.data.io.keys`)."""
+    from harken.data.io.keys import DataTable
+
+    for cls in classes:
+        section = cls.renamed(section) if issubclass(cls, DataTable) else section
+    return section
 
 
 def _optional(cls: type[BaseModel], key: str) -> bool:

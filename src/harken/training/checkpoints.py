@@ -29,9 +29,9 @@ PREVIOUS = "checkpoint.previous.safetensors"
 DIGEST = "sha256"  # key of the metadata
 RECIPE = "recipe.toml"
 SPARE = 1_000_000  # parameters that a network may have beyond what its weights allow: those of small models
-FAILURES = (  # what building a network from wrong sizes, labels or vocabularies may raise
-    *(ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError),
-)
+# What torch and Python raise on sizes that no network can have. Other errors, such as an AttributeError, are defects of
+# harken and stay what they are: they must not be taken for a damaged folder.
+FAILURES = (ArithmeticError, MemoryError, RuntimeError, ValueError)
 
 
 @dataclass
@@ -84,7 +84,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, 
             save_file(contents, temporary, metadata)
         except SafetensorError as problem:
             raise UserError(
-                f"{path} cannot be written ({problem}); free some space and continue with --resume"
+                f"{path} cannot be written ({problem}); free some space and continue with resume=True"
             ) from problem
 
 
@@ -162,7 +162,7 @@ def load_checkpoint(folder: Path) -> Checkpoint | None:
         except (KeyError, TypeError, ValueError, RecursionError):
             problems.append(f"{path} is no checkpoint of this version of harken")
     if problems:
-        raise UserError(f"{problems[0]}; train into a new folder, or start this run over with --restart")
+        raise UserError(f"{problems[0]}; train into a new folder, or start this run over with restart=True")
     return None
 
 

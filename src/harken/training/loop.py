@@ -101,7 +101,7 @@ class Trainer:
             where = "the GPU" if self.device.type == "cuda" else "this machine"
             raise MachineError(
                 f"{where} ran out of memory at step {self.progress.step}; lower train.batch_tokens "
-                f"({self.config.batch_tokens}) or the model's width, and continue with --resume"
+                f"({self.config.batch_tokens}) or the model's width, and continue with resume=True"
             ) from problem
         finally:
             self.workers.close()
@@ -302,7 +302,7 @@ class Trainer:
             if name not in found.tensors or found.tensors[name].shape != value.shape:
                 raise UserError(
                     f"the checkpoint in {self.folder} has no {name} of shape {tuple(value.shape)}, so it belongs to "
-                    "another recipe or version; train into a new folder, or start this run over with --restart"
+                    "another recipe or version; train into a new folder, or start this run over with restart=True"
                 )
         with torch.no_grad():
             for name, value in wanted.items():

@@ -29,10 +29,10 @@ from harken.training.task import Indices, Task, batch_loss, carried_by
 
 DIED = (
     "a training worker was killed, usually because the machine ran out of memory; lower train.batch_tokens or "
-    "train.workers and continue with --resume"
+    "train.workers and continue with resume=True"
 )
 OUT_OF_MEMORY = (
-    "a training worker ran out of memory; lower train.batch_tokens or train.workers and continue with --resume"
+    "a training worker ran out of memory; lower train.batch_tokens or train.workers and continue with resume=True"
 )
 POLL = 1.0  # seconds between checks that a worker is alive while its answer is awaited
 
@@ -218,7 +218,7 @@ def _pack(step: int, num_tokens: int, shares: list[Indices]) -> bytes:
 
 
 def _unpack(message: bytes) -> tuple[int, int, list[Indices]]:
-    numbers = np.frombuffer(message, dtype=np.int64)
+    numbers = np.frombuffer(message, dtype=np.int64).copy()  # torch warns of arrays that it may not write to
     step, num_tokens, count = (int(number) for number in numbers[:3])
     ends = 3 + count + np.cumsum(numbers[3 : 3 + count])
     starts = np.concatenate(([3 + count], ends[:-1]))

@@ -86,7 +86,7 @@ def test_a_table_gathers_the_captions_of_a_picture(folder: Path) -> None:
 
 def test_pictures_are_held_out_whole(folder: Path) -> None:
     def config(**changes: object) -> CaptionDataConfig:
-        given = {"table": str(folder / "table.csv"), "images": str(folder / "pictures"), "image_size": 8}
+        given = {"train": str(folder / "table.csv"), "images": str(folder / "pictures"), "image_size": 8}
         return CaptionDataConfig(**{**given, "valid_size": 2, "test_size": 1, **changes})
 
     corpus = read_caption_corpus(config())

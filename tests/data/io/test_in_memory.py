@@ -22,7 +22,7 @@ SHORT = [
     "train.device=cpu",
     "train.precision=float32",
 ]
-COLUMNS = ["data.text=review", "data.label=stars"]
+COLUMNS = ["data.text_column=review", "data.label_column=stars"]
 
 
 class Dataset:
@@ -130,6 +130,7 @@ def test_sentences_with_tags(tmp_path: Path) -> None:
 def test_series_with_dates(tmp_path: Path) -> None:
     frame = pandas.DataFrame({"day": pandas.date_range("2024-01-01", periods=150), "sold": np.arange(150.0)})
     model = harken.train("series-forecast", tmp_path / "model", data=frame, overrides=SHORT, progress=False)
-    found = model.forecast()
+    assert model.forecast().dates[0] == "2024-05-30"  # the day after the last row
+    found = model.forecast(at="test")
     assert found.dates[0] == "2024-04-30"  # the last fifth, 30 days, is held out
     assert len(found.median) == 6

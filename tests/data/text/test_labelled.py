@@ -24,12 +24,16 @@ def test_texts_in_every_form(tmp_path: Path) -> None:
     wanted = (["what a film", "so dull"], ["good", "bad"])
     forms: list[tuple[str, str | bytes, dict[str, Any]]] = [
         ("a.csv", 'text,label\n"what a film",good\nso dull,bad\n', {}),
-        ("b.tsv.gz", gzip.compress(b"good\twhat a film\nbad\tso dull\n"), {"header": False, "text": "1", "label": "0"}),
+        (
+            "b.tsv.gz",
+            gzip.compress(b"good\twhat a film\nbad\tso dull\n"),
+            {"header": False, "text_column": "1", "label_column": "0"},
+        ),
         ("c.jsonl", '{"text": "what a film", "label": "good"}\n{"text": "so dull", "label": "bad"}\n', {}),
         ("d.txt", "__label__good what a film\n\n__label__bad so dull\n", {}),
         ("e.txt", "good\twhat a film\nbad\tso dull\n", {}),
         ("f.csv", "title,rest,label\nwhat,a film,g:1\nso,dull,b:2\n", {
-            "text": ["title", "rest"], "label_until": ":", "names": {"g": "good", "b": "bad"}}),
+            "text_column": ["title", "rest"], "label_until": ":", "names": {"g": "good", "b": "bad"}}),
         ("g.tsv", 'text\tlabel\nwhat a film\tgood\nso dull\tbad\n', {"quotes": False}),
     ]  # fmt: skip
     for name, content, keys in forms:

@@ -184,7 +184,7 @@ def mistakes(model: Captioner, pictures: Path, tmp_path: Path) -> Callable[[], d
         "split": (["evaluate", folder, "--split", "exam"], "scenes has no split 'exam'; choose --split train or valid"),
         "no folder": (["train", "flickr8k-caption", "--out", tmp_path / "x"], "add --set data.dir=DIR"),
         "cut": (["check", "scenes-caption", "--set", "data.image_size=60"], "60 is not a multiple of 8"),
-        "both": (["check", "scenes-caption", "--set", "data.table=x.csv"], "are both given; keep one"),
+        "both": (["check", "scenes-caption", "--set", "data.train=x.csv"], "are both given; keep one"),
         "key": (["check", "scenes-caption", "--set", "data.flip=true"], "did you mean data.flips?"),
         "score": (["check", "scenes-caption", "--set", "model.decoder.attention=soft"], "attention"),
     }

@@ -19,7 +19,7 @@ from harken.tasks.forecast.evaluation import evaluate
 from harken.tasks.forecast.forecaster import Forecaster
 
 SMALL = [
-    *("data.series=2", "data.size=120", "data.window=21", "data.horizon=7", "data.valid=20", "data.test=20"),
+    *("data.series=2", "data.size=120", "data.window=21", "data.horizon=7", "data.valid_size=20", "data.test_size=20"),
     *("model.width=8", "model.embedding=8", "train.max_steps=40", "train.validate_every=20", "train.workers=1"),
     *(
         "train.batch_tokens=600",
@@ -41,7 +41,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     months = [f"{2000 + month // 12}-{month % 12 + 1:02}" for month in range(60)]
     rows = [f"{month},{value:.3f}\n" for month, value in zip(months, sales, strict=True)]
     (folder / "sales.csv").write_text("month,sales\n" + "".join(rows))
-    words = [f"data.file={folder}/sales.csv", "train.max_steps=80", "model.width=8", "model.members=2"]
+    words = [f"data.train={folder}/sales.csv", "train.max_steps=80", "model.width=8", "model.members=2"]
     harken.train("series-forecast", folder / "sales", overrides=words, progress=False)
     return folder
 
@@ -49,7 +49,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_loaded_folder_is_the_trained_model(home: Path, tmp_path: Path) -> None:
     trained = harken.train("seasons-forecast", tmp_path / "again", overrides=SMALL, progress=False)
     loaded = harken.load(home / "made")
-    for one, other in zip(trained.forecast_all(), loaded.forecast_all(), strict=True):
+    for one, other in zip(trained.forecast_all(at="test"), loaded.forecast_all(at="test"), strict=True):
         assert np.array_equal(one.values, other.values)
     files = {path.name for path in (home / "made").iterdir()}
     assert {"model.safetensors", "recipe.toml", "series.json", "card.md"} <= files
@@ -72,7 +72,7 @@ def test_the_season_is_learnt(home: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_forecasts_of_numbers_of_files_and_of_its_own_series(home: Path) -> None:
     model: Forecaster = harken.load(home / "sales")
-    own = model.forecast()
+    own = model.forecast(at="test")
     assert own.dates[0] == "2004-01-01" and own.truth is not None
     assert len(own) == 6 and (np.diff(own.values, axis=1) >= 0).all()
     values = np.loadtxt(home / "sales.csv", delimiter=",", skiprows=1, usecols=1)
@@ -94,7 +94,7 @@ def test_a_batch_gives_what_one_series_gives(home: Path) -> None:
 
 def test_what_is_known_ahead_matters(home: Path) -> None:
     model: Forecaster = harken.load(home / "made")
-    [first, _] = model.forecast_all()
+    [first, _] = model.forecast_all(at="test")
     assert first.name == "shop 1" and first.truth is not None
     with pytest.raises(harken.UserError, match="7 of 7 steps have no covariates"):
         model.forecast_all(at="end")
@@ -169,7 +169,7 @@ def test_several_series_are_asked_together(home: Path) -> None:
         (["model.base=seasonal", "data.season=1"], "needs a season of 2 or more"),
         (["model.base=last", "model.residual=false"], "the network would change nothing"),
         (["model.quantiles=[0.9, 0.5]"], "give numbers between 0 and 1 that rise"),
-        (["data.file=x.csv"], "data.corpus and data.file are both given"),
+        (["data.train=x.csv"], "data.corpus and data.train are both given"),
         (["data.windw=3"], "did you mean data.window"),
     ],
 )
@@ -179,7 +179,7 @@ def test_recipes_are_checked(words: list[str], sentence: str) -> None:
 
 
 def test_a_recipe_without_data_says_what_to_add() -> None:
-    with pytest.raises(harken.UserError, match=r"add --set data.file=FILE"):
+    with pytest.raises(harken.UserError, match=r"add --set data.train=FILE"):
         load_recipe("series-forecast")
 
 
@@ -198,7 +198,7 @@ def test_other_forms_train(words: list[str], tmp_path: Path) -> None:
         text = text.replace('cell = "gru"', "").replace("embedding = 48", "")
     (tmp_path / "r.toml").write_text(text)
     model = harken.train(tmp_path / "r.toml", tmp_path / "run", overrides=[*small, *words, *extra], progress=False)
-    assert np.isfinite(model.forecast_all()[0].values).all() and len(model.forecast_all()[0]) == 7
+    assert np.isfinite(model.forecast_all(at="test")[0].values).all() and len(model.forecast_all(at="test")[0]) == 7
 
 
 def test_check_needs_no_training() -> None:

@@ -177,12 +177,12 @@ def test_what_cannot_be_done_is_said_in_a_sentence(model: Any, characters: Any, 
         (lambda: load_recipe("ptb-lstm"), "does not say where its text is"),
         (lambda: load_recipe("phrasebook-language", ["data.chunk=9999"]), "is less than one stream's data.chunk"),
         (lambda: load_recipe("phrasebook-language", ["model.bidirectional=true"]), "see the words it has to predict"),
-        (lambda: load_recipe("phrasebook-language", ["data.valid_share=0.9", "data.test_share=0.2"]), "leave nothing"),
+        (lambda: load_recipe("phrasebook-language", ["data.valid_size=0.9", "data.test_size=0.2"]), "leave nothing"),
     ):
         with pytest.raises(UserError, match=words):
             problem()
     (tmp_path / "text.txt").write_text("a b c\n" * 40)
-    changes = ["data.corpus=none", f"data.train={tmp_path / 'text.txt'}", "data.test_share=0"]
+    changes = ["data.corpus=none", f"data.train={tmp_path / 'text.txt'}", "data.test_size=0"]
     without = LanguageModel(load_recipe("phrasebook-language", changes), model.model, model.tokenizer)
     with pytest.raises(UserError, match="text has no split 'test'; choose --split train or valid, or give files"):
         JOB.evaluate(without, None, [], print)

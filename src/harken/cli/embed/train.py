@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harken.cli.common import MAX_SEED, counting, measuring, seconds_in_words, tell
+from harken.cli.common import MAX_SEED, counting, measuring, output_folder, seconds_in_words, tell
 
 if TYPE_CHECKING:
     from harken.embeddings.training import Progress
@@ -21,7 +21,7 @@ OF_WORD2VEC = {"negatives": 5, "tree": False, "sample": 1e-3, "ngrams": None, "d
 
 def train(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Text, a sentence a line; also .gz, .xz.")],
-    out: Annotated[Path, typer.Option(help="Folder for the vectors.")],
+    out: Annotated[Path, typer.Option(parser=output_folder, metavar="DIRECTORY", help="Folder for the vectors.")],
     method: Annotated[str, typer.Option(help="skipgram, cbow or glove.")] = "skipgram",
     width: Annotated[int, typer.Option(max=131_072, help="Dimensions.")] = 100,
     window: Annotated[

@@ -97,7 +97,7 @@ def read_caption_corpus(config: Any) -> CaptionCorpus:
     pictures = found.pop("table")
     rows = split_groups([_key(example) for example in pictures], sizes, config.seed)
     found |= {name: [pictures[row] for row in chosen] for name, chosen in rows.items()}
-    name = Path(config.table).name.split(".")[0]
+    name = Path(config.train).name.split(".")[0]
     tests = {"test": found["test"]} if "test" in found else {}
     return _drop_held_out(CaptionCorpus(name, found["train"], found["valid"], dict(tests)))
 

@@ -18,12 +18,12 @@ import lzma
 import os
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from harken.errors import UserError
-from harken.files import expand_user
+from harken.files import expand_user, refuse_kernel_file
 
 IN_MEMORY = "a table in memory"  # begins what a recipe says in the place of a file: `harken.data.io.in_memory`
 COMPRESSIONS = (".gz", ".xz")
@@ -47,18 +47,26 @@ def open_bytes(path: str | Path) -> BinaryIO:
         raise UserError(f"{path} cannot be opened ({error.strerror or error}): check its permissions.") from error
 
 
-def read_lines(path: str | Path, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[str]:
+def read_lines(
+    path: str | Path, max_line_bytes: int = MAX_LINE_BYTES, report: Callable[[str], None] | None = None
+) -> Iterator[str]:
     """Yield the lines of a file without their ends.
 
     Raises:
         UserError: as `open_bytes` and `decode_lines`, or the compressed data is damaged.
     """
     with open_bytes(path) as stream:
-        yield from decode_lines(stream, str(path), max_line_bytes)
+        yield from decode_lines(stream, str(path), max_line_bytes, report)
 
 
-def decode_lines(stream: BinaryIO, name: str, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[str]:
+def decode_lines(
+    stream: BinaryIO, name: str, max_line_bytes: int = MAX_LINE_BYTES, report: Callable[[str], None] | None = None
+) -> Iterator[str]:
     """Yield the lines of an open byte stream; `name` is what errors call it.
+
+    Args:
+        report: called with a sentence for each line that is not UTF-8, whose wrong bytes are then replaced by U+FFFD;
+            None refuses the line.
 
     Raises:
         UserError: a line is not UTF-8 or longer than `max_line_bytes`, or the compressed data is damaged.
@@ -82,10 +90,14 @@ def decode_lines(stream: BinaryIO, name: str, max_line_bytes: int = MAX_LINE_BYT
         try:
             yield line.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise UserError(
+            found = (
                 f"{name}, line {number} is not valid UTF-8 (byte 0x{line[error.start]:02x} at byte {error.start + 1} "
-                "of the line): convert the file to UTF-8, for example with iconv."
-            ) from error
+                "of the line)"
+            )
+            if report is None:
+                raise UserError(f"{found}: convert the file to UTF-8, for example with iconv.") from error
+            report(f"{found}; wrong bytes are replaced")
+            yield line.decode("utf-8", errors="replace")
 
 
 def _read_line(stream: BinaryIO, name: str, number: int, max_line_bytes: int) -> bytes:
@@ -105,8 +117,8 @@ def require_file(path: str | Path) -> Path:
     """The path with `~` expanded, if it is a file, a pipe, a terminal or `/dev/null`.
 
     Raises:
-        UserError: it is a folder or a device (`/dev/zero` has no end), or it does not exist; names like it in the same
-            folder are suggested.
+        UserError: it is a folder, a device or a file of /proc (some have no end), or it does not exist; names like it
+            in the same folder are suggested.
     """
     path = expand_user(path)
     try:
@@ -121,6 +133,7 @@ def require_file(path: str | Path) -> Path:
     if stat.S_ISBLK(mode) or stat.S_ISSOCK(mode) or (stat.S_ISCHR(mode) and not _ends(path)):
         raise UserError(f"{path} is a device, not a regular file: name a file.")
     if mode:
+        refuse_kernel_file(path)
         return path
     if path.name.startswith(IN_MEMORY):
         raise UserError(f"the data was {path.name}, which no file holds: give files instead.")

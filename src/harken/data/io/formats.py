@@ -82,6 +82,24 @@ def read_aligned(source: str | Path, target: str | Path, max_line_bytes: int) ->
         )
 
 
+def read_column(path: str | Path, layout: Layout) -> Iterator[str]:
+    """The source side alone of a TSV or JSONL file, which may lack the target.
+
+    Raises:
+        UserError: the file cannot be read, or a line has no such column.
+    """
+    key = layout.source_column
+    if layout.format == "jsonl":
+        name = "source" if key is None else str(key)
+        for number, line in enumerate(read_lines(path, layout.max_line_bytes), start=1):
+            where = f"{path}, line {number}"
+            yield _text(as_object(line, where, name), name, where, "source_column") if line.strip() else ""
+        return
+    one_column = Layout("tsv", key, key if key is not None else 0, layout.header, layout.max_line_bytes)
+    for source, _ in read_tsv(path, one_column):
+        yield source
+
+
 def read_tsv(path: str | Path, layout: Layout) -> Iterator[tuple[str, str]]:
     """Two columns of a tab-separated file; a blank line is a pair of empty sides."""
     lines = enumerate(read_lines(path, layout.max_line_bytes), start=1)

@@ -31,18 +31,19 @@ CELL_BYTES = 10_000_000  # the longest cell that is read as text
 
 
 def read_table(
-    source: Any, columns: Sequence[str] | None = None, *, header: bool = True, quotes: bool = True
+    source: Any, columns: Sequence[str] | None = None, *, header: bool = True, quotes: bool = True, remedy: str = ""
 ) -> dict[str, list[Any]]:
     """The columns that are wanted (all where None), each as a list; cells of CSV and TSV files are strings.
 
     Args:
         quotes: whether a quote at the beginning of a cell of a file encloses it; else it is a letter like any other.
+        remedy: what to do about a column that is not there, beside what the error says itself.
 
     Raises:
         UserError: a file that cannot be read, a line with too few cells, or no such column.
     """
     if isinstance(source, str | Path):
-        return _read_file(Path(source), columns, header, quotes)
+        return _read_file(Path(source), columns, header, quotes, remedy)
     table = _columns_of(source)
     return {name: table[name] for name in _wanted(columns, list(table), "the table")}
 
@@ -67,11 +68,13 @@ def _ending(path: Path) -> str:
     return (Path(path.stem).suffix if path.suffix in COMPRESSIONS else path.suffix).lower()
 
 
-def _read_file(path: Path, columns: Sequence[str] | None, header: bool, quotes: bool) -> dict[str, list[Any]]:
+def _read_file(
+    path: Path, columns: Sequence[str] | None, header: bool, quotes: bool, remedy: str
+) -> dict[str, list[Any]]:
     if is_jsonl(path):
-        return _read_jsonl(path, columns)
+        return _read_jsonl(path, columns, remedy)
     lines, names = _first(path, header, quotes)
-    wanted = _wanted(columns, names, str(path))
+    wanted = _wanted(columns, names, str(path), remedy)
     places = [names.index(name) for name in wanted]
     cells: list[list[Any]] = [[] for _ in wanted]
     for number, row in lines:
@@ -123,12 +126,12 @@ def _rows(path: Path, quotes: bool) -> Iterator[tuple[int, list[str]]]:
         yield reader.line_num, row
 
 
-def _read_jsonl(path: Path, columns: Sequence[str] | None) -> dict[str, list[Any]]:
+def _read_jsonl(path: Path, columns: Sequence[str] | None, remedy: str) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     wanted: list[str] | None = None
     for number, record in enumerate(_records(path), start=1):
         if wanted is None:
-            wanted = _wanted(columns, list(record), str(path))
+            wanted = _wanted(columns, list(record), str(path), remedy)
             found = {name: [] for name in wanted}
         for name in wanted:
             if name not in record:
@@ -170,14 +173,14 @@ def _columns_of(source: Any) -> dict[str, list[Any]]:
     return table
 
 
-def _wanted(columns: Sequence[str] | None, names: Sequence[str], where: str) -> list[str]:
+def _wanted(columns: Sequence[str] | None, names: Sequence[str], where: str, remedy: str = "") -> list[str]:
     if columns is None:
         return list(names)
     for name in columns:
         if name not in names:
             near = get_close_matches(name, names, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(map(repr, names))}"
-            raise UserError(f"{where} has no column {name!r}; {hint}")
+            raise UserError(f"{where} has no column {name!r}; {hint}{f' ({remedy})' if remedy else ''}")
     return list(columns)
 
 

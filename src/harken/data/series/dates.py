@@ -54,7 +54,7 @@ def read_dates(cells: Sequence[Any], where: str) -> list[datetime]:
         if date is None:
             raise UserError(
                 f"{where}, row {row}: {str(cell)!r} is no date; write 1990-12, 1990-12-31 or 1990-12-31 13:00, or set "
-                'data.date = "none"'
+                'data.date_column = "none"'
             )
         if found and date <= found[-1]:
             raise UserError(

@@ -84,7 +84,9 @@ def read_series(source: Any, layout: Layout, *, ahead: bool = False) -> list[Ser
     if not table[targets[0]]:
         raise UserError(f"{where} has no rows below its header; give a series with at least a few values")
     if layout.calendar and not date:
-        raise UserError(f"{where} has no dates, but data.calendar is {list(layout.calendar)}; name them as data.date")
+        raise UserError(
+            f"{where} has no dates, but data.calendar is {list(layout.calendar)}; name them as data.date_column"
+        )
     found = []
     for group, rows in _groups(table, layout.group):
         place = f"{where}, {layout.group} {group}" if layout.group else where

@@ -45,14 +45,14 @@ def read_steps(path: Path, data: ExamplesConfig, table: Any = None) -> Labelled:
         UserError: a column that is not there, or a cell that is no number.
     """
     source = path if table is None else table
-    other = {data.label, data.recording, data.group}
+    other = {data.label_column, data.recording, data.group}
     channels = data.channels or [name for name in column_names(source, header=data.header) if name not in other]
     grouped = data.group if data.group not in (None, "folder", "file") else None
     extra = list(dict.fromkeys(name for name in (data.recording, grouped) if name))
-    table = read_table(source, [*channels, data.label, *extra], header=data.header)
+    table = read_table(source, [*channels, data.label_column, *extra], header=data.header)
     frames = np.stack([_numbers(table[name], name, path) for name in channels], axis=1)  # (T, C)
     recordings = table[data.recording] if data.recording else [path.name] * len(frames)
-    labels = [str(label).strip() for label in table[data.label]]
+    labels = [str(label).strip() for label in table[data.label_column]]
     values, found, groups = [], [], []
     for start, stop in _runs(recordings):
         for place, label in windows(labels[start:stop], data.window, data.step, data.mixed):

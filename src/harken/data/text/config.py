@@ -4,13 +4,15 @@
 True
 >>> list(DataConfig(dir="multi30k", pair="en-de", test={"source": "a.en", "target": "a.de"}).test)
 ['test']
+>>> DataConfig(train="pairs.tsv").source, DataConfig(train={"source": "a.en", "target": "a.fr"}).target
+('pairs.tsv', 'a.fr')
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from harken.data.io.files import MAX_LINE_BYTES
 from harken.data.text.locations import BUILT_IN
@@ -33,15 +35,42 @@ def _name_single_test(value: Any) -> Any:
     """One table of files is a test called `test`; a table of tables names its tests."""
     if isinstance(value, SplitFiles):
         return {"test": value}
+    if isinstance(value, str | list):
+        return {"test": {"source": value}}
     if isinstance(value, dict) and not (value and all(isinstance(item, (dict, SplitFiles)) for item in value.values())):
         return {"test": value}
     return value
 
 
+def _files_alone(value: Any) -> Any:
+    """`valid = "dev.tsv"` is a table that says nothing else."""
+    return {"source": value} if isinstance(value, str | list) else value
+
+
 class DataConfig(BaseModel):
-    """Where the sentence pairs come from: a generated corpus, files, or a folder; exactly one of the three."""
+    """Where the sentence pairs come from: a generated corpus, files, or a folder; exactly one of the three.
+
+    `train`, as in the other jobs, may be given in the place of `source` and `target`: a file with both sides, or a
+    table of both.
+    """
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _train_is_two_sides(cls, values: Any) -> Any:
+        if not isinstance(values, dict) or "train" not in values:
+            return values
+        rest = {key: value for key, value in values.items() if key != "train"}
+        if values["train"] in (None, "none"):
+            return rest
+        for key in ("source", "target"):
+            if values.get(key) is not None:
+                raise ValueError(f"data.train and data.{key} are both given; keep one of them")
+        files = _files_alone(values["train"])
+        if not isinstance(files, dict) or not files.keys() <= {"source", "target"}:
+            raise ValueError('data.train is neither a file nor a table like {source = "a.en", target = "a.fr"}')
+        return {**rest, **files}
 
     corpus: str | None = Field(default=None, description=f"A generated corpus: {', '.join(BUILT_IN)}.")
     size: Annotated[int, Field(gt=0)] | None = Field(
@@ -74,7 +103,9 @@ class DataConfig(BaseModel):
         default=False,
         description="Whether source words carry the index of their head in a dependency tree: the|2 cat|3 sleeps|0.",
     )
-    valid: SplitFiles | None = Field(default=None, description="Files to validate on; default: held out from training.")
+    valid: Annotated[SplitFiles | None, BeforeValidator(_files_alone)] = Field(
+        default=None, description="Files to validate on; default: held out from training."
+    )
     test: Annotated[dict[str, SplitFiles] | None, BeforeValidator(_name_single_test)] = Field(
         default=None, description="Files to test on: one table {source, target}, or a table of such tables by name."
     )

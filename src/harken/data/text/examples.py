@@ -28,6 +28,7 @@ class Labelled:
     groups: list[str] | None = None  # what belongs together; None: every example is by itself
     parts: list[bool] | None = None  # True: a piece of another example (a phrase of a sentence), for training alone
     fine: list[str] | None = None  # the labels as the files have them, where `labels` are these merged into fewer
+    skipped: dict[str, int] = field(default_factory=dict)  # why -> how many rows of the files are no example
 
     def __len__(self) -> int:
         return len(self.values)
@@ -43,6 +44,7 @@ class Labelled:
             None if self.groups is None else [self.groups[row] for row in rows],
             None if self.parts is None else [self.parts[row] for row in rows],
             None if self.fine is None else [self.fine[row] for row in rows],
+            self.skipped,
         )
 
     def wholes(self) -> Labelled:

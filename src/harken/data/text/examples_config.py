@@ -1,16 +1,18 @@
 """The `[data]` table of a recipe for classification: where labelled texts or signals come from.
 
->>> data = ExamplesConfig(train="train.tsv", test={"files": "test.csv", "label": "class"})
->>> data.split("test").label, data.split("test").text
+>>> data = ExamplesConfig(train="train.tsv", test={"files": "test.csv", "label_column": "class"})
+>>> data.split("test").label_column, data.split("test").text_column
 ('class', 'text')
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
+from harken.data.io.keys import DataTable
 from harken.data.text.config import Share
 from harken.paths import BaseDir, FilesInDir
 
@@ -19,15 +21,15 @@ Positive = Annotated[int, Field(gt=0)]
 SIGNALS = ("ts", "arrays", "steps", "rows")
 
 
-class SplitExamples(BaseModel):
+class SplitExamples(DataTable):
     """The files of one split; a key that is not given is inherited from `[data]`."""
 
-    model_config = ConfigDict(extra="forbid")
+    older: ClassVar[Mapping[str, str]] = {"text": "text_column", "label": "label_column"}
 
     files: FilesInDir = Field(description="file, folder, pattern with * or list of them, relative to data.dir")
     format: Format | None = Field(None, description="overrides data.format")
-    text: str | list[str] | None = Field(None, description="overrides data.text")
-    label: str | None = Field(None, description="overrides data.label")
+    text_column: str | list[str] | None = Field(None, description="overrides data.text_column")
+    label_column: str | None = Field(None, description="overrides data.label_column")
     header: bool | None = Field(None, description="overrides data.header")
     quotes: bool | None = Field(None, description="overrides data.quotes")
     names: dict[str, str] | None = Field(None, description="overrides data.names")
@@ -42,10 +44,10 @@ def _files_alone(value: Any) -> Any:
 Split = Annotated[SplitExamples, BeforeValidator(_files_alone)]
 
 
-class ExamplesConfig(BaseModel):
+class ExamplesConfig(DataTable):
     """Labelled examples: generated, or read from files."""
 
-    model_config = ConfigDict(extra="forbid")
+    older: ClassVar[Mapping[str, str]] = {"text": "text_column", "label": "label_column"}
 
     kind: Literal["text", "signal"] = Field("text", description="what an example is: a text, or frames of real numbers")
     corpus: Literal["opinions", "gestures"] | None = Field(
@@ -71,8 +73,10 @@ class ExamplesConfig(BaseModel):
             "per row, numbers and then the label; auto: by file name"
         ),
     )
-    text: str | list[str] = Field("text", description="table: the column of the text, or several, which are joined")
-    label: str = Field("label", description="table and steps: the column of the label")
+    text_column: str | list[str] = Field(
+        "text", description="table: the column of the text, or several, which are joined"
+    )
+    label_column: str = Field("label", description="table and steps: the column of the label")
     header: bool = Field(
         True, description="table and steps: whether the first line names the columns; otherwise they are 0, 1 ..."
     )

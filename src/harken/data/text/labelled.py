@@ -66,20 +66,25 @@ def first_word(line: str) -> tuple[str, str]:
 
 
 def _table(path: Path, data: ExamplesConfig) -> Labelled:
-    columns = read_table(path, [*text_columns(data), data.label], header=data.header, quotes=data.quotes)
+    columns = read_table(path, [*text_columns(data), data.label_column], header=data.header, quotes=data.quotes)
     return texts_of_table(columns, data)
 
 
 def text_columns(data: ExamplesConfig) -> list[str]:
     """Those that are joined to a text."""
-    return [data.text] if isinstance(data.text, str) else list(data.text)
+    return [data.text_column] if isinstance(data.text_column, str) else list(data.text_column)
 
 
 def texts_of_table(table: Mapping[str, Sequence[Any]], data: ExamplesConfig) -> Labelled:
     """The texts and labels of columns that were read."""
     columns = text_columns(data)
-    texts = [" ".join(str(cell) for cell in row) for row in zip(*(table[name] for name in columns), strict=True)]
-    return Labelled(texts, [str(label).strip() for label in table[data.label]])
+    texts = [" ".join(map(_cell, row)) for row in zip(*(table[name] for name in columns), strict=True)]
+    return Labelled(texts, [_cell(label).strip() for label in table[data.label_column]])
+
+
+def _cell(value: Any) -> str:
+    """A cell as text; one that holds nothing (null in JSON, NaN in a data frame) is empty."""
+    return "" if value is None or value != value else str(value)
 
 
 def _prefix(path: Path, data: ExamplesConfig) -> Labelled:
@@ -87,7 +92,7 @@ def _prefix(path: Path, data: ExamplesConfig) -> Labelled:
     for number, line in enumerate(_lines(path, data.encoding), start=1):
         if not line.strip():
             continue
-        label, text = first_word(line)
+        label, text = first_word(line) if not line.startswith("\t") else ("", line.strip())
         if not text:
             raise UserError(
                 f"{path}, line {number} has the one word {label!r}; write the label, a space or tab, and the text, "

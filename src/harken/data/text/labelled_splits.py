@@ -10,9 +10,9 @@ is also in the validation or the test is left out and counted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from harken.data.io.folders import matching
 from harken.data.io.in_memory import refuse_gaps
@@ -21,7 +21,8 @@ from harken.data.series.signals import read_signals
 from harken.data.series.step_tables import read_steps
 from harken.data.splits import DUPLICATES, Size, size_of
 from harken.data.text.examples import Labelled, LabelledSplits, concatenate, split_off, value_key
-from harken.data.text.examples_config import ExamplesConfig
+from harken.data.text.examples_config import ExamplesConfig, Format
+from harken.data.text.inputs import configured, labelled_format, trained_format
 from harken.data.text.labelled import cleaned, read_texts, text_columns, texts_of_table
 from harken.errors import UserError
 
@@ -47,7 +48,7 @@ def split_table(data: ExamplesConfig, table: Mapping[str, list[Any]]) -> Labelle
         UserError: a column that is not there, a cell without anything, or too few examples.
     """
     if data.kind == "text":
-        chosen = read_table(table, [*text_columns(data), data.label])
+        chosen = read_table(table, [*text_columns(data), data.label_column])
         refuse_gaps(chosen, chosen)
         found = _named(texts_of_table(chosen, data), data)
         found.values = [cleaned(text, data) for text in found.values]
@@ -57,7 +58,7 @@ def split_table(data: ExamplesConfig, table: Mapping[str, list[Any]]) -> Labelle
 
 
 def _split(data: ExamplesConfig, train: Labelled, tests: dict[str, Labelled]) -> LabelledSplits:
-    skipped: dict[str, int] = {}
+    skipped = dict(train.skipped)
     sizes: dict[str, Size] = {}
     if not tests and data.test_size:
         sizes["test"] = data.test_size
@@ -70,7 +71,7 @@ def _split(data: ExamplesConfig, train: Labelled, tests: dict[str, Labelled]) ->
     if len(set(train.labels)) < 2:
         raise UserError(
             f"the training examples have {len(set(train.labels))} class ({', '.join(set(train.labels))}); give at "
-            "least two, and check data.label"
+            "least two, and check data.label_column"
         )
     return LabelledSplits(data.name or _name(data), train, valid, tests, skipped)
 
@@ -85,12 +86,82 @@ def read_examples(data: ExamplesConfig) -> Labelled:
     if not paths:
         raise UserError("the recipe names no data; set data.train to files, or data.corpus to opinions or gestures")
     read = read_texts if data.kind == "text" else read_signals
-    found = _named(concatenate([read(path, data) for path in paths]), data)
+    found = _named(_complete(concatenate([read(path, data) for path in paths]), paths[0]), data)
     if not len(found):
         raise UserError(f"{paths[0]} holds no example; check the file, and data.names if it is given")
     if data.kind == "text":
         found.values = [cleaned(text, data) for text in found.values]
     return found
+
+
+def read_files(
+    data: ExamplesConfig,
+    paths: Sequence[Path],
+    form: str = "auto",
+    text_column: str | None = None,
+    label_column: str | None = None,
+    names: Mapping[str, str] | None = None,
+) -> tuple[Labelled, list[str]]:
+    """The examples of files that the recipe may not name, for `harken evaluate`; and notes on how they are read.
+
+    Args:
+        data: the `[data]` table of the model's training; a file that its data.valid or data.test names is read as
+            these say.
+        form: a value of data.format; auto: by the name and the first lines of each file.
+        text_column, label_column: in the place of data.text_column and data.label.
+        names: new name for each label of the files, in the place of data.names.
+
+    Raises:
+        UserError: a file cannot be read, or its labels are all one class by data.names.
+    """
+    if form != "auto" and form not in get_args(Format):
+        raise UserError(f"--format {form} is not known; choose from {', '.join(get_args(Format))}")
+    sets, notes = [], []
+    for path in paths:
+        own = configured(path, data)
+        given = {"text_column": text_column, "label_column": label_column, "names": names and dict(names)}
+        said: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+        chosen = labelled_format(path, own) if form == "auto" else form
+        said |= {"corpus": None, "dir": None, "train": str(path), "valid": None, "test": None, "format": chosen}
+        found = read_examples(own.model_copy(update=said)).wholes()
+        if names is None and own.names and chosen != trained_format(own) and found.fine is not None:
+            notes.append(_renamed(path, found))
+        notes += [f"{path}: skipped {count:,}: {reason}" for reason, count in found.skipped.items()]
+        sets.append(found)
+    return concatenate(sets), notes
+
+
+def _renamed(path: Path, found: Labelled) -> str:
+    """How labels of another format than the training data's are understood."""
+    pairs = sorted(set(zip(found.fine or (), found.labels, strict=True)))
+    if len(pairs) > 1 and len({label for _, label in pairs}) == 1:
+        raise UserError(
+            f"{path}: the labels {', '.join(label for label, _ in pairs)} all mean {pairs[0][1]!r} by data.names, "
+            f"which is for another format; say what they mean, as in --names {pairs[0][0]}={pairs[0][1]},..."
+        )
+    shown = ", ".join(f"{label} as {name}" for label, name in pairs[:8])
+    return f"{path}: labels are read by data.names: {shown}; --names changes that"
+
+
+def _complete(examples: Labelled, path: Path) -> Labelled:
+    """Without rows that have no label or no text, which are counted: nothing is no class.
+
+    Raises:
+        UserError: no row is left.
+    """
+    skipped: dict[str, int] = {}
+    rows = []
+    for row, (value, label) in enumerate(examples):
+        reason = "no label" if not label.strip() else "no text" if isinstance(value, str) and not value.strip() else ""
+        if reason:
+            skipped[reason] = skipped.get(reason, 0) + 1
+        else:
+            rows.append(row)
+    if not rows and skipped:
+        raise UserError(f"{path} has no example with a label and a text; check data.text_column and data.label_column")
+    kept = examples.choose(rows) if skipped else examples
+    kept.skipped = skipped
+    return kept
 
 
 def _named(examples: Labelled, data: ExamplesConfig) -> Labelled:
@@ -100,12 +171,12 @@ def _named(examples: Labelled, data: ExamplesConfig) -> Labelled:
         examples.labels = [label.partition(data.label_until)[0] for label in examples.labels]
     if data.names is None:
         return examples
-    names = data.names
+    names = {**{name: name for name in data.names.values()}, **data.names}  # files may have the new names already
     kept = examples.choose([row for row, label in enumerate(examples.labels) if label in names])
     if not len(kept) and len(examples):
         raise UserError(
-            f"data.names has {', '.join(names)}, but the labels are {', '.join(sorted(set(examples.labels))[:5])} ...; "
-            "write the labels as the file has them on the left"
+            f"data.names has {', '.join(data.names)}, but the labels are "
+            f"{', '.join(sorted(set(examples.labels))[:5])} ...; write the labels as the file has them on the left"
         )
     kept.labels = [names[label] for label in kept.labels]
     return kept

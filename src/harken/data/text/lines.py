@@ -50,7 +50,7 @@ def read_line_splits(config: LinesConfig) -> Lines:
         return Lines("phrasebook", made_train, made_valid, made_test)
     train = read_files(config, files_of(config, config.train))
     if config.valid is None:
-        end = min(cut_by_position([1] * len(train), [config.valid_share])[0], len(train) - 1)
+        end = min(cut_by_position([1] * len(train), [config.valid_size])[0], len(train) - 1)
         train, valid = train[:end], train[end:]
     else:
         valid = read_files(config, files_of(config, config.valid))

@@ -58,6 +58,25 @@ def read_tagged(path: str | Path, form: str = "auto", word: Column = None, tag: 
     return found
 
 
+def read_words(path: str | Path, form: str, word: Column = None) -> Iterator[list[str]]:
+    """The words of every sentence of a file that may lack the tags.
+
+    Raises:
+        UserError: a file that cannot be read, a broken line, or no such column.
+    """
+    path = Path(path)
+    if form == "jsonl":
+        for sentence in read_table(path, ["tokens" if word is None else str(word)]).popitem()[1]:
+            yield list(as_tagged([sentence], [sentence], str(path))[0].words) if sentence else []
+        return
+    if form == "conllu":
+        place, lines, separator = _conllu_place(path, "form" if word is None else word), _words_alone(path), "\t"
+    else:
+        place, lines, separator = _number(path, word, 0), read_lines(path), None
+    for sentence in parse_columns(lines, str(path), place, place, separator):
+        yield list(sentence.words)
+
+
 def format_of(path: Path) -> str:
     """By the ending under .gz or .xz."""
     ending = (Path(path.stem).suffix if path.suffix in COMPRESSIONS else path.suffix).lower()

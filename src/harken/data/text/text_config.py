@@ -1,24 +1,26 @@
 """The `[data]` and `[tokenizer]` tables of a recipe for text in one language: running text, or lines by themselves.
 
->>> TextConfig(train="input.txt", test_share=0.1).lines
+>>> TextConfig(train="input.txt", test_size=0.1).lines
 True
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from harken.data.io.keys import DataTable
 from harken.paths import BaseDir, Files, FilesInDir, PathStr
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 
-class TextConfig(BaseModel):
+class TextConfig(DataTable):
     """Where the text comes from: a generated corpus, files, or a folder; exactly one of the three."""
 
-    model_config = ConfigDict(extra="forbid")
+    older: ClassVar[Mapping[str, str]] = {"valid_share": "valid_size", "test_share": "test_size"}
 
     corpus: Literal["phrasebook"] | None = Field(
         None, description='a generated corpus: the English side of the "phrasebook"'
@@ -33,8 +35,8 @@ class TextConfig(BaseModel):
     train: Files | None = Field(None, description="file or list of files to train on, plain, .gz or .xz")
     valid: Files | None = Field(None, description="files to validate on; default: a share of the training text")
     test: Files | None = Field(None, description="files to test on; default: a share of the training text")
-    valid_share: Share = Field(0.05, description="share of the text for validation, before the test part")
-    test_share: Share = Field(0.05, description="share at the end of the text for testing")
+    valid_size: Share = Field(0.05, description="share of the text for validation, before the test part")
+    test_size: Share = Field(0.05, description="share at the end of the text for testing")
     lines: bool = Field(True, description="whether the end of a line is a token; false: the lines are one running text")
     chunk: int = Field(
         64,
@@ -55,9 +57,9 @@ class TextConfig(BaseModel):
 
     @model_validator(mode="after")
     def _something_is_left(self) -> TextConfig:
-        if self.valid_share + self.test_share >= 1:
+        if self.valid_size + self.test_size >= 1:
             raise ValueError(
-                f"data.valid_share {self.valid_share:g} and data.test_share {self.test_share:g} leave nothing to train "
+                f"data.valid_size {self.valid_size:g} and data.test_size {self.test_size:g} leave nothing to train "
                 "on; make them smaller"
             )
         return self
@@ -75,10 +77,10 @@ class TextTokenizerConfig(BaseModel):
     min_count: int = Field(1, ge=1, description="words and characters with a lower training count are unknown")
 
 
-class LinesConfig(BaseModel):
+class LinesConfig(DataTable):
     """Where the text comes from: a generated corpus, or files with one sentence or paragraph per line."""
 
-    model_config = ConfigDict(extra="forbid")
+    older: ClassVar[Mapping[str, str]] = {"valid_share": "valid_size"}
 
     corpus: Literal["phrasebook"] | None = Field(
         None, description='a generated corpus: the English side of the "phrasebook"'
@@ -90,7 +92,7 @@ class LinesConfig(BaseModel):
         None, description="files to validate on; default: the last lines of the training text"
     )
     test: FilesInDir | None = Field(None, description="files that `harken evaluate` scores by default")
-    valid_share: Annotated[float, Field(gt=0, lt=1)] = Field(
+    valid_size: Annotated[float, Field(gt=0, lt=1)] = Field(
         0.02, description="share of the lines, at the end, for validation if no files are given"
     )
     lowercase: bool = Field(False, description="whether to lower-case the text")

@@ -54,14 +54,14 @@ def read_texts(config: TextConfig) -> TextCorpus:
     train = _lines(files["train"])
     held = {name: _lines(files[name]) for name in ("valid", "test")}
     shares = [
-        0.0 if held[name] else share for name, share in (("valid", config.valid_share), ("test", config.test_share))
+        0.0 if held[name] else share for name, share in (("valid", config.valid_size), ("test", config.test_size))
     ]
     train, valid, test = cut_off(train, (shares[0], shares[1]))
     name = config.name or files["train"][0].name.split(".")[0]
     if not any(line.strip() for line in train):
         raise UserError(f"{files['train'][0]} holds no text to train on; give a file with some words")
     if not any(line.strip() for line in (held["valid"] or valid)):
-        raise UserError("there is no text to validate on; give data.valid, or a larger data.valid_share")
+        raise UserError("there is no text to validate on; give data.valid, or a larger data.valid_size")
     return TextCorpus(name, train, held["valid"] or valid, held["test"] or test)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from harken.data.io.keys import DataTable
 from harken.data.text.config import Share
 from harken.errors import UserError
 from harken.models.captioning.config import ImageConfig, RegionsConfig
@@ -16,19 +18,19 @@ from harken.search.config import SearchConfig
 from harken.training.config import TrainConfig
 
 
-class CaptionDataConfig(BaseModel):
+class CaptionDataConfig(DataTable):
     """Where the images come from: generated scenes, a Flickr8k folder, or a table of files."""
 
-    model_config = ConfigDict(extra="forbid")
+    older: ClassVar[Mapping[str, str]] = {"table": "train"}
 
     corpus: Literal["scenes", "flickr8k"] | None = Field(None, description="scenes: generated; flickr8k: in `dir`")
     dir: PathStr | None = Field(
         None, description="flickr8k: folder with Flickr8k.token.txt, the split lists and the images"
     )
-    table: PathStr | None = Field(
+    train: PathStr | None = Field(
         None, description="your own data: CSV, TSV or JSONL with an image file and a caption per row"
     )
-    valid: PathStr | None = Field(None, description="another table for validation; default: held out from `table`")
+    valid: PathStr | None = Field(None, description="another table for validation; default: held out from `train`")
     test: PathStr | None = Field(None, description="another table for testing")
     images: PathStr | None = Field(
         None, description="folder that the table's file names are relative to; default: the table's folder"
@@ -36,9 +38,9 @@ class CaptionDataConfig(BaseModel):
     image_column: str = Field("image", description="column of the image file")
     caption_column: str = Field("caption", description="column of the caption")
     valid_size: Share | None = Field(
-        None, description="images (or share) of `table` held out for validation; default 5%"
+        None, description="images (or share) of `train` held out for validation; default 5%"
     )
-    test_size: Share = Field(0, description="images (or share) of `table` held out for testing")
+    test_size: Share = Field(0, description="images (or share) of `train` held out for testing")
     scenes: int = Field(12000, ge=1, description="training scenes; there are 500 validation and 1,000 test scenes")
     things: int = Field(3, ge=1, le=3, description="scenes: largest number of objects")
     image_size: int = Field(
@@ -52,8 +54,8 @@ class CaptionDataConfig(BaseModel):
 
     @model_validator(mode="after")
     def _one_place(self) -> CaptionDataConfig:
-        if self.corpus and self.table:
-            raise ValueError("data.corpus and data.table are both given; keep one of them")
+        if self.corpus and self.train:
+            raise ValueError("data.corpus and data.train are both given; keep one of them")
         return self
 
 
@@ -106,9 +108,9 @@ class CaptionRecipe(Recipe):
                 f"{origin} does not say where its data is: add --set data.dir=DIR (a folder with Flickr8k.token.txt, "
                 "the lists of its splits and images.tar.xz)"
             )
-        if data.corpus is None and data.table is None:
+        if data.corpus is None and data.train is None:
             raise UserError(
-                f"{origin} names no pictures: set data.table to a table of files and captions, or data.corpus"
+                f"{origin} names no pictures: set data.train to a table of files and captions, or data.corpus"
             )
 
 

@@ -19,6 +19,7 @@ from torch import Tensor
 from harken.embeddings.contextual import mixed
 from harken.errors import UserError
 from harken.metrics.interval import Interval, bootstrap
+from harken.models.base import require_numbers
 from harken.models.heads.character_features import WordBatch
 from harken.models.language.elmo import ElmoNetwork
 from harken.nn.layer_mix import LayerMix
@@ -80,7 +81,9 @@ class Elmo(Predictor[ElmoRecipe, ElmoNetwork]):
         """`vectors` of many; one without words has an array without words."""
 
         def read(words: WordBatch, lengths: Tensor) -> list[np.ndarray]:
-            layers = self.model.layers_of(words, lengths).float().cpu().numpy()  # (L + 1, B, T, W)
+            found = self.model.layers_of(words, lengths)  # (L + 1, B, T, W)
+            require_numbers(found)
+            layers = found.float().cpu().numpy()
             return [layers[:, row, 1 : length - 1] for row, length in enumerate(lengths.tolist())]  # no BOS and EOS
 
         return self._read([self.words(sentence) for sentence in sentences], read, progress)

@@ -1,7 +1,7 @@
 """A folder with a forecaster as an object to use.
 
 model = harken.load("runs/airline")
-model.forecast().median                      # what comes after the part it was trained on
+model.forecast().median                      # what comes after the last row of its data
 model.forecast([112, 118, 132, 129], steps=3).to_csv()
 model.forecast("new.csv").picture().save("fan.svg")
 """
@@ -45,7 +45,7 @@ class Forecaster(Predictor[ForecastRecipe, ForecastNetwork]):
         return cls(recipe, ForecastNetwork(recipe.model, **sizes), ends, folder)
 
     def forecast(
-        self, past: Any = None, covariates: Any = None, steps: int | None = None, *, at: str = "test"
+        self, past: Any = None, covariates: Any = None, steps: int | None = None, *, at: str = "end"
     ) -> Forecast:
         """What comes after the past of one series.
 
@@ -55,7 +55,7 @@ class Forecaster(Predictor[ForecastRecipe, ForecastNetwork]):
                 forecast of which covariates are known.
             covariates: (steps, covariates) known ahead, in the order of `data.covariates`, where the table has none.
             steps: how many; the horizon of the recipe where None. Beyond it, forecasts are fed back.
-            at: without a past: "test", where the held-out part begins, or "end", after the last row of the data.
+            at: without a past: "end", after the last row of the data, or "test", where the held-out part begins.
 
         Raises:
             UserError: a past that does not fit, or covariates that are missing.
@@ -66,17 +66,24 @@ class Forecaster(Predictor[ForecastRecipe, ForecastNetwork]):
         return found[0]
 
     def forecast_all(
-        self, past: Any = None, covariates: Any = None, steps: int | None = None, *, at: str = "test"
+        self, past: Any = None, covariates: Any = None, steps: int | None = None, *, at: str = "end"
     ) -> list[Forecast]:
         """Of every series, as `forecast`."""
         if at not in ("test", "end"):
-            raise UserError(f'at is {at!r}; it may be "test", where the held-out part begins, or "end"')
+            raise UserError(
+                f'at is {at!r}; it may be "end", after the last row, or "test", where the held-out part begins'
+            )
         if past is None:
             places = self.ends.held_out if at == "test" else [len(one) for one in self.ends.series]
             asked = list(zip(self.ends.series, places, strict=True))
         else:
             asked = [(one, _end_of(one)) for one in self._read(past)]
         return [self.forecast_at(series, origin, covariates, steps) for series, origin in asked]
+
+    @property
+    def named_ahead(self) -> int:
+        """How many covariates have to be known ahead, beside those that follow from the dates."""
+        return self.ends.known - 2 * len(self.recipe.data.calendar)
 
     def look(self, example: str) -> Picture:
         """How much each step of the past moves the forecast, under the curve: of a file, or by a series' name."""
@@ -191,7 +198,7 @@ class Forecaster(Predictor[ForecastRecipe, ForecastNetwork]):
         if not count or len(there) == steps:
             return there if count else np.zeros((steps, 0)), dates
         calendar = calendar_features(dates, data.calendar)
-        named = count - 2 * len(data.calendar)
+        named = self.named_ahead
         if not named:
             return calendar, dates
         given = np.zeros((0, named)) if covariates is None else np.asarray(covariates, dtype=np.float64)
@@ -199,7 +206,8 @@ class Forecaster(Predictor[ForecastRecipe, ForecastNetwork]):
             names = ", ".join(data.covariates) or "known ahead"
             raise UserError(
                 f"{steps - len(there)} of {steps} steps have no covariates ({names}): add rows to the table with an "
-                f"empty target, or give covariates of shape ({steps}, {named})"
+                f"empty target, give covariates of shape ({steps}, {named}), or forecast the held-out part, whose "
+                "covariates are known (harken forecast --test)"
             )
         return np.concatenate([given, calendar], 1), dates
 

@@ -30,7 +30,7 @@ class ForecastJob(Job):
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = (ENDS, BASELINE)
     usage = "harken forecast {}"
     example_input = "series.csv"
-    table_key = "file"
+    table_key = "train"
     table_instead_of = ("corpus",)
 
     def load_data(self, recipe: ForecastRecipe) -> CutSeries:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from harken.data.io.keys import DataTable
 from harken.data.series.series import Layout
 from harken.data.text.config import Share
 from harken.errors import UserError
@@ -15,22 +17,28 @@ from harken.recipe import TRAIN, Recipe
 from harken.training.config import TrainConfig
 
 
-class ForecastDataConfig(BaseModel):
+class ForecastDataConfig(DataTable):
     """`[data]`: the series, the targets and covariates, and the splits by time."""
 
-    model_config = ConfigDict(extra="forbid")
+    older: ClassVar[Mapping[str, str]] = {
+        "file": "train",
+        "target": "target_column",
+        "date": "date_column",
+        "valid": "valid_size",
+        "test": "test_size",
+    }
 
     name: str | None = Field(None, description="name of the data in reports; default: its file")
-    corpus: Literal["seasons"] | None = Field(None, description="a generated corpus, in place of `file`")
+    corpus: Literal["seasons"] | None = Field(None, description="a generated corpus, in place of `train`")
     series: int = Field(8, ge=1, description="generated corpus: number of series")
     size: int = Field(400, ge=50, description="generated corpus: length of each series")
-    file: PathStr | None = Field(
+    train: PathStr | None = Field(
         None, description="CSV, TSV or JSONL with one step per row in order of time; also .gz and .xz"
     )
-    target: str | list[str] | None = Field(
+    target_column: str | list[str] | None = Field(
         None, description="column to forecast, or several, each a series; default: the last column"
     )
-    date: str = Field("auto", description="column of dates; auto: the first column if it holds dates; none")
+    date_column: str = Field("auto", description="column of dates; auto: the first column if it holds dates; none")
     covariates: list[str] = Field([], description="covariates known ahead, such as holidays")
     past_covariates: list[str] = Field([], description="covariates known up to the present")
     calendar: list[Literal["month", "day", "weekday", "hour"]] = Field(
@@ -50,22 +58,24 @@ class ForecastDataConfig(BaseModel):
     horizon: int = Field(6, ge=1, description="forecast horizon in steps")
     season: int = Field(1, ge=1, description="season length in steps: 12 for months; 1: none")
     shortest: int = Field(4, ge=1, description="shortest training window in steps")
-    valid: Share = Field(0.2, description="validation rows, or their share, before the test part")
-    test: Share = Field(0.2, description="test rows, or their share, at the end")
+    valid_size: Share = Field(0.2, description="validation rows, or their share, before the test part")
+    test_size: Share = Field(0.2, description="test rows, or their share, at the end")
     final: bool = Field(False, description="train on the validation part too, after a budget was chosen on it")
     seed: int = Field(1, ge=0, description="seed of the generated corpus")
 
     @model_validator(mode="after")
     def _one_source(self) -> ForecastDataConfig:
-        if self.corpus and self.file:
-            raise ValueError("data.corpus and data.file are both given; keep one of them")
+        if self.corpus and self.train:
+            raise ValueError("data.corpus and data.train are both given; keep one of them")
         return self
 
     @property
     def layout(self) -> Layout:
         """Which columns are what."""
-        target = [self.target] if isinstance(self.target, str) else self.target or []
-        return Layout(target, self.date, self.covariates, self.past_covariates, self.group, self.calendar, self.missing)
+        target = [self.target_column] if isinstance(self.target_column, str) else self.target_column or []
+        return Layout(
+            target, self.date_column, self.covariates, self.past_covariates, self.group, self.calendar, self.missing
+        )
 
 
 class ForecastRecipe(Recipe):
@@ -100,9 +110,9 @@ class ForecastRecipe(Recipe):
 
     def require_data(self, origin: str) -> None:
         """Recipes for real series leave the file to the user."""
-        if not self.data.corpus and not self.data.file:
+        if not self.data.corpus and not self.data.train:
             raise UserError(
-                f"{origin} does not say where its data is: add --set data.file=FILE (CSV, TSV or JSONL with a row a "
+                f"{origin} does not say where its data is: add --set data.train=FILE (CSV, TSV or JSONL with a row a "
                 "step), or set data.corpus to seasons"
             )
 

@@ -80,13 +80,13 @@ def load_series(config: ForecastDataConfig) -> list[Series]:
     if config.corpus:
         found = make_seasons(config.series, config.size, config.seed)
     else:
-        found = read_series(require_file(config.file or ""), config.layout)
+        found = read_series(require_file(config.train or ""), config.layout)
     return [series.rows(0, config.rows or len(series)) for series in found]
 
 
 def name_of(config: ForecastDataConfig) -> str:
     """What the data is called."""
-    return config.name or config.corpus or Path(config.file or "series").name
+    return config.name or config.corpus or Path(config.train or "series").name
 
 
 def find_part(config: ForecastDataConfig, split: str | None) -> str:
@@ -105,12 +105,13 @@ def cut(series: Series, config: ForecastDataConfig) -> Cut:
     def count(share: float) -> int:
         return share if isinstance(share, int) else round(rows * share)
 
-    valid = rows - count(config.test)
-    train = valid - count(config.valid)
+    valid = rows - count(config.test_size)
+    train = valid - count(config.valid_size)
     if train < config.shortest + 2:
         raise UserError(
             f"the series {series.name} has {rows} rows, of which {max(train, 0)} are left to train on, but at least "
-            f"{config.shortest + 2} are needed; give more rows, or lower data.valid, data.test or data.shortest"
+            f"{config.shortest + 2} are needed; give more rows, or lower data.valid_size, data.test_size or "
+            "data.shortest"
         )
     return Cut(train, valid, rows)
 

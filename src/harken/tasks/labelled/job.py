@@ -16,7 +16,7 @@ from harken.data.io.table import column_names
 from harken.data.text.examples import Labelled, LabelledSplits
 from harken.data.text.examples_config import ExamplesConfig
 from harken.data.text.labelled import format_of, text_columns
-from harken.data.text.labelled_splits import read_examples, read_splits, split_table
+from harken.data.text.labelled_splits import read_files, read_splits, split_table
 from harken.data.tokenizers.base import Tokenizer, train_tokenizers
 from harken.data.tokenizers.word import WordTokenizer
 from harken.inspection.picture import Picture
@@ -41,6 +41,7 @@ class LabelledJob(Job):
     """See `harken.tasks.job`; a subclass has the targets, the network, the task and the scores."""
 
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = (TOKENIZER, CONTEXT)
+    options = frozenset(("format", "text_column", "label_column", "names"))
 
     @abstractmethod
     def learn(self, recipe: Any, train: Labelled, folder: Path, resuming: bool) -> Any:
@@ -134,9 +135,25 @@ class LabelledJob(Job):
         )
         return summary.prepared(task, measure(model, round(steps), terms=1).flops, splits)
 
-    def evaluate(self, model: Any, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
-        examples = self.read(model.recipe, split, files)
+    def evaluate(
+        self,
+        model: Any,
+        split: str | None,
+        files: list[Path],
+        progress: Callable[[int], None],
+        format: str = "auto",
+        text_column: str | None = None,
+        label_column: str | None = None,
+        names: Mapping[str, str] | None = None,
+    ) -> Scores:
+        """Scores beside a baseline's; the options say how files are read, where not as the training data."""
+        notes: list[str] = []
+        if files:
+            examples, notes = read_files(model.recipe.data, files, format, text_column, label_column, names)
+        else:
+            examples = self.read(model.recipe, split)
         scores = self.score(model, examples, progress)
+        scores.notes += notes
         if BASELINE not in self.artifacts:
             return scores
 
@@ -149,16 +166,12 @@ class LabelledJob(Job):
         found: Picture = model.look(example)
         return found
 
-    def read(self, recipe: Any, split: str | None, files: list[Path] | None = None) -> Labelled:
-        """The examples of files, or of a split of the recipe's own data.
+    def read(self, recipe: Any, split: str | None) -> Labelled:
+        """The examples of a split of the recipe's own data.
 
         Raises:
             UserError: there is no such split, or a file cannot be read.
         """
-        if files:
-            paths = [str(file) for file in files]
-            named = {"corpus": None, "dir": None, "train": paths, "valid": None, "test": None}
-            return read_examples(recipe.data.model_copy(update=named)).wholes()
         splits = self.load_data(recipe)
         known = {"train": splits.train.wholes(), "valid": splits.valid, **splits.tests}
         return find_split(splits.name, known, split, default=("test", "valid"))

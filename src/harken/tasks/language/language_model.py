@@ -22,6 +22,7 @@ from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.tokens import BOS, EOS, PAD, UNK
 from harken.errors import UserError
 from harken.inspection.surprisal import Surprisal
+from harken.models.base import require_numbers
 from harken.models.build import build_language
 from harken.models.language.base import LanguageNetwork
 from harken.models.transformer.language import TransformerLanguage
@@ -218,7 +219,9 @@ class LanguageModel(Predictor[LanguageRecipe, LanguageNetwork]):
         if len(ids) < 2:
             raise UserError("the text is empty, so no layer makes anything of it; give some words")
         tokens = torch.from_numpy(ids).to(self.device)[None]
-        return self.model.layers_of(tokens)[:, 0, 1:].float().cpu().numpy()
+        layers = self.model.layers_of(tokens)
+        require_numbers(layers)
+        return layers[:, 0, 1:].float().cpu().numpy()
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Tokens to be shown, the end of a line as ⏎."""

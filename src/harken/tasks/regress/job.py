@@ -77,7 +77,7 @@ def numbers(labels: Sequence[str | float]) -> np.ndarray:
             found[place] = math.nan
         if not math.isfinite(found[place]):
             raise UserError(
-                f"label {place + 1} is {label!r}, which is no number; check data.label, or classify instead"
+                f"label {place + 1} is {label!r}, which is no number; check data.label_column, or classify instead"
             )
     return found
 

@@ -35,7 +35,7 @@ class RegressRecipe(LabelledRecipe):
     def require_data(self, origin: str) -> None:
         """Files with numbers for labels."""
         if self.data.train is None:
-            raise UserError(f"{origin} names no data: set data.train to files whose data.label is a number")
+            raise UserError(f"{origin} names no data: set data.train to files whose data.label_column is a number")
 
 
 RECIPE = RegressRecipe

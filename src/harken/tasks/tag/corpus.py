@@ -12,8 +12,10 @@ from harken.data.io.in_memory import refuse_gaps
 from harken.data.io.table import read_table
 from harken.data.series.framed import Framed, read_frames
 from harken.data.splits import Parts, content_key, normalise, size_of, split_groups, without_held_out
+from harken.data.text.inputs import place
 from harken.data.text.locations import as_list
-from harken.data.text.tagged import Tagged, as_tagged, read_tagged
+from harken.data.text.tagged import FORMATS, Tagged, as_tagged, format_of, read_tagged
+from harken.errors import UserError
 from harken.files import expand_user
 from harken.tasks.tag.recipe import TagDataConfig
 
@@ -99,6 +101,35 @@ def read_files(config: TagDataConfig, paths: Sequence[Path]) -> list[Example]:
             found += read_frames(path)
         else:
             found += read_tagged(path, config.format, config.word_column, config.tag_column)
+    return found
+
+
+def read_other_files(
+    config: TagDataConfig,
+    paths: Sequence[Path],
+    form: str = "auto",
+    word_column: str | None = None,
+    tag_column: str | None = None,
+) -> list[Example]:
+    """The examples of files that the recipe may not name, each in its own format, for `harken evaluate`.
+
+    The columns of the recipe count where the format is that of its training files.
+
+    Raises:
+        UserError: an unknown format, or as `read_files`.
+    """
+    if form not in ("auto", *FORMATS, "frames"):
+        raise UserError(f"--format {form} is not known for tags; choose from auto, {', '.join(FORMATS)}, frames")
+    trained = (
+        config.format if config.format != "auto" or not config.train else format_of(Path(as_list(config.train)[0]))
+    )
+    found: list[Example] = []
+    for path in paths:
+        chosen = form if form != "auto" else "frames" if path.suffix == ".npz" else format_of(path)
+        own = config if chosen == trained else config.model_copy(update={"word_column": None, "tag_column": None})
+        given = {"word_column": place(word_column), "tag_column": place(tag_column)}
+        said = {key: value for key, value in given.items() if value is not None}
+        found += read_files(own.model_copy(update={"format": chosen, **said}), [path])
     return found
 
 

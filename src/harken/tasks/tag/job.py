@@ -16,7 +16,7 @@ from harken.tasks.pretrained_embeddings import PretrainedEmbeddings
 from harken.tasks.scores import Scores
 from harken.tasks.splits import find_split
 from harken.tasks.tag.building import build_task, learn_vocabulary
-from harken.tasks.tag.corpus import TagCorpus, corpus_of_table, read_corpus, read_files
+from harken.tasks.tag.corpus import TagCorpus, corpus_of_table, read_corpus, read_other_files
 from harken.tasks.tag.evaluation import baseline_of, tags_picture
 from harken.tasks.tag.recipe import TagRecipe
 from harken.tasks.tag.tagger import Tagger
@@ -29,6 +29,7 @@ class TagJob(Job):
     predictor = Tagger
     artifacts = (VOCABULARY, CONTEXT, BASELINE)
     usage = "harken tag {}"
+    options = frozenset(("format", "text_column", "label_column"))
 
     def load_data(self, recipe: TagRecipe) -> TagCorpus:
         return read_corpus(recipe.data)
@@ -72,8 +73,21 @@ class TagJob(Job):
         baseline = BASELINE.learn_or_load(folder, resuming, lambda: baseline_of(train, parts, task.monitor))
         return summary.prepared(task, measure(task.model).flops, corpus).with_baseline(baseline)
 
-    def evaluate(self, model: Tagger, split: str | None, files: list[Path], progress: Callable[[int], None]) -> Scores:
-        chosen = read_files(model.recipe.data, files) if files else self.examples(model, split)
+    def evaluate(
+        self,
+        model: Tagger,
+        split: str | None,
+        files: list[Path],
+        progress: Callable[[int], None],
+        format: str = "auto",
+        text_column: str | None = None,
+        label_column: str | None = None,
+    ) -> Scores:
+        """Accuracy, and F1 of entities; the options say how files are read, where not as the training data."""
+        if files:
+            chosen = read_other_files(model.recipe.data, files, format, text_column, label_column)
+        else:
+            chosen = self.examples(model, split)
         scores = model.evaluate(chosen, progress=progress)
 
         def compute() -> Baseline:

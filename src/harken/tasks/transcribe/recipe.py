@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from harken.data.audio.config import AugmentConfig, FeatureConfig
+from harken.data.io.keys import DataTable
 from harken.errors import UserError
 from harken.models.config import EncoderConfig
 from harken.models.convolutional.config import FrontConfig
@@ -19,10 +21,10 @@ from harken.training.config import TrainConfig
 Range = tuple[float, float]
 
 
-class TranscribeDataConfig(BaseModel):
+class TranscribeDataConfig(DataTable):
     """Where the recordings and their texts come from: generated speech, tables of files, or the spoken digits."""
 
-    model_config = ConfigDict(extra="forbid")
+    older: ClassVar[Mapping[str, str]] = {"audio": "audio_column", "text": "text_column", "speaker": "speaker_column"}
 
     corpus: Literal["tones"] | None = Field(
         None, description="a generated corpus: synthetic speech, one sound per letter"
@@ -30,9 +32,9 @@ class TranscribeDataConfig(BaseModel):
     train: PathStr | None = Field(None, description="CSV, TSV or JSONL table of recordings and their texts")
     valid: PathStr | None = Field(None, description="the same for validation; default: held out from training")
     test: PathStr | None = Field(None, description="the same for testing")
-    audio: str = Field("audio", description="column of the audio paths, relative to the table")
-    text: str = Field("text", description="column of the texts")
-    speaker: str | None = Field(
+    audio_column: str = Field("audio", description="column of the audio paths, relative to the table")
+    text_column: str = Field("text", description="column of the texts")
+    speaker_column: str | None = Field(
         None, description="column of the speaker: no speaker is in both training and held-out data"
     )
     dir: PathStr | None = Field(

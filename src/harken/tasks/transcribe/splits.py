@@ -78,7 +78,7 @@ def _digits(recipe: TranscribeRecipe) -> dict[str, Utterances]:
 
 
 def _tables(recipe: TranscribeRecipe) -> Splits:
-    """Tables of recordings; those of one speaker stay on one side where `data.speaker` names the column."""
+    """Tables of recordings; those of one speaker stay on one side where `data.speaker_column` names the column."""
     data = recipe.data
     train = read_split_table(recipe, str(data.train))
     held: dict[str, Recordings] = {}
@@ -106,7 +106,7 @@ def _tables(recipe: TranscribeRecipe) -> Splits:
 def read_split_table(recipe: TranscribeRecipe, path: str | Path) -> Recordings:
     """One table, with the columns and the case that the recipe names."""
     data: TranscribeDataConfig = recipe.data
-    found = read_recordings(path, data.audio, data.text, recipe.features.rate, data.speaker)
+    found = read_recordings(path, data.audio_column, data.text_column, recipe.features.rate, data.speaker_column)
     if data.lowercase:
         found.written = [text.lower() for text in found.written]
     return found

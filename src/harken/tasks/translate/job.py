@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Literal
 import torch
 
 from harken.data.fingerprints import InputFile
-from harken.data.io.files import read_lines
 from harken.data.io.folders import splits_in_folder
+from harken.data.text.inputs import evaluated_pairs
 from harken.data.text.pairs import Corpus, Pair
 from harken.data.text.parallel import read_corpus
 from harken.data.tokenizers.base import Tokenizer, train_tokenizers
@@ -39,7 +39,9 @@ class TranslateJob(Job):
     predictor = Translator
     artifacts: ClassVar[tuple[Artifact[Any], ...]] = (TOKENIZERS,)
     usage = "harken translate {}"
-    options = frozenset(("source", "reference", "target", "beam", "compare", "layers"))
+    options = frozenset(
+        ("source", "reference", "target", "beam", "compare", "layers", "format", "text_column", "label_column")
+    )
 
     def load_data(self, recipe: TranslateRecipe) -> Corpus:
         return read_corpus(recipe.data)
@@ -79,18 +81,35 @@ class TranslateJob(Job):
         beam: int | None = None,
         compare: Translator | Sequence[str] | None = None,
         test: Literal["bootstrap", "randomisation"] = "bootstrap",
+        format: str = "auto",
+        text_column: str | None = None,
+        label_column: str | None = None,
     ) -> Scores:
-        """BLEU, chrF, exact match and alignment error; `compare` is another translator, or its translations."""
-        pairs = self.examples(model, split, files)
+        """BLEU, chrF, exact match and alignment error.
+
+        Args:
+            compare: another translator, or its translations.
+            format, text_column, label_column: how a file with both sides is read, where not as the training data.
+        """
+        notes: list[str] = []
+        if files:
+            pairs, notes = evaluated_pairs(model.recipe.data, files, format, text_column, label_column)
+        else:
+            pairs = self.examples(model, split)
         result = model.evaluate(pairs, beam=beam, progress=progress)
         if compare is None:
-            return scores_of(result)
+            scores = scores_of(result)
+            scores.notes += notes
+            return scores
         if not isinstance(compare, list | tuple):
             found = compare.translate([pair.source for pair in pairs], beam=beam, attention=False)  # type: ignore[union-attr]
             compare = [translation.text for translation in found]
         if len(compare) != len(pairs):
             raise UserError(f"--compare has {len(compare):,} lines, but {len(pairs):,} sentences are scored")
-        return scores_of(result, compare_systems(result.hypotheses, compare, [pair.target for pair in pairs], test))
+        comparison = compare_systems(result.hypotheses, compare, [pair.target for pair in pairs], test)
+        scores = scores_of(result, comparison)
+        scores.notes += notes
+        return scores
 
     def look(
         self, model: Translator, example: str, target: str | None = None, layers: bool = False, beam: int | None = None
@@ -108,10 +127,10 @@ class TranslateJob(Job):
 
     def examples(self, model: Translator, split: str | None, files: Sequence[Path] = ()) -> Sequence[Pair]:
         if files:
-            return read_pairs(files)
+            return evaluated_pairs(model.recipe.data, files)[0]
         corpus = self.load_data(model.recipe)
         known = {"valid": corpus.valid, **corpus.tests}
-        return find_split(corpus.name, known, split, remedy="--source and --reference")
+        return find_split(corpus.name, known, split, remedy="files")
 
     def validation(self, best: dict[str, Any]) -> str:
         signature = corpus_bleu(["one"], ["one"]).signature.replace("|", r"\|")  # a bar would end the table's cell
@@ -124,25 +143,6 @@ class TranslateJob(Job):
 
 JOB = TranslateJob()
 SIZES = ("layers", "encoder_layers", "decoder_layers", "width", "embedding", "feedforward", "heads")
-
-
-def read_pairs(files: Sequence[Path]) -> list[Pair]:
-    """Two aligned files as pairs.
-
-    Raises:
-        UserError: a file is missing or not UTF-8, they differ in length, or they are empty.
-    """
-    if len(files) != 2:
-        raise UserError(f"{files[0]} alone cannot be scored; give --source FILE and --reference FILE")
-    (source, reference), (sources, references) = files, [list(read_lines(file)) for file in files]
-    if len(sources) != len(references):
-        raise UserError(
-            f"{source} has {len(sources):,} lines and {reference} has {len(references):,}; "
-            "they must be translations of each other, line by line"
-        )
-    if not sources:
-        raise UserError(f"{source} is empty; give at least one sentence")
-    return [Pair(one, other) for one, other in zip(sources, references, strict=True)]
 
 
 def fit_model(recipe: TranslateRecipe, task: TranslationTask, *vocabularies: int) -> bool:

@@ -1,0 +1,58 @@
+"""One vocabulary for the `[data]` tables of all jobs.
+
+    train, valid, test            files of the splits
+    valid_size, test_size         examples, or their share, that are held out where no files are given
+    dir, format, header, name     where the files are, how they are read, what reports call them
+    NAME_column                   columns: text, label, word, tag, source, target, audio, image, caption, speaker, date
+
+Keys that had other names up to harken 0.1 are accepted under them, with a warning that says the new one.
+
+>>> class Table(DataTable):
+...     older = {"file": "train"}
+...     train: str | None = None
+>>> with warnings.catch_warnings(record=True) as said:
+...     warnings.simplefilter("always")
+...     table = Table.model_validate({"file": "a.csv"})
+>>> table.train, table.file, str(said[0].message)
+('a.csv', 'a.csv', 'data.file is now called data.train; the old name still works')
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+
+class DataTable(BaseModel):
+    """A `[data]` table whose keys may be given by older names."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    older: ClassVar[Mapping[str, str]] = {}  # older name -> name
+
+    @model_validator(mode="before")
+    @classmethod
+    def _current_names(cls, values: Any) -> Any:
+        return cls.renamed(values)
+
+    @classmethod
+    def renamed(cls, values: Any) -> Any:
+        """The values under the current names of their keys; an older name counts more, as a user wrote it."""
+        if not isinstance(values, Mapping) or not cls.older.keys() & values.keys():
+            return values
+        found = {key: value for key, value in values.items() if key not in cls.older}
+        for old, new in cls.older.items():
+            if old in values:
+                found[new] = values[old]
+                message = f"data.{old} is now called data.{new}; the old name still works"
+                warnings.warn(message, FutureWarning, stacklevel=2)
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        """Attributes by their older names."""
+        if name in type(self).older:
+            return getattr(self, type(self).older[name])
+        return super().__getattr__(name)  # type: ignore[misc]

@@ -1,0 +1,292 @@
+r"""Inputs without their answers: the texts of a file, read as the data that a model was trained on.
+
+    auto      by the name of the file (.csv, .tsv, .jsonl, .conllu), else as the training data where the first lines of
+              the file look like it, else lines
+    lines     one text a line, whatever is on it
+
+Every function gives the inputs and a note on how the file is read, or None where every line is one.
+
+>>> import tempfile
+>>> path = Path(tempfile.mkdtemp()) / "news.csv"
+>>> _ = path.write_text('label,text\n1,"good, very good"\n')
+>>> found = labelled_inputs(path, ExamplesConfig(), ["1", "2"])
+>>> list(found.values), found.note
+(['good, very good'], 'reading news.csv as a table: texts from the column text')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatch
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from harken.data.io.files import COMPRESSIONS, read_lines
+from harken.data.io.formats import Layout, format_of, read_column, read_pairs
+from harken.data.io.table import is_jsonl, read_table
+from harken.data.text.examples_config import ExamplesConfig
+from harken.data.text.labelled import READERS, TABLES, first_word, text_columns
+from harken.data.text.pairs import Pair
+from harken.data.text.tagged import read_words
+from harken.errors import UserError
+
+LINES = "lines"
+SAMPLED = 50  # lines at the start of a file that its format is told from
+CONLL = (".conll", ".bio", ".iob", ".iob2")
+
+
+class Inputs(NamedTuple):
+    """What a file holds for a model to answer."""
+
+    values: Iterator[Any]
+    note: str | None  # how it is read, where it is not a text a line
+
+
+def labelled_inputs(
+    path: Path, data: ExamplesConfig, labels: Collection[str], form: str = "auto", column: str | None = None
+) -> Inputs:
+    """The texts for a classifier or regressor.
+
+    Args:
+        data: the `[data]` table of its training.
+        labels: those of its training files, which lines of the format `prefix` begin with; none where they are numbers.
+        form: `auto`, `lines`, `table`, `prefix`, `folder` or `trees`.
+        column: of a table, in the place of data.text.
+
+    Raises:
+        UserError: an unknown format, a file that cannot be read, a table without the column, or a cell without text.
+    """
+    data = configured(path, data)
+    form = _chosen(form, (LINES, *READERS)) or ("table" if column is not None else _labelled_format(path, data, labels))
+    if form == LINES:
+        return Inputs(read_lines(path), None)
+    if form == "table":
+        columns = [column] if column is not None else text_columns(data)
+        table = read_table(path, columns, header=data.header, quotes=data.quotes, remedy="name it with --text-column")
+        rows = zip(*(table[name] for name in columns), strict=True)
+        named = f"texts from the column{'s' * (len(columns) > 1)} {' and '.join(columns)}"
+        return Inputs(_texts(rows, path), f"reading {path.name} as a table: {named}")
+    found = READERS[form](path, data).wholes()
+    what = {"prefix": "the label is the first word of a line", "trees": "bracketed trees", "folder": "a file a class"}
+    return Inputs(iter(found.values), f"reading {path.name} as {form}: {what[form]}")
+
+
+def configured(path: Path, data: ExamplesConfig) -> ExamplesConfig:
+    """The `[data]` table as it is for this file: a file of data.valid or data.test has its own columns and labels."""
+    for name in ("valid", "test"):
+        split = getattr(data, name)
+        if split is None:
+            continue
+        files = [split.files] if isinstance(split.files, str) else split.files
+        if any(fnmatch(path.name, Path(file).name) for file in files):
+            return data.split(name)
+    return data
+
+
+def trained_format(data: ExamplesConfig) -> str | None:
+    """The format of the training files; None where the corpus is generated."""
+    files = [data.train] if isinstance(data.train, str) else data.train
+    if data.format != "auto" or not files:
+        return None if data.format == "auto" else data.format
+    return "folder" if Path(files[0]).is_dir() else by_name(Path(files[0])) or "prefix"
+
+
+def by_name(path: Path) -> str | None:
+    """`table` where the name of the file says so."""
+    return "table" if _ending(path) in TABLES else None
+
+
+def looks_like_trees(lines: Iterable[str]) -> bool:
+    """Whether every line that is not blank is in brackets."""
+    texts = [line.strip() for line in lines if line.strip()]
+    return bool(texts) and all(text.startswith("(") and text.endswith(")") for text in texts)
+
+
+def labelled_format(path: Path, data: ExamplesConfig) -> str:
+    """The format of a file with labels: by its name, else the training data's where its first lines look like it."""
+    trained = trained_format(data)
+    if data.kind == "signal":
+        return "arrays" if path.suffix in (".npz", ".npy") else data.format
+    if path.is_dir():
+        return "folder"
+    if by_name(path):
+        return "table"
+    if trained in ("table", "prefix"):
+        return trained
+    return "trees" if looks_like_trees(head(path)) else "prefix"
+
+
+def _labelled_format(path: Path, data: ExamplesConfig, labels: Collection[str]) -> str:
+    if path.is_dir():
+        return "folder"
+    trained = trained_format(data)
+    if by_name(path):
+        return "table"
+    if trained not in ("prefix", "trees"):
+        return LINES
+    sample = head(path)
+    if trained == "trees" and looks_like_trees(sample):
+        return "trees"
+    pairs = [first_word(line) for line in sample]
+    return "prefix" if pairs and all(text and _is_label(label, data, labels) for label, text in pairs) else LINES
+
+
+def _is_label(word: str, data: ExamplesConfig, labels: Collection[str]) -> bool:
+    if not labels:
+        return _is_number(word)
+    return word in labels or word in (data.names or {}) or word.partition(data.label_until or "\0")[0] in labels
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _texts(rows: Iterable[tuple[Any, ...]], path: Path) -> Iterator[str]:
+    for number, row in enumerate(rows, start=1):
+        if any(cell is None for cell in row):
+            raise UserError(f"{path}, row {number} has no text; fill it in, or drop the row")
+        yield " ".join(" ".join(str(cell).split("\n")) for cell in row)
+
+
+def source_inputs(path: Path, data: Any, form: str = "auto", column: int | str | None = None) -> Inputs:
+    """The sources for a translator.
+
+    Args:
+        data: the `[data]` table of its training (`harken.data.text.config.DataConfig`).
+        form: `auto`, `lines`, `tsv` or `jsonl`.
+        column: of a TSV file by number or name, or the key of JSONL, in the place of data.source_column.
+
+    Raises:
+        UserError: an unknown format, or a file that cannot be read.
+    """
+    ending = _ending(path)
+    form = _chosen(form, (LINES, "tsv", "jsonl")) or _source_format(path, data, ending, column)
+    if form == LINES:
+        return Inputs(read_lines(path, data.max_line_bytes), None)
+    same = form == (None if data.corpus or data.dir else format_of(_first(data.source), data.target, data.format))
+    chosen = column if column is not None else data.source_column if same else None
+    header = (same and data.header) or isinstance(chosen, str)
+    layout = Layout(form, chosen, None, header, data.max_line_bytes)
+    shown = chosen if chosen is not None else 0 if form == "tsv" else "source"
+    return Inputs(read_column(path, layout), f"reading {path.name} as {form}: sources from the column {shown}")
+
+
+def evaluated_pairs(
+    data: Any,
+    files: Sequence[Path],
+    form: str = "auto",
+    source_column: str | None = None,
+    target_column: str | None = None,
+) -> tuple[list[Pair], list[str]]:
+    """The pairs of two aligned files, or of one with both sides, for `harken evaluate`; and notes on what was skipped.
+
+    Args:
+        data: the `[data]` table of the model's training, whose columns are read where the format is the same.
+
+    Raises:
+        UserError: more than two files, one that cannot be read, or no pair in them.
+    """
+    if len(files) > 2:
+        raise UserError(f"{len(files)} files are given; a translator is scored on one with both sides, or on two")
+    source, target = files[0], files[1] if len(files) == 2 else None
+    chosen = _chosen(form, ("text", "tsv", "jsonl")) or format_of(source, target)
+    trained = None if data.corpus or data.dir else format_of(_first(data.source), data.target, data.format)
+    columns = [
+        place(given) if given is not None else own if chosen == trained else None
+        for given, own in ((source_column, data.source_column), (target_column, data.target_column))
+    ]
+    header = (chosen == trained and data.header) or any(isinstance(column, str) for column in columns)
+    pairs, skipped = [], 0
+    for texts in read_pairs(source, target, Layout(chosen, *columns, header, data.max_line_bytes)):
+        if target is None and not all(text.strip() for text in texts):
+            skipped += 1  # two files stay aligned with the translations of other systems, so there all lines count
+        else:
+            pairs.append(Pair(*texts))
+    if not pairs:
+        raise UserError(f"{source} holds no pair; give at least one sentence with its translation")
+    return pairs, [f"{source}: skipped {skipped:,}: empty side"] if skipped else []
+
+
+def place(column: str | None) -> int | str | None:
+    """A column by its number, counted from 0, or by its name."""
+    return int(column) if column is not None and column.isdecimal() else column
+
+
+def _source_format(path: Path, data: Any, ending: str, column: int | str | None) -> str:
+    if is_jsonl(path):
+        return "jsonl"
+    if ending in (".tsv", ".tab") or column is not None:
+        return "tsv"
+    if data.corpus or data.dir or format_of(_first(data.source), data.target, data.format) != "tsv":
+        return LINES
+    sample = head(path)  # a model of pairs.txt is given another file of pairs, or plain text
+    return "tsv" if sample and all("\t" in line for line in sample) else LINES
+
+
+def sentence_inputs(path: Path, data: Any, form: str = "auto", column: int | str | None = None) -> Inputs:
+    """The sentences for a tagger: texts, or lists of words where the file has them apart.
+
+    Args:
+        data: the `[data]` table of its training (`harken.tasks.tag.recipe.TagDataConfig`).
+        form: `auto`, `lines`, `conllu`, `conll` or `jsonl`.
+        column: of the words, in the place of data.word_column.
+
+    Raises:
+        UserError: an unknown format, or a file that cannot be read.
+    """
+    form = _chosen(form, (LINES, "conllu", "conll", "jsonl")) or _sentence_format(path, data, column)
+    if form == LINES:
+        return Inputs(read_lines(path), None)
+    trained = data.format if data.format != "auto" else _tag_format(Path(_first(data.train))) if data.train else None
+    chosen = column if column is not None else data.word_column if form == trained else None
+    shown = chosen if chosen is not None else {"conllu": "form", "jsonl": "tokens"}.get(form, 0)
+    return Inputs(read_words(path, form, chosen), f"reading {path.name} as {form}: words from the column {shown}")
+
+
+def _sentence_format(path: Path, data: Any, column: int | str | None) -> str:
+    form = _tag_format(path)
+    if form is not None or column is not None:
+        return form or "conll"
+    if data.corpus or data.format in ("jsonl", "frames"):
+        return LINES
+    sample = head(path)
+    columns = {len(line.split("\t")) for line in sample if not line.startswith("#")}
+    return "conll" if sample and len(columns) == 1 and min(columns) > 1 else LINES
+
+
+def _tag_format(path: Path) -> str | None:
+    ending = _ending(path)
+    return "conllu" if ending == ".conllu" else "jsonl" if is_jsonl(path) else "conll" if ending in CONLL else None
+
+
+def head(path: Path) -> list[str]:
+    """The first lines of a file that are not blank; none of a pipe, which can be read only once."""
+    if not path.is_file():
+        return []
+    return list(islice((line for line in read_lines(path) if line.strip()), SAMPLED))
+
+
+def _chosen(form: str, known: Iterable[str]) -> str | None:
+    """The format that was asked for; None for auto."""
+    if form == "auto":
+        return None
+    names = list(known)
+    if form not in names:
+        near = get_close_matches(form, names, 1)
+        hint = f"did you mean {near[0]}?" if near else f"choose from auto, {', '.join(names)}"
+        raise UserError(f"--format {form} is not known here; {hint}")
+    return form
+
+
+def _ending(path: Path) -> str:
+    return (Path(path.stem).suffix if path.suffix in COMPRESSIONS else path.suffix).lower()
+
+
+def _first(files: Any) -> str:
+    return files if isinstance(files, str) else files[0]
