@@ -32,18 +32,18 @@ def test_few_short_values_beside_texts_are_labels(tmp_path: Path) -> None:
     found = infer(table(tmp_path / "a.tsv", TEXTS, ["good", "bad", "bad"] * 20))
     assert found.task == "classify" and found.reason == "texts in 0, 2 labels in 1"
     assert found.data == {
-        "train": str(tmp_path / "a.tsv"), "format": "table", "header": False, "text": "0", "label": "1",
+        "train": str(tmp_path / "a.tsv"), "format": "table", "header": False, "text_column": "0", "label_column": "1",
     }  # fmt: skip
     named = infer(table(tmp_path / "b.csv", [0, 1, 2] * 20, TEXTS, header=["topic", "review"], separator=","))
-    assert named.data["label"] == "topic" and named.data["text"] == "review" and "header" not in named.data
+    assert named.data["label_column"] == "topic" and named.data["text_column"] == "review" and "header" not in named.data
 
 
 def test_identifiers_are_left_out_and_texts_are_joined(tmp_path: Path) -> None:
     ids = [f"x{number}" for number in range(60)]
     numbers = list(range(60))
     path = table(tmp_path / "a.tsv", numbers, ids, TEXTS, FRENCH, ["good", "bad"] * 30)
-    assert infer(path).data["text"] == ["2", "3"]
-    assert infer(path, text="3").data["text"] == "3"
+    assert infer(path).data["text_column"] == ["2", "3"]
+    assert infer(path, text="3").data["text_column"] == "3"
 
 
 def test_two_texts_of_similar_length_are_translations(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_quotes_that_are_part_of_the_text_are_kept(tmp_path: Path) -> None:
 
 def test_a_number_beside_a_text_is_regressed(tmp_path: Path) -> None:
     found = infer(table(tmp_path / "a.tsv", TEXTS, [0.37 * number**2 for number in range(60)]))
-    assert found.task == "regress" and found.data["label"] == "1"
+    assert found.task == "regress" and found.data["label_column"] == "1"
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,8 @@ def test_numbers_over_time_are_forecast(tmp_path: Path, dates: list[str], season
     values = [float(number % 7) + number for number in range(len(dates))]
     path = table(tmp_path / "a.csv", dates, values, values, header=["when", "load", "price"], separator=",")
     found = infer(path)
-    assert found.task == "forecast" and found.data["target"] == "price" and found.data["season"] == season
-    assert infer(path, target="load").data["target"] == "load"
+    assert found.task == "forecast" and found.data["target_column"] == "price" and found.data["season"] == season
+    assert infer(path, target="load").data["target_column"] == "load"
 
 
 def test_tags_and_stories_and_signals_are_known_by_their_lines(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def _with_texts(
             f"{columns}, or a .txt file beside each"
         )
     rows = [(str(path), " ".join(" ".join(read_lines(path.with_suffix(".txt"))).split())) for path in beside]
-    data = {"audio": "audio", "text": "text"} if job == "transcribe" else {}
+    data = {"audio_column": "audio", "text_column": "text"} if job == "transcribe" else {}
     return Inferred(job, f"{len(rows):,} files, each with its text beside it", data, rows=rows)
 
 

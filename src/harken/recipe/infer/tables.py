@@ -83,7 +83,7 @@ def _classify(table: Table, kinds: Kinds, text: str | None, target: str | None) 
     if not chosen:
         raise UserError(f"{table.path} has no column of texts beside {label!r}; add --text-column")
     distinct = next((one.distinct for one in table.columns if one.name == label), 0)
-    data = _table_data(table) | {"text": chosen[0] if len(chosen) == 1 else chosen, "label": label}
+    data = _table_data(table) | {"text_column": chosen[0] if len(chosen) == 1 else chosen, "label_column": label}
     words = max((one.words for one in kinds["text"] if one.name in chosen), default=9.0)
     tables = {"tokenizer": {"kind": "character"}} if words < 1.5 else {}
     return Inferred("classify", f"texts in {' and '.join(chosen)}, {distinct} labels in {label}", data, tables)
@@ -93,7 +93,7 @@ def _regress(table: Table, kinds: Kinds, text: str | None, target: str | None) -
     value = target or _choose(table, kinds["number"], LABEL_NAMES, "the number", "--target-column")
     chosen = text or _choose(table, kinds["text"], TEXT_NAMES, "the text", "--text-column")
     reason = f"texts in {chosen}, numbers in {value}"
-    return Inferred("regress", reason, _table_data(table) | {"text": chosen, "label": value})
+    return Inferred("regress", reason, _table_data(table) | {"text_column": chosen, "label_column": value})
 
 
 def _table_data(table: Table) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def _forecast(table: Table, kinds: Kinds, text: str | None, target: str | None) 
     if not numbers:
         raise UserError(f"{table.path} has no column of numbers to forecast; check the file")
     value = target or numbers[-1].name
-    count, data = len(table.rows), {"file": table.path, "target": value}
+    count, data = len(table.rows), {"train": table.path, "target_column": value}
     groups = [one for one in kinds["label"] if one.name != value and not one.is_number]
     dates = kinds["date"]
     if groups and dates and dates[0].distinct < len(dates[0].filled):
@@ -164,7 +164,7 @@ def _season(cells: Sequence[str]) -> tuple[int, int]:
 def _recordings(table: Table, kinds: Kinds, text: str | None, target: str | None) -> Inferred:
     audio = text or _choose(table, kinds["audio"], ("audio", "path", "file"), "the recording", "--text-column")
     spoken = target or _choose(table, [*kinds["text"], *kinds["label"]], TEXT_NAMES, "the text", "--target-column")
-    data = {"train": table.path, "audio": audio, "text": spoken}
+    data = {"train": table.path, "audio_column": audio, "text_column": spoken}
     return Inferred("transcribe", f"recordings in {audio}, their texts in {spoken}", data)
 
 
@@ -172,7 +172,7 @@ def _pictures(table: Table, kinds: Kinds, text: str | None, target: str | None) 
     image = text or _choose(table, kinds["image"], ("image", "path", "file"), "the picture", "--text-column")
     texts = [*kinds["text"], *kinds["label"]]
     caption = target or _choose(table, texts, ("caption",), "the caption", "--target-column")
-    data = {"table": table.path, "image_column": image, "caption_column": caption}
+    data = {"train": table.path, "image_column": image, "caption_column": caption}
     return Inferred("caption", f"pictures in {image}, their captions in {caption}", data)
 
 
