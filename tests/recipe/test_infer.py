@@ -38,6 +38,11 @@ def test_few_short_values_beside_texts_are_labels(tmp_path: Path) -> None:
     assert named.data["label_column"] == "topic" and named.data["text_column"] == "review" and "header" not in named.data
 
 
+def test_a_column_called_label_needs_few_rows(tmp_path: Path) -> None:
+    (tmp_path / "tiny.csv").write_text("text,label\ngood film,1\nbad film,0\n")
+    assert infer(tmp_path / "tiny.csv").task == "classify"
+
+
 def test_identifiers_are_left_out_and_texts_are_joined(tmp_path: Path) -> None:
     ids = [f"x{number}" for number in range(60)]
     numbers = list(range(60))
@@ -147,6 +152,9 @@ def test_folders(tmp_path: Path) -> None:
         ("a.tar.xz", "x", "is an archive"),
         ("a.jsonl", '{"text": \n', "is not valid JSON"),
         ("a.csv", "a\0b", "is no text file"),
+        ("a.csv", "date,value\n", "has a single row"),
+        ("a.wav", "RIFF", "is a single file"),
+        ("a.txt.xz", "no xz", "cannot be read"),
         ("a.csv", "x,y\n" + "1,2\n3,4\n7,9\n" * 3, "add --task"),
         ("a.tsv", "".join(f"{t}\t{'xy'[i % 2]}\t{'pq'[i % 2]}\n" for i, t in enumerate(TEXTS)), "add --target-column"),
     ],

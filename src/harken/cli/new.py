@@ -108,7 +108,10 @@ def write_recipe(found: Inferred, place: Path, minutes: float, replace: bool = F
         found.data["train" if found.task == "transcribe" else "table"] = str(table)
     text = found.to_toml(minutes)
     if place.exists() and not replace and place.read_text(encoding="utf-8", errors="replace") != text:
-        raise UserError(f"{place} exists and differs from the recipe for this data; move it, or give another --out")
+        raise UserError(
+            f"{place} exists and differs from the recipe for this data; train with it, give another --out, or replace "
+            "it (harken train --restart)"
+        )
     place.parent.mkdir(parents=True, exist_ok=True)
     if content:
         atomic_write(table, content)
@@ -120,8 +123,11 @@ def is_data(name: str) -> bool:
     """Whether an argument names data rather than a recipe: it exists, and is neither TOML nor a model folder."""
     from harken.recipe import recipe_names
 
-    path = Path(name).expanduser()
-    if name in recipe_names() or path.suffix == ".toml" or not path.exists():
+    try:
+        path = Path(name).expanduser()
+        if name in recipe_names() or path.suffix == ".toml" or not (path.is_file() or path.is_dir()):
+            return False  # pipes and devices are not read twice
+    except (OSError, RuntimeError, ValueError):  # a name that no file can have
         return False
     if path.is_dir():
         return not (path / "recipe.toml").is_file()

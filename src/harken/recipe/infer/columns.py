@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import csv
 import json
+import lzma
 import re
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,6 +29,7 @@ from harken.errors import UserError
 MOST_BYTES = 50_000_000  # of a file that are looked at
 MOST_ROWS, CELLS = 100_000, 5000  # rows that are read, and those of them, evenly spaced, that are looked at
 MOST_LABELS, PER_LABEL = 100, 5  # a column has labels where each occurs this often on average
+LABELS, FEW_LABELS = ("label", "class", "category"), 20  # columns of these names need not repeat their values
 LABEL_WORDS, TEXT_WORDS = 4.0, 3.0
 AUDIO, IMAGES = (".wav", ".flac", ".ogg"), (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
 NAMES = re.compile(r"[^\W\d][\w .:/()%-]{0,39}")  # of columns
@@ -72,7 +75,8 @@ class Column:
     @cached_property
     def is_label(self) -> bool:
         """Whether few short values return: words, or whole numbers."""
-        few = 1 < self.distinct <= MOST_LABELS and PER_LABEL * self.distinct <= len(self.filled)
+        returning = self.distinct <= MOST_LABELS and PER_LABEL * self.distinct <= len(self.filled)
+        few = self.distinct > 1 and (returning or (self.name.lower() in LABELS and self.distinct <= FEW_LABELS))
         whole = not self.is_number or self.share(lambda cell: _number(cell) and float(cell).is_integer()) > 0.98
         return few and whole and self.words <= LABEL_WORDS
 
@@ -149,7 +153,7 @@ def read_text(path: Path) -> tuple[str, str]:
     with open_bytes(path) as stream:
         try:
             content = stream.read(MOST_BYTES)
-        except (EOFError, OSError) as problem:
+        except (EOFError, OSError, lzma.LZMAError, zlib.error) as problem:
             raise UserError(f"{path} cannot be read ({problem}); copy or download the file again") from None
     if len(content) == MOST_BYTES:
         content = content[: content.rfind(b"\n") + 1]
@@ -183,6 +187,8 @@ def read_separated(path: Path, text: str, separator: str) -> Table:
         raise UserError(f"{path}, line {reader.line_num} is no row of a table ({error}); fix its quotes") from None
     if len(rows[0]) == 1 and ";" in rows[0][0] and all(";" in row[0] for row in rows[:20]):
         raise UserError(f"{path} separates its cells with semicolons; save it with commas, or with tabs as .tsv")
+    if len(rows) < 2:
+        raise UserError(f"{path} has a single row; give a table with at least a few examples")
     width = mode(len(row) for row in rows)
     body = [[*row, *[""] * (width - len(row))][:width] for row in rows]
     if _is_header(body):

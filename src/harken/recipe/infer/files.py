@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harken.errors import UserError
-from harken.recipe.infer.columns import Column, ending, read_records, read_separated, read_text
+from harken.recipe.infer.columns import AUDIO, IMAGES, Column, ending, read_records, read_separated, read_text
 from harken.recipe.infer.inferred import Inferred
 from harken.recipe.infer.tables import infer_table
 
@@ -24,6 +24,8 @@ def infer_file(path: Path, task: str | None, text: str | None, target: str | Non
     kind = ending(path)
     if kind in SPECIAL:
         return SPECIAL[kind](path, task)
+    if kind in (*AUDIO, *IMAGES):
+        raise UserError(f"{path} is a single file; give the folder of such files, with a table of their texts")
     content, encoding = read_text(path)
     if kind in (".jsonl", ".ndjson", ".json"):
         return infer_table(read_records(path, content), task, text, target)
