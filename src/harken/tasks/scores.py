@@ -65,7 +65,7 @@ class Scores:
         try:
             self.metrics.append(Metric(name, float(value)))
         except (TypeError, ValueError):
-            raise UserError(f"the metric {name} gave {value!r}, which is no number") from None
+            raise UserError(f"the metric {name} returned {value!r}; return one number") from None
 
     def __getitem__(self, name: str) -> float:
         return next(metric.value for metric in self.metrics if metric.name == name)

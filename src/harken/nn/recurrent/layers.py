@@ -1,7 +1,7 @@
 """RNN, LSTM and GRU layers: those of `torch.nn`, with what they lack.
 
 Constructor, defaults, call, shapes, initial weights from the same seed, and the names in `state_dict` are those of
-`torch.nn.RNN`, `LSTM` and `GRU`: changing the class changes no number. What is added:
+`torch.nn.RNN`, `LSTM` and `GRU`: changing the class keeps every result. What is added:
 
 lengths=                         how long each row is, in any order; padding changes nothing, padded outputs are 0
 trace=True                       every gate and state of every step (`harken.nn.recurrent.trace`)
