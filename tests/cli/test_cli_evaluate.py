@@ -85,7 +85,7 @@ def test_files_that_do_not_fit(api: Any, run: Callable[..., Any], model: Path, f
     files[1].write_text("A\n")
     unequal = run("evaluate", model, "--source", files[0], "--reference", files[1])
     assert unequal.exit_code == 2
-    assert "has 3 lines and" in unequal.stderr
+    assert "has 3 lines but" in unequal.stderr
     alone = run("evaluate", model, "--source", files[0])
     assert alone.exit_code == 2
     assert "used together" in alone.stderr

@@ -101,7 +101,7 @@ def test_json_lines(api: Any, run: Callable[..., Any], model: Path) -> None:
     [
         ((), b"fine\nb\xffd\n", "stdin, line 2"),
         (("nowhere.en",), None, "nowhere.en"),
-        (("--alignments", "/no/such/folder/x"), b"a\n", "cannot be written"),
+        (("--alignments", "/dev/null/x"), b"a\n", "cannot be written"),
     ],
 )
 def test_mistakes_are_named(

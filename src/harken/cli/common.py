@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -161,14 +161,9 @@ def open_lines(file: Path | None, replace: bool = False) -> Iterator[str]:
     from harken.data.io.files import decode_lines, read_lines, require_file
 
     report = tell if replace else None
-    if is_stdin(file):
+    if file is None or str(file) == "-":
         return decode_lines(sys.stdin.buffer, "stdin", report=report)
     return read_lines(require_file(file), report=report)
-
-
-def is_stdin(file: Path | None) -> TypeGuard[None]:
-    """Whether lines come from standard input: no file, or `-`."""
-    return file is None or str(file) == "-"
 
 
 def open_inputs(model: Any, file: Path | None, form: str, column: str | None, replace: bool = False) -> Iterator[Any]:
@@ -187,9 +182,10 @@ def open_inputs(model: Any, file: Path | None, form: str, column: str | None, re
     data, task = model.recipe.data, model.recipe.task
     if getattr(data, "kind", "text") == "signal":
         return _open_signals(data, file, form)
-    if form == LINES or (is_stdin(file) and form == "auto" and column is None):
-        return open_lines(file, replace)
-    path = Path("/dev/stdin") if is_stdin(file) else file if file.is_dir() else require_file(file)
+    path = None if file is None or str(file) == "-" else file
+    if form == LINES or (path is None and form == "auto" and column is None):
+        return open_lines(path, replace)
+    path = Path("/dev/stdin") if path is None else path if path.is_dir() else require_file(path)
     if task == "translate":
         found = source_inputs(path, data, form, place(column))
     elif task == "tag":
@@ -205,7 +201,7 @@ def open_inputs(model: Any, file: Path | None, form: str, column: str | None, re
 def _open_signals(data: Any, file: Path | None, form: str) -> Iterator[Any]:
     from harken.data.series.signals import BY_ENDING, READERS, read_signals
 
-    if file is None or is_stdin(file):
+    if file is None or str(file) == "-":
         raise UserError("signals do not come through stdin; name a file, as .npy, .npz or in the format of training")
     if form != "auto" and form not in READERS:
         raise UserError(f"--format {form} holds no signals; choose from auto, {', '.join(READERS)}")

@@ -82,8 +82,8 @@ def evaluate(
     loaded, job = load_with_job(model)
     pair = accepted_options(job, model, {"source": source, "reference": reference})
     reading = {"format": None if form == "auto" else form, "text_column": text_column, "label_column": label_column}
-    given = {"beam": beam, "compare": compare, **reading, "names": None if names is None else pairs_of(names)}
-    options = accepted_options(job, model, given)
+    chosen = {"beam": beam, "compare": compare, **reading, "names": None if names is None else pairs_of(names)}
+    options = accepted_options(job, model, chosen)
     if compare is not None:
         options |= {"compare": other_system(compare), "test": test}
     changed = [] if files or source else check_split(model, loaded, job, accept_changed_data)

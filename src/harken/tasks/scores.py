@@ -46,9 +46,7 @@ class Scores:
     metrics: list[Metric]
     pictures: dict[str, Picture] = field(default_factory=dict)  # name of a file without ending -> picture
     details: dict[str, Any] = field(default_factory=dict)  # more, for --json
-    notes: list[str] = field(
-        default_factory=list
-    )  # sentences to show below the table: skipped rows ...
+    notes: list[str] = field(default_factory=list)  # sentences to show below the table: skipped rows ...
     seconds: float | None = None  # that the model took, where it was measured
     outputs: tuple[list[Any], list[Any]] | None = None  # predictions and references, for metrics of the user's own
 

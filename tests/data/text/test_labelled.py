@@ -53,7 +53,7 @@ def test_encoding_case_tags_and_quotes(tmp_path: Path) -> None:
     found = read(tmp_path, "a.txt", "A Caf\xe9<br />ist so\n".encode("latin-1"), encoding="latin-1",
                  lowercase=True, drop_tags=True, format="prefix")  # fmt: skip
     assert found.values == ["café ist so"]
-    found = read(tmp_path, "b.tsv", '1\t"so" it said\n', header=False, text="1", label="0", quotes=False)
+    found = read(tmp_path, "b.tsv", '1\t"so" it said\n', header=False, text_column="1", label_column="0", quotes=False)
     assert found.values == ['"so" it said']
 
 

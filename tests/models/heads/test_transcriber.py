@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from harken.tasks.transcribe.check import size_of
 
 from harken.nn.ctc import ctc_loss
+from harken.tasks.transcribe.job import size_of
 from harken.tasks.transcribe.recipe import TranscribeRecipe
 from harken.tasks.transcribe.transcriber import build_network
 

@@ -20,7 +20,7 @@ def series(values: np.ndarray, name: str = "y") -> Series:
 
 
 def test_parts_lie_one_after_the_other() -> None:
-    data = ForecastDataConfig(corpus="seasons", valid=0.2, test=3)
+    data = ForecastDataConfig(corpus="seasons", valid_size=0.2, test_size=3)
     assert cut(series(np.arange(30)), data) == Cut(21, 27, 30)
     with pytest.raises(UserError, match="8 rows, of which 3 are left to train on, but at least 6 are needed"):
         cut(series(np.arange(8)), data)

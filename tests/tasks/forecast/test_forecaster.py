@@ -128,11 +128,14 @@ def test_the_verb(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = run.invoke(app, ["forecast", str(home / "sales"), "--steps", "2", "--out", str(home / "fan.svg")])
     assert plain.exit_code == 0, plain.output
     lines = plain.stdout.splitlines()
-    assert lines[0] == "step,date,forecast,q0.1,q0.9" and lines[1].startswith("1,2004-01-01,")
+    assert lines[0] == "step,date,forecast,q0.1,q0.9" and lines[1].startswith("1,2005-01-01,")
+    held_out = run.invoke(app, ["forecast", str(home / "sales"), "--steps", "2", "--test"])
+    assert held_out.stdout.splitlines()[1].startswith("1,2004-01-01,")
     assert "quantiles 0.1 to 0.9" in (home / "fan.svg").read_text()
     several = run.invoke(app, ["forecast", str(home / "made")])
     assert several.stdout.splitlines()[0].startswith("series,step,date")
     assert len(several.stdout.splitlines()) == 15
+    assert "the held-out part is forecast (--test)" in several.stderr
     rows = run.invoke(app, ["forecast", str(home / "made"), "--json", "--series", "shop 2"])
     assert json.loads(rows.stdout)["series"] == "shop 2"
     evaluated = run.invoke(app, ["evaluate", str(home / "sales"), "--json"])
@@ -160,7 +163,7 @@ def test_mistakes_get_one_sentence(home: Path, past: Any, sentence: str) -> None
 
 def test_several_series_are_asked_together(home: Path) -> None:
     with pytest.raises(harken.UserError, match="there are 2 series; ask with forecast_all"):
-        harken.load(home / "made").forecast()
+        harken.load(home / "made").forecast(at="test")
 
 
 @pytest.mark.parametrize(

@@ -197,13 +197,13 @@ def evaluated_pairs(
     source, target = files[0], files[1] if len(files) == 2 else None
     chosen = _chosen(form, ("text", "tsv", "jsonl")) or format_of(source, target)
     trained = None if data.corpus or data.dir else format_of(_first(data.source), data.target, data.format)
-    columns = [
+    left, right = (
         place(given) if given is not None else own if chosen == trained else None
         for given, own in ((source_column, data.source_column), (target_column, data.target_column))
-    ]
-    header = (chosen == trained and data.header) or any(isinstance(column, str) for column in columns)
+    )
+    header = (chosen == trained and data.header) or isinstance(left, str) or isinstance(right, str)
     pairs, skipped = [], 0
-    for texts in read_pairs(source, target, Layout(chosen, *columns, header, data.max_line_bytes)):
+    for texts in read_pairs(source, target, Layout(chosen, left, right, header, data.max_line_bytes)):
         if target is None and not all(text.strip() for text in texts):
             skipped += 1  # two files stay aligned with the translations of other systems, so there all lines count
         else:

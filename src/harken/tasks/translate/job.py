@@ -92,6 +92,7 @@ class TranslateJob(Job):
             format, text_column, label_column: how a file with both sides is read, where not as the training data.
         """
         notes: list[str] = []
+        pairs: Sequence[Pair]
         if files:
             pairs, notes = evaluated_pairs(model.recipe.data, files, format, text_column, label_column)
         else:
