@@ -35,7 +35,8 @@ def test_few_short_values_beside_texts_are_labels(tmp_path: Path) -> None:
         "train": str(tmp_path / "a.tsv"), "format": "table", "header": False, "text_column": "0", "label_column": "1",
     }  # fmt: skip
     named = infer(table(tmp_path / "b.csv", [0, 1, 2] * 20, TEXTS, header=["topic", "review"], separator=","))
-    assert (
+    assert named.data["label_column"] == "topic" and named.data["text_column"] == "review"
+    assert "header" not in named.data
         named.data["label_column"] == "topic" and named.data["text_column"] == "review" and "header" not in named.data
     )
 
