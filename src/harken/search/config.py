@@ -6,9 +6,11 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+PLAIN = {"beam", "length_penalty", "stopping"}
 
-class SearchConfig(BaseModel):
-    """Search of encoder-decoder models."""
+
+class SearchOptions(BaseModel):
+    """How to search: one source of truth for recipes, the command line and Python."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -18,6 +20,18 @@ class SearchConfig(BaseModel):
         default="count",
         description="exact: until no better hypothesis is possible; count: until `beam` hypotheses have ended, faster",
     )
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing but `PLAIN` differs from the defaults: what every decoding backend supports."""
+        defaults = SearchOptions()
+        names = SearchOptions.model_fields.keys() - PLAIN
+        return all(getattr(self, name) == getattr(defaults, name) for name in names)
+
+
+class SearchConfig(SearchOptions):
+    """Search of encoder-decoder models."""
+
     max_length_factor: float = Field(
         2.0, gt=0, description="longest output, as a multiple of the source's length in pieces"
     )

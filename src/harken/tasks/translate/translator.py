@@ -22,7 +22,8 @@ from harken.errors import UserError
 from harken.models.build import build_model
 from harken.models.config import longest_of
 from harken.models.encoder_decoder import TranslationModel
-from harken.search import Hypothesis, beam_search, greedy_search
+from harken.search import Hypothesis
+from harken.search.dispatch import DecodingCall, decode
 from harken.tasks.artifacts import TokenizerPairArtifact
 from harken.tasks.predictor import Predictor, Progress
 from harken.tasks.translate.describing import describe, forced
@@ -184,20 +185,6 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
         return ids.batch(np.arange(len(ids))).to(self.device)
 
     def _search(self, batch: SourceBatch, beam: int, count: int, penalty: float) -> list[list[Hypothesis]]:
-        state, rows = self.model.start(*batch), len(batch.ids)
-        if hasattr(state, "weights"):
-            state.weights = False  # attention is read afterwards, in one pass
+        options = self.recipe.search.model_copy(update={"beam": beam, "length_penalty": penalty})
         limits = max_lengths(self.recipe, batch.lengths)
-        if beam == 1:
-            greedy = greedy_search(self.model, state, rows, max_lengths=limits, length_penalty=penalty)
-            return [[hypothesis] for hypothesis in greedy]
-        return beam_search(
-            self.model,
-            state,
-            rows,
-            beam=beam,
-            nbest=count,
-            length_penalty=penalty,
-            max_lengths=limits,
-            stopping=self.recipe.search.stopping,
-        )
+        return decode(DecodingCall(self.model, batch.ids, batch.lengths, limits, options, count, batch.distances))
