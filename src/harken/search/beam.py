@@ -178,8 +178,8 @@ class _Beam:
         if self.rules:
             each = self.alive.repeat_interleave(width), self.limit.repeat_interleave(width)
             so_far = SoFar(self.history, *each)
-        scores, total, model = next_scores(self.model.step(self.tokens, self.state), self.rules, so_far)
-        offered = [part.view(rows, width, -1) for part in (scores, total, model)]  # (R, width, V), (R, width, 1)
+        scores, model = next_scores(self.model.step(self.tokens, self.state), self.rules, so_far)
+        offered = [part.view(rows, width, -1) for part in (scores, model)]  # (R, width, V)
         cover = self._cover(rows, width)
         size, chosen = self.beam // self.groups, []
         for group in range(self.groups):
@@ -240,7 +240,7 @@ class _Beam:
 
         Raw scores are the model's log-probabilities of the last token alone. `earlier` ids were chosen by other groups.
         """
-        (table, total, model), rows, live = offered, len(self.scores), offered[0].shape[1]
+        (table, model), rows, live = offered, len(self.scores), offered[0].shape[1]
         wanted = table
         if earlier and self.diversity:
             times = torch.zeros_like(table[:, 0]).scatter_add(
@@ -251,9 +251,11 @@ class _Beam:
         choices = values.shape[1]
         values, ids = values.view(rows, live, choices), ids.view(rows, live, choices)
         gains = values if wanted is table else table.gather(2, ids)
-        raw = model.gather(2, ids) if self.rules else (gains - total).clamp(max=0.0)
-        if not self.rules:  # rounding must not raise a score as a hypothesis grows
-            values, gains = (raw, raw) if wanted is table else (values - total, raw)
+        if self.rules:
+            raw = model.gather(2, ids)
+        else:  # rounding must not raise a score as a hypothesis grows
+            raw = gains.clamp(max=0.0)
+            values, gains = (raw, raw) if wanted is table else (values, raw)
         before = self.scores[:, mine, None]
         _, order = best = ranked((before + values).flatten(1))
         order = order[:, : 2 * size]

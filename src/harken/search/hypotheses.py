@@ -45,11 +45,6 @@ def ranked(scores: Tensor) -> tuple[Tensor, Tensor]:
     return torch.sort(scores, dim=-1, descending=True, stable=True)
 
 
-def log_sum_exp(logits: Tensor) -> Tensor:
-    """(R, V) -> (R, 1): what turns logits into log-probabilities, in float32 or better."""
-    return logits.logsumexp(-1, keepdim=True)
-
-
 def continuations(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The best of each row of (R, V): values and ids, both (R, C), best first, of equals the lower id first.
 
