@@ -95,6 +95,10 @@ class BestHypotheses:
         """Only some rows."""
         return BestHypotheses(*(part[chosen] for part in self._all()))
 
+    def select(self, order: Tensor) -> BestHypotheses:
+        """Other slots (R, n) of each row."""
+        return BestHypotheses(*(part.gather(1, order) for part in self._all()))
+
     def fill_from(self, other: BestHypotheses) -> BestHypotheses:
         """Take rows without any hypothesis from `other`."""
         has = self.normalised[:, :1] > NEG_INF
