@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from harken.errors import UserError
+from harken.search.descriptions import OPTIONS
 
 PLAIN = {"beam", "length_penalty", "stopping", "seed"}  # what every decoding backend supports
 SAMPLING = {"temperature": 1.0, "top_k": None, "top_p": None, "min_p": None}  # options of sampling, and their defaults
@@ -17,42 +18,26 @@ class SearchOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    beam: int = Field(5, ge=1, le=1000, description="beam width; 1 is greedy search")
-    length_penalty: float = Field(1.0, ge=0, description="scores are divided by length to this power")
-    length_rule: Literal["power", "gnmt"] = Field(
-        "power", description="power: divide by length ** length_penalty; gnmt: by ((5 + length) / 6) ** length_penalty"
-    )
-    word_reward: float = Field(0.0, description="added to the final score for every token; negative: a penalty")
-    coverage_penalty: float = Field(
-        0.0, ge=0, description="weight of the coverage of the source by attention in the final score (Wu et al., 2016)"
-    )
-    stopping: Literal["exact", "count", "first"] = Field(
-        default="count",
-        description="exact: until no better hypothesis is possible; count: until beam * patience hypotheses have "
-        "ended, faster; first: until one has ended that beats all live ones",
-    )
-    patience: float = Field(1.0, gt=0, description="stopping = count: beam * patience hypotheses must end")
-    min_length: int = Field(0, ge=0, description="fewest tokens of an output")
-    no_repeat_ngram: int = Field(0, ge=0, description="no n-gram of this many tokens twice; 0: off")
-    repetition_penalty: float = Field(
-        1.0, ge=1, description="log-probabilities of tokens written before are multiplied by this"
-    )
-    unknown_penalty: float = Field(0.0, ge=0, description="subtracted for every unknown word; inf: none is written")
-    diversity_groups: int = Field(1, ge=1, description="groups of the beam that avoid each other's tokens")
-    diversity: float = Field(0.5, ge=0, description="how much they avoid them, with diversity_groups above 1")
-    sample: bool = Field(False, description="draw outputs at random instead of searching for the best")
-    temperature: float = Field(1.0, ge=0, description="sampling: below 1 sharper, above 1 flatter")
-    top_k: int | None = Field(None, ge=1, description="sampling: only from this many most probable tokens")
-    top_p: float | None = Field(
-        None, gt=0, le=1, description="sampling: only from the most probable tokens of this mass"
-    )
-    min_p: float | None = Field(
-        None, ge=0, le=1, description="sampling: only from tokens this probable beside the best"
-    )
-    seed: int = Field(0, ge=0, lt=2**63, description="sampling: the same seed gives the same outputs")
-    time_limit: float | None = Field(
-        None, gt=0, description="seconds for a batch, after which the search ends with what it has"
-    )
+    beam: int = Field(5, ge=1, le=1000, description=OPTIONS["beam"].description)
+    length_penalty: float = Field(1.0, ge=0, description=OPTIONS["length_penalty"].description)
+    length_rule: Literal["power", "gnmt"] = Field("power", description=OPTIONS["length_rule"].description)
+    word_reward: float = Field(0.0, description=OPTIONS["word_reward"].description)
+    coverage_penalty: float = Field(0.0, ge=0, description=OPTIONS["coverage_penalty"].description)
+    stopping: Literal["exact", "count", "first"] = Field(default="count", description=OPTIONS["stopping"].description)
+    patience: float = Field(1.0, gt=0, description=OPTIONS["patience"].description)
+    min_length: int = Field(0, ge=0, description=OPTIONS["min_length"].description)
+    no_repeat_ngram: int = Field(0, ge=0, description=OPTIONS["no_repeat_ngram"].description)
+    repetition_penalty: float = Field(1.0, ge=1, description=OPTIONS["repetition_penalty"].description)
+    unknown_penalty: float = Field(0.0, ge=0, description=OPTIONS["unknown_penalty"].description)
+    diversity_groups: int = Field(1, ge=1, description=OPTIONS["diversity_groups"].description)
+    diversity: float = Field(0.5, ge=0, description=OPTIONS["diversity"].description)
+    sample: bool = Field(False, description=OPTIONS["sample"].description)
+    temperature: float = Field(1.0, ge=0, description=OPTIONS["temperature"].description)
+    top_k: int | None = Field(None, ge=1, description=OPTIONS["top_k"].description)
+    top_p: float | None = Field(None, gt=0, le=1, description=OPTIONS["top_p"].description)
+    min_p: float | None = Field(None, ge=0, le=1, description=OPTIONS["min_p"].description)
+    seed: int = Field(0, ge=0, lt=2**63, description=OPTIONS["seed"].description)
+    time_limit: float | None = Field(None, gt=0, description=OPTIONS["time_limit"].description)
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
@@ -96,10 +81,8 @@ class SearchOptions(BaseModel):
 class SearchConfig(SearchOptions):
     """Search of encoder-decoder models."""
 
-    max_length_factor: float = Field(
-        2.0, gt=0, description="longest output, as a multiple of the source's length in pieces"
-    )
-    max_length_extra: int = Field(10, ge=1, description="constant added to the longest output")
+    max_length_factor: float = Field(2.0, gt=0, description=OPTIONS["max_length_factor"].description)
+    max_length_extra: int = Field(10, ge=1, description=OPTIONS["max_length_extra"].description)
     goal: Literal["bleu", "exact_match"] = Field(
         default="bleu",
         description="validation metric by which the best weights are chosen: BLEU, or the share of exact matches",
@@ -110,19 +93,12 @@ class SearchConfig(SearchOptions):
 class TranslationSearchConfig(SearchConfig):
     """Search of translators: also options that need words, files or other models."""
 
-    banned: list[str] = Field([], description="words and phrases that are never written")
-    glossary: str | None = Field(
-        None,
-        description="file of source TAB target lines; where the source has the left, the output has the right side",
-    )
-    language_model: str | None = Field(
-        None, description="folder of a language model over the target's tokens, for shallow fusion"
-    )
-    lm_weight: float = Field(0.0, ge=0, description="weight of the language model's log-probabilities")
-    mbr: Literal["chrf", "bleu"] | None = Field(
-        None, description="minimum Bayes risk: of the candidates choose the one most like the others by this metric"
-    )
-    mbr_candidates: int = Field(32, ge=2, description="candidates of minimum Bayes risk: samples, or the n-best list")
+    banned: list[str] = Field([], description=OPTIONS["banned"].description)
+    glossary: str | None = Field(None, description=OPTIONS["glossary"].description)
+    language_model: str | None = Field(None, description=OPTIONS["language_model"].description)
+    lm_weight: float = Field(0.0, ge=0, description=OPTIONS["lm_weight"].description)
+    mbr: Literal["chrf", "bleu"] | None = Field(None, description=OPTIONS["mbr"].description)
+    mbr_candidates: int = Field(32, ge=2, description=OPTIONS["mbr_candidates"].description)
 
     @model_validator(mode="after")
     def _models_are_there(self) -> Self:
