@@ -18,7 +18,7 @@ ALLOWED = {
     "kernels": set[str](),
     "models": {"nn", "kernels", "registry", "errors"},
     "data": {"errors"},
-    "search": {"data", "errors"},
+    "search": {"data", "kernels", "errors"},
     "metrics": {"data", "errors"},
     "inspection": {"nn", "errors"},
     "embeddings": {"data", "metrics", "kernels", "errors"},

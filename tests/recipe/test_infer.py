@@ -37,8 +37,6 @@ def test_few_short_values_beside_texts_are_labels(tmp_path: Path) -> None:
     named = infer(table(tmp_path / "b.csv", [0, 1, 2] * 20, TEXTS, header=["topic", "review"], separator=","))
     assert named.data["label_column"] == "topic" and named.data["text_column"] == "review"
     assert "header" not in named.data
-        named.data["label_column"] == "topic" and named.data["text_column"] == "review" and "header" not in named.data
-    )
 
 
 def test_a_column_called_label_needs_few_rows(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from harken.cli.ladder import ladder
 from harken.cli.new import new
 from harken.cli.recipes import recipes
 from harken.cli.regress import regress
+from harken.cli.score import score
 from harken.cli.tag import tag
 from harken.cli.train import train
 from harken.cli.transcribe import transcribe
@@ -49,7 +50,11 @@ EXAMPLES: dict[Callable[..., None], str] = {
     recipes: "harken recipes\n\nharken recipes phrasebook-transformer --out my.toml      (a file to start from)",
     translate: "echo 'the black cat sleeps' | harken translate runs/demo\n\n"
     "harken translate runs/demo text.en --alignments links.txt > text.fr\n\n"
-    "harken translate runs/demo text.en --nbest 5      (lines of: index ||| text ||| score)",
+    "harken translate runs/demo text.en --nbest 5      (lines of: index ||| text ||| score)\n\n"
+    "harken translate runs/demo runs/attention text.en      (an ensemble)\n\n"
+    "harken translate runs/demo text.en --glossary terms.tsv --no-repeat-ngram 3",
+    score: "harken score runs/demo test.en test.fr\n\n"
+    "harken score runs/demo test.en test.fr --tokens      (with the log-probability of every piece)",
     forecast: "harken forecast runs/airline --out forecast.svg\n\n"
     "harken forecast runs/airline past.csv --steps 12 --json",
     transcribe: "harken transcribe runs/digits number.wav\n\n"

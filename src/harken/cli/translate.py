@@ -35,6 +35,7 @@ from harken.cli.common import (
     open_inputs,
     tell,
 )
+from harken.cli.search_options import PANEL, models_and_file, with_search_options
 from harken.errors import UserError
 from harken.files import open_output
 
@@ -45,10 +46,17 @@ if TYPE_CHECKING:
 NOTED = 5  # lines with unknown words that are named one by one
 
 
+@with_search_options
 def translate(
     model: ModelFolder,
     file: Annotated[
-        Path | None, typer.Argument(help="Text, one sentence a line; TSV or JSONL (.gz, .xz too); or stdin.")
+        Path | None,
+        typer.Argument(
+            help="Text, one sentence a line; TSV or JSONL (.gz, .xz too); or stdin. Further model folders may come before."
+        ),
+    ] = None,
+    more: Annotated[
+        list[Path] | None, typer.Argument(metavar="[MODEL|FILE]...", help="Models of an ensemble, and the file.")
     ] = None,
     beam: Beam = None,
     nbest: Annotated[
@@ -65,12 +73,30 @@ def translate(
     batch: Annotated[
         int | None, typer.Option(min=1, max=MAX_COUNT, help="Lines translated together. Default: 256; typed: 1.")
     ] = None,
+    prefix: Annotated[str, typer.Option(help="The beginning of every translation.", rich_help_panel=PANEL)] = "",
+    prefix_bias: Annotated[
+        float | None,
+        typer.Option(help="Prefer the prefix by this much (0 to 1) instead of forcing it.", rich_help_panel=PANEL),
+    ] = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(help="A phrase every translation must contain; may be given often.", rich_help_panel=PANEL),
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(help="Weights of several models, such as 2,1,1. Default: equal.", rich_help_panel=PANEL),
+    ] = None,
+    search: dict[str, Any] | None = None,
 ) -> None:
     """Translate text: one line out for every line in. A closed pipe or the end of the input ends it."""
     if beam is not None and nbest > beam:
         raise UserError(f"--nbest {nbest} needs a beam as wide: add --beam {nbest}")
+    folders, file = models_and_file([path for path in (file, *(more or [])) if path is not None])
     translator = load_for("translate", model)
     lines = open_inputs(translator, file, form, text_column, replace)
+    given = {"prefix": prefix, "prefix_bias": prefix_bias, "require": require, "weights": weights_of(weights)}
+    given["ensemble"] = [load_for("translate", folder) for folder in folders]
+    options = {**(search or {}), **{name: value for name, value in given.items() if value not in (None, "", [])}}
     attention = alignments is not None or as_json
     write = writer(as_json, scores, nbest)
     with ExitStack() as stack:
@@ -80,7 +106,7 @@ def translate(
         index, unknown = 0, 0
         for chunk in in_batches(lines, file, batch):
             chunk = [shorten(translator, line, index + place) for place, line in enumerate(chunk, start=1)]
-            results = translate_lines(translator, chunk, nbest, beam, attention)
+            results = translate_lines(translator, chunk, nbest, beam, attention, options)
             for source, found in zip(chunk, results, strict=True):
                 write(index, source, found)
                 if found and found[0].unknown:
@@ -105,6 +131,18 @@ def unknown_note(words: Sequence[str]) -> str:
     return f"the model has never seen {', '.join(words)}, so the translation is a guess there"
 
 
+def weights_of(text: str | None) -> list[float] | None:
+    """`2,1,1` as numbers.
+
+    Raises:
+        UserError: something else.
+    """
+    try:
+        return None if text is None else [float(part) for part in text.split(",")]
+    except ValueError:
+        raise UserError(f"--weights {text} is no list of numbers; write them like 2,1,1") from None
+
+
 def shorten(translator: Translator, line: str, number: int) -> str:
     """A line without what is past the model's limit, with a note: one over-long line does not end the job."""
     text = translator.shorten(line)
@@ -114,11 +152,11 @@ def shorten(translator: Translator, line: str, number: int) -> str:
 
 
 def translate_lines(
-    translator: Translator, lines: Sequence[str], nbest: int, beam: int | None, attention: bool
+    translator: Translator, lines: Sequence[str], nbest: int, beam: int | None, attention: bool, options: dict[str, Any]
 ) -> list[list[Translation]]:
     """Translations of each line, best first; none for an empty line."""
     wanted = [line for line in lines if line.strip()]
-    results = iter(translator.nbest(wanted, nbest, beam, attention=attention) if wanted else [])
+    results = iter(translator.nbest(wanted, nbest, beam, attention=attention, **options) if wanted else [])
     return [next(results) if line.strip() else [] for line in lines]
 
 

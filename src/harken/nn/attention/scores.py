@@ -48,6 +48,10 @@ class DotScore(nn.Module):
         """(B, H), (B, S, H) -> (B, S)."""
         return torch.bmm(keys, query[:, :, None])[:, :, 0]
 
+    def beams(self, query: Tensor, keys: Tensor) -> Tensor:
+        """(B, K, H), (B, S, H) -> (B, K, S): K queries of each memory."""
+        return torch.bmm(query, keys.transpose(1, 2))
+
 
 class ScaledDotScore(DotScore):
     """s . h / sqrt(n): the variance of the scores does not grow with the width.
@@ -59,6 +63,10 @@ class ScaledDotScore(DotScore):
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         """(B, H), (B, S, H) -> (B, S)."""
         return super().forward(query / math.sqrt(query.shape[-1]), keys)
+
+    def beams(self, query: Tensor, keys: Tensor) -> Tensor:
+        """(B, K, H), (B, S, H) -> (B, K, S)."""
+        return super().beams(query / math.sqrt(query.shape[-1]), keys)
 
 
 class CosineScore(DotScore):
@@ -75,6 +83,10 @@ class CosineScore(DotScore):
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         """(B, H), (B, S, H) -> (B, S)."""
         return super().forward(F.normalize(query, dim=-1), keys) * torch.exp(-self.log_temperature)
+
+    def beams(self, query: Tensor, keys: Tensor) -> Tensor:
+        """(B, K, H), (B, S, H) -> (B, K, S)."""
+        return super().beams(F.normalize(query, dim=-1), keys) * torch.exp(-self.log_temperature)
 
 
 class MultiplicativeScore(nn.Module):
@@ -96,6 +108,10 @@ class MultiplicativeScore(nn.Module):
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         """(B, H), (B, S, H) -> (B, S)."""
         return torch.bmm(keys, query[:, :, None])[:, :, 0]
+
+    def beams(self, query: Tensor, keys: Tensor) -> Tensor:
+        """(B, K, H), (B, S, H) -> (B, K, S)."""
+        return torch.bmm(query, keys.transpose(1, 2))
 
 
 class AdditiveScore(nn.Module):
@@ -123,6 +139,13 @@ class AdditiveScore(nn.Module):
         if self.coverage is not None and coverage is not None:
             keys = keys + self.coverage(coverage[:, :, None])
         return self.energy(torch.tanh(keys + self.query(query)[:, None]))[:, :, 0]
+
+    def beams(self, query: Tensor, keys: Tensor, coverage: Tensor | None = None) -> Tensor:
+        """(B, K, H), (B, S, A), the sums of earlier weights (B, K, S) -> (B, K, S)."""
+        energy = keys[:, None] + self.query(query)[:, :, None]  # (B, K, S, A)
+        if self.coverage is not None and coverage is not None:
+            energy = energy + self.coverage(coverage[..., None])
+        return self.energy(torch.tanh(energy))[..., 0]
 
 
 SCORES: dict[str, type[nn.Module]] = {

@@ -24,7 +24,8 @@ from harken.errors import UserError
 from harken.inspection.gates import ENDS, axis_pieces
 from harken.metrics.alignment import merge_subwords
 from harken.models.captioning.model import CaptionModel, build_caption_model, to_images
-from harken.search import Hypothesis, beam_search, greedy_search
+from harken.search import Hypothesis
+from harken.search.dispatch import DecodingCall, decode
 from harken.tasks.artifacts import TokenizerArtifact
 from harken.tasks.caption.caption import Caption
 from harken.tasks.caption.recipe import CaptionRecipe
@@ -145,19 +146,10 @@ class Captioner(Predictor[CaptionRecipe, CaptionModel]):
         ]
 
     def _search(self, images: Tensor, beam: int) -> list[Hypothesis]:
-        state, search = self.model.start(images, None), self.recipe.search
-        if hasattr(state, "weights"):
-            state.weights = False  # attention is read afterwards, in one pass
-        limit, penalty = search.max_length_extra, search.length_penalty
-        longest = self.recipe.model.longest
+        limit, longest = self.recipe.search.max_length_extra, self.recipe.model.longest
         limit = limit if longest is None else min(limit, longest - 1)
-        if beam == 1:
-            return greedy_search(self.model, state, len(images), max_lengths=limit, length_penalty=penalty)
-        best = beam_search(
-            self.model, state, len(images), beam=beam, nbest=1, length_penalty=penalty, max_lengths=limit,
-            stopping=search.stopping,
-        )  # fmt: skip
-        return [hypotheses[0] for hypotheses in best]
+        options = self.recipe.search.model_copy(update={"beam": beam})
+        return [best[0] for best in decode(DecodingCall(self.model, images, None, limit, options))]
 
     def _maps(self, images: Tensor, found: Sequence[Hypothesis]) -> list[np.ndarray | None]:
         """Weights (words, rows, columns) of every caption, by reading it once under teacher forcing."""

@@ -11,7 +11,7 @@ from harken.errors import UserError
 from harken.models.config import ModelConfig, TransformerConfig
 from harken.models.config_embeddings import SECTION, SidedEmbeddings, SidedEmbeddingsConfig
 from harken.recipe import TRAIN, Recipe
-from harken.search.config import SearchConfig
+from harken.search.config import TranslationSearchConfig
 from harken.training.config import TrainConfig
 
 
@@ -24,7 +24,7 @@ class TranslateRecipe(Recipe):
     embeddings: SidedEmbeddings = Field(SidedEmbeddingsConfig.model_validate({}), description=SECTION)
     model: ModelConfig = Field(TransformerConfig.model_validate({}), description="the network; architecture chooses it")
     train: TrainConfig = TRAIN
-    search: SearchConfig = Field(SearchConfig.model_validate({}), description="beam search")
+    search: TranslationSearchConfig = Field(TranslationSearchConfig.model_validate({}), description="beam search")
 
     @model_validator(mode="after")
     def _tied_needs_joint(self) -> TranslateRecipe:
