@@ -108,8 +108,9 @@ def test_step_equals_forward(words: dict[str, Any]) -> None:
     whole = model.logits(model(SOURCE, LENGTHS, TARGET))  # (B, T, V)
     weights = model.attention(SOURCE, LENGTHS, TARGET)
     state = model.start(SOURCE, LENGTHS)
+    state.need_weights = True
     for place in range(TARGET.shape[1]):
-        logits, state, attention = model.step(TARGET[:, place], state)
+        logits, attention = model.step(TARGET[:, place], state), state.attention
         assert close(logits, whole[:, place])
         assert (attention is None) == (weights is None)
         if attention is not None:
@@ -140,18 +141,21 @@ def test_padding_neighbours_and_the_future_change_nothing(words: dict[str, Any])
 
 @every_word
 @torch.no_grad()
-def test_select_then_step_is_step_then_index(words: dict[str, Any]) -> None:
-    model = build(words)
-    _, state, _ = model.step(torch.tensor([2, 2, 2]), model.start(SOURCE, LENGTHS))
-    tokens = torch.tensor([7, 8, 4])
-    logits, after, attention = model.step(tokens, state)
-    following, _, _ = model.step(tokens, after)
-    for rows in ([2, 0, 1], [0, 0, 1, 2, 2], [1], [0, 1, 2]):
-        chosen = torch.tensor(rows)
-        found, moved, seen = model.step(tokens[chosen], state.select(chosen))
-        assert close(found, logits[chosen])
-        assert attention is None or close(seen, attention[chosen])
-        assert close(model.step(tokens[chosen], moved)[0], following[chosen])
+def test_hypotheses_expand_change_places_and_leave(words: dict[str, Any]) -> None:
+    model, owner = build(words), torch.tensor([0, 0, 2, 2])
+    state = model.start(SOURCE, LENGTHS)
+    state.need_weights = True
+    model.step(torch.tensor([2, 2, 2]), state)
+    state.expand_(2)
+    model.step(torch.tensor([4, 5, 6, 7, 8, 4]), state)
+    state.keep_(torch.tensor([0, 2]))
+    state.reorder_(torch.tensor([1, 0, 3, 3]))
+    read = torch.tensor([[2, 5, 7], [2, 4, 6], [2, 4, 5], [2, 4, 8]])
+    logits = model.step(read[:, -1], state)
+    assert close(logits, model.logits(model(SOURCE[owner], LENGTHS[owner], read))[:, -1])
+    if state.attention is not None:
+        weights = model.attention(SOURCE[owner], LENGTHS[owner], read)
+        assert close(state.attention, model.alignment(weights)[:, -1])
 
 
 @every_word

@@ -116,9 +116,10 @@ def test_step_equals_forward(options: dict[str, Any]) -> None:
     model = build(options)
     whole = model.logits(model(SOURCE, LENGTHS, TARGET))  # (B, T, V)
     weights = model.attention(SOURCE, LENGTHS, TARGET)
-    state = model.start(SOURCE, LENGTHS)
+    state = model.start(SOURCE, LENGTHS, max_length=2)  # caches grow
+    state.need_weights = True
     for place in range(TARGET.shape[1]):
-        logits, state, attention = model.step(TARGET[:, place], state)
+        logits, attention = model.step(TARGET[:, place], state), state.attention
         assert close(logits, whole[:, place])
         if options.get("attention") == "none":
             assert attention is None
@@ -153,21 +154,50 @@ def test_padding_and_neighbours_change_nothing(options: dict[str, Any]) -> None:
 
 @every_architecture
 @torch.no_grad()
-def test_select_then_step_is_step_then_index(options: dict[str, Any]) -> None:
-    model = build(options)
-    _, state, _ = model.step(torch.tensor([2, 2, 2]), model.start(SOURCE, LENGTHS))
-    _, state, _ = model.step(torch.tensor([4, 5, 6]), state)
-    tokens = torch.tensor([7, 8, 4])
-    logits, after, attention = model.step(tokens, state)
-    following, _, _ = model.step(tokens, after)
-    for rows in ([2, 0, 1], [0, 0, 1, 2, 2], [1], [2, 2], [0, 1, 2]):
-        rows = torch.tensor(rows)
-        found, moved, seen = model.step(tokens[rows], state.select(rows))
-        assert close(found, logits[rows])
-        assert attention is None or close(seen, attention[rows])
-        assert close(model.step(tokens[rows], moved)[0], following[rows])
-        again = torch.arange(len(rows)).flip(0)
-        assert close(model.step(tokens[rows][again], moved.select(again))[0], following[rows][again])
+def test_hypotheses_expand_change_places_and_leave(options: dict[str, Any]) -> None:
+    """Three sources with two hypotheses each: every step equals the whole target of what each row has read."""
+    model, first = build(options), torch.tensor([2, 2, 2])
+    state = model.start(SOURCE, LENGTHS, max_length=6)
+    state.need_weights = True
+    model.step(first, state)
+    state.expand_(2)
+    read = first.repeat_interleave(2)[:, None]  # (R, t) what each row has read
+    owner = torch.arange(3).repeat_interleave(2)
+
+    def check(tokens: list[int]) -> None:
+        nonlocal read
+        read = torch.cat((read, torch.tensor(tokens)[:, None]), 1)
+        logits = model.step(read[:, -1], state)
+        assert close(logits, model.logits(model(SOURCE[owner], LENGTHS[owner], read))[:, -1])
+        if state.attention is not None:
+            weights = model.attention(SOURCE[owner], LENGTHS[owner], read)
+            assert close(state.attention, model.alignment(weights)[:, -1])
+
+    check([4, 5, 6, 7, 8, 4])
+    order = torch.tensor([1, 0, 2, 2, 5, 5])
+    state.reorder_(order)
+    read = read[order]
+    check([5, 5, 7, 4, 6, 8])
+    state.keep_(torch.tensor([0, 2]))
+    read, owner = read[[0, 1, 4, 5]], owner[[0, 1, 4, 5]]
+    check([6, 4, 5, 7])
+    order = torch.tensor([1, 0, 3, 3])
+    state.reorder_(order)
+    read = read[order]
+    check([4, 8, 8, 5])
+
+
+@every_architecture
+@torch.no_grad()
+def test_a_state_that_starts_with_a_beam_equals_one_that_is_expanded(options: dict[str, Any]) -> None:
+    model, tokens = build(options), torch.tensor([4, 5, 6, 7, 8, 4])
+    state = model.start(SOURCE, LENGTHS, beam=2)
+    expanded = model.start(SOURCE, LENGTHS)
+    expanded.expand_(2)
+    for _ in range(2):
+        assert close(model.step(tokens, state), model.step(tokens, expanded))
+    with pytest.raises(ValueError, match="only a state with one hypothesis"):
+        state.expand_(2)
 
 
 @every_architecture
@@ -245,16 +275,37 @@ def test_one_seed_gives_one_network(options: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("options", [o for o in SHORT if o.get("attention") != "none"], ids=name)
 @torch.no_grad()
-def test_memory_is_copied_only_where_a_row_changes_its_source(options: dict[str, Any]) -> None:
+def test_the_memory_is_kept_once_a_source_and_not_moved(options: dict[str, Any]) -> None:
     model = build(options)
-    _, state, _ = model.step(torch.tensor([2, 2, 2]), model.start(SOURCE, LENGTHS))
-    state = state.select(torch.tensor([0, 0, 1, 1]))
-    assert state.owner.tolist() == [0, 0, 1, 1]
-    _, state, _ = model.step(torch.tensor([4, 5, 6, 7]), state)
-    swapped = state.select(torch.tensor([1, 0, 2, 2]))
-    assert swapped.memory is state.memory
-    assert swapped.mask is state.mask
-    moved = state.select(torch.tensor([0, 2, 2, 3]))
-    assert moved.memory is not state.memory
-    assert moved.owner.tolist() == [0, 1, 1, 1]
-    assert state.owner.tolist() == [0, 0, 1, 1]  # the old state stays whole
+    state = model.start(SOURCE, LENGTHS, beam=2)
+    memory, mask = state.memory, state.mask
+    model.step(torch.tensor([4, 5, 6, 7, 8, 4]), state)
+    state.reorder_(torch.tensor([1, 0, 2, 2, 5, 4]))
+    assert state.memory is memory
+    assert state.mask is mask
+    parts = [memory] if isinstance(memory, Tensor) else memory
+    assert {len(part if isinstance(part, Tensor) else part[0]) for part in parts} == {3}
+
+
+POSITIONS = ["sinusoidal", "learned", "relative", "rotary", "alibi", "none"]
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+@pytest.mark.parametrize("attention", ["scaled", "additive", "cosine"])
+@torch.no_grad()
+def test_fixed_shapes_give_the_same_logits(positions: str, attention: str) -> None:
+    """What a CUDA graph captures: tensors never change their shape or address, and the position is a tensor."""
+    if (positions, attention) == ("rotary", "additive"):
+        pytest.skip("rotary positions need a dot product")
+    more = {"positions": positions, "attention": attention, "max_length": 16, "max_distance": 2}
+    model = build({"norm": "pre", "tied": "all", "layers": 2, **more})
+    decoder, memory = model.decoder, model.encode(SOURCE, LENGTHS)
+    fixed, plain = decoder.start(memory, 2, 8, static=True), decoder.start(memory, 2, 8)
+    places = fixed.cache.values.data_ptr(), fixed.cache.position.data_ptr()
+    order = torch.tensor([1, 0, 2, 2, 5, 4])
+    for tokens in ([4, 5, 6, 7, 8, 4], [6, 6, 7, 5, 4, 4], [8, 7, 6, 5, 4, 8]):
+        embedded = model.target_embedding(torch.tensor(tokens))
+        assert close(decoder.step(embedded, fixed), decoder.step(embedded, plain))
+        fixed.reorder_(order)
+        plain.reorder_(order)
+    assert (fixed.cache.values.data_ptr(), fixed.cache.position.data_ptr()) == places

@@ -17,8 +17,25 @@ class MemoryState:
 
     memory: Tensor  # (B, H)
 
+    beam: int = 1
+
     def select(self, rows: Tensor) -> MemoryState:
+        """A new state of some sources, before a search."""
         return MemoryState(self.memory[rows])
+
+    def copy(self) -> MemoryState:
+        return MemoryState(self.memory.clone(), self.beam)
+
+    def reorder_(self, beam_index: Tensor) -> None:
+        assert (beam_index // self.beam == torch.arange(len(self.memory)) // self.beam).all()
+        self.memory = self.memory[beam_index]
+
+    def expand_(self, beam: int) -> None:
+        assert self.beam == 1
+        self.memory, self.beam = self.memory.repeat_interleave(beam, 0), beam
+
+    def keep_(self, sources: Tensor) -> None:
+        self.memory = self.memory.unflatten(0, (-1, self.beam))[sources].flatten(0, 1)
 
 
 class TinyRecurrent:
@@ -35,17 +52,17 @@ class TinyRecurrent:
         generator = torch.Generator().manual_seed(seed)
         return MemoryState(torch.randn(rows, self.recurrent.shape[0], generator=generator, dtype=torch.float64))
 
-    def step(self, tokens: Tensor, state: MemoryState) -> tuple[Tensor, MemoryState, None]:
+    def step(self, tokens: Tensor, state: MemoryState) -> Tensor:
         assert len(tokens) == len(state.memory)
         self.batches.append(len(tokens))
-        memory = torch.tanh(self.embedding[tokens] + state.memory @ self.recurrent)
-        return memory @ self.output, MemoryState(memory), None
+        state.memory = torch.tanh(self.embedding[tokens] + state.memory @ self.recurrent)
+        return state.memory @ self.output
 
     def score(self, state: MemoryState, tokens: list[int]) -> float:
         """The log-probability of `tokens` after BOS, for a state of one row."""
-        total = 0.0
+        total, state = 0.0, state.copy()
         for previous, token in zip([BOS, *tokens[:-1]], tokens, strict=True):
-            logits, state, _ = self.step(torch.tensor([previous]), state)
+            logits = self.step(torch.tensor([previous]), state)
             total += float(logits.log_softmax(-1)[0, token])
         return total
 
@@ -75,9 +92,9 @@ def patient_beam(
     for length in range(1, limit + 1):
         offers = []
         for tokens, score in live:
-            memory = state
+            memory = state.copy()
             for token in [BOS, *tokens]:
-                logits, memory, _ = model.step(torch.tensor([token]), memory)
+                logits = model.step(torch.tensor([token]), memory)
             log_probabilities = logits.log_softmax(-1)[0].tolist()
             offers += [([*tokens, token], score + log_probabilities[token]) for token in [*model.words, EOS]]
         offers.sort(key=lambda offer: -offer[1])

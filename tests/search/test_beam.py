@@ -25,7 +25,7 @@ seeds = st.integers(0, 10_000)
 def test_a_wide_beam_equals_exhaustive_search(seed: int, penalty: float, limit: int, nbest: int) -> None:
     model = TinyRecurrent(seed, vocabulary=6)
     state = model.start(rows=2, seed=seed)
-    found = beam_search(model, state, 2, beam=120, nbest=nbest, length_penalty=penalty, max_lengths=limit)
+    found = beam_search(model, state.copy(), 2, beam=120, nbest=nbest, length_penalty=penalty, max_lengths=limit)
     for row, hypotheses in enumerate(found):
         expected = exhaustive(model, state.select(torch.tensor([row])), limit, penalty)[:nbest]
         assert [hypothesis.tokens for hypothesis in hypotheses] == [tokens for tokens, _, _ in expected]
@@ -40,7 +40,7 @@ def test_stopping_early_loses_nothing(seed: int, penalty: float, beam: int, limi
     model = TinyRecurrent(seed, vocabulary=7)
     state = model.start(rows=1, seed=seed)
     expected = patient_beam(model, state, limit, beam, penalty)
-    found = beam_search(model, state, 1, beam=beam, nbest=beam, length_penalty=penalty, max_lengths=limit)[0]
+    found = beam_search(model, state.copy(), 1, beam=beam, nbest=beam, length_penalty=penalty, max_lengths=limit)[0]
     if expected:
         assert [(hypothesis.tokens, pytest.approx(hypothesis.normalised)) for hypothesis in found] == expected[:beam]
         assert all(hypothesis.finished for hypothesis in found)
@@ -54,8 +54,8 @@ def test_stopping_early_loses_nothing(seed: int, penalty: float, beam: int, limi
 def test_a_beam_of_one_is_greedy(seed: int, limit: int) -> None:
     model = TinyRecurrent(seed, vocabulary=8)
     state = model.start(rows=4, seed=seed)
-    narrow = beam_search(model, state, 4, beam=1, length_penalty=0.0, max_lengths=limit)
-    greedy = greedy_search(model, state, 4, max_lengths=limit, length_penalty=0.0)
+    narrow = beam_search(model, state.copy(), 4, beam=1, length_penalty=0.0, max_lengths=limit)
+    greedy = greedy_search(model, state.copy(), 4, max_lengths=limit, length_penalty=0.0)
     assert [hypotheses[0] for hypotheses in narrow] == greedy
 
 
@@ -66,7 +66,7 @@ def test_rows_do_not_know_of_each_other(seed: int, penalty: float, order: list[i
     model = TinyRecurrent(seed, vocabulary=9)
     state = model.start(rows=5, seed=seed)
     settings_ = {"beam": 3, "nbest": 3, "length_penalty": penalty}
-    together = beam_search(model, state, 5, max_lengths=limits, **settings_)
+    together = beam_search(model, state.copy(), 5, max_lengths=limits, **settings_)
     rows = torch.tensor(order)
     shuffled = beam_search(model, state.select(rows), 5, max_lengths=limits[rows], **settings_)
     alone = [
@@ -98,24 +98,29 @@ class Countdown:
     def __init__(self) -> None:
         self.batches: list[int] = []
 
-    def step(self, tokens: torch.Tensor, state: MemoryState) -> tuple[torch.Tensor, MemoryState, None]:
+    def step(self, tokens: torch.Tensor, state: MemoryState) -> torch.Tensor:
         self.batches.append(len(tokens))
-        left = state.memory[:, 0]
+        left = state.memory[:, 0].clone()
+        state.memory = state.memory - 1
         logits = torch.zeros(len(tokens), 6)
         logits[:, 4] = torch.where(left > 0, 12.0, 0.0)
         logits[:, EOS] = torch.where(left > 0, 0.0, 12.0)
         logits[:, [PAD, BOS]] = 12.0
-        return logits, MemoryState(state.memory - 1), None
+        return logits
 
 
 def test_rows_that_are_done_leave_the_batch() -> None:
     state = MemoryState(torch.tensor([[0.0], [3.0], [1.0]]))
     model = Countdown()
-    found = beam_search(model, state, 3, beam=2, length_penalty=0.0, max_lengths=9)
+    found = beam_search(model, state.copy(), 3, beam=2, length_penalty=0.0, max_lengths=9)
     assert [hypotheses[0].tokens for hypotheses in found] == [[], [4, 4, 4], [4]]
     assert model.batches == [3, 4, 2, 2]  # one hypothesis a row at first, then two; a row leaves with its EOS
     greedy = Countdown()
-    assert [hypothesis.tokens for hypothesis in greedy_search(greedy, state, 3, max_lengths=9)] == [[], [4, 4, 4], [4]]
+    assert [hypothesis.tokens for hypothesis in greedy_search(greedy, state.copy(), 3, max_lengths=9)] == [
+        [],
+        [4, 4, 4],
+        [4],
+    ]
     assert greedy.batches == [3, 2, 1, 1]
 
 
@@ -143,8 +148,8 @@ def test_stopping_by_count_is_quicker_and_never_better() -> None:
 class Even:
     """All tokens are equally likely, in half precision."""
 
-    def step(self, tokens: torch.Tensor, state: MemoryState) -> tuple[torch.Tensor, MemoryState, None]:
-        return torch.zeros(len(tokens), 6, dtype=torch.bfloat16), state, None
+    def step(self, tokens: torch.Tensor, state: MemoryState) -> torch.Tensor:
+        return torch.zeros(len(tokens), 6, dtype=torch.bfloat16)
 
 
 def test_ties_go_to_the_lower_id_and_the_first_to_finish() -> None:
@@ -175,13 +180,13 @@ def test_impossible_settings_are_named(changed: dict[str, object], message: str)
 
 
 class Diverged:
-    def step(self, tokens: torch.Tensor, state: MemoryState) -> tuple[torch.Tensor, MemoryState, None]:
-        return torch.full((len(tokens), 6), float("nan")), state, None
+    def step(self, tokens: torch.Tensor, state: MemoryState) -> torch.Tensor:
+        return torch.full((len(tokens), 6), float("nan"))
 
 
 def test_a_diverged_model_is_named() -> None:
     state = MemoryState(torch.zeros(1, 1))
     with pytest.raises(UserError, match="row 0 are not finite"):
-        beam_search(Diverged(), state, 1, beam=2, max_lengths=3)
+        beam_search(Diverged(), state.copy(), 1, beam=2, max_lengths=3)
     with pytest.raises(UserError, match="row 0 are not finite"):
         greedy_search(Diverged(), state, 1, max_lengths=3)

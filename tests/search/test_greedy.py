@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import harken.search
 from harken.data.tokenizers.tokens import BOS, EOS, PAD
 from harken.search import greedy_search, hypotheses
+from harken.search.rules.base import next_scores
 
 sys.path.insert(0, str(Path(__file__).parent))
 from step_models import TinyRecurrent
@@ -25,11 +26,11 @@ torch.set_num_threads(1)
 def test_every_token_is_the_likeliest_that_may_be_written(seed: int, limit: int) -> None:
     model = TinyRecurrent(seed, vocabulary=8)
     state = model.start(rows=3, seed=seed)
-    for row, found in enumerate(greedy_search(model, state, 3, max_lengths=limit)):
+    for row, found in enumerate(greedy_search(model, state.copy(), 3, max_lengths=limit)):
         memory = state.select(torch.tensor([row]))
         expected: list[int] = []
         while len(expected) < limit and EOS not in expected:
-            logits, memory, _ = model.step(torch.tensor([([BOS, *expected])[-1]]), memory)
+            logits = model.step(torch.tensor([([BOS, *expected])[-1]]), memory)
             logits[:, [PAD, BOS]] = float("-inf")
             expected.append(int(logits.argmax()))
         assert found.finished == (EOS in expected)
@@ -40,9 +41,10 @@ def test_every_token_is_the_likeliest_that_may_be_written(seed: int, limit: int)
 
 def test_continuations_come_best_first_with_their_log_probabilities() -> None:
     logits = torch.tensor([[5.0, 1.0, 5.0, 2.0, 2.0, 0.0]])
-    values, ids = hypotheses.continuations(logits, 4)
+    scores, total, _ = next_scores(logits.clone(), [], None)
+    values, ids = hypotheses.continuations(scores, 4)
     assert ids.tolist() == [[3, 4, 1, 5]]
-    assert values.tolist() == [pytest.approx(logits.log_softmax(-1)[0, ids[0]].tolist())]
+    assert (values - total).tolist() == [pytest.approx(logits.log_softmax(-1)[0, ids[0]].tolist())]
 
 
 def test_reading_the_settings_does_not_load_torch() -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from harken.errors import UserError
 from harken.nn.positions.absolute import LearnedPositions
 
+CAPACITY = 64  # tokens that a state has room for where nothing else is said
 PAD = 0  # the padding id of harken.data.tokenizers.tokens; models do not import data
 
 
@@ -61,11 +62,41 @@ class Memory:
         return replace(self, values=function(self.values), states=states, embedded=embedded)
 
 
-class State(Protocol):
-    """What a decoder carries from step to step, one row per hypothesis."""
+class DecoderState(ABC):
+    """What a decoder carries from step to step for B sources with `beam` hypotheses each.
 
-    def select(self, rows: Tensor) -> Self:
-        """Reorder, repeat or drop rows."""
+    There are R = B * beam rows, those of one source side by side. Tensors of the source are kept once a source and are
+    not moved when hypotheses are reordered.
+    """
+
+    beam: int = 1
+    need_weights: bool = False  # whether steps leave their attention weights in `attention`
+    attention: Tensor | None = None  # (R, S) of the last step, where there is any
+
+    @abstractmethod
+    def map_rows_(self, function: Callable[[Tensor], Tensor]) -> None:
+        """Replace every tensor that has a row for each hypothesis."""
+
+    @abstractmethod
+    def map_sources_(self, function: Callable[[Tensor], Tensor]) -> None:
+        """Replace every tensor that has a row for each source."""
+
+    def reorder_(self, beam_index: Tensor) -> None:
+        """Row r goes on with the hypothesis of row beam_index[r] (R,), which belongs to the same source."""
+        self.map_rows_(lambda rows: rows.copy_(rows.index_select(0, beam_index)))
+
+    def keep_(self, sources: Tensor) -> None:
+        """Drop all sources but these (B',) and their hypotheses."""
+        self.map_rows_(lambda rows: rows.unflatten(0, (-1, self.beam)).index_select(0, sources).flatten(0, 1))
+        self.map_sources_(lambda values: values.index_select(0, sources))
+
+    def expand_(self, beam: int) -> None:
+        """From one hypothesis a source to `beam` equal ones."""
+        if self.beam != 1:
+            raise ValueError(f"only a state with one hypothesis a source can be expanded, not one with {self.beam}")
+        if beam > 1:
+            self.map_rows_(lambda rows: rows.repeat_interleave(beam, 0))
+        self.beam = beam
 
 
 class Encoder(nn.Module, ABC):
@@ -100,12 +131,12 @@ class Decoder(nn.Module, ABC):
     alignment_shift: bool = False  # a word's alignment is read one step after its prediction, where it is the input
 
     @abstractmethod
-    def start(self, memory: Memory) -> State:
-        """The state before the first token."""
+    def start(self, memory: Memory, beam: int = 1, max_length: int = CAPACITY) -> DecoderState:
+        """The state before the first token, with room for `max_length` tokens; it grows where more are read."""
 
     @abstractmethod
-    def step(self, embedded: Tensor, state: Any) -> tuple[Tensor, Any, Tensor | None]:
-        """Embeddings of one token per row (B, E) -> hidden (B, O), the next state, attention (B, S) if any."""
+    def step(self, embedded: Tensor, state: Any) -> Tensor:
+        """Embeddings of one token per row (R, E) -> hidden (R, O); changes the state in place."""
 
     @abstractmethod
     def forward(self, embedded: Tensor, memory: Memory) -> Tensor:

@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harken.kernels.cross_entropy import linear_cross_entropy
-from harken.models.base import PAD, Decoder, Encoder, Memory, State, token_embedding
+from harken.models.base import CAPACITY, PAD, Decoder, DecoderState, Encoder, Memory, token_embedding
 from harken.nn.transformer.balance import Balance
 
 
@@ -93,12 +93,23 @@ class TranslationModel(nn.Module, ABC):
         """`forward`, and the weighted sum of the experts' balances over the tokens where real (B, T) is True."""
 
     @abstractmethod
-    def start(self, source: Tensor, lengths: Tensor | None, distances: Tensor | None = None) -> State:
-        """The state after the sources and before the first token."""
+    def start(
+        self,
+        source: Tensor,
+        lengths: Tensor | None,
+        distances: Tensor | None = None,
+        *,
+        beam: int = 1,
+        max_length: int = CAPACITY,
+    ) -> DecoderState:
+        """The state after the sources and before the first token, with `beam` hypotheses a source.
+
+        Caches are allocated for `max_length` tokens and grow where more are read.
+        """
 
     @abstractmethod
-    def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any, Tensor | None]:
-        """Tokens (B,) -> logits (B, V), the next state, attention (B, S) where there is any."""
+    def step(self, tokens: Tensor, state: Any) -> Tensor:
+        """Tokens (R,) -> logits (R, V) of the next; changes the state in place."""
 
     @abstractmethod
     def attention(
@@ -185,14 +196,21 @@ class EncoderDecoder(TranslationModel):
         """Hidden states (B, T, D) under teacher forcing."""
         return self.narrow(self.decoder(self.target_embedding(target), self.encode(source, lengths, distances)))
 
-    def start(self, source: Tensor, lengths: Tensor | None, distances: Tensor | None = None) -> State:
+    def start(
+        self,
+        source: Tensor,
+        lengths: Tensor | None,
+        distances: Tensor | None = None,
+        *,
+        beam: int = 1,
+        max_length: int = CAPACITY,
+    ) -> DecoderState:
         """The state after the sources."""
-        return self.decoder.start(self.encode(source, lengths, distances))
+        return self.decoder.start(self.encode(source, lengths, distances), beam, max_length)
 
-    def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any, Tensor | None]:
+    def step(self, tokens: Tensor, state: Any) -> Tensor:
         """One token per row."""
-        hidden, state, attention = self.decoder.step(self.target_embedding(tokens), state)
-        return self.logits(self.narrow(hidden)), state, attention
+        return self.logits(self.narrow(self.decoder.step(self.target_embedding(tokens), state)))
 
     def attention(
         self, source: Tensor, lengths: Tensor | None, target: Tensor, distances: Tensor | None = None

@@ -1,16 +1,22 @@
 """Beam search over a batch of rows, with finished hypotheses kept apart and an exact stopping rule.
 
-In each step the most probable continuations of a row's live hypotheses are candidates; the best `2 * beam` are kept.
-Those that end in EOS and rank among the first `beam` are finished and compete for the `nbest` slots of the row by
+In each step the best continuations of a row's live hypotheses are candidates; the best `2 * beam` are kept. Those that
+end in EOS and rank among the first `beam` are finished and compete for the `nbest` slots of the row by their rank
+(`harken.search.ranking`), and the best `beam` others stay live: a finished hypothesis never takes the slot of a live
+one. (At most `beam` of the candidates can end in EOS, one for each live hypothesis, so `2 * beam` always suffice.)
 
-    normalised = score / length ** penalty          (length counts EOS)
+Log-probabilities are at most 0, so there is a bound on the rank that a live hypothesis can still reach; once the row's
+last slot is at least as good as that of its best live hypothesis, no later step can change the result and the row is
+done. That bound is exact, but loose where max_length is far above the usual length. `stopping="count"` is the usual
+shortcut: a row also stops once `beam * patience` hypotheses have finished (Kasai et al., 2022). `stopping="first"`
+stops a row at its first finished hypothesis that no live one outranks now.
 
-and the best `beam` others stay live: a finished hypothesis never takes the slot of a live one. (At most `beam` of the
-candidates can end in EOS, one for each live hypothesis, so `2 * beam` always suffice.) A log-probability is never
-above 0, so a live hypothesis with score s can at best reach s / max_length ** penalty; once the row's last slot
-is at least as good as that for its best live hypothesis, no later step can change the result and the row leaves the
-batch. That bound is exact, but loose where max_length is far above the usual length. `stopping="count"` is the usual
-shortcut: a row also stops once `beam` hypotheses have finished.
+With `groups` the beam is divided into groups that search one after the other at every step; a group's scores of tokens
+that earlier groups have chosen at this step are lowered by `diversity` for each time, when it chooses. Reported scores
+are without that term (Vijayakumar et al., 2018).
+
+All rows are computed together and there is no Python per hypothesis; one number is read from the device at each step,
+that of the rows that are still live. Rows that are done leave the batch when enough of them are.
 
 Ties go to the hypothesis that finished first, then to the better-ranked parent, then to the lower token id.
 Reference: Graves, 2012, "Sequence Transduction with Recurrent Neural Networks"; Sutskever et al., 2014.
@@ -18,18 +24,45 @@ Reference: Graves, 2012, "Sequence Transduction with Recurrent Neural Networks";
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from harken.data.tokenizers.tokens import BOS, EOS
+from harken.data.tokenizers.tokens import BOS, EOS, PAD
 from harken.errors import UserError
-from harken.search.contract import StepModel, device_of, limits
-from harken.search.hypotheses import NEG_INF, ROOT, BestHypotheses, Hypothesis, Prefixes, continuations, ranked
+from harken.search.contract import StepModel, device_of, is_worth_compacting, limits
+from harken.search.hypotheses import (
+    NEG_INF,
+    ROOT,
+    BestHypotheses,
+    Hypothesis,
+    Prefixes,
+    candidates,
+    continuations,
+    ranked,
+)
+from harken.search.ranking import Ranking
+from harken.search.rules.base import ScoreRule, SoFar, next_scores
 
 
-@torch.no_grad()
+@dataclass(frozen=True)
+class BeamStep:
+    """What an observer sees after a step (`harken.search.streaming`, `harken.search.tree`)."""
+
+    length: int
+    prefixes: Prefixes
+    alive: Tensor  # (R,) which row of the result each row of the batch is
+    nodes: Tensor  # (R, K) where each live prefix ends
+    scores: Tensor  # (R, K)
+    kept: BestHypotheses
+    done: Tensor  # (R,)
+
+
+@torch.inference_mode()
 def beam_search(
     model: StepModel,
     state: Any,
@@ -39,82 +72,243 @@ def beam_search(
     nbest: int = 1,
     length_penalty: float = 1.0,
     max_lengths: int | Tensor,
-    stopping: Literal["exact", "count"] = "exact",
+    stopping: Literal["exact", "count", "first"] = "exact",
+    patience: float = 1.0,
+    ranking: Ranking | None = None,
+    rules: Sequence[ScoreRule] = (),
+    groups: int = 1,
+    diversity: float = 0.0,
+    visible: Tensor | None = None,
+    should_stop: Callable[[], bool] | None = None,
+    observe: Callable[[BeamStep], None] | None = None,
     device: torch.device | str | None = None,
 ) -> list[list[Hypothesis]]:
-    """Up to `nbest` distinct hypotheses for each of the `rows` rows of `state`, best first.
+    """Up to `nbest` distinct hypotheses for each of the `rows` sources of `state`, best first.
 
     A row with at least one finished hypothesis returns finished ones only; a row with none returns what was alive at
     its maximum length, marked `finished=False`.
 
     Args:
+        state: from `model.start` with one hypothesis a source.
         beam: live hypotheses of a row.
-        length_penalty: exponent of the length, 0 or more.
+        length_penalty: exponent of the length, 0 or more; `ranking` replaces it.
         max_lengths: the most tokens a row may have, EOS included: one number or (rows,).
-        stopping: "exact" stops a row when its result cannot change; "count" also after `beam` finished hypotheses.
+        stopping: "exact" stops a row when its result cannot change; "count" also after `beam * patience` finished ones;
+            "first" when the best finished one beats every live one.
+        rules: change the scores of the next token.
+        groups, diversity: see the module's docstring.
+        visible: (rows, S) source positions that count for the coverage penalty.
+        should_stop: asked at every step; where it says True, the search ends with what it has.
+        observe: called after every step.
         device: where hypotheses are kept; by default where the model is.
 
     Raises:
         UserError: an impossible setting, or a model whose logits are not numbers.
     """
-    _check(beam, nbest, length_penalty)
+    check_beam(beam, nbest, groups)
+    ranking = ranking or Ranking(length_penalty)
     if rows == 0:
         return []
     device = device_of(model, device, max_lengths)
-    limit = limits(max_lengths, rows, device)  # (R,)
-    alive = torch.arange(rows, device=device)  # (R,) which row of the result each row of the batch is
-    tokens = torch.full((rows,), BOS, device=device)  # (R * K,), K live hypotheses a row: one at first
-    scores = torch.zeros(rows, 1, device=device)  # (R, K), best first
-    nodes = torch.full((rows, 1), ROOT, device=device)  # (R, K) where each live prefix ends
-    kept = BestHypotheses.empty(rows, nbest, device)
-    count = torch.zeros(rows, dtype=torch.long, device=device)  # (R,) hypotheses that have finished
-    prefixes = Prefixes()
+    search = _Beam(model, state, rules, ranking, beam, groups, diversity, limits(max_lengths, rows, device), visible)
+    search.kept = BestHypotheses.empty(rows, nbest, device)
+    bonus = sum(rule.bonus for rule in rules)
     results: list[tuple[Tensor, BestHypotheses]] = []
-    length = 0
-    while len(alive):
-        length += 1
-        live = scores.shape[1]
-        logits, state, _ = model.step(tokens, state)
-        values, ids = continuations(logits, 2 * beam)  # (R * K, C)
-        choices = values.shape[1]
-        candidates = scores.unsqueeze(-1) + values.view(len(alive), live, choices)  # (R, K, C)
-        candidates, order = ranked(candidates.flatten(1))  # (R, K * C)
-        candidates, order = candidates[:, : 2 * beam], order[:, : 2 * beam]  # (R, up to 2 * beam)
-        parents = order // choices
-        ids = ids.reshape(len(alive), live * choices).gather(1, order)
-        ended = ids == EOS
-
-        first = slice(0, beam)  # an EOS that ranks below the beam would not have survived either
-        ended_scores = candidates[:, first].masked_fill(~ended[:, first], NEG_INF)
-        kept = kept.merge(ended_scores, nodes.gather(1, parents[:, first]), length, length_penalty)
-        count = count + (ended_scores > NEG_INF).sum(1)
-
-        survivors = torch.sort(ended.to(torch.uint8), dim=1, stable=True).indices[:, :beam]  # first those without EOS
-        scores = candidates.masked_fill(ended, NEG_INF).gather(1, survivors)  # (R, K)
-        parents, ids = parents.gather(1, survivors), ids.gather(1, survivors)
-        nodes = prefixes.extend(nodes.gather(1, parents), ids)
-
-        reachable = scores[:, 0] / limit.to(scores.dtype) ** length_penalty
-        done = (kept.normalised[:, -1] >= reachable) | (limit <= length)
+    while True:
+        search.step()
+        kept, length = search.kept, search.length
+        done = search.limit <= length
+        if stopping == "first":
+            done = done | (kept.normalised[:, 0] >= ranking(search.scores[:, 0], length))
+        done = done | (kept.normalised[:, -1] >= ranking.bound(search.best_live(), length, search.limit, bonus))
         if stopping == "count":
-            done |= count >= beam
-        flat = parents + torch.arange(len(alive), device=device).unsqueeze(1) * live  # (R, K) rows of the state
-        if bool(done.any()):  # synchronises with the device
-            cut_off = BestHypotheses.unfinished(scores, nodes, length, length_penalty, nbest)
-            results.append((alive[done], kept.rows(done).fill_from(cut_off.rows(done))))
-            stay = ~done
-            alive, limit, count, kept = alive[stay], limit[stay], count[stay], kept.rows(stay)
-            scores, nodes, ids, flat = scores[stay], nodes[stay], ids[stay], flat[stay]
-        tokens = ids.flatten()
-        if len(alive):
-            state = state.select(flat.flatten())
-    return prefixes.hypotheses(results, rows)
+            done = done | (search.count >= beam * patience)
+        stop = should_stop is not None and should_stop()
+        done = torch.ones_like(done) if stop else done | search.done
+        if observe is not None:
+            observe(BeamStep(length, search.prefixes, search.alive, search.nodes, search.scores, kept, done))
+        live = 0 if stop else int((~done).sum())  # synchronises with the device
+        if live < search.live:
+            fresh = done & ~search.done
+            results.append((search.alive[fresh], kept.rows(fresh).fill_from(search.cut_off(nbest).rows(fresh))))
+        search.done, search.live = done, live
+        if live == 0:
+            return search.prefixes.hypotheses(results, rows)
+        search.go_on(compact=is_worth_compacting(live, len(done), device))
 
 
-def _check(beam: int, nbest: int, length_penalty: float) -> None:
+class _Beam:
+    """The live hypotheses of all rows, best first; R rows with K = beam hypotheses each."""
+
+    kept: BestHypotheses
+
+    def __init__(
+        self,
+        model: StepModel,
+        state: Any,
+        rules: Sequence[ScoreRule],
+        ranking: Ranking,
+        beam: int,
+        groups: int,
+        diversity: float,
+        limit: Tensor,
+        visible: Tensor | None,
+    ) -> None:
+        self.model, self.state, self.rules, self.ranking = model, state, rules, ranking
+        self.beam, self.groups, self.diversity = beam, groups, diversity
+        self.limit, self.visible, rows, device = limit, visible, len(limit), limit.device
+        self.alive = torch.arange(rows, device=device)  # which row of the result each row of the batch is
+        self.tokens = torch.full((rows,), BOS, device=device)  # (R * K,), of one hypothesis a row at first
+        self.scores = torch.zeros(rows, 1, device=device)  # (R, K)
+        self.nodes = torch.full((rows, 1), ROOT, device=device)  # (R, K) where each live prefix ends
+        self.parents = torch.zeros(rows, beam, dtype=torch.long, device=device)  # (R, K) of the last step
+        self.history = torch.empty(rows, 0, dtype=torch.long, device=device)  # (R * K, t), for rules
+        self.coverage: Tensor | None = None  # (R * K, S) sums of attention weights
+        self.count = torch.zeros(rows, dtype=torch.long, device=device)  # hypotheses that have finished
+        self.done = torch.zeros(rows, dtype=torch.bool, device=device)
+        self.live, self.length, self.prefixes = rows, 0, Prefixes()
+        if ranking.coverage_penalty:
+            state.need_weights = True
+
+    def step(self) -> None:
+        """One token more for every live hypothesis."""
+        self.length += 1
+        rows, width = self.scores.shape
+        so_far = None
+        if self.rules:
+            each = self.alive.repeat_interleave(width), self.limit.repeat_interleave(width)
+            so_far = SoFar(self.history, *each)
+        scores, total, model = next_scores(self.model.step(self.tokens, self.state), self.rules, so_far)
+        offered = [part.view(rows, width, -1) for part in (scores, total, model)]  # (R, width, V), (R, width, 1)
+        cover = self._cover(rows, width)
+        size, chosen = self.beam // self.groups, []
+        for group in range(self.groups):
+            mine = slice(0, 1) if width == 1 else slice(group * size, (group + 1) * size)
+            offers = self._offers([part[:, mine] for part in offered], mine, size, [ids for _, _, ids, _ in chosen])
+            chosen.append(self._survivors(*offers, size, cover))
+        parents, scores, ids, raw = (
+            chosen[0] if self.groups == 1 else (torch.cat(part, 1) for part in zip(*chosen, strict=True))
+        )
+        self.nodes = self.prefixes.extend(self.nodes.gather(1, parents), ids, raw)
+        self.parents, self.scores, self.tokens = parents, scores, ids
+
+    def best_live(self) -> Tensor:
+        """(R,) the best score of each row's live hypotheses."""
+        return self.scores[:, 0] if self.groups == 1 else self.scores.amax(1)
+
+    def cut_off(self, nbest: int) -> BestHypotheses:
+        """The live hypotheses as they are."""
+        cover = None
+        if self.coverage is not None:
+            cover = self._term(len(self.scores), self.coverage).gather(1, self.parents)
+        live = candidates(self.ranking, self.scores, None, self.nodes, self.length, cover)
+        return BestHypotheses.empty(len(self.scores), nbest, self.scores.device).merge(live)
+
+    def go_on(self, compact: bool) -> None:
+        """Bring the state, and what rules know of the hypotheses, to the survivors of the step."""
+        width = self.beam if self.length > 1 else 1  # of the step that was taken
+        if compact:
+            self._keep(self.done.logical_not().nonzero()[:, 0], width)
+        rows = len(self.done)
+        flat = (self.parents + torch.arange(rows, device=self.done.device)[:, None] * width).flatten()  # (R * K,)
+        if self.rules:
+            self.history = torch.cat((self.history[flat], self.tokens.view(-1, 1)), 1)
+        if self.coverage is not None:
+            self.coverage = self.coverage[flat]
+        for one in (self.state, *self.rules):
+            if width < self.beam:
+                one.expand_(self.beam)
+            elif self.beam > 1:
+                one.reorder_(flat)
+        self.tokens = self.tokens.flatten()
+
+    def _keep(self, kept: Tensor, width: int) -> None:
+        for name in ("alive", "limit", "count", "done", "scores", "nodes", "tokens", "parents"):
+            setattr(self, name, getattr(self, name)[kept])
+        self.kept = self.kept.rows(kept)
+        rows = (kept[:, None] * width + torch.arange(width, device=kept.device)).flatten()
+        self.visible = None if self.visible is None else self.visible[kept]
+        self.coverage = None if self.coverage is None else self.coverage[rows]
+        self.history = self.history[rows] if self.rules else self.history
+        for one in (self.state, *self.rules):
+            one.keep_(kept)
+
+    def _offers(
+        self, offered: list[Tensor], mine: slice, size: int, earlier: list[Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The 2 * size best continuations of the hypotheses `mine`, all (R, C): scores, parents, ids, raw scores.
+
+        Raw scores are the model's log-probabilities of the last token alone. `earlier` ids were chosen by other groups.
+        """
+        (table, total, model), rows, live = offered, len(self.scores), offered[0].shape[1]
+        wanted = table
+        if earlier and self.diversity:
+            times = torch.zeros_like(table[:, 0]).scatter_add(
+                1, torch.cat(earlier, 1), torch.ones_like(torch.cat(earlier, 1), dtype=table.dtype)
+            )
+            wanted = table - self.diversity * times[:, None]
+        values, ids = continuations(wanted.flatten(0, 1), 2 * size)  # (R * live, C)
+        choices = values.shape[1]
+        values, ids = values.view(rows, live, choices), ids.view(rows, live, choices)
+        gains = values if wanted is table else table.gather(2, ids)
+        raw = model.gather(2, ids) if self.rules else (gains - total).clamp(max=0.0)
+        if not self.rules:  # rounding must not raise a score as a hypothesis grows
+            values, gains = (raw, raw) if wanted is table else (values - total, raw)
+        before = self.scores[:, mine, None]
+        _, order = best = ranked((before + values).flatten(1))
+        order = order[:, : 2 * size]
+        offers = best[0][:, : 2 * size] if gains is values else (before + gains).flatten(1).gather(1, order)
+        ids, raw = ids.flatten(1).gather(1, order), raw.flatten(1).gather(1, order)
+        return offers, order // choices + mine.start, ids, raw
+
+    def _survivors(
+        self, offers: Tensor, parents: Tensor, ids: Tensor, raw: Tensor, size: int, cover: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Finished hypotheses go to `kept`; of the others the best `size`: parents, scores, ids, raw scores."""
+        ended = ids == EOS
+        few = slice(0, size)  # an EOS that ranks below the beam would not have survived either
+        closed = offers[:, few].masked_fill(~ended[:, few] | self.done[:, None], NEG_INF)
+        here = parents[:, few]
+        covered = None if cover is None else cover.gather(1, here)
+        nodes = self.nodes.gather(1, here)
+        self.kept = self.kept.merge(candidates(self.ranking, closed, raw[:, few], nodes, self.length, covered))
+        self.count = self.count + (closed > NEG_INF).sum(1)
+        left = torch.sort(ended.to(torch.uint8), dim=1, stable=True).indices[:, :size]  # first those without EOS
+        found = [part.gather(1, left) for part in (parents, offers.masked_fill(ended, NEG_INF), ids, raw)]
+        if (missing := size - left.shape[1]) > 0:  # fewer continuations than the beam is wide
+            empty = (0, NEG_INF, PAD, 0.0)
+            found = [F.pad(part, (0, missing), value=value) for part, value in zip(found, empty, strict=True)]
+        return found[0], found[1], found[2], found[3]
+
+    def _cover(self, rows: int, width: int) -> Tensor | None:
+        """Add the attention of this step to the coverage; the coverage term (R, width) of each live hypothesis."""
+        if not self.ranking.coverage_penalty:
+            return None
+        weights = self.state.attention
+        if weights is None:
+            raise UserError(
+                "search.coverage_penalty needs attention to the source, and this model has none; set it to 0"
+            )
+        self.coverage = weights.float() if self.coverage is None else self.coverage + weights
+        return self._term(rows, self.coverage)
+
+    def _term(self, rows: int, coverage: Tensor) -> Tensor:
+        visible = None if self.visible is None else self.visible[:, None]
+        return self.ranking.covered(coverage.view(rows, -1, coverage.shape[-1]), visible)
+
+
+def check_beam(beam: int, nbest: int, groups: int = 1) -> None:
+    """Validate the settings.
+
+    Raises:
+        UserError: impossible ones.
+    """
     if beam < 1:
         raise UserError(f"search.beam is {beam}; it must be 1 or more.")
     if not 1 <= nbest <= beam:
         raise UserError(f"nbest is {nbest} with a beam of {beam}; choose nbest from 1 to the beam, or widen the beam.")
-    if not 0 <= length_penalty < float("inf"):
-        raise UserError(f"search.length_penalty is {length_penalty}; it must be 0 or more.")
+    if groups < 1 or beam % groups:
+        raise UserError(
+            f"search.diversity_groups is {groups} with a beam of {beam}; the groups share the beam equally, so choose "
+            "a divisor of it."
+        )

@@ -1,9 +1,14 @@
 """The decoder step: the interface between search and models.
 
-    logits, state, attention = model.step(tokens, state)
+    state = model.start(source, lengths, beam=1, max_length=T)       caches are allocated here
+    logits (R, V) = model.step(tokens (R,), state)                   R = sources * beam rows; changes the state in place
+    state.reorder_(beam_index (R,))                                  hypotheses of a source change places
+    state.expand_(beam), state.keep_(sources)                        from 1 to `beam` hypotheses; fewer sources
 
-Anything with such a `step` can be searched: a recurrent decoder, a Transformer with its cache, a table in a test.
-A `state` holds one row for each hypothesis; `state.select(rows)` reorders, repeats and drops them.
+Search knows nothing else of a model, so anything with these calls can be searched: a recurrent decoder, a Transformer
+with its cache, several models at once (`harken.search.ensemble`), a table in a test. The hypotheses of a source are
+side by side in a batch. Tensors of the source are stored once a source; `reorder_` leaves them alone. The caller may
+change the logits in place.
 """
 
 from __future__ import annotations
@@ -17,18 +22,25 @@ from harken.errors import UserError
 
 
 class State(Protocol):
-    """The state of a decoder after a prefix, one row for each hypothesis."""
+    """The state of a decoder for some sources, with `beam` hypotheses each."""
 
-    def select(self, rows: Tensor) -> Any:
-        """A new state with the rows numbered in `rows` (B',), in that order, repeats allowed."""
-        ...
+    beam: int
+
+    def reorder_(self, beam_index: Tensor) -> None:
+        """Row r goes on with the hypothesis of row beam_index[r] (R,), which belongs to the same source."""
+
+    def expand_(self, beam: int) -> None:
+        """From one hypothesis a source to `beam` equal ones."""
+
+    def keep_(self, sources: Tensor) -> None:
+        """Drop all sources but these (B',), in rising order, with all of their hypotheses."""
 
 
 class StepModel(Protocol):
     """A decoder that computes one token at a time."""
 
-    def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any, Tensor | None]:
-        """tokens (B,) -> logits (B, V), the next state, attention (B, S) or None."""
+    def step(self, tokens: Tensor, state: Any) -> Tensor:
+        """tokens (R,) -> logits (R, V) of the next; where asked for, attention (R, S) is left in the state."""
         ...
 
 
@@ -55,3 +67,8 @@ def limits(max_lengths: int | Tensor, rows: int, device: torch.device) -> Tensor
     if lengths.numel() and int(lengths.min()) < 1:
         raise UserError(f"max_lengths holds {int(lengths.min())}; it must be at least 1.")
     return lengths.to(device).expand(rows)
+
+
+def is_worth_compacting(live: int, rows: int, device: torch.device) -> bool:
+    """Whether to drop the rows that are done: from an eighth of them on a CPU, from a half on a GPU."""
+    return live <= (rows * 7 // 8 if device.type == "cpu" else rows // 2)

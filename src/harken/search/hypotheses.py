@@ -1,9 +1,4 @@
-"""Hypotheses: their scores, the candidates for their next tokens, and the bookkeeping of beam search.
-
-    normalised = score / length ** penalty,     length counts the end of sentence
-
-(Wu et al., 2016, "Google's Neural Machine Translation System", without its constant 5.) A penalty of 0 ranks by
-log-probability, which favours short outputs; 1 ranks by the mean log-probability of a token.
+"""Hypotheses: the candidates for their next tokens, and the bookkeeping of beam search.
 
 Prefixes are a tree of tokens. Every step adds one node for each live hypothesis, with its token and its parent node.
 Nothing is copied when hypotheses are reordered; tokens are read once, at the end, from the last node back to the root.
@@ -12,15 +7,13 @@ Nothing is copied when hypotheses are reordered; tokens are read once, at the en
     root <                                parent  -1     -1   0        2
            a
 
->>> normalise(-6.0, length=3, penalty=1.0)
--2.0
->>> continuations(torch.tensor([[9.0, 0.0, 9.0, 1.0, 0.0]]), 2)[1]    # ids 0 (PAD) and 2 (BOS) are excluded
-tensor([[3, 1]])
+>>> continuations(torch.tensor([[-1.0, -3.0, -1.0, -2.0]]), 3)[1]    # of equals the lower id comes first
+tensor([[0, 2, 3]])
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 import torch
@@ -28,6 +21,10 @@ from torch import Tensor
 
 from harken.data.tokenizers.tokens import BOS, PAD
 from harken.errors import UserError
+from harken.search.ranking import Ranking
+
+NEG_INF = float("-inf")  # the score of excluded candidates and empty slots
+NOT_IN_TEXT = (PAD, BOS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +32,12 @@ class Hypothesis:
     """One output of a search."""
 
     tokens: list[int]  # without BOS, without EOS
-    score: float  # sum of log-probabilities, that of EOS included if finished
+    score: float  # sum of the model's log-probabilities, that of EOS included if finished
     normalised: float  # the score used for ranking
     finished: bool  # ended by EOS, not cut off at the maximum length
-
-
-def normalise(score: float, length: int, penalty: float) -> float:
-    """The score used for ranking; `length` counts EOS."""
-    return float(score / float(length) ** penalty)
-
-
-NEG_INF = float("-inf")  # the score of excluded candidates and empty slots
+    token_scores: list[float] = field(default_factory=list)  # log-probability of each token, then of EOS if finished
+    added: float = 0.0  # what score rules added to `score`
+    coverage: float = 0.0  # what the coverage penalty added to `normalised`
 
 
 def ranked(scores: Tensor) -> tuple[Tensor, Tensor]:
@@ -53,36 +45,24 @@ def ranked(scores: Tensor) -> tuple[Tensor, Tensor]:
     return torch.sort(scores, dim=-1, descending=True, stable=True)
 
 
-def continuations(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Log-probabilities and ids, both (B, C), best first; C is `count` or what the vocabulary has.
-
-    Args:
-        logits: (B, V), of any float type; the sum is taken in float32 or better.
-        count: number of next tokens per hypothesis.
-    """
-    if logits.dtype in (torch.float16, torch.bfloat16):
-        logits = logits.float()
-    log_probabilities = logits.log_softmax(-1)
-    needed = min(count + 2, logits.shape[-1])  # two more: PAD and BOS may be among them
-    values, ids = _largest(log_probabilities, needed)
-    ids, order = ids.sort(-1)  # of equal log-probabilities the lower id comes first
-    values = values.gather(-1, order).clamp(max=0.0)  # rounding must not raise a score as a hypothesis grows
-    values = values.masked_fill((ids == PAD) | (ids == BOS), NEG_INF)
-    values, order = ranked(values)
-    return values[:, :count], ids.gather(-1, order)[:, :count]  # (B, C)
+def log_sum_exp(logits: Tensor) -> Tensor:
+    """(R, V) -> (R, 1): what turns logits into log-probabilities, in float32 or better."""
+    return logits.logsumexp(-1, keepdim=True)
 
 
-def _largest(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """`topk`, and of values equal to the last one chosen those with the lowest ids.
+def continuations(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The best of each row of (R, V): values and ids, both (R, C), best first, of equals the lower id first.
 
-    `topk` may choose any of them. Ties at the boundary are rare in a trained model, so they are detected, and only then
+    `topk` may choose and order equals in any way. Ties are rare in a trained model, so they are detected, and only then
     everything is sorted; on a GPU the test would synchronise, so `topk` is used, which is deterministic there.
     """
-    if count == values.shape[-1] or values.device.type != "cpu":
-        return values.topk(count)
-    best, ids = values.topk(count + 1)
-    if bool(((best[:, -1] == best[:, -2]) & (best[:, -1] > NEG_INF)).any()):
-        best, ids = ranked(values)
+    if count >= scores.shape[-1]:
+        return ranked(scores)
+    if scores.device.type != "cpu":
+        return scores.topk(count)
+    best, ids = scores.topk(count + 1)
+    if bool(((best[:, 1:] == best[:, :-1]) & (best[:, 1:] > NEG_INF)).any()):
+        best, ids = ranked(scores)
     return best[:, :count], ids[:, :count]
 
 
@@ -94,7 +74,9 @@ class BestHypotheses:
     """The best hypotheses of each row so far, best first; every field is (R, nbest)."""
 
     normalised: Tensor  # NEG_INF where a slot is empty
-    scores: Tensor
+    scores: Tensor  # what rules and the search rank by, without the length
+    end_scores: Tensor  # log-probability of EOS; 0 where there is none
+    coverage: Tensor
     nodes: Tensor  # where the prefix ends
     finished: Tensor  # bool
 
@@ -103,23 +85,12 @@ class BestHypotheses:
         """All slots empty."""
         free = torch.full((rows, nbest), NEG_INF, device=device)
         nodes = torch.full((rows, nbest), ROOT, device=device)
-        return cls(free, free, nodes, torch.zeros(rows, nbest, dtype=torch.bool, device=device))
+        none = torch.zeros(rows, nbest, device=device)
+        return cls(free, free, none, none, nodes, torch.zeros(rows, nbest, dtype=torch.bool, device=device))
 
-    @classmethod
-    def unfinished(cls, scores: Tensor, nodes: Tensor, length: int, penalty: float, nbest: int) -> BestHypotheses:
-        """The live hypotheses (R, K), best first, as they are at the maximum length."""
-        empty = cls.empty(len(scores), nbest, scores.device)
-        return empty._with(scores, nodes, length, penalty, finished=False)
-
-    def merge(self, scores: Tensor, nodes: Tensor, length: int, penalty: float) -> BestHypotheses:
-        """Insert the hypotheses that finish now, (R, C); those with a score of NEG_INF do not."""
-        return self._with(scores, nodes, length, penalty, finished=True)
-
-    def _with(self, scores: Tensor, nodes: Tensor, length: int, penalty: float, finished: bool) -> BestHypotheses:
+    def merge(self, new: BestHypotheses) -> BestHypotheses:
+        """The best of both; of equals those that are here come first."""
         slots = self.normalised.shape[1]
-        new = BestHypotheses(
-            scores / float(length) ** penalty, scores, nodes, torch.full_like(nodes, finished, dtype=torch.bool)
-        )
         _, order = ranked(torch.cat([self.normalised, new.normalised], 1))
         best = order[:, :slots]
         pairs = zip(self._all(), new._all(), strict=True)
@@ -127,7 +98,7 @@ class BestHypotheses:
 
     def rows(self, chosen: Tensor) -> BestHypotheses:
         """Only some rows."""
-        return BestHypotheses(*(field[chosen] for field in self._all()))
+        return BestHypotheses(*(part[chosen] for part in self._all()))
 
     def fill_from(self, other: BestHypotheses) -> BestHypotheses:
         """Take rows without any hypothesis from `other`."""
@@ -137,7 +108,19 @@ class BestHypotheses:
         )
 
     def _all(self) -> list[Tensor]:
-        return [getattr(self, field.name) for field in fields(self)]
+        return [getattr(self, part.name) for part in fields(self)]
+
+
+def candidates(
+    ranking: Ranking, scores: Tensor, ends: Tensor | None, nodes: Tensor, length: int, coverage: Tensor | None
+) -> BestHypotheses:
+    """Hypotheses (R, C) of one length, finished by EOS with log-probabilities `ends`, or cut off (None)."""
+    ranks = ranking(scores, length, coverage)
+    none = torch.zeros_like(scores)
+    finished = torch.full_like(nodes, ends is not None, dtype=torch.bool)
+    return BestHypotheses(
+        ranks, scores, none if ends is None else ends, none if coverage is None else coverage, nodes, finished
+    )
 
 
 class Prefixes:
@@ -146,43 +129,88 @@ class Prefixes:
     def __init__(self) -> None:
         self._tokens: list[Tensor] = []
         self._parents: list[Tensor] = []
+        self._scores: list[Tensor] = []
         self._size = 0
 
-    def extend(self, parents: Tensor, tokens: Tensor) -> Tensor:
-        """Add one node for each of `tokens` (R, K) after the nodes `parents` (R, K); returns the new nodes (R, K)."""
+    def extend(self, parents: Tensor, tokens: Tensor, scores: Tensor) -> Tensor:
+        """Add a node for each of `tokens` (R, K) after the nodes `parents` (R, K); returns the new nodes (R, K).
+
+        Scores (R, K) are the model's log-probabilities of the tokens.
+        """
         nodes = torch.arange(self._size, self._size + tokens.numel(), device=tokens.device).view(tokens.shape)
         self._tokens.append(tokens.flatten())
         self._parents.append(parents.flatten())
+        self._scores.append(scores.flatten())
         self._size += tokens.numel()
         return nodes
 
-    def trace(self, ends: np.ndarray) -> list[list[int]]:
-        """The tokens of the prefixes that end at `ends` (H,), first token first."""
-        tokens = torch.cat(self._tokens).cpu().numpy()
-        parents = torch.cat(self._parents).cpu().numpy()
-        columns = []
+    def table(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Tokens, parents and log-probabilities of all nodes, each (nodes,)."""
+        if not self._tokens:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
+        tokens, parents, scores = (
+            torch.cat(parts).cpu().numpy() for parts in (self._tokens, self._parents, self._scores)
+        )
+        return tokens, parents, scores
+
+    def trace(self, ends: np.ndarray) -> tuple[list[list[int]], list[list[float]]]:
+        """The tokens of the prefixes that end at `ends` (H,), first token first, and their log-probabilities."""
+        tokens, parents, scores = self.table()
+        columns, values = [], []
         while (ends != ROOT).any():
-            columns.append(np.where(ends == ROOT, PAD, tokens[ends]))  # PAD is never generated, so it marks no token
-            ends = np.where(ends == ROOT, ROOT, parents[ends])
+            there = ends != ROOT
+            columns.append(np.where(there, tokens[ends], PAD))  # PAD is never generated, so it marks no token
+            values.append(np.where(there, scores[ends], 0.0))
+            ends = np.where(there, parents[ends], ROOT)
         if not columns:
-            return [[] for _ in ends]
-        backwards = np.stack(columns, 1)  # (H, longest)
-        return [row[row != PAD][::-1].tolist() for row in backwards]
+            return [[] for _ in ends], [[] for _ in ends]
+        backwards, found = np.stack(columns, 1), np.stack(values, 1)  # (H, longest)
+        real = backwards != PAD
+        return (
+            [row[keep][::-1].tolist() for row, keep in zip(backwards, real, strict=True)],
+            [row[keep][::-1].tolist() for row, keep in zip(found, real, strict=True)],
+        )
 
     def hypotheses(self, results: list[tuple[Tensor, BestHypotheses]], rows: int) -> list[list[Hypothesis]]:
         """The best hypotheses of each row, in the order of the rows."""
         row_of = torch.cat([numbers for numbers, _ in results]).cpu().numpy()  # (R,)
-        normalised, scores, nodes, finished = (
+        normalised, scores, ends, coverage, nodes, finished = (
             torch.cat(parts).cpu().numpy() for parts in zip(*(kept._all() for _, kept in results), strict=True)
         )
         slots = normalised > NEG_INF  # (R, nbest), False for NaN
-        empty = ~slots.any(1)
-        if empty.any():
-            row = int(row_of[empty][0])
-            raise UserError(f"The model's logits for row {row} are not finite numbers; its training has diverged.")
-        texts = iter(self.trace(nodes[slots]))
+        refuse_empty(row_of[~slots.any(1)])
+        texts = zip(*self.trace(nodes[slots]), strict=True)
         found: list[list[Hypothesis]] = [[] for _ in range(rows)]
         for index, slot in np.argwhere(slots):  # row by row, best first: the order of `texts`
-            score, rank = float(scores[index, slot]), float(normalised[index, slot])
-            found[row_of[index]].append(Hypothesis(next(texts), score, rank, bool(finished[index, slot])))
+            tokens, token_scores = next(texts)
+            ended = bool(finished[index, slot])
+            token_scores += [float(ends[index, slot])] if ended else []
+            total = float(sum(token_scores))
+            added = float(scores[index, slot]) - total
+            hypothesis = Hypothesis(
+                tokens,
+                total,
+                float(normalised[index, slot]),
+                ended,
+                token_scores,
+                added if abs(added) > ROUNDING * (1 + abs(total)) else 0.0,
+                float(coverage[index, slot]),
+            )
+            found[row_of[index]].append(hypothesis)
         return found
+
+
+ROUNDING = 1e-4  # of sums of log-probabilities, relative
+
+
+def refuse_empty(rows: np.ndarray) -> None:
+    """Refuse rows (R,) that no hypothesis was found for.
+
+    Raises:
+        UserError: there are any.
+    """
+    if len(rows):
+        raise UserError(
+            f"The model's logits for row {int(rows[0])} are not finite numbers, or the options of the search leave no "
+            "output: train the model again if its training has diverged, or relax the options."
+        )

@@ -48,17 +48,21 @@ def test_in_pieces_as_whole_and_step_by_step(config: Any, tokens: torch.Tensor) 
         assert torch.allclose(torch.cat((first, rest), 1), whole, atol=1e-5)
         state, logits = network.start(3), []
         for place in range(tokens.shape[1]):
-            found, state, _ = network.step(tokens[:, place], state)
-            logits.append(found)
+            logits.append(network.step(tokens[:, place], state))
         assert torch.allclose(torch.stack(logits, 1), network.logits(whole), atol=1e-5)
 
 
-def test_select_then_step_is_step_then_index(config: Any, tokens: torch.Tensor) -> None:
-    network, rows = build_language(config, SIZE).eval(), torch.tensor([2, 0, 2])
+def test_after_a_prompt_rows_expand_change_places_and_leave(config: Any, tokens: torch.Tensor) -> None:
+    network = build_language(config, SIZE).eval()
     with torch.no_grad():
-        state = network(tokens)[1]
-        chosen = network.step(tokens[rows, 0], state.select(rows))[0]
-        assert torch.allclose(chosen, network.step(tokens[:, 0], state)[0][rows], atol=1e-6)
+        state = network.start(3, tokens)
+        state.expand_(2)
+        network.step(torch.tensor([4, 5, 6, 7, 8, 9]), state)
+        state.reorder_(torch.tensor([1, 0, 2, 2, 5, 4]))
+        state.keep_(torch.tensor([0, 2]))
+        found = network.step(torch.tensor([7, 7, 7, 7]), state)
+        read = torch.cat((tokens[[0, 0, 2, 2]], torch.tensor([[5, 7], [4, 7], [9, 7], [8, 7]])), 1)
+        assert torch.allclose(found, network.logits(network(read)[0])[:, -1], atol=1e-5)
 
 
 def test_nothing_comes_from_the_future(config: Any, tokens: torch.Tensor) -> None:

@@ -61,7 +61,7 @@ def test_the_source_sees_both_sides_and_the_target_only_its_past() -> None:
         1, ((torch.arange(5) - (5 - LENGTHS)[:, None]) % 5)[..., None].expand(-1, -1, 8)
     )
     model.target_embedding = torch.nn.Identity()
-    hidden = model._read_on(written, model.start(SOURCE, LENGTHS))[0]
+    hidden = model._read_on(written, model.read_source(SOURCE, LENGTHS))[0]
     for place in range(3):
         on_source, on_target = torch.autograd.grad(hidden[:, place].sin().sum(), [embedded, written], retain_graph=True)
         assert (on_target[:, place + 1 :] == 0).all()
@@ -83,19 +83,18 @@ def test_alignment_is_the_share_of_each_source_word_in_what_falls_on_the_source(
 def test_steps_without_weights_give_the_same_logits() -> None:
     model = build()
     with_weights, without = model.start(SOURCE, LENGTHS), model.start(SOURCE, LENGTHS)
-    without.weights = False
+    with_weights.need_weights = True
     for place in range(3):
-        right, with_weights, seen = model.step(TARGET[:, place], with_weights)
-        found, without, nothing = model.step(TARGET[:, place], without)
+        right, found = model.step(TARGET[:, place], with_weights), model.step(TARGET[:, place], without)
         assert torch.allclose(found, right, rtol=0, atol=1e-9)
-        assert seen is not None
-        assert nothing is None
+        assert with_weights.attention is not None
+        assert without.attention is None
 
 
 def test_longer_than_learned() -> None:
     model = build(positions="learned", max_length=7)
     state = model.start(SOURCE, LENGTHS)
     for _ in range(2):
-        _, state, _ = model.step(TARGET[:, 0], state)
+        model.step(TARGET[:, 0], state)
     with pytest.raises(UserError, match=r"a sequence of 8 tokens is too long: .* larger model\.max_length$"):
         model.step(TARGET[:, 0], state)

@@ -86,7 +86,7 @@ def test_positions_beyond_the_table() -> None:
             positions.table = positions.table[:2]
         state = model.start(SOURCE, LENGTHS)
         for place in range(3):
-            logits, state, _ = model.step(TARGET[:, place], state)
+            logits = model.step(TARGET[:, place], state)
             assert torch.allclose(logits, whole[:, place], rtol=0, atol=1e-9)
 
 
@@ -114,24 +114,25 @@ def test_alignment_is_the_mean_over_its_heads(layers: int, options: dict, layer:
 def test_steps_without_weights_give_the_same_logits() -> None:
     model = build(layers=2)
     with_weights, without = model.start(SOURCE, LENGTHS), model.start(SOURCE, LENGTHS)
-    without.weights = False
+    with_weights.need_weights = True
     for place in range(3):
-        right, with_weights, seen = model.step(TARGET[:, place], with_weights)
-        found, without, nothing = model.step(TARGET[:, place], without)
+        right, found = model.step(TARGET[:, place], with_weights), model.step(TARGET[:, place], without)
         assert torch.allclose(found, right, rtol=0, atol=1e-9)
-        assert seen is not None
-        assert nothing is None
+        assert with_weights.attention is not None
+        assert without.attention is None
 
 
-def test_the_cache_grows_by_one_position_a_step() -> None:
+def test_the_cache_is_allocated_once_for_the_longest_output() -> None:
     model = build(layers=2)
-    state = model.start(SOURCE, LENGTHS)
-    for place in range(3):
-        _, after, _ = model.step(TARGET[:, place], state)
-        assert [key.shape[2] for key, _ in after.kv_cache] == [place + 1] * 2
-        assert len(state.kv_cache) == (0 if place == 0 else 2)  # the state before is left as it was
-        assert (state.position, after.position) == (place, place + 1)
-        state = after
+    state = model.start(SOURCE, LENGTHS, max_length=3)
+    place = state.cache.values.data_ptr()
+    for time in range(3):
+        assert state.position == time
+        model.step(TARGET[:, time], state)
+        assert [key.shape[2] for key in state.cache.keys] == [time + 1] * 2
+        assert state.cache.values.data_ptr() == place
+    model.step(TARGET[:, 0], state)
+    assert len(state.cache.values) == 6  # more than was said: it grows
 
 
 def test_first_weights() -> None:
@@ -178,6 +179,6 @@ def test_longer_than_learned() -> None:
         model.start(SOURCE, LENGTHS)
     state = model.start(SOURCE[:, :3], None)
     for _ in range(3):
-        _, state, _ = model.step(TARGET[:, 0], state)
+        model.step(TARGET[:, 0], state)
     with pytest.raises(UserError, match=message):
         model.step(TARGET[:, 0], state)

@@ -61,7 +61,7 @@ def test_score_is_the_softmax_step_by_step(model: Any) -> None:
     state, wanted = model.model.start(1), []
     for last, token in pairwise(ids):
         with torch.no_grad():
-            logits, state, _ = model.model.step(torch.tensor([last]), state)
+            logits = model.model.step(torch.tensor([last]), state)
         wanted.append(float(logits[0].log_softmax(-1)[token]))
     assert np.allclose(found.log_probabilities, wanted, atol=1e-5)
     assert found.tokens == ["the", "cat", "is", "⏎", "the", "dog"]
@@ -107,7 +107,7 @@ def test_a_transformer_writes_on_beyond_its_window(characters: Any) -> None:
     state = windowed.start(ids[:, :1])
     with torch.no_grad():
         for place in range(1, 12):
-            logits, state, _ = windowed.step(ids[:, place], state)
+            logits = windowed.step(ids[:, place], state)
             assert state.tokens.shape[1] <= 8
         recent = state.tokens[0].tolist()
         assert recent == ids[0, 12 - len(recent) : 12].tolist()

@@ -190,7 +190,7 @@ def test_the_score_of_a_given_translation_is_its_log_probability(models: Callabl
     state, total = model.model.start(torch.tensor([[*ids, 3]]), torch.tensor([len(ids) + 1])), 0.0
     with torch.no_grad():
         for before, after in zip([2, *target], [*target, 3], strict=True):
-            logits, state, _ = model.model.step(torch.tensor([before]), state)
+            logits = model.model.step(torch.tensor([before]), state)
             total += float(torch.log_softmax(logits, -1)[0, after])
     assert model.align(ENGLISH[0], FRENCH[0]).score == pytest.approx(total / (len(target) + 1), rel=1e-4)
 

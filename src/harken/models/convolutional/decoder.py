@@ -12,20 +12,21 @@ of all layers' attention, or one layer of it; there is none with dynamic unfoldi
 >>> from harken.models.convolutional.config import ConvolutionalDecoderConfig
 >>> decoder = ConvolutionalDecoder(ConvolutionalDecoderConfig(layers=2, width=8, embedding=6)).eval()
 >>> target, memory = torch.randn(2, 3, 6), Memory(torch.randn(2, 5, 6), None)
->>> hidden, state, attention = decoder.step(target[:, 0], decoder.start(memory))
->>> torch.allclose(hidden, decoder(target, memory)[:, 0], atol=1e-5), attention.shape
-(True, torch.Size([2, 5]))
+>>> hidden = decoder.step(target[:, 0], decoder.start(memory))
+>>> torch.allclose(hidden, decoder(target, memory)[:, 0], atol=1e-5)
+True
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from harken.models.base import Decoder, Memory
+from harken.models.base import CAPACITY, Decoder, DecoderState, Memory
 from harken.models.convolutional.encoder import ConvolutionalInput
 from harken.nn.convolution.attention import KeyValue, keys_values, unfold
 from harken.nn.convolution.dilated import DilatedDecoderBlock, dilations
@@ -37,25 +38,25 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class ConvolutionalState:
-    """The source, which all layers share, and the last inputs of each convolution."""
+class ConvolutionalState(DecoderState):
+    """The source, which all layers and hypotheses share, and the last inputs of each convolution."""
 
     memory: KeyValue  # keys and values (B, S, E)
     mask: Tensor | None  # (B, S)
-    owner: Tensor  # (B,) the source each row belongs to: rows of one source share their memory
-    cache: list[Tensor]  # per layer (B, reach, D), the last inputs
+    cache: list[Tensor]  # per layer (R, reach, D), the last inputs
+    beam: int = 1
     position: int = 0
-    weights: bool = True  # whether steps return attention
+    need_weights: bool = False
+    attention: Tensor | None = None
 
-    def select(self, rows: Tensor) -> ConvolutionalState:
-        """Reorder, repeat or drop rows; the memory is copied only where a row changes its source."""
-        owner = self.owner[rows]
-        state = replace(self, cache=[part[rows] for part in self.cache])
-        if torch.equal(owner, self.owner):
-            return state
+    def map_rows_(self, function: Callable[[Tensor], Tensor]) -> None:
+        self.cache = [function(part) for part in self.cache]
+
+    def map_sources_(self, function: Callable[[Tensor], Tensor]) -> None:
         keys, values = self.memory
-        memory = (keys[rows], keys[rows] if values is keys else values[rows])
-        return replace(state, memory=memory, mask=None if self.mask is None else self.mask[rows], owner=owner)
+        moved = function(keys)
+        self.memory = (moved, moved if values is keys else function(values))
+        self.mask = None if self.mask is None else function(self.mask)
 
 
 class ConvolutionalDecoder(Decoder):
@@ -81,26 +82,31 @@ class ConvolutionalDecoder(Decoder):
         self.dropout = Dropout(dropout)
         self.alignment_layer, self.alignment_shift = config.alignment_layer, config.alignment_shift
 
-    def start(self, memory: Memory) -> ConvolutionalState:
-        """The state before the first token, with keys and values for all layers."""
-        owner = torch.arange(memory.values.shape[0], device=memory.values.device)
-        return ConvolutionalState(keys_values(memory.values, memory.embedded), memory.mask, owner, [])
+    def start(self, memory: Memory, beam: int = 1, max_length: int = CAPACITY) -> ConvolutionalState:
+        """The state before the first token; it does not grow with the target."""
+        like = memory.values
+        convolutions = (block.convolution for block in self.blocks)  # type: ignore[union-attr]
+        sizes = ((one.reach, one.product.in_features // one.kernel) for one in convolutions)  # type: ignore[union-attr]
+        cache = [like.new_zeros(len(like) * beam, *size) for size in sizes]  # type: ignore[misc]
+        return ConvolutionalState(keys_values(memory.values, memory.embedded), memory.mask, cache, beam)
 
-    def step(self, embedded: Tensor, state: Any) -> tuple[Tensor, ConvolutionalState, Tensor | None]:
+    def step(self, embedded: Tensor, state: Any) -> Tensor:
         """One token a row, with the last inputs of each layer."""
-        entered = self.input(embedded[:, None], state.position)  # (B, 1, E)
-        values, cache, found = self._enter(entered, state.memory, state.mask, state.position), [], []
+        entered = self.input(embedded[:, None], state.position)  # (R, 1, E)
+        values, found = self.widen(entered), []
+        if self.read is not None:
+            here = self.read(unfold(state.memory[0], state.mask, 1, state.position))  # (B, 1, D)
+            values = values + here.repeat_interleave(state.beam, 0)
         for layer, block in enumerate(self.blocks):
-            before = state.cache[layer] if state.cache else None
-            need_weights = (
-                state.weights and self.attends and self.alignment_layer in (None, layer, layer - len(self.blocks))
-            )
-            inputs = (values, before, entered, state.memory, state.mask, need_weights)
+            is_aligned = self.alignment_layer in (None, layer, layer - len(self.blocks))
+            need_weights = state.need_weights and self.attends and is_aligned
+            inputs = (values, state.cache[layer], entered, state.memory, state.mask, need_weights)
             values, now, weights = block.step(*inputs)  # type: ignore[operator]
-            cache.append(now)
+            state.cache[layer].copy_(now)
             found += [] if weights is None else [weights[:, 0]]
-        attention = torch.stack(found).mean(0) if found else None  # (B, S)
-        return self._leave(values)[:, 0], replace(state, cache=cache, position=state.position + 1), attention
+        state.attention = torch.stack(found).mean(0) if found else None  # (R, S)
+        state.position += 1
+        return self._leave(values)[:, 0]
 
     def forward(self, embedded: Tensor, memory: Memory) -> Tensor:
         """(B, T, E) -> (B, T, E)."""
@@ -125,12 +131,12 @@ class ConvolutionalDecoder(Decoder):
         """(B, L, 1, T, S) -> (B, T, S)."""
         return weights[:, :, 0].mean(1) if self.alignment_layer is None else weights[:, self.alignment_layer, 0]
 
-    def _enter(self, entered: Tensor, memory: KeyValue, mask: Tensor | None, start: int = 0) -> Tensor:
+    def _enter(self, entered: Tensor, memory: KeyValue, mask: Tensor | None) -> Tensor:
         """The input of the first block, (B, T, E) -> (B, T, D)."""
         values = self.widen(entered)
         if self.read is None:
             return values
-        return values + self.read(unfold(memory[0], mask, entered.shape[1], start))
+        return values + self.read(unfold(memory[0], mask, entered.shape[1]))
 
     def _leave(self, values: Tensor) -> Tensor:
         """The input of the output layer, (B, T, D) -> (B, T, E)."""

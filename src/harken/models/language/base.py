@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harken.kernels.cross_entropy import linear_cross_entropy
-from harken.models.base import token_embedding
+from harken.models.base import CAPACITY, DecoderState, token_embedding
 
 
 class Read(NamedTuple):
@@ -56,8 +56,8 @@ class LanguageNetwork(nn.Module, ABC):
         """The states of every layer, the lowest first: (L, B, T, W)."""
 
     @abstractmethod
-    def start(self, rows: int) -> Any:
-        """The state of `rows` rows before the first token."""
+    def start(self, rows: int, prompt: Tensor | None = None, max_length: int = CAPACITY) -> DecoderState:
+        """The state of `rows` rows before the first token, or after prompts (rows, T); room for `max_length` more."""
 
     def carried(self, rows: int) -> dict[str, Tensor]:
         """Named zero tensors for the state of `rows` streams between batches; empty where no state is carried."""
@@ -68,10 +68,9 @@ class LanguageNetwork(nn.Module, ABC):
         found = self.read(tokens, state)
         return found.hidden, found.state
 
-    def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any, None]:
-        """One token a row (B,) -> logits of the next (B, V), the next state; see `harken.search.contract`."""
-        hidden, state = self(tokens[:, None], state)
-        return self.logits(hidden[:, 0]), state, None
+    @abstractmethod
+    def step(self, tokens: Tensor, state: Any) -> Tensor:
+        """One token a row (R,) -> logits of the next (R, V); changes the state in place (`harken.search.contract`)."""
 
     def logits(self, hidden: Tensor) -> Tensor:
         """(..., O) -> (..., V)."""

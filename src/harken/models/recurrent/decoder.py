@@ -20,8 +20,9 @@ al., 2014). An encoder without a last state gives the mean of its memory instead
 The context goes to the first layer, or with context_to = "all" to every layer; look_from is the layer whose state is
 the query (Wu et al., 2016). With coverage the additive score also sees the sum of earlier weights (Tu et al., 2016).
 
-`step` is these equations, and `reference` a loop over it. `forward` gives the same numbers and gradients faster
-(`harken.models.recurrent.loop`), and applies dropout, recurrent dropout and zoneout in training.
+`advance` is these equations, `step` the same on a state in place, and `reference` a loop over it. `forward` gives the
+same numbers and gradients faster (`harken.models.recurrent.loop`), and applies dropout, recurrent dropout and zoneout
+in training.
 
 >>> from harken.models.recurrent.config import RecurrentDecoderConfig
 >>> decoder = RecurrentDecoder(RecurrentDecoderConfig(embedding=4, width=6)).eval()
@@ -33,6 +34,7 @@ True
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +42,7 @@ import torch
 from torch import Tensor, nn
 
 from harken.kernels.decoder_loop import cuda_graph
-from harken.models.base import Decoder, Memory
+from harken.models.base import CAPACITY, Decoder, DecoderState, Memory
 from harken.models.recurrent import loop
 from harken.models.recurrent.encoder import make_cell, make_connections, make_dropout
 from harken.nn.attention.functional import Attention
@@ -53,28 +55,29 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class RecurrentState:
+class RecurrentState(DecoderState):
     """What the decoder carries from step to step, and the memory it attends to."""
 
-    layers: list[State]  # s of each layer: (h,) or (h, c), each (B, H)
-    feed: Tensor | None  # (B, H) the last attentional state o, or the constant context
+    layers: list[State]  # s of each layer: (h,) or (h, c), each (R, H)
+    feed: Tensor | None  # (R, H) the last attentional state o, or the constant context
     keys: Tensor | None  # (B, S, A) the memory as the score sees it
     memory: Tensor | None  # (B, S, H)
     mask: Tensor | None  # (B, S)
-    owner: Tensor  # (B,) the source each row belongs to
-    coverage: Tensor | None = None  # (B, S) the sum of earlier weights
+    coverage: Tensor | None = None  # (R, S) the sum of earlier weights
 
-    def select(self, rows: Tensor) -> RecurrentState:
-        """Reorder, repeat or drop rows; the memory is copied only where a row changes its source."""
-        owner = self.owner[rows]
-        layers = [tuple(part[rows] for part in layer) for layer in self.layers]
-        feed = None if self.feed is None else self.feed[rows]
-        coverage = None if self.coverage is None else self.coverage[rows]
-        state = replace(self, layers=layers, feed=feed, coverage=coverage, owner=owner)
-        if self.memory is None or self.keys is None or torch.equal(owner, self.owner):
-            return state
-        mask = None if self.mask is None else self.mask[rows]
-        return replace(state, keys=self.keys[rows], memory=self.memory[rows], mask=mask)
+    beam: int = 1
+    need_weights: bool = False
+    attention: Tensor | None = None  # (R, S) of the last step
+
+    def map_rows_(self, function: Callable[[Tensor], Tensor]) -> None:
+        self.layers = [tuple(function(part) for part in layer) for layer in self.layers]
+        self.feed = None if self.feed is None else function(self.feed)
+        self.coverage = None if self.coverage is None else function(self.coverage)
+
+    def map_sources_(self, function: Callable[[Tensor], Tensor]) -> None:
+        self.keys = None if self.keys is None else function(self.keys)
+        self.memory = None if self.memory is None else function(self.memory)
+        self.mask = None if self.mask is None else function(self.mask)
 
 
 class RecurrentDecoder(Decoder):
@@ -109,47 +112,63 @@ class RecurrentDecoder(Decoder):
             self.attend = Attention(score, config.hard_attention)
             self.combine = nn.Linear(2 * width, width, bias=False)
 
-    def start(self, memory: Memory) -> RecurrentState:
-        """s_0 by the bridge, and the keys of the memory, computed once."""
+    def start(self, memory: Memory, beam: int = 1, max_length: int = CAPACITY) -> RecurrentState:
+        """s_0 by the bridge, and the keys of the memory, computed once; the state does not grow with the target."""
         values, batch = memory.values, memory.values.shape[0]
-        layers, owner = self._first_states(memory), torch.arange(batch, device=values.device)
+        layers = self._first_states(memory)
         if not self.attends:
-            return RecurrentState(layers, memory.summary() if self.constant_context else None, None, None, None, owner)
-        feed = layers[-1][0].new_zeros(batch, self.width) if self.feeds_back else None
-        coverage = values.new_zeros(values.shape[:2]) if self.config.coverage else None
-        keys = self.attend.score.keys(values)  # type: ignore[operator]
-        return RecurrentState(layers, feed, keys, values, memory.mask, owner, coverage)
+            state = RecurrentState(layers, memory.summary() if self.constant_context else None, None, None, None)
+        else:
+            feed = layers[-1][0].new_zeros(batch, self.width) if self.feeds_back else None
+            coverage = values.new_zeros(values.shape[:2]) if self.config.coverage else None
+            keys = self.attend.score.keys(values)  # type: ignore[operator]
+            state = RecurrentState(layers, feed, keys, values, memory.mask, coverage)
+        state.expand_(beam)
+        return state
 
-    def step(self, embedded: Tensor, state: Any) -> tuple[Tensor, RecurrentState, Tensor | None]:
-        """y_{t-1} (B, E) and the state -> o_t (B, H), the next state, a_t (B, S)."""
+    def step(self, embedded: Tensor, state: Any) -> Tensor:
+        """y_{t-1} (R, E) -> o_t (R, H); the state becomes that of t, and a_t (R, S) its attention."""
+        output, after = self.advance(embedded, state)
+        for old, new in zip(state.layers, after.layers, strict=True):
+            for part, value in zip(old, new, strict=True):
+                part.copy_(value)
+        if state.feed is not None and after.feed is not None:
+            state.feed.copy_(after.feed)
+        if state.coverage is not None and after.coverage is not None:
+            state.coverage.copy_(after.coverage)
+        state.attention = after.attention
+        return output
+
+    def advance(self, embedded: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
+        """`step` as a function: y_{t-1} (R, E) and the state -> o_t (R, H) and the next state; the old one stays."""
         context, weights, feed = None, None, state.feed
         if self.attends_before:
-            context, weights = self._attend(state.layers, state)  # c_t (B, H), a_t (B, S)
+            context, weights = self._attend(state.layers, state)  # c_t (R, H), a_t (R, S)
             feed = context
         below, layers = [embedded * self.scale], []
         for depth, cell in enumerate(self.layers):
             inputs = self.connections.into(below)
             if self.reads[depth]:
-                inputs = torch.cat((inputs, feed), -1)
+                inputs = torch.cat((inputs, feed), -1)  # type: ignore[list-item]
             layers.append(self._advance(cell, inputs, state.layers[depth]))  # s_t
             below.append(self.connections.out(depth, below, layers[-1][0]))
         hidden = below[-1]
         if not self.attends:
-            return hidden, replace(state, layers=layers), None
+            return hidden, replace(state, layers=layers)
         if context is None:
             context, weights = self._attend(layers, state)
         output = torch.tanh(self.combine(torch.cat((context, hidden), -1)))  # o_t
-        coverage = None if state.coverage is None else state.coverage + weights
+        coverage = None if state.coverage is None or weights is None else state.coverage + weights
         feed = output if self.feeds_back else None
-        return output, replace(state, layers=layers, feed=feed, coverage=coverage), weights
+        return output, replace(state, layers=layers, feed=feed, coverage=coverage, attention=weights)
 
     def reference(self, embedded: Tensor, memory: Memory) -> tuple[Tensor, Tensor | None]:
-        """`step` over a whole target: (B, T, E) -> hidden (B, T, H), weights (B, T, S)."""
+        """`advance` over a whole target: (B, T, E) -> hidden (B, T, H), weights (B, T, S)."""
         state, outputs, attention = self.start(memory), [], []
         for token in embedded.unbind(1):
-            output, state, weights = self.step(token, state)
+            output, state = self.advance(token, state)
             outputs.append(output)
-            attention += [] if weights is None else [weights]
+            attention += [] if state.attention is None else [state.attention]
         return torch.stack(outputs, 1), torch.stack(attention, 1) if attention else None
 
     def forward(self, embedded: Tensor, memory: Memory, trace: bool = False) -> Any:
@@ -179,7 +198,7 @@ class RecurrentDecoder(Decoder):
         return tuple(torch.lerp(*pair, stay) for pair in zip(new, state, strict=True)) if stay else new
 
     def _attend(self, layers: list[State], state: RecurrentState) -> tuple[Tensor, Tensor]:
-        """The context (B, H) of the query layer's state, and its weights (B, S)."""
+        """The context (R, H) of the query layer's state, and its weights (R, S)."""
         query = layers[self.query_layer][0]
         context, weights = self.attend(query, state.keys, state.memory, state.mask, state.coverage)
         return context, weights

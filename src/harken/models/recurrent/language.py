@@ -17,13 +17,14 @@ b mean |h_t - h_{t-1}|^2 on their change. With `tied` the output layer shares th
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
+from harken.models.base import CAPACITY, DecoderState
 from harken.models.language.base import LanguageNetwork, Read
 from harken.models.recurrent.encoder import make_connections, make_dropout, make_layer
 from harken.nn.recurrent.cell import State
@@ -36,14 +37,17 @@ PARTS = ("hidden", "cell")
 
 
 @dataclass
-class RecurrentLanguageState:
+class RecurrentLanguageState(DecoderState):
     """(h,) or (h, c) of every layer, each (B, H)."""
 
     layers: list[State]
+    beam: int = 1
 
-    def select(self, rows: Tensor) -> RecurrentLanguageState:
-        """Reorder, repeat or drop rows."""
-        return RecurrentLanguageState([tuple(part[rows] for part in layer) for layer in self.layers])
+    def map_rows_(self, function: Callable[[Tensor], Tensor]) -> None:
+        self.layers = [tuple(function(part) for part in layer) for layer in self.layers]
+
+    def map_sources_(self, function: Callable[[Tensor], Tensor]) -> None:
+        """There is no source."""
 
 
 class RecurrentLanguage(LanguageNetwork):
@@ -75,12 +79,21 @@ class RecurrentLanguage(LanguageNetwork):
         made, width = self._layers(tokens, state)[0][1:], max(self.widths)
         return torch.stack([nn.functional.pad(one, (0, width - one.shape[-1])) for one in made])
 
-    def start(self, rows: int) -> RecurrentLanguageState:
-        """Zeros."""
+    def start(self, rows: int, prompt: Tensor | None = None, max_length: int = CAPACITY) -> RecurrentLanguageState:
+        """Zeros, or the state after the prompts."""
         weight = self.embedding.weight
-        return RecurrentLanguageState(
+        state = RecurrentLanguageState(
             [tuple(weight.new_zeros(rows, made) for _ in range(self.config.parts)) for made in self.widths]
         )
+        return state if prompt is None or not prompt.shape[1] else self(prompt, state)[1]
+
+    def step(self, tokens: Tensor, state: Any) -> Tensor:
+        """One token a row."""
+        hidden, after = self(tokens[:, None], state)
+        for old, new in zip(state.layers, after.layers, strict=True):
+            for part, value in zip(old, new, strict=True):
+                part.copy_(value)
+        return self.logits(hidden[:, 0])
 
     def carried(self, rows: int) -> dict[str, Tensor]:
         """`hidden.0`, `cell.0` ... of every layer, (rows, H), in float32."""

@@ -9,53 +9,59 @@ training (`docs/alignment.md` has measurements).
 >>> from harken.models.transformer.config import TransformerDecoderConfig
 >>> decoder = TransformerDecoder(TransformerDecoderConfig(layers=2, width=8, heads=2, feedforward=16)).eval()
 >>> target, memory = torch.randn(2, 3, 8), Memory(torch.randn(2, 5, 8), None)
->>> hidden, state, attention = decoder.step(target[:, 0], decoder.start(memory))
->>> torch.allclose(hidden, decoder(target, memory)[:, 0], atol=1e-5), attention.shape
-(True, torch.Size([2, 5]))
+>>> hidden = decoder.step(target[:, 0], decoder.start(memory, max_length=3))
+>>> torch.allclose(hidden, decoder(target, memory)[:, 0], atol=1e-5)
+True
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from harken.models.base import Decoder, Memory, refuse_too_long
+from harken.models.base import CAPACITY, Decoder, DecoderState, Memory, refuse_too_long
+from harken.nn.attention.cached import StepCache, cross_attention_step, self_attention_step
+from harken.nn.positions.absolute import SinusoidalPositions
 from harken.nn.transformer import stack
 from harken.nn.transformer.balance import Balance
-from harken.nn.transformer.stack import KVCache, cached_length
+from harken.nn.transformer.block import DecoderBlock
+from harken.nn.transformer.stack import KVCache
 
 if TYPE_CHECKING:
     from harken.models.transformer.config import TransformerStackConfig
 
 
 @dataclass
-class TransformerState:
-    """Keys and values of the source and of the tokens so far, for each layer."""
+class TransformerState(DecoderState):
+    """Keys and values of the source, kept once a source, and of the tokens so far."""
 
     memory: KVCache  # of the cross-attention, per layer: (B, N, S, K) twice
-    mask: Tensor | None  # (B, S)
-    owner: Tensor  # (B,) the source each row belongs to: rows of one source share their memory
-    kv_cache: KVCache
-    weights: bool = True  # whether steps return attention
+    mask: Tensor | None  # (B, 1, 1, S), 0 or -inf, added to the scores of the source
+    cache: StepCache  # keys and values of the tokens so far
+    beam: int = 1
+    need_weights: bool = False
+    attention: Tensor | None = None
 
     @property
     def position(self) -> int:
         """Tokens read so far."""
-        return cached_length(self.kv_cache)
+        return self.cache.length
 
-    def select(self, rows: Tensor) -> TransformerState:
-        """Reorder, repeat or drop rows; the source's keys and values are copied only where a row changes its source."""
-        owner = self.owner[rows]
-        kv_cache = [(key[rows], value[rows]) for key, value in self.kv_cache]
-        if torch.equal(owner, self.owner):
-            return replace(self, kv_cache=kv_cache)
-        memory = [(key[rows], value[rows]) for key, value in self.memory]
-        mask = None if self.mask is None else self.mask[rows]
-        return replace(self, memory=memory, mask=mask, owner=owner, kv_cache=kv_cache)
+    def map_rows_(self, function: Callable[[Tensor], Tensor]) -> None:
+        self.cache.select_(function(torch.arange(self.cache.rows, device=self.cache.values.device)))
+
+    def map_sources_(self, function: Callable[[Tensor], Tensor]) -> None:
+        self.memory = [(function(key), function(value)) for key, value in self.memory]
+        self.mask = None if self.mask is None else function(self.mask)
+
+    def reorder_(self, beam_index: Tensor) -> None:
+        """See `DecoderState`; the source's keys and values stay where they are."""
+        self.cache.reorder_(beam_index)
 
 
 class TransformerDecoder(Decoder):
@@ -74,18 +80,46 @@ class TransformerDecoder(Decoder):
         """(B, T, D) -> (B, T, D)."""
         return self.stack(self._scaled(embedded), memory.values, memory.mask, balance)
 
-    def start(self, memory: Memory) -> TransformerState:
-        """The state before the first token, with keys and values of the memory for every layer."""
-        owner = torch.arange(memory.values.shape[0], device=memory.values.device)
-        return TransformerState(self.stack.precompute_cross_kv(memory.values), memory.mask, owner, [])
+    def start(
+        self, memory: Memory, beam: int = 1, max_length: int = CAPACITY, static: bool = False
+    ) -> TransformerState:
+        """The state before the first token, with keys and values of the memory for every layer.
 
-    def step(self, embedded: Tensor, state: Any) -> tuple[Tensor, TransformerState, Tensor | None]:
+        With `static` every shape and address is fixed from here on (`harken.nn.attention.cached`).
+        """
+        pairs = [(key.contiguous(), value.contiguous()) for key, value in self.stack.precompute_cross_kv(memory.values)]
+        sources, heads, _, size = pairs[0][0].shape
+        mask = None
+        if memory.mask is not None:
+            like = pairs[0][0]
+            mask = torch.zeros(memory.mask.shape, dtype=like.dtype, device=like.device)
+            mask = mask.masked_fill_(~memory.mask, -torch.inf)[:, None, None]
+        if static:
+            self._scaled(memory.values[:, :1], max_length - 1)  # no table of positions grows later
+            if isinstance(self.stack.positions, SinusoidalPositions):
+                self.stack.positions(max_length)
+        cache = StepCache(len(pairs), sources * beam, heads, size, max_length, pairs[0][0], static)
+        return TransformerState(pairs, mask, cache, beam)
+
+    @torch.no_grad()
+    def step(self, embedded: Tensor, state: Any) -> Tensor:
         """One token a row, with the cache: the prefix is not read again."""
-        weights_layer = self.alignment_layer if state.weights else None
-        values = self._scaled(embedded[:, None], state.position)
-        values, kv_cache, weights = self.stack.step(values, state.kv_cache, state.memory, state.mask, weights_layer)
-        attention = None if weights is None else self._mean_of_heads(weights)[:, 0]  # (B, S)
-        return values[:, 0], replace(state, kv_cache=kv_cache), attention
+        cache, values = state.cache, self._scaled(embedded[:, None], state.position)[:, 0]  # (R, D)
+        cache.advance_()
+        if self.stack.positions is not None:
+            values = values + self.stack.positions(1, cache.position if cache.static else cache.length - 1)
+        state.attention = None
+        for layer, block in enumerate(self.stack.blocks):
+            assert isinstance(block, DecoderBlock)
+            change, _ = self_attention_step(block.attention, block.before(block.attention_norm, values), cache, layer)
+            values = block.after(block.attention_norm, values, change)
+            wanted = state.need_weights and layer == self.alignment_layer
+            query = block.before(block.cross_norm, values)
+            change, weights = cross_attention_step(block.cross, query, state.memory[layer], state.mask, wanted)
+            values = block.feed_forward(block.after(block.cross_norm, values, change))
+            if weights is not None:
+                state.attention = self._mean_of_heads(weights[:, :, None])[:, 0]  # (R, S)
+        return self.stack.norm(values)
 
     def attention(self, embedded: Tensor, memory: Memory) -> Tensor:
         """Cross-attention weights (B, L, N, T, S) of every layer and head."""

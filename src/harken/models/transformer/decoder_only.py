@@ -14,6 +14,7 @@ as in the encoder-decoder Transformer (`decoder.py`), each row normalised to sum
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +22,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from harken.models.base import refuse_too_long
+from harken.models.base import CAPACITY, DecoderState, refuse_too_long
 from harken.models.encoder_decoder import TranslationModel
 from harken.models.transformer.decoder import alignment_layer
+from harken.nn.attention.cached import StepCache, self_attention_step
 from harken.nn.transformer.balance import Balance
+from harken.nn.transformer.block import EncoderBlock
 from harken.nn.transformer.stack import KVCache, TransformerEncoder, cached_length
 
 if TYPE_CHECKING:
@@ -32,13 +35,12 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class PrefixState:
-    """Keys and values of the source and of the tokens so far, for each layer."""
+class Prefix:
+    """Sources as they were read: keys and values of each layer, and where they stand."""
 
-    kv_cache: KVCache  # per layer: (B, N, S + tokens so far, K) twice
+    kv_cache: KVCache  # per layer: (B, N, S, K) twice; with the targets read so far where there are any
     shift: Tensor | None  # (B,) how far each source was moved to the right; None: not at all
     size: int  # S
-    weights: bool = True  # whether steps return attention
 
     def source_mask(self) -> Tensor | None:
         """(B, S), True where the right-aligned source has a token; None without padding."""
@@ -46,10 +48,30 @@ class PrefixState:
             return None
         return torch.arange(self.size, device=self.shift.device) >= self.shift[:, None]
 
-    def select(self, rows: Tensor) -> PrefixState:
-        """Reorder, repeat or drop rows."""
-        kv_cache = [(key[rows], value[rows]) for key, value in self.kv_cache]
-        return replace(self, kv_cache=kv_cache, shift=None if self.shift is None else self.shift[rows])
+
+@dataclass
+class PrefixState(DecoderState):
+    """Keys and values of the source and of the tokens so far in one cache, the source's first."""
+
+    cache: StepCache
+    shift: Tensor | None  # (R,) how far each source was moved to the right; None: not at all
+    size: int  # S
+    seen: Tensor | None  # (R, 1, 1, S + room), False on the padding of the source
+    beam: int = 1
+    need_weights: bool = False
+    attention: Tensor | None = None
+
+    def map_rows_(self, function: Callable[[Tensor], Tensor]) -> None:
+        self.cache.select_(function(torch.arange(self.cache.rows, device=self.cache.values.device)))
+        self.shift = None if self.shift is None else function(self.shift)
+        self.seen = None if self.seen is None else function(self.seen)
+
+    def map_sources_(self, function: Callable[[Tensor], Tensor]) -> None:
+        """All tensors have a row for each hypothesis."""
+
+    def reorder_(self, beam_index: Tensor) -> None:
+        """See `DecoderState`; the slots of the source stay where they are."""
+        self.cache.reorder_(beam_index, self.size)
 
 
 class DecoderOnly(TranslationModel):
@@ -65,62 +87,91 @@ class DecoderOnly(TranslationModel):
         self.alignment_layer = alignment_layer(config.alignment_layer, config.layers)
         self.alignment_heads, self.alignment_shift = config.alignment_heads, config.alignment_shift
 
-    def start(
-        self,
-        source: Tensor,
-        lengths: Tensor | None,
-        distances: Tensor | None = None,
-        balance: Balance | None = None,
-    ) -> PrefixState:
-        """Read the sources in both directions; distances are not used."""
+    def read_source(self, source: Tensor, lengths: Tensor | None, balance: Balance | None = None) -> Prefix:
+        """Read the sources in both directions."""
         size = source.shape[1]
         shift = None if lengths is None else size - lengths
-        state = PrefixState([], shift, size)
-        mask = state.source_mask()
+        prefix = Prefix([], shift, size)
+        mask = prefix.source_mask()
         if shift is not None:
             source = source.gather(1, _right_aligned(shift, size))
         if balance is not None:
             balance.real = mask
         values = self._embed(self.source_embedding(source), 0, None if shift is None else -shift)
         return self._blocks(
-            values, state, None if mask is None else mask[:, None, None], causal=False, balance=balance
+            values, prefix, None if mask is None else mask[:, None, None], causal=False, balance=balance
         )[1]
+
+    def start(
+        self,
+        source: Tensor,
+        lengths: Tensor | None,
+        distances: Tensor | None = None,
+        *,
+        beam: int = 1,
+        max_length: int = CAPACITY,
+    ) -> PrefixState:
+        """The keys and values of the sources, in a cache with room for the targets; distances are not used."""
+        prefix = self.read_source(source, lengths)
+        key, room = prefix.kv_cache[0][0], prefix.size + max_length
+        cache = StepCache(len(prefix.kv_cache), len(key), key.shape[1], key.shape[3], room, key)
+        cache.fill_(prefix.kv_cache)
+        seen = prefix.source_mask()
+        seen = None if seen is None else F.pad(seen, (0, max_length), value=True)[:, None, None]
+        state = PrefixState(cache, prefix.shift, prefix.size, seen)
+        state.expand_(beam)
+        return state
 
     def forward(
         self, source: Tensor, lengths: Tensor | None, target: Tensor, distances: Tensor | None = None
     ) -> Tensor:
         """Hidden states (B, T, D) under teacher forcing."""
-        return self._read_on(target, self.start(source, lengths))[0]
+        return self._read_on(target, self.read_source(source, lengths))[0]
 
     def forward_with_balance(
         self, source: Tensor, lengths: Tensor | None, target: Tensor, real: Tensor, distances: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """The same, and the weighted balance of experts on sources and targets."""
         prefix, rest = Balance(), Balance(real)
-        hidden = self._read_on(target, self.start(source, lengths, balance=prefix), balance=rest)[0]
+        hidden = self._read_on(target, self.read_source(source, lengths, prefix), balance=rest)[0]
         return hidden, self.balance * (prefix.total() + rest.total())
 
-    def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, PrefixState, Tensor | None]:
+    @torch.no_grad()
+    def step(self, tokens: Tensor, state: Any) -> Tensor:
         """One token a row, with the cache: the prefix is not read again."""
-        hidden, state, weights = self._read_on(tokens[:, None], state, [self.alignment_layer] if state.weights else [])
-        attention = self._mean_of_heads(weights[0])[:, 0] if weights else None  # (B, S)
-        return self.logits(hidden[:, 0]), state, attention
+        cache, offset = state.cache, None if state.shift is None else -state.shift
+        values = self._embed(self.target_embedding(tokens)[:, None], cache.length, offset)[:, 0]  # (R, D)
+        cache.advance_()
+        if state.seen is not None and state.seen.shape[-1] < cache.length:
+            state.seen = F.pad(state.seen, (0, cache.length), value=True)
+        mask = None if state.seen is None else state.seen[..., : cache.length]
+        state.attention = None
+        for layer, block in enumerate(self.stack.blocks):
+            assert isinstance(block, EncoderBlock)
+            wanted = state.need_weights and layer == self.alignment_layer
+            inputs = block.before(block.attention_norm, values)
+            change, weights = self_attention_step(block.attention, inputs, cache, layer, mask, wanted)
+            values = block.feed_forward(block.after(block.attention_norm, values, change))
+            if weights is not None:
+                found = _left_aligned(weights[:, :, None, : state.size], state.shift)
+                state.attention = self._mean_of_heads(found)[:, 0]  # (R, S)
+        return self.logits(self.stack.norm(values))
 
     def attention(
         self, source: Tensor, lengths: Tensor | None, target: Tensor, distances: Tensor | None = None
     ) -> Tensor:
         """Weights (B, L, N, T, S) from target to source positions, of every layer and head."""
         every = list(range(len(self.stack.blocks)))
-        return torch.stack(self._read_on(target, self.start(source, lengths), every)[2], 1)
+        return torch.stack(self._read_on(target, self.read_source(source, lengths), every)[2], 1)
 
     def alignment(self, weights: Tensor) -> Tensor:
         """(B, L, N, T, S) -> (B, T, S): the mean over the alignment heads of the alignment layer, summing to 1."""
         return self._mean_of_heads(weights[:, self.alignment_layer])
 
     def _read_on(
-        self, target: Tensor, state: PrefixState, layers: list[int] | None = None, balance: Balance | None = None
-    ) -> tuple[Tensor, PrefixState, list[Tensor]]:
-        """Target (B, T) after the cached positions -> hidden (B, T, D), the next state, weights of these layers."""
+        self, target: Tensor, state: Prefix, layers: list[int] | None = None, balance: Balance | None = None
+    ) -> tuple[Tensor, Prefix, list[Tensor]]:
+        """Target (B, T) after the cached positions -> hidden (B, T, D), the cache with it, weights of these layers."""
         time, start = target.shape[1], cached_length(state.kv_cache)
         values = self._embed(self.target_embedding(target), start, None if state.shift is None else -state.shift)
         mask = state.source_mask()
@@ -132,13 +183,13 @@ class DecoderOnly(TranslationModel):
     def _blocks(
         self,
         values: Tensor,
-        state: PrefixState,
+        state: Prefix,
         mask: Tensor | None,
         causal: bool,
         layers: list[int] | None = None,
         balance: Balance | None = None,
-    ) -> tuple[Tensor, PrefixState, list[Tensor]]:
-        """New positions (B, T, D) through all blocks -> (B, T, D), the next state, weights on the source."""
+    ) -> tuple[Tensor, Prefix, list[Tensor]]:
+        """New positions (B, T, D) through all blocks -> (B, T, D), the cache with them, weights on the source."""
         kv_cache, found = [], []
         for layer, block in enumerate(self.stack.blocks):
             before = state.kv_cache[layer] if state.kv_cache else None

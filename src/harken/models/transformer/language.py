@@ -9,15 +9,18 @@ values, so that no token is read twice.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from harken.models.base import refuse_too_long
+from harken.models.base import CAPACITY, DecoderState, refuse_too_long
 from harken.models.language.base import LanguageNetwork, Read
+from harken.nn.attention.cached import StepCache, self_attention_step
 from harken.nn.transformer.balance import Balance
+from harken.nn.transformer.block import EncoderBlock
 from harken.nn.transformer.stack import KVCache, TransformerEncoder, cached_length
 
 if TYPE_CHECKING:
@@ -26,13 +29,26 @@ if TYPE_CHECKING:
 
 @dataclass
 class TransformerLanguageState:
-    """Keys and values of the tokens so far, for each layer."""
+    """Keys and values of the tokens that `read` has read, for each layer."""
 
     kv_cache: KVCache  # per layer: (B, N, tokens so far, K) twice
 
-    def select(self, rows: Tensor) -> TransformerLanguageState:
-        """Reorder, repeat or drop rows."""
-        return TransformerLanguageState([(key[rows], value[rows]) for key, value in self.kv_cache])
+
+@dataclass
+class TransformerStepState(DecoderState):
+    """Keys and values of the tokens so far, in a cache with room for more."""
+
+    cache: StepCache
+    beam: int = 1
+
+    def map_rows_(self, function: Callable[[Tensor], Tensor]) -> None:
+        self.cache.select_(function(torch.arange(self.cache.rows, device=self.cache.values.device)))
+
+    def map_sources_(self, function: Callable[[Tensor], Tensor]) -> None:
+        """There is no source."""
+
+    def reorder_(self, beam_index: Tensor) -> None:
+        self.cache.reorder_(beam_index)
 
 
 class TransformerLanguage(LanguageNetwork):
@@ -67,9 +83,29 @@ class TransformerLanguage(LanguageNetwork):
         outputs[-1] = self.stack.norm(outputs[-1])
         return torch.stack(outputs)
 
-    def start(self, rows: int) -> TransformerLanguageState:
-        """Nothing was read."""
-        return TransformerLanguageState([])
+    def start(self, rows: int, prompt: Tensor | None = None, max_length: int = CAPACITY) -> TransformerStepState:
+        """A cache with the keys and values of the prompts."""
+        attention, time = self.stack.blocks[0].attention, 0 if prompt is None else prompt.shape[1]
+        layers, heads, like = len(self.stack.blocks), attention.heads, self.embedding.weight  # type: ignore[union-attr]
+        cache = StepCache(layers, rows, heads, self.width // heads, time + max_length, like)  # type: ignore[arg-type,operator]
+        if prompt is not None and time:
+            state = self.read(prompt, TransformerLanguageState([])).state
+            cache.fill_(state.kv_cache)
+        return TransformerStepState(cache)
+
+    @torch.no_grad()
+    def step(self, tokens: Tensor, state: Any) -> Tensor:
+        """One token a row, with the cache: nothing is read again."""
+        cache = state.cache
+        values = self._embed(tokens[:, None], cache.length)[:, 0]  # (R, D)
+        cache.advance_()
+        if self.stack.positions is not None:
+            values = values + self.stack.positions(1, cache.length - 1)
+        for layer, block in enumerate(self.stack.blocks):
+            assert isinstance(block, EncoderBlock)
+            change, _ = self_attention_step(block.attention, block.before(block.attention_norm, values), cache, layer)
+            values = block.feed_forward(block.after(block.attention_norm, values, change))
+        return self.logits(self.narrow(self.stack.norm(values)))
 
     def _embed(self, tokens: Tensor, start: int) -> Tensor:
         refuse_too_long(self.stack.positions, start + tokens.shape[1])

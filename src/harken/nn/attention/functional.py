@@ -210,16 +210,29 @@ class Attention(nn.Module):
     def forward(
         self, query: Tensor, keys: Tensor, memory: Tensor, mask: Tensor | None, coverage: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Query (B, H), keys from `score.keys(memory)`, memory (B, S, M) -> context (B, M), weights (B, S).
+        """Queries (R, H), keys from `score.keys(memory)`, memory (B, S, M) -> contexts (R, M), weights (R, S).
 
-        Coverage (B, S), the sum of earlier weights, is for scores that take it.
+        R is a multiple of B: the queries of one memory, such as the hypotheses of a beam, are side by side and share
+        it. Coverage (R, S), the sum of earlier weights, is for scores that take it.
         """
+        beam, hard = len(query) // max(1, len(memory)), self.hard and not self.training
 
-        def score(query: Tensor, keys: Tensor) -> Tensor:
-            given = () if coverage is None else (coverage,)
-            return self.score(query[:, 0], keys, *given)[:, None]  # (B, 1, S)
+        def score(query: Tensor, keys: Tensor) -> Tensor:  # (B, beam, H), (B, S, A) -> (B, beam, S)
+            if beam == 1:
+                given = () if coverage is None else (coverage,)
+                return self.score(query[:, 0], keys, *given)[:, None]
+            given = () if coverage is None else (coverage.unflatten(0, (-1, beam)),)
+            if _has_beams(self.score):
+                return self.score.beams(query, keys, *given)  # type: ignore[operator]
+            each = (self.score(query[:, one], keys, *(part[:, one] for part in given)) for one in range(beam))
+            return torch.stack(list(each), 1)
 
         seen = None if mask is None else mask[:, None]
-        hard = self.hard and not self.training
-        context, weights = attend_with_weights(query[:, None], keys, memory, seen, score=score, hard=hard)
-        return context[:, 0], weights[:, 0]
+        queries = query.unflatten(0, (len(memory), beam)) if beam > 1 else query[:, None]
+        context, weights = attend_with_weights(queries, keys, memory, seen, score=score, hard=hard)
+        return (context.flatten(0, 1), weights.flatten(0, 1)) if beam > 1 else (context[:, 0], weights[:, 0])
+
+
+def _has_beams(score: nn.Module) -> bool:
+    """Whether the class that defines a score also defines it for several queries; a subclass may redefine one alone."""
+    return next("beams" in vars(kind) for kind in type(score).__mro__ if "forward" in vars(kind))

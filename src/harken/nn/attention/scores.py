@@ -44,6 +44,10 @@ class DotScore(nn.Module):
         """(B, H), (B, S, H) -> (B, S)."""
         return torch.bmm(keys, query[:, :, None])[:, :, 0]
 
+    def beams(self, query: Tensor, keys: Tensor) -> Tensor:
+        """(B, K, H), (B, S, H) -> (B, K, S): K queries of each memory."""
+        return torch.bmm(query, keys.transpose(1, 2))
+
 
 class ScaledDotScore(DotScore):
     """s . h / sqrt(n): the variance of the scores does not grow with the width."""
@@ -51,6 +55,10 @@ class ScaledDotScore(DotScore):
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         """(B, H), (B, S, H) -> (B, S)."""
         return super().forward(query / math.sqrt(query.shape[-1]), keys)
+
+    def beams(self, query: Tensor, keys: Tensor) -> Tensor:
+        """(B, K, H), (B, S, H) -> (B, K, S)."""
+        return super().beams(query / math.sqrt(query.shape[-1]), keys)
 
 
 class CosineScore(DotScore):
@@ -68,6 +76,10 @@ class CosineScore(DotScore):
         """(B, H), (B, S, H) -> (B, S)."""
         return super().forward(F.normalize(query, dim=-1), keys) * torch.exp(-self.log_temperature)
 
+    def beams(self, query: Tensor, keys: Tensor) -> Tensor:
+        """(B, K, H), (B, S, H) -> (B, K, S)."""
+        return super().beams(F.normalize(query, dim=-1), keys) * torch.exp(-self.log_temperature)
+
 
 class MultiplicativeScore(nn.Module):
     """s^T W h, with W h computed once for the whole memory."""
@@ -83,6 +95,10 @@ class MultiplicativeScore(nn.Module):
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         """(B, H), (B, S, H) -> (B, S)."""
         return torch.bmm(keys, query[:, :, None])[:, :, 0]
+
+    def beams(self, query: Tensor, keys: Tensor) -> Tensor:
+        """(B, K, H), (B, S, H) -> (B, K, S)."""
+        return torch.bmm(query, keys.transpose(1, 2))
 
 
 class AdditiveScore(nn.Module):
@@ -105,6 +121,13 @@ class AdditiveScore(nn.Module):
         if self.coverage is not None and coverage is not None:
             keys = keys + self.coverage(coverage[:, :, None])
         return self.energy(torch.tanh(keys + self.query(query)[:, None]))[:, :, 0]
+
+    def beams(self, query: Tensor, keys: Tensor, coverage: Tensor | None = None) -> Tensor:
+        """(B, K, H), (B, S, A), the sums of earlier weights (B, K, S) -> (B, K, S)."""
+        energy = keys[:, None] + self.query(query)[:, :, None]  # (B, K, S, A)
+        if self.coverage is not None and coverage is not None:
+            energy = energy + self.coverage(coverage[..., None])
+        return self.energy(torch.tanh(energy))[..., 0]
 
 
 SCORES: dict[str, type[nn.Module]] = {

@@ -55,6 +55,20 @@ class SourceAttention(nn.Module):
         context, weights = attend_with_weights(query, *memory, None if mask is None else mask[:, None])
         return self._output(context, memory, mask), weights
 
+    def step(
+        self, values: Tensor, embedded: Tensor, memory: KeyValue, mask: Tensor | None, need_weights: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """One token of each hypothesis, (R, 1, D) and (R, 1, E) -> (R, 1, D), weights (R, 1, S) or None.
+
+        The hypotheses of a source are side by side and share its memory (B, S, E).
+        """
+        sources = len(memory[0])
+        values, embedded = (part.view(sources, -1, part.shape[-1]) for part in (values, embedded))  # (B, beam, ...)
+        if not need_weights:
+            return self(values, embedded, memory, mask).flatten(0, 1)[:, None], None
+        found, weights = self.with_weights(values, embedded, memory, mask)
+        return found.flatten(0, 1)[:, None], weights.flatten(0, 1)[:, None]
+
     def _query(self, values: Tensor, embedded: Tensor) -> Tensor:
         query = (self.query(values) + embedded) * HALF
         return query * math.sqrt(query.shape[-1])  # `attend` divides by it: the score is the unscaled dot product

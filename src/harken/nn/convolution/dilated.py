@@ -96,10 +96,13 @@ class DilatedDecoderBlock(DilatedBlock):
         mask: Tensor | None = None,
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """One new position (B, 1, D), the cache of the last (K - 1) d inputs in and out; weights (B, 1, S) or None."""
+        """One new position (R, 1, D), the cache of the last (K - 1) d inputs in and out; weights (R, 1, S) or None."""
         states, cache = self.convolution.step(self._before(values), cache)
-        values, weights = self._attend(self._after(values, states), embedded, memory, mask, need_weights)
-        return values, cache, weights
+        values = self._after(values, states)
+        if self.attention is None or embedded is None or memory is None:
+            return values, cache, None
+        found, weights = self.attention.step(self.attention_norm(values), embedded, memory, mask, need_weights)
+        return values + self.dropout(found), cache, weights
 
     def _attend(
         self, values: Tensor, embedded: Tensor | None, memory: KeyValue | None, mask: Tensor | None, need_weights: bool

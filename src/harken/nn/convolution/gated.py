@@ -68,13 +68,10 @@ class GatedDecoderBlock(GatedBlock):
         mask: Tensor | None = None,
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """One new position (B, 1, D), the cache of the last K - 1 inputs in and out; weights (B, 1, S) or None."""
+        """One new position (R, 1, D), the cache of the last K - 1 inputs in and out; weights (R, 1, S) or None."""
         states, cache = self.convolution.step(self.dropout(values), cache)
-        states, weights = F.glu(states), None
-        if need_weights:
-            found, weights = self.attention.with_weights(states, embedded, memory, mask)
-        else:
-            found = self.attention(states, embedded, memory, mask)
+        states = F.glu(states)
+        found, weights = self.attention.step(states, embedded, memory, mask, need_weights)
         return self._finish(values, states, found), cache, weights
 
     def _finish(self, values: Tensor, states: Tensor, found: Tensor) -> Tensor:

@@ -40,8 +40,10 @@ class SinusoidalPositions(nn.Module):
         self.width = width
         self.register_buffer("table", sinusoids(length, width), persistent=False)
 
-    def forward(self, length: int, start: int = 0) -> Tensor:
-        """(length, D): positions start, start + 1, ..."""
+    def forward(self, length: int, start: int | Tensor = 0) -> Tensor:
+        """(length, D): positions start, start + 1, ...; a tensor (1,) is one position that the table must have."""
+        if isinstance(start, Tensor):
+            return self.table.index_select(0, start)
         if start + length > self.table.shape[0]:
             self._grow(2 * (start + length))
         return self.table[start : start + length]
@@ -61,12 +63,14 @@ class LearnedPositions(nn.Module):
         self.embedding = nn.Embedding(length, width)
         nn.init.normal_(self.embedding.weight, std=width**-0.5)
 
-    def forward(self, length: int, start: int = 0) -> Tensor:
-        """(length, D): positions start, start + 1, ...
+    def forward(self, length: int, start: int | Tensor = 0) -> Tensor:
+        """(length, D): positions start, start + 1, ...; a tensor (1,) is one position that the table must have.
 
         Raises:
             ValueError: the sequence is longer than the table.
         """
+        if isinstance(start, Tensor):
+            return self.embedding.weight.index_select(0, start)
         most = self.embedding.num_embeddings
         if start + length > most:
             raise ValueError(f"a sequence of {start + length} tokens is too long: positions were learned for {most}")

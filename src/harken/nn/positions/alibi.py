@@ -34,12 +34,13 @@ class AlibiPositions(AttentionPositions):
         super().__init__()
         self.register_buffer("slopes", slopes(heads), persistent=False)
 
-    def bias(self, targets: int, sources: int) -> Tensor:
-        """(N, T, S): -m |i - j|."""
-        return -self.slopes[:, None, None] * distances(targets, sources, self.slopes.device).abs()
+    def bias(self, targets: int, sources: int, given: Tensor | None = None) -> Tensor:
+        """(N, T, S), or (B, N, T, S) from given distances (B, T, S): -m |i - j|."""
+        apart = distances(targets, sources, self.slopes.device) if given is None else given[:, None]
+        return -self.slopes[:, None, None] * apart.abs()
 
     def functions(
         self, score: ScaledHeads, targets: int, sources: int, given: Tensor | None = None
     ) -> AttentionFunctions:
         """The score and the bias, which fused attention takes as a mask that is added."""
-        return AttentionFunctions(score, bias=lambda *_: self.bias(targets, sources))
+        return AttentionFunctions(score, bias=lambda *_: self.bias(targets, sources, given))

@@ -41,12 +41,12 @@ class AttentionPositions(nn.Module):
     uses_distances = False  # whether distances may be given in place of j - i
     rotates_qk = False  # whether `apply_rotary` changes anything; only dot-product scores allow that
 
-    def apply_rotary(self, query: Tensor, key: Tensor, start: int) -> tuple[Tensor, Tensor]:
-        """Queries and keys (B, N, T, K), the first at position `start`; the same shapes."""
+    def apply_rotary(self, query: Tensor, key: Tensor, start: int | Tensor) -> tuple[Tensor, Tensor]:
+        """Queries and keys (B, N, T, K), the first at position `start` (an integer, or a tensor (1,))."""
         return query, key
 
     def functions(
         self, score: ScaledHeads, targets: int, sources: int, given: Tensor | None = None
     ) -> AttentionFunctions:
-        """The functions for T queries and S keys; `given` distances (B, T, S) for kinds with `uses_distances`."""
+        """The functions for T queries and S keys; `given` distances (B, T, S) count in place of j - i."""
         return AttentionFunctions(score)

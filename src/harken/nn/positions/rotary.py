@@ -30,13 +30,13 @@ class RotaryPositions(AttentionPositions):
             )
         self.angles = SinusoidalPositions(head_width)
 
-    def rotate(self, values: Tensor, start: int) -> Tensor:
+    def rotate(self, values: Tensor, start: int | Tensor) -> Tensor:
         """(B, N, T, K) -> (B, N, T, K), the first at position `start`."""
         sine, cosine = self.angles(values.shape[-2], start).unflatten(-1, (-1, 2)).unbind(-1)  # (T, K / 2) each
         first, second = values.unflatten(-1, (-1, 2)).unbind(-1)
         rotated = torch.stack((first * cosine - second * sine, first * sine + second * cosine), -1)
         return rotated.flatten(-2).to(values.dtype)
 
-    def apply_rotary(self, query: Tensor, key: Tensor, start: int) -> tuple[Tensor, Tensor]:
+    def apply_rotary(self, query: Tensor, key: Tensor, start: int | Tensor) -> tuple[Tensor, Tensor]:
         """Both by their positions; cached keys keep their rotation."""
         return self.rotate(query, start), self.rotate(key, start)

@@ -169,8 +169,7 @@ class LanguageModel(Predictor[LanguageRecipe, LanguageNetwork]):
         if isinstance(self.model, TransformerLanguage):
             windowed = Windowed(self.model, self.recipe.data.chunk)
             return windowed, windowed.start(tokens)
-        state = self.model.start(len(tokens))
-        return self.model, self.model(tokens, state)[1] if tokens.shape[1] else state
+        return self.model, self.model.start(len(tokens), tokens)
 
     def ids(self, text: str) -> np.ndarray:
         """(N,) the ids of a text, after the EOS that stands before it."""

@@ -101,10 +101,22 @@ class WindowState:
 
     inner: Any
     tokens: Tensor  # (B, t)
+    beam: int = 1
 
-    def select(self, rows: Tensor) -> WindowState:
-        """Reorder, repeat or drop rows."""
-        return WindowState(self.inner.select(rows), self.tokens[rows])
+    def reorder_(self, beam_index: Tensor) -> None:
+        """See `harken.search.contract`."""
+        self.inner.reorder_(beam_index)
+        self.tokens = self.tokens[beam_index]
+
+    def expand_(self, beam: int) -> None:
+        """See `harken.search.contract`."""
+        self.inner.expand_(beam)
+        self.tokens, self.beam = self.tokens.repeat_interleave(beam, 0), beam
+
+    def keep_(self, sources: Tensor) -> None:
+        """See `harken.search.contract`."""
+        self.inner.keep_(sources)
+        self.tokens = self.tokens.unflatten(0, (-1, self.beam))[sources].flatten(0, 1)
 
 
 class Windowed:
@@ -116,14 +128,13 @@ class Windowed:
     def start(self, tokens: Tensor) -> WindowState:
         """The state after tokens (B, t); of many, after the last that fit."""
         tokens = tokens[:, -(self.window - 1) :]
-        inner = self.network.start(len(tokens))
-        if tokens.shape[1]:
-            _, inner = self.network(tokens, inner)
-        return WindowState(inner, tokens)
+        return WindowState(self.network.start(len(tokens), tokens, self.window - tokens.shape[1]), tokens)
 
-    def step(self, tokens: Tensor, state: WindowState) -> tuple[Tensor, WindowState, None]:
+    def step(self, tokens: Tensor, state: WindowState) -> Tensor:
         """One token a row (B,)."""
         if state.tokens.shape[1] >= self.window:
-            state = self.start(state.tokens[:, -(self.window // 2) :])
-        logits, inner, _ = self.network.step(tokens, state.inner)
-        return logits, WindowState(inner, torch.cat([state.tokens, tokens[:, None]], 1)), None
+            again = self.start(state.tokens[:, -(self.window // 2) :])
+            again.inner.beam = state.beam
+            state.inner, state.tokens = again.inner, again.tokens
+        state.tokens = torch.cat([state.tokens, tokens[:, None]], 1)
+        return self.network.step(tokens, state.inner)

@@ -48,6 +48,6 @@ class ThreadTuner:
             start = time.perf_counter()
             state = self.model.start(tokens, None)
             for _ in range(3):
-                _, state, _ = self.model.step(tokens[:, 0], state)
+                self.model.step(tokens[:, 0], state)
             best = min(best, time.perf_counter() - start)
         return best

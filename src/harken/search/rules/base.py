@@ -1,0 +1,74 @@
+"""What a score rule is, and what it sees.
+
+A rule is a function on the scores of the next token and the tokens so far: scores (R, V) in, scores (R, V) out. Rules
+are composed in a list; each gets what the one before it returned. They add penalties, exclude tokens with -inf, or
+force one. The sum of what they add is kept apart from the model's log-probabilities (`Hypothesis.added`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from harken.search.hypotheses import NEG_INF, NOT_IN_TEXT
+
+
+@dataclass(frozen=True)
+class SoFar:
+    """The live hypotheses at a step."""
+
+    tokens: Tensor  # (R, t) without BOS; all of one length
+    source: Tensor  # (R,) the index of each row's source in the call
+    limit: Tensor  # (R,) the most tokens of each row, EOS included
+
+    @property
+    def length(self) -> int:
+        """t."""
+        return self.tokens.shape[1]
+
+
+class ScoreRule:
+    """Changes nothing; the base class of all rules. Most rules have no state and override `__call__` alone."""
+
+    bonus: float = 0.0  # the most that it can add to the score of one hypothesis, for the exact stopping rule
+
+    def __call__(self, scores: Tensor, so_far: SoFar) -> Tensor:
+        """Scores (R, V) of the next token -> scores (R, V); it may change them in place."""
+        return scores
+
+    def expand_(self, beam: int) -> None:
+        """From one hypothesis a source to `beam`."""
+
+    def reorder_(self, beam_index: Tensor) -> None:
+        """Hypotheses change places, as in `State.reorder_`."""
+
+    def keep_(self, sources: Tensor) -> None:
+        """Only some sources go on, as in `State.keep_`."""
+
+
+def next_scores(logits: Tensor, rules: Sequence[ScoreRule], so_far: SoFar | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Logits (R, V) -> what to rank by (R, V), what to subtract from it (R, 1), and the model's log-probabilities.
+
+    Without rules the logits themselves are ranked, and log sum exp is subtracted from the chosen ones alone. Ids that
+    are no text are excluded. The logits may be changed in place.
+    """
+    if logits.dtype in (torch.float16, torch.bfloat16):
+        logits = logits.float()
+    total = logits.logsumexp(-1, keepdim=True)
+    if not rules or so_far is None:
+        return exclude_(logits, NOT_IN_TEXT), total, logits
+    raw = logits.sub_(total)
+    scores = raw.clone()
+    for rule in rules:
+        scores = rule(scores, so_far)
+    return exclude_(scores, NOT_IN_TEXT), torch.zeros_like(total), raw
+
+
+def exclude_(scores: Tensor, tokens: Iterable[int]) -> Tensor:
+    """Scores (R, V) with -inf for these tokens, in place."""
+    for token in tokens:
+        scores[:, token] = NEG_INF
+    return scores
