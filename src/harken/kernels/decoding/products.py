@@ -31,6 +31,7 @@ from harken.kernels.decoding.tiles import (
     float_5,
     float_6,
 )
+from harken.kernels.decoding.tiles import out_of_line
 from harken.kernels.numba_math import ROUNDER, exp_not_positive, sigmoid
 
 COLUMNS, ROWS, GROUP, SHIFT, VNNI = tiles.COLUMNS, tiles.ROWS, tiles.GROUP, tiles.SHIFT, tiles.VNNI
@@ -79,14 +80,15 @@ def multiply(
 
     Args:
         low: results below are raised to it: 0 for ReLU, -inf for none.
-        add: whether the result is added to y.
+        add: 1 where the result is added to y, otherwise 0.
         span: (first, last) column, in whole panels, and where in y the first goes.
     """
+    out_of_line()
     shape = packed.products[product]
     floats, int8 = packed.floats.ctypes.data, packed.values.size > 0
     first, last, target = span
     inputs = (shape[INPUTS] + DEPTH - 1) // DEPTH * DEPTH
-    y_stride, adding = y.shape[1] * 4, np.int64(add)
+    y_stride = y.shape[1] * 4
     x_stride = quantised.shape[1] * VALUE_BYTES if int8 else x.shape[1] * 4
     blocks = (rows + ROWS - 1) // ROWS
     for column in range(first, last, COLUMNS):
@@ -101,31 +103,31 @@ def multiply(
                 values, of_rows = quantised.ctypes.data + row * x_stride, scales.ctypes.data + 4 * row
                 weight, steps = packed.values.ctypes.data + shape[WEIGHT] + column * inputs, inputs // GROUP
                 if count == 6:
-                    byte_6(values, x_stride, weight, steps, bias, out, y_stride, low, adding, of_rows, scale, total)
+                    byte_6(values, x_stride, weight, steps, bias, out, y_stride, low, add, of_rows, scale, total)
                 elif count == 5:
-                    byte_5(values, x_stride, weight, steps, bias, out, y_stride, low, adding, of_rows, scale, total)
+                    byte_5(values, x_stride, weight, steps, bias, out, y_stride, low, add, of_rows, scale, total)
                 elif count == 4:
-                    byte_4(values, x_stride, weight, steps, bias, out, y_stride, low, adding, of_rows, scale, total)
+                    byte_4(values, x_stride, weight, steps, bias, out, y_stride, low, add, of_rows, scale, total)
                 elif count == 3:
-                    byte_3(values, x_stride, weight, steps, bias, out, y_stride, low, adding, of_rows, scale, total)
+                    byte_3(values, x_stride, weight, steps, bias, out, y_stride, low, add, of_rows, scale, total)
                 elif count == 2:
-                    byte_2(values, x_stride, weight, steps, bias, out, y_stride, low, adding, of_rows, scale, total)
+                    byte_2(values, x_stride, weight, steps, bias, out, y_stride, low, add, of_rows, scale, total)
                 else:
-                    byte_1(values, x_stride, weight, steps, bias, out, y_stride, low, adding, of_rows, scale, total)
+                    byte_1(values, x_stride, weight, steps, bias, out, y_stride, low, add, of_rows, scale, total)
             else:
                 values, weight = x.ctypes.data + row * x_stride, floats + 4 * (shape[WEIGHT] + column * inputs)
                 if count == 6:
-                    float_6(values, x_stride, weight, inputs, bias, out, y_stride, low, adding)
+                    float_6(values, x_stride, weight, inputs, bias, out, y_stride, low, add)
                 elif count == 5:
-                    float_5(values, x_stride, weight, inputs, bias, out, y_stride, low, adding)
+                    float_5(values, x_stride, weight, inputs, bias, out, y_stride, low, add)
                 elif count == 4:
-                    float_4(values, x_stride, weight, inputs, bias, out, y_stride, low, adding)
+                    float_4(values, x_stride, weight, inputs, bias, out, y_stride, low, add)
                 elif count == 3:
-                    float_3(values, x_stride, weight, inputs, bias, out, y_stride, low, adding)
+                    float_3(values, x_stride, weight, inputs, bias, out, y_stride, low, add)
                 elif count == 2:
-                    float_2(values, x_stride, weight, inputs, bias, out, y_stride, low, adding)
+                    float_2(values, x_stride, weight, inputs, bias, out, y_stride, low, add)
                 else:
-                    float_1(values, x_stride, weight, inputs, bias, out, y_stride, low, adding)
+                    float_1(values, x_stride, weight, inputs, bias, out, y_stride, low, add)
             row += count
 
 
@@ -134,11 +136,12 @@ def linear(
     packed: Any, product: Any, x: Any, quantised: Any, scales: Any, rows: Any, y: Any, low: Any, add: Any
 ) -> None:
     """A whole product, with quantisation of its input where the weights are int8."""
+    out_of_line()
     shape = packed.products[product]
     if packed.values.size > 0:
         quantise(x, shape[INPUTS], rows, quantised, scales)
     columns = (shape[OUTPUTS] + COLUMNS - 1) // COLUMNS * COLUMNS
-    multiply(packed, product, x, quantised, scales, rows, y, low, add, (0, columns, 0))
+    multiply(packed, product, x, quantised, scales, rows, y, low, add, (np.int64(0), columns, np.int64(0)))
 
 
 @numba.njit(**MAXIMA)
@@ -153,13 +156,14 @@ def _largest(values: Any, width: Any) -> Any:
 @numba.njit(**FLAGS)
 def quantise(x: Any, width: Any, rows: Any, quantised: Any, scales: Any) -> None:
     """Each row of x (rows, K) as whole numbers from -127 to 127, plus `SHIFT`, and its scale."""
+    out_of_line()
     for row in range(rows):
         values, numbers = x[row], quantised[row]
         largest = _largest(values, width)
         scales[row] = largest / np.float32(127)
         inverse = np.float32(127) / largest if largest > np.float32(0) else np.float32(0)
         for k in range(width):
-            # adding 1.5 * 2^23 rounds to the nearest whole number
+            # add 1.5 * 2^23 rounds to the nearest whole number
             numbers[k] = np.int32((values[k] * inverse + ROUNDER) - ROUNDER) + np.int32(SHIFT)
         if not largest < np.float32(np.inf):
             scales[row] = np.float32(np.nan)
@@ -181,6 +185,7 @@ def _moments(values: Any, width: Any) -> Any:
 @numba.njit(**FLAGS)
 def layer_norm(packed: Any, norm: Any, x: Any, width: Any, rows: Any, y: Any, epsilon: Any) -> None:
     """y = (x - mean) / sqrt(variance + epsilon) * gain + bias for each row; y may be x."""
+    out_of_line()
     gain = packed.floats[packed.norms[norm, 0] : packed.norms[norm, 0] + width]
     bias = packed.floats[packed.norms[norm, 1] : packed.norms[norm, 1] + width]
     for row in range(rows):
@@ -204,6 +209,7 @@ def _erf(value: Any) -> Any:
 @numba.njit(**FLAGS)
 def activate(kind: Any, values: Any, width: Any, rows: Any) -> None:
     """GELU or SwiGLU in place; SwiGLU reads (rows, 2 F) and leaves (rows, F). ReLU is part of the product."""
+    out_of_line()
     if kind == GELU:
         for row in range(rows):
             line = values[row]

@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
+from harken.kernels.decoding.caching import kept
 from harken.kernels.decoding.products import COLUMNS, FLAGS
 from harken.kernels.decoding.stack import decoder_step, embed, new_buffers, project_memory
+from harken.kernels.decoding.tiles import out_of_line
 from harken.kernels.decoding.topk import BOS, CHUNK, EOS, PAD, WIDEST, most_probable
 
 WORST = np.float32(-np.inf)
@@ -31,13 +33,24 @@ class Rules(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The best hypotheses of each source, best first, (B, nbest) each."""
+    """The best hypotheses of each source, best first, (B, nbest) each; see `nothing_found`."""
 
     tokens: Any  # (B, nbest, T) int32, without EOS
     lengths: Any  # tokens of each; -1: no such hypothesis
     scores: Any  # float32
     normalised: Any  # float32
     finished: Any  # bool
+
+
+def nothing_found(batch: int, nbest: int, longest: int) -> Found:
+    """What `decode` fills."""
+    return Found(
+        np.zeros((batch, nbest, longest), np.int32),
+        np.full((batch, nbest), -1),
+        np.full((batch, nbest), WORST),
+        np.full((batch, nbest), WORST),
+        np.zeros((batch, nbest), np.bool_),
+    )
 
 
 class Live(NamedTuple):
@@ -51,6 +64,7 @@ class Live(NamedTuple):
 @numba.njit(**FLAGS)
 def _write(found: Any, source: Any, slot: Any, score: Any, norm: Any, read: Any, past: Any, time: Any, last: Any) -> None:
     """The hypothesis that read the rows `past` up to step `time`, and then the token `last`; EOS finishes it."""
+    out_of_line()
     line = found.tokens[source, slot]
     for step in range(1, time + 1):
         line[step - 1] = read[step, past[step]]
@@ -70,9 +84,10 @@ def _insert(found: Any, source: Any, score: Any, norm: Any, read: Any, past: Any
     while slot > 0 and best[slot - 1] < score / norm:
         best[slot], found.scores[source, slot] = best[slot - 1], found.scores[source, slot - 1]
         found.lengths[source, slot], found.finished[source, slot] = found.lengths[source, slot - 1], True
-        found.tokens[source, slot] = found.tokens[source, slot - 1]
+        for step in range(time):  # earlier ones are no longer than this one
+            found.tokens[source, slot, step] = found.tokens[source, slot - 1, step]
         slot -= 1
-    _write(found, source, slot, score, norm, read, past, time, EOS)
+    _write(found, source, slot, score, norm, read, past, time, np.int64(EOS))
 
 
 @numba.njit(**FLAGS)
@@ -81,7 +96,8 @@ def _candidates(scores: Any, logs: Any, first: Any, live: Any, heads: Any, picks
 
     Of equal scores the better-ranked row comes first, then the better continuation.
     """
-    heads[:live] = 0
+    for row in range(live):
+        heads[row] = 0
     for pick in range(len(totals)):
         best, winner = WORST, -1
         for row in range(live):
@@ -110,11 +126,12 @@ def _advance_greedy(
     now: Any, then: Any, read: Any, rows: Any, time: Any, logs: Any, ids: Any, limits: Any, norm: Any, found: Any
 ) -> int:
     """The most probable token of each row; returns the rows of the next step."""
-    left = 0
+    out_of_line()
+    left = np.int64(0)
     for row in range(rows):
         source, score, token = now.sources[row], now.scores[row] + logs[row, 0], ids[row, 0]
         if token == EOS or limits[source] <= time + 1:
-            _write(found, source, 0, score, norm, read, now.ancestors[row], time, token)
+            _write(found, source, np.int64(0), score, norm, read, now.ancestors[row], time, token)
         else:
             _survive(now, then, read, row, left, time, source, token, score)
             left += 1
@@ -127,7 +144,8 @@ def _advance_beam(
     rules: Any, ended: Any, found: Any,
 ) -> int:  # fmt: skip
     """The best continuations of each source; `ended` (B,) counts finished hypotheses. Returns the rows of the next step."""
-    beam, left = rules.beam, 0
+    out_of_line()
+    beam, left = rules.beam, np.int64(0)
     heads, picks = np.empty(beam, np.int64), np.empty((2 * beam, 2), np.int64)
     totals, chosen = np.empty(2 * beam, np.float32), np.empty((beam, 2), np.int64)
     survivors = np.empty(beam, np.float32)
@@ -161,10 +179,10 @@ def _advance_beam(
     return left
 
 
-@numba.njit(**FLAGS)
+@kept
 def decode(
     packed: Any, blocks: Any, table: Any, memory: Any, starts: Any, limits: Any, minimums: Any, rules: Any, inner: Any,
-    found: Any,
+    workspace: Any, found: Any,
 ) -> bool:  # fmt: skip
     """Decodes all sources of a batch into `found`; False where the model's outputs are not finite numbers.
 
@@ -174,30 +192,32 @@ def decode(
         limits: (B,) most tokens of each source, EOS included.
         minimums: (B,) fewest tokens, EOS included.
         inner: width of the widest layer.
+        workspace: for the keys and values of past tokens, at least (L, T, R, 2 D) numbers with D in whole panels.
     """
     batch, longest, layers, stride = limits.shape[0], limits.max(), blocks.layers, memory.shape[1]
     most, choices = batch * rules.beam, 1 if rules.beam == 1 else 2 * rules.beam
     crossed, output = project_memory(packed, blocks, memory), packed.products.shape[0] - 1
-    keys = np.empty((layers, longest, most, stride), np.float32)
-    values = np.empty((layers, longest, most, stride), np.float32)
+    cache = workspace[: layers * longest * most * 2 * stride].reshape(layers, longest, most, 2 * stride)
     b = new_buffers(most, blocks.width, inner)
-    attention = np.empty(max(longest, np.diff(starts).max()), np.float32)
+    longest_source = 0
+    for source in range(batch):
+        longest_source = max(longest_source, starts[source + 1] - starts[source])
+    positions = max(longest, longest_source)
+    attention, places = np.empty((blocks.heads, positions), np.float32), np.empty(positions, np.int64)
     chunk = _aligned_chunk(most)
     logs, ids = np.empty((most, choices), np.float32), np.empty((most, choices), np.int64)
     no_end, ended = np.zeros(most, np.bool_), np.zeros(batch, np.int64)
     read = np.full((longest + 1, most), BOS, np.int32)
     now = Live(np.arange(most), np.zeros(most, np.float32), np.empty((most, longest), np.int32))
     then = Live(np.empty(most, np.int64), np.empty(most, np.float32), np.empty((most, longest), np.int32))
-    found.normalised[:], found.scores[:] = WORST, WORST
-    found.lengths[:], found.finished[:] = -1, False
-    rows, live, time = batch, 1, 0
+    rows, live, time = batch, np.int64(1), np.int64(0)
     while rows > 0:
         for row in range(rows):
-            embed(blocks, table, read[time, row], time, b.values[row])
+            embed(blocks, table, np.int64(read[time, row]), time, b.values[row])
             now.ancestors[row, time] = row
             no_end[row] = time + 1 < minimums[now.sources[row]]
         decoder_step(
-            packed, blocks, b, crossed, now.sources, starts, keys, values, now.ancestors, rows, time, attention
+            packed, blocks, b, crossed, now.sources, starts, cache, now.ancestors, rows, time, attention, places
         )
         if not most_probable(packed, output, b, rows, choices, chunk, logs, ids, no_end):
             return False

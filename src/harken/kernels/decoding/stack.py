@@ -11,6 +11,7 @@ import numba
 import numpy as np
 
 from harken.kernels.decoding.attention import attend_all, attend_past, attend_source, rotate
+from harken.kernels.decoding.caching import kept
 from harken.kernels.decoding.products import (
     FLAGS,
     NO_LIMIT,
@@ -23,6 +24,7 @@ from harken.kernels.decoding.products import (
     layer_norm,
     linear,
 )
+from harken.kernels.decoding.tiles import out_of_line
 
 # products and norms of a layer, in the order in which they are packed
 SELF, SELF_OUTPUT, EXPAND, CONTRACT, QUERY, MEMORY, CROSS_OUTPUT = range(7)
@@ -80,6 +82,7 @@ def new_buffers(rows: Any, width: Any, inner: Any) -> Any:
 @numba.njit(**FLAGS)
 def embed(blocks: Any, table: Any, token: Any, position: Any, out: Any) -> None:
     """One row: the embedding, scaled, plus its position."""
+    out_of_line()
     line = table[token]
     for k in range(blocks.width):
         out[k] = line[k] * blocks.embedding_scale
@@ -92,41 +95,44 @@ def embed(blocks: Any, table: Any, token: Any, position: Any, out: Any) -> None:
 @numba.njit(**FLAGS)
 def _project(packed: Any, blocks: Any, product: Any, norm: Any, b: Any, rows: Any, out: Any, low: Any) -> None:
     """The first product of a sub-layer, after its norm if the norm comes first."""
+    out_of_line()
     if blocks.pre:
         layer_norm(packed, norm, b.values, blocks.width, rows, b.normed, blocks.epsilon)
-        linear(packed, product, b.normed, b.quantised, b.scales, rows, out, low, False)
+        linear(packed, product, b.normed, b.quantised, b.scales, rows, out, low, np.int64(0))
     else:
-        linear(packed, product, b.values, b.quantised, b.scales, rows, out, low, False)
+        linear(packed, product, b.values, b.quantised, b.scales, rows, out, low, np.int64(0))
 
 
 @numba.njit(**FLAGS)
 def _return(packed: Any, blocks: Any, product: Any, norm: Any, b: Any, rows: Any, x: Any) -> None:
     """The last product of a sub-layer, added to the residual stream, which is normalised if the norm comes last."""
-    linear(packed, product, x, b.quantised, b.scales, rows, b.values, NO_LIMIT, True)
+    out_of_line()
+    linear(packed, product, x, b.quantised, b.scales, rows, b.values, NO_LIMIT, np.int64(1))
     if not blocks.pre:
         layer_norm(packed, norm, b.values, blocks.width, rows, b.values, blocks.epsilon)
 
 
 @numba.njit(**FLAGS)
 def _feed_forward(packed: Any, blocks: Any, product: Any, norm: Any, b: Any, rows: Any) -> None:
+    out_of_line()
     low = ZERO if blocks.activation == RELU else NO_LIMIT
     _project(packed, blocks, product + EXPAND, norm + FEEDFORWARD_NORM, b, rows, b.wide, low)
     activate(blocks.activation, b.wide, blocks.inner, rows)
     _return(packed, blocks, product + CONTRACT, norm + FEEDFORWARD_NORM, b, rows, b.wide)
 
 
-@numba.njit(**FLAGS)
+@kept
 def encode(packed: Any, blocks: Any, table: Any, tokens: Any, starts: Any, inner: Any) -> Any:
     """Tokens of all sources one after the other, source b from starts[b] -> memory (tokens, whole panels)."""
     rows, longest = tokens.shape[0], 0
     for source in range(starts.shape[0] - 1):
         longest = max(longest, starts[source + 1] - starts[source])
     b = new_buffers(rows, blocks.width, inner)
-    scores = np.empty(longest, np.float32)
+    scores, places = np.empty((blocks.heads, longest), np.float32), np.empty(longest, np.int64)
     head_width = blocks.width // blocks.heads
     for source in range(starts.shape[0] - 1):
         for row in range(starts[source], starts[source + 1]):
-            embed(blocks, table, tokens[row], row - starts[source], b.values[row])
+            embed(blocks, table, np.int64(tokens[row]), row - starts[source], b.values[row])
     for layer in range(blocks.layers):
         product, norm = layer * ENCODER_PRODUCTS, layer * ENCODER_NORMS
         _project(packed, blocks, product + SELF, norm + SELF_NORM, b, rows, b.wide, NO_LIMIT)
@@ -134,8 +140,8 @@ def encode(packed: Any, blocks: Any, table: Any, tokens: Any, starts: Any, inner
             for source in range(starts.shape[0] - 1):
                 for row in range(starts[source], starts[source + 1]):
                     angles = blocks.angles[row - starts[source]]
-                    rotate(b.wide, row, 0, 2 * blocks.heads, head_width, angles)  # queries and keys
-        attend_all(b.wide, starts, blocks.heads, head_width, blocks.scale, blocks.slopes, scores, b.context)
+                    rotate(b.wide, row, 2 * blocks.heads, head_width, angles)  # queries and keys
+        attend_all(b.wide, starts, blocks.heads, head_width, blocks.scale, blocks.slopes, scores, places, b.context)
         _return(packed, blocks, product + SELF_OUTPUT, norm + SELF_NORM, b, rows, b.context)
         _feed_forward(packed, blocks, product, norm, b, rows)
     if blocks.pre:
@@ -147,6 +153,7 @@ def encode(packed: Any, blocks: Any, table: Any, tokens: Any, starts: Any, inner
 @numba.njit(**FLAGS)
 def project_memory(packed: Any, blocks: Any, memory: Any) -> Any:
     """Keys and values (L, tokens, 2 D) of every layer's cross-attention."""
+    out_of_line()
     rows, stride = memory.shape[0], (2 * blocks.width + STRIDE - 1) // STRIDE * STRIDE
     flat = aligned(blocks.layers * rows, stride)
     quantised = np.zeros((rows if packed.values.size > 0 else 1, memory.shape[1]), ACTIVATION_TYPE)
@@ -154,19 +161,20 @@ def project_memory(packed: Any, blocks: Any, memory: Any) -> Any:
     for layer in range(blocks.layers):
         product = layer * DECODER_PRODUCTS + MEMORY
         out = flat[layer * rows : (layer + 1) * rows]
-        linear(packed, product, memory, quantised, scales, rows, out, NO_LIMIT, False)
+        linear(packed, product, memory, quantised, scales, rows, out, NO_LIMIT, np.int64(0))
     return flat.reshape(blocks.layers, rows, stride)
 
 
 @numba.njit(**FLAGS)
 def decoder_step(
-    packed: Any, blocks: Any, b: Any, memory: Any, sources: Any, starts: Any, keys: Any, values: Any, ancestors: Any,
-    rows: Any, time: Any, scores: Any,
+    packed: Any, blocks: Any, b: Any, memory: Any, sources: Any, starts: Any, cache: Any, ancestors: Any, rows: Any,
+    time: Any, scores: Any, places: Any,
 ) -> None:  # fmt: skip
     """b.values (rows, D): the embedded tokens at position `time`, then the input of the output layer.
 
-    Keys and values (L, T, R, D) of this position are written into the cache.
+    Keys and values of this position are written into the cache (L, T, R, 2 D).
     """
+    out_of_line()
     width, heads = blocks.width, blocks.heads
     head_width = width // heads
     for layer in range(blocks.layers):
@@ -174,20 +182,18 @@ def decoder_step(
         _project(packed, blocks, product + SELF, norm + SELF_NORM, b, rows, b.wide, NO_LIMIT)
         for row in range(rows):
             if blocks.rotary:
-                rotate(b.wide, row, 0, 2 * heads, head_width, blocks.angles[time])
-            line, key, value = b.wide[row], keys[layer, time, row], values[layer, time, row]
-            for k in range(width):
-                key[k] = line[width + k]
-            for k in range(width):
-                value[k] = line[2 * width + k]
+                rotate(b.wide, row, 2 * heads, head_width, blocks.angles[time])
+            line, here = b.wide[row], cache[layer, time, row]
+            for k in range(2 * width):
+                here[k] = line[width + k]
         attend_past(
-            b.wide, keys[layer], values[layer], ancestors, rows, time, heads, head_width, blocks.scale, blocks.slopes,
-            scores, b.context,
+            b.wide, cache[layer], ancestors, rows, time, heads, head_width, blocks.scale, blocks.slopes, scores,
+            places, b.context,
         )  # fmt: skip
         _return(packed, blocks, product + SELF_OUTPUT, norm + SELF_NORM, b, rows, b.context)
         _project(packed, blocks, product + QUERY, norm + CROSS_NORM, b, rows, b.wide, NO_LIMIT)
         attend_source(
-            b.wide, memory[layer], sources, starts, rows, heads, head_width, blocks.scale, scores, b.context
+            b.wide, memory[layer], sources, starts, rows, heads, head_width, blocks.scale, scores, places, b.context
         )
         _return(packed, blocks, product + CROSS_OUTPUT, norm + CROSS_NORM, b, rows, b.context)
         _feed_forward(packed, blocks, product, norm, b, rows)

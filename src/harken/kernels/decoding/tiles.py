@@ -200,6 +200,17 @@ def _store(builder: Any, sums: list[Any], bias: Any, y: Any, stride: Any, low: A
     builder.position_at_end(done)
 
 
+def _out_of_line(context: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.function.attributes.add("noinline")
+        return context.get_dummy_value()
+
+    return types.void(), build
+
+
+out_of_line: Any = intrinsic(_out_of_line)  # called in a function that is called from many places: compiled once
+
+
 def _float_tile(rows: int) -> Any:
     """tile(x, x_stride, weight, steps, bias, y, y_stride, low, accumulate); strides in bytes, k in steps."""
 
@@ -248,6 +259,7 @@ def _float_function(rows: int) -> Callable[..., None]:
 
     @numba.njit(**FLAGS)
     def run(x, xs, w, steps, bias, y, ys, low, add):  # type: ignore[no-untyped-def]
+        out_of_line()
         tile(x, xs, w, steps, bias, y, ys, low, add)
 
     return run  # type: ignore[no-any-return]
@@ -258,6 +270,7 @@ def _byte_function(rows: int) -> Callable[..., None]:
 
     @numba.njit(**FLAGS)
     def run(x, xs, w, steps, bias, y, ys, low, add, row_scales, scales, sums):  # type: ignore[no-untyped-def]
+        out_of_line()
         tile(x, xs, w, steps, bias, y, ys, low, add, row_scales, scales, sums)
 
     return run  # type: ignore[no-any-return]

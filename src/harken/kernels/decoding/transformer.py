@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,8 +16,8 @@ import torch
 from torch import Tensor
 
 from harken.kernels.decoding.products import GELU, RELU, STRIDE, SWIGLU, round_up
-from harken.kernels.decoding.search import Found, Rules
-from harken.kernels.decoding.stack import Blocks
+from harken.kernels.decoding.search import Found, Rules, decode, nothing_found
+from harken.kernels.decoding.stack import Blocks, encode
 from harken.kernels.decoding.weights import Linear, Norm, cache_line_array, pack
 
 ACTIVATIONS = {"relu": RELU, "gelu": GELU, "swiglu": SWIGLU}
@@ -118,6 +119,7 @@ class CompiledTransformer:
     def __post_init__(self) -> None:
         model = self.model
         self.versions = versions(model.parameters)
+        self._kept = threading.local()
         self.decoder = _side(model.decoder, model.target_embedding, [model.output], self.precision)
         encoder = model.encoder
         self.encoder = None if encoder is None else _side(encoder, model.source_embedding, [], self.precision)
@@ -127,14 +129,19 @@ class CompiledTransformer:
         """Whether the weights are still those that were packed."""
         return self.versions == versions(self.model.parameters)
 
+    def _workspace(self, size: int) -> Any:
+        """Memory for the caches, kept for the next call of this thread: fresh pages cost more than what fills them."""
+        kept = getattr(self._kept, "workspace", None)
+        if kept is None or len(kept) < size:
+            self._kept.workspace = kept = np.empty(size, np.float32)
+        return kept
+
     def encode(self, tokens: Any, starts: Any) -> Any:
         """The tokens of all sources one after the other -> memory (tokens, whole panels)."""
-        from harken.kernels.decoding import entry
-
         side = self.encoder
         assert side is not None
         longest = int(np.diff(starts).max())
-        return entry.encode(side.packed, side.for_length(longest), side.table, tokens, starts, side.inner)
+        return encode(side.packed, side.for_length(longest), side.table, tokens, starts, side.inner)
 
     def pad_memory(self, values: Tensor, lengths: Any) -> Any:
         """Memory (B, S, D) of another encoder, without its padding."""
@@ -146,21 +153,14 @@ class CompiledTransformer:
 
     def search(self, memory: Any, starts: Any, limits: Any, rules: Rules, minimums: Any = None) -> Found | None:
         """Decodes all sources; None where the model's outputs are not finite numbers."""
-        from harken.kernels.decoding import entry
-
         batch, longest = len(limits), int(limits.max())
-        found = Found(
-            np.zeros((batch, rules.nbest, longest), np.int32),
-            np.zeros((batch, rules.nbest), np.int64),
-            np.zeros((batch, rules.nbest), np.float32),
-            np.zeros((batch, rules.nbest), np.float32),
-            np.zeros((batch, rules.nbest), np.bool_),
-        )
+        found = nothing_found(batch, rules.nbest, longest)
         minimums = np.zeros(batch, np.int64) if minimums is None else minimums
         side = self.decoder
         blocks = side.for_length(longest)
-        is_finite = entry.decode(
-            side.packed, blocks, side.table, memory, starts, limits, minimums, rules, side.inner, found
+        workspace = self._workspace(side.stack.layers * longest * batch * rules.beam * 2 * memory.shape[1])
+        is_finite = decode(
+            side.packed, blocks, side.table, memory, starts, limits, minimums, rules, side.inner, workspace, found
         )
         return found if is_finite else None
 
