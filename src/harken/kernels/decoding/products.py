@@ -30,8 +30,8 @@ from harken.kernels.decoding.tiles import (
     float_4,
     float_5,
     float_6,
+    out_of_line,
 )
-from harken.kernels.decoding.tiles import out_of_line
 from harken.kernels.numba_math import ROUNDER, exp_not_positive, sigmoid
 
 COLUMNS, ROWS, GROUP, SHIFT, VNNI = tiles.COLUMNS, tiles.ROWS, tiles.GROUP, tiles.SHIFT, tiles.VNNI
@@ -153,20 +153,27 @@ def _largest(values: Any, width: Any) -> Any:
     return largest
 
 
+@numba.njit(**SUMS)
+def _zero_or_nan(values: Any, width: Any) -> Any:
+    """NaN where a value is NaN or infinite, otherwise 0."""
+    total = np.float32(0)
+    for k in range(width):
+        total += values[k] * np.float32(0)
+    return total
+
+
 @numba.njit(**FLAGS)
 def quantise(x: Any, width: Any, rows: Any, quantised: Any, scales: Any) -> None:
-    """Each row of x (rows, K) as whole numbers from -127 to 127, plus `SHIFT`, and its scale."""
+    """Each row of x (rows, K) as whole numbers from -127 to 127, plus `SHIFT`, and its scale, which is NaN where one is not finite."""
     out_of_line()
     for row in range(rows):
         values, numbers = x[row], quantised[row]
         largest = _largest(values, width)
-        scales[row] = largest / np.float32(127)
+        scales[row] = largest / np.float32(127) + _zero_or_nan(values, width)
         inverse = np.float32(127) / largest if largest > np.float32(0) else np.float32(0)
         for k in range(width):
             # add 1.5 * 2^23 rounds to the nearest whole number
             numbers[k] = np.int32((values[k] * inverse + ROUNDER) - ROUNDER) + np.int32(SHIFT)
-        if not largest < np.float32(np.inf):
-            scales[row] = np.float32(np.nan)
 
 
 @numba.njit(**SUMS)

@@ -3,8 +3,8 @@
 The references are `harken.search.greedy` and `harken.search.beam`: candidates, ties, stopping rules and scores are the
 same, in float32. Rows of a source that is done leave the batch at once.
 
-A live row is a hypothesis. `read[t, i]` is the token that row i read at step t, and `ancestors[i, s]` is the row of step s
-that a hypothesis descends from, so its tokens are read[s, ancestors[i, s]] for s = 1, 2, ...
+A live row is a hypothesis. `read.tokens[t, i]` is the token that row i read at step t, and `ancestors[i, s]` is the row of step s
+that a hypothesis descends from, so its tokens are read.tokens[s, ancestors[i, s]] for s = 1, 2, ...
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class Found(NamedTuple):
     scores: Any  # float32
     normalised: Any  # float32
     finished: Any  # bool
+    logs: Any  # (B, nbest, T) float32: log-probability of each token, then of EOS if finished
 
 
 def nothing_found(batch: int, nbest: int, longest: int) -> Found:
@@ -50,7 +51,15 @@ def nothing_found(batch: int, nbest: int, longest: int) -> Found:
         np.full((batch, nbest), WORST),
         np.full((batch, nbest), WORST),
         np.zeros((batch, nbest), np.bool_),
+        np.zeros((batch, nbest, longest), np.float32),
     )
+
+
+class Read(NamedTuple):
+    """What each row read at each step, (T + 1, R) each."""
+
+    tokens: Any
+    logs: Any  # the log-probability it was chosen with
 
 
 class Live(NamedTuple):
@@ -62,12 +71,13 @@ class Live(NamedTuple):
 
 
 @numba.njit(**FLAGS)
-def _write(found: Any, source: Any, slot: Any, score: Any, norm: Any, read: Any, past: Any, time: Any, last: Any) -> None:
+def _write(found: Any, source: Any, slot: Any, score: Any, norm: Any, read: Any, past: Any, time: Any, last: Any, log: Any) -> None:
     """The hypothesis that read the rows `past` up to step `time`, and then the token `last`; EOS finishes it."""
     out_of_line()
-    line = found.tokens[source, slot]
+    line, logs = found.tokens[source, slot], found.logs[source, slot]
     for step in range(1, time + 1):
-        line[step - 1] = read[step, past[step]]
+        line[step - 1], logs[step - 1] = read.tokens[step, past[step]], read.logs[step, past[step]]
+    logs[time] = log
     found.finished[source, slot] = last == EOS
     if last != EOS:
         line[time] = last
@@ -76,7 +86,7 @@ def _write(found: Any, source: Any, slot: Any, score: Any, norm: Any, read: Any,
 
 
 @numba.njit(**FLAGS)
-def _insert(found: Any, source: Any, score: Any, norm: Any, read: Any, past: Any, time: Any) -> None:
+def _insert(found: Any, source: Any, score: Any, norm: Any, read: Any, past: Any, time: Any, log: Any) -> None:
     """A finished hypothesis takes its place among those of its source, behind those that are equal."""
     best, slot = found.normalised[source], found.normalised.shape[1] - 1
     if not score / norm > best[slot]:
@@ -84,10 +94,11 @@ def _insert(found: Any, source: Any, score: Any, norm: Any, read: Any, past: Any
     while slot > 0 and best[slot - 1] < score / norm:
         best[slot], found.scores[source, slot] = best[slot - 1], found.scores[source, slot - 1]
         found.lengths[source, slot], found.finished[source, slot] = found.lengths[source, slot - 1], True
-        for step in range(time):  # earlier ones are no longer than this one
+        for step in range(time + 1):  # earlier ones are no longer than this one
             found.tokens[source, slot, step] = found.tokens[source, slot - 1, step]
+            found.logs[source, slot, step] = found.logs[source, slot - 1, step]
         slot -= 1
-    _write(found, source, slot, score, norm, read, past, time, np.int64(EOS))
+    _write(found, source, slot, score, norm, read, past, time, np.int64(EOS), log)
 
 
 @numba.njit(**FLAGS)
@@ -113,10 +124,10 @@ def _candidates(scores: Any, logs: Any, first: Any, live: Any, heads: Any, picks
 
 
 @numba.njit(**FLAGS)
-def _survive(now: Any, then: Any, read: Any, parent: Any, row: Any, time: Any, source: Any, token: Any, score: Any) -> None:
+def _survive(now: Any, then: Any, read: Any, parent: Any, row: Any, time: Any, source: Any, token: Any, score: Any, log: Any) -> None:
     """Row `row` of the next step continues row `parent` of this one."""
     then.sources[row], then.scores[row] = source, score
-    read[time + 1, row] = token
+    read.tokens[time + 1, row], read.logs[time + 1, row] = token, log
     for step in range(time + 1):
         then.ancestors[row, step] = now.ancestors[parent, step]
 
@@ -131,9 +142,9 @@ def _advance_greedy(
     for row in range(rows):
         source, score, token = now.sources[row], now.scores[row] + logs[row, 0], ids[row, 0]
         if token == EOS or limits[source] <= time + 1:
-            _write(found, source, np.int64(0), score, norm, read, now.ancestors[row], time, token)
+            _write(found, source, np.int64(0), score, norm, read, now.ancestors[row], time, token, logs[row, 0])
         else:
-            _survive(now, then, read, row, left, time, source, token, score)
+            _survive(now, then, read, row, left, time, source, token, score, logs[row, 0])
             left += 1
     return left
 
@@ -148,34 +159,35 @@ def _advance_beam(
     beam, left = rules.beam, np.int64(0)
     heads, picks = np.empty(beam, np.int64), np.empty((2 * beam, 2), np.int64)
     totals, chosen = np.empty(2 * beam, np.float32), np.empty((beam, 2), np.int64)
-    survivors = np.empty(beam, np.float32)
+    survivors, gained = np.empty(beam, np.float32), np.empty(beam, np.float32)
     for first in range(0, rows, live):
         source, kept = now.sources[first], 0
         count = _candidates(now.scores, logs, first, live, heads, picks, totals)
         for pick in range(count):
-            row, token, score = picks[pick, 0], ids[picks[pick, 0], picks[pick, 1]], totals[pick]
+            row, place, score = picks[pick, 0], picks[pick, 1], totals[pick]
+            token, log = ids[row, place], logs[row, place]
             if token == EOS:
                 if pick < beam and score > WORST:  # below the beam it would not have survived either
-                    _insert(found, source, score, norm, read, now.ancestors[row], time)
+                    _insert(found, source, score, norm, read, now.ancestors[row], time, log)
                     ended[source] += 1
             elif kept < beam:
-                chosen[kept, 0], chosen[kept, 1], survivors[kept] = row, token, score
+                chosen[kept, 0], chosen[kept, 1], survivors[kept], gained[kept] = row, token, score, log
                 kept += 1
         while kept < beam:  # a vocabulary with fewer tokens than the beam
-            chosen[kept, 0], chosen[kept, 1], survivors[kept] = first, PAD, WORST
+            chosen[kept, 0], chosen[kept, 1], survivors[kept], gained[kept] = first, PAD, WORST, WORST
             kept += 1
         reachable = survivors[0] / np.float32(float(limits[source]) ** rules.penalty)
         done = limits[source] <= time + 1 or found.normalised[source, rules.nbest - 1] >= reachable
         if not done and not (rules.stop_at_count and ended[source] >= beam):
             for place in range(beam):
                 row, token = chosen[place, 0], chosen[place, 1]
-                _survive(now, then, read, row, left + place, time, source, token, survivors[place])
+                _survive(now, then, read, row, left + place, time, source, token, survivors[place], gained[place])
             left += beam
         elif found.lengths[source, 0] < 0:  # nothing has finished
             for slot in range(rules.nbest):
                 if survivors[slot] > WORST:
                     past = now.ancestors[chosen[slot, 0]]
-                    _write(found, source, slot, survivors[slot], norm, read, past, time, chosen[slot, 1])
+                    _write(found, source, slot, survivors[slot], norm, read, past, time, chosen[slot, 1], gained[slot])
     return left
 
 
@@ -207,13 +219,13 @@ def decode(
     chunk = _aligned_chunk(most)
     logs, ids = np.empty((most, choices), np.float32), np.empty((most, choices), np.int64)
     no_end, ended = np.zeros(most, np.bool_), np.zeros(batch, np.int64)
-    read = np.full((longest + 1, most), BOS, np.int32)
+    read = Read(np.full((longest + 1, most), BOS, np.int32), np.zeros((longest + 1, most), np.float32))
     now = Live(np.arange(most), np.zeros(most, np.float32), np.empty((most, longest), np.int32))
     then = Live(np.empty(most, np.int64), np.empty(most, np.float32), np.empty((most, longest), np.int32))
     rows, live, time = batch, np.int64(1), np.int64(0)
     while rows > 0:
         for row in range(rows):
-            embed(blocks, table, np.int64(read[time, row]), time, b.values[row])
+            embed(blocks, table, np.int64(read.tokens[time, row]), time, b.values[row])
             now.ancestors[row, time] = row
             no_end[row] = time + 1 < minimums[now.sources[row]]
         decoder_step(

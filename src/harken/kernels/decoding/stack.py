@@ -201,4 +201,4 @@ def decoder_step(
         layer_norm(packed, blocks.layers * DECODER_NORMS, b.values, width, rows, b.values, blocks.epsilon)
 
 
-assert VALUE_BYTES == np.dtype(ACTIVATION_TYPE).itemsize
+assert np.dtype(ACTIVATION_TYPE).itemsize == VALUE_BYTES

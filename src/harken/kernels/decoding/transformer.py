@@ -1,13 +1,12 @@
-"""A Transformer encoder-decoder in the form the kernels take: described by its tensors, packed once, decoded many times.
+"""A Transformer encoder-decoder in the form the kernels take: packed once, then used for many batches.
 
-`harken.models.transformer.decoding` describes a model; this module knows tensors alone.
+>>> model = CompiledTransformer(tiny())  # doctest: +SKIP
 """
 
 from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,43 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from harken.kernels.decoding.caching import is_kept
+from harken.kernels.decoding.description import Linear, Norm, Stack, Table, Transformer
 from harken.kernels.decoding.products import GELU, RELU, STRIDE, SWIGLU, round_up
 from harken.kernels.decoding.search import Found, Rules, decode, nothing_found
 from harken.kernels.decoding.stack import Blocks, encode
-from harken.kernels.decoding.weights import Linear, Norm, cache_line_array, pack
+from harken.kernels.decoding.weights import cache_line_array, pack
 
 ACTIVATIONS = {"relu": RELU, "gelu": GELU, "swiglu": SWIGLU}
-Table = Callable[[int], Tensor]  # length -> (length, width)
-
-
-@dataclass(frozen=True)
-class Stack:
-    """One side of a model: the linear maps and norms of its layers in the order of `stack.py`, then the last norm."""
-
-    linears: list[Linear]
-    norms: list[Norm]
-    layers: int
-    width: int
-    heads: int
-    feedforward: int
-    pre: bool
-    activation: str
-    scaled: bool  # scores divided by sqrt(K)
-    positions: Table | None = None  # added to the embeddings
-    angles: Table | None = None  # of rotary positions
-    slopes: Tensor | None = None  # (N,) of ALiBi
-
-
-@dataclass(frozen=True)
-class Transformer:
-    """A whole model; without an encoder of this kind the memory is given."""
-
-    encoder: Stack | None
-    source_embedding: Tensor
-    decoder: Stack
-    target_embedding: Tensor
-    output: Linear
-    parameters: list[Tensor]  # all that were packed, to notice when they change
 
 
 @dataclass
@@ -68,9 +38,7 @@ class _Side:
     def for_length(self, length: int) -> Any:
         """`Blocks` with positions for sequences of this length."""
         if length > self.length:
-            self.length = max(length, min(2 * length, 256)) if self.stack.positions is None else length
-            self.blocks = self._blocks(length)
-            self.length = length
+            self.blocks, self.length = self._blocks(length), length
         return self.blocks
 
     def _blocks(self, length: int) -> Any:
@@ -118,7 +86,7 @@ class CompiledTransformer:
 
     def __post_init__(self) -> None:
         model = self.model
-        self.versions = versions(model.parameters)
+        self.versions = model.versions()
         self._kept = threading.local()
         self.decoder = _side(model.decoder, model.target_embedding, [model.output], self.precision)
         encoder = model.encoder
@@ -127,7 +95,7 @@ class CompiledTransformer:
     @property
     def is_current(self) -> bool:
         """Whether the weights are still those that were packed."""
-        return self.versions == versions(self.model.parameters)
+        return self.versions == self.model.versions()
 
     def _workspace(self, size: int) -> Any:
         """Memory for the caches, kept for the next call of this thread: fresh pages cost more than what fills them."""
@@ -137,34 +105,70 @@ class CompiledTransformer:
         return kept
 
     def encode(self, tokens: Any, starts: Any) -> Any:
-        """The tokens of all sources one after the other -> memory (tokens, whole panels)."""
+        """The tokens of all sources one after the other, source b from starts[b] -> memory (tokens, whole panels)."""
+        return encode(*self.encode_arguments(tokens, starts))
+
+    def search(self, memory: Any, starts: Any, limits: Any, rules: Rules, minimums: Any = None) -> Found | None:
+        """Decodes all sources; None where the model's outputs are not finite numbers."""
+        arguments = self.decode_arguments(memory, starts, limits, rules, minimums)
+        found: Found = arguments[-1]
+        return found if decode(*arguments) else None
+
+    def encode_arguments(self, tokens: Any, starts: Any) -> tuple[Any, ...]:
+        """Of the compiled function."""
         side = self.encoder
         assert side is not None
-        longest = int(np.diff(starts).max())
-        return encode(side.packed, side.for_length(longest), side.table, tokens, starts, side.inner)
+        return side.packed, side.for_length(int(np.diff(starts).max())), side.table, tokens, starts, side.inner
 
-    def pad_memory(self, values: Tensor, lengths: Any) -> Any:
-        """Memory (B, S, D) of another encoder, without its padding."""
+    def decode_arguments(
+        self, memory: Any, starts: Any, limits: Any, rules: Rules, minimums: Any = None
+    ) -> tuple[Any, ...]:
+        """Of the compiled function."""
+        side, batch, longest = self.decoder, len(limits), int(limits.max())
+        minimums = np.zeros(batch, np.int64) if minimums is None else minimums
+        workspace = self._workspace(side.stack.layers * longest * batch * rules.beam * 2 * memory.shape[1])
+        found = nothing_found(batch, rules.nbest, longest)
+        blocks = side.for_length(longest)
+        return side.packed, blocks, side.table, memory, starts, limits, minimums, rules, side.inner, workspace, found
+
+    def without_padding(self, values: Tensor, lengths: Any) -> Any:
+        """Memory (B, S, D) of another encoder in the layout of `encode`."""
         stride = round_up(self.model.decoder.width, STRIDE)
         flat = cache_line_array(int(lengths.sum()) * stride, np.float32).reshape(-1, stride)
         rows = np.arange(values.shape[1])[None] < lengths[:, None]
         flat[:, : values.shape[2]] = values.detach().numpy()[rows]
         return flat
 
-    def search(self, memory: Any, starts: Any, limits: Any, rules: Rules, minimums: Any = None) -> Found | None:
-        """Decodes all sources; None where the model's outputs are not finite numbers."""
-        batch, longest = len(limits), int(limits.max())
-        found = nothing_found(batch, rules.nbest, longest)
-        minimums = np.zeros(batch, np.int64) if minimums is None else minimums
-        side = self.decoder
-        blocks = side.for_length(longest)
-        workspace = self._workspace(side.stack.layers * longest * batch * rules.beam * 2 * memory.shape[1])
-        is_finite = decode(
-            side.packed, blocks, side.table, memory, starts, limits, minimums, rules, side.inner, workspace, found
-        )
-        return found if is_finite else None
+
+def tiny() -> Transformer:
+    """The smallest model: compiled code depends on types alone, so it stands for all."""
+
+    def stack(products: list[tuple[int, int]], norms: int) -> Stack:
+        linears = [Linear(torch.zeros(shape), torch.zeros(shape[0])) for shape in products]
+        norm = Norm(torch.ones(2), torch.zeros(2), 1e-5)
+        return Stack(linears, [norm] * norms, 1, 2, 1, 2, True, "relu", True)
+
+    encoder = stack([(6, 2), (2, 2), (2, 2), (2, 2)], 3)
+    decoder = stack([(6, 2), (2, 2), (2, 2), (2, 2), (2, 2), (4, 2), (2, 2)], 4)
+    table = torch.zeros(8, 2)
+    return Transformer(encoder, table, decoder, table, Linear(table, None, is_output=True), [])
 
 
-def versions(parameters: list[Tensor]) -> list[tuple[int, int]]:
-    """Where each tensor lies and how often it was changed in place."""
-    return [(one.data_ptr(), one._version) for one in parameters]
+def _tiny_calls() -> tuple[CompiledTransformer, tuple[Any, ...], tuple[Any, ...]]:
+    model, starts = CompiledTransformer(tiny()), np.array([0, 1])
+    memory = cache_line_array(STRIDE, np.float32).reshape(1, STRIDE)
+    encoding = model.encode_arguments(np.array([3]), starts)
+    return model, encoding, model.decode_arguments(memory, starts, np.array([1]), Rules(1, 1, 1.0, True))
+
+
+def is_compiled() -> bool:
+    """Whether the compiled functions are in this process or on disk for this CPU."""
+    _, encoding, decoding = _tiny_calls()
+    return is_kept(encode, encoding) and is_kept(decode, decoding)
+
+
+def compile_ahead() -> None:
+    """Compiles both functions, or loads them from disk; takes some 15 seconds the first time on a machine."""
+    _, encoding, decoding = _tiny_calls()
+    encode(*encoding)
+    decode(*decoding)

@@ -14,29 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from harken.kernels.decoding.description import Linear, Norm
 from harken.kernels.decoding.products import COLUMNS, DEPTH, GROUP, SHIFT, Packed, round_up
-
-
-class Linear(NamedTuple):
-    """y = W x + b."""
-
-    weight: Tensor  # (O, K)
-    bias: Tensor | None
-    is_output: bool = False  # the last layer: outputs that fill its last panel are never chosen
-
-
-class Norm(NamedTuple):
-    """Layer normalisation."""
-
-    weight: Tensor
-    bias: Tensor
-    epsilon: float
 
 
 @dataclass

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from harken.kernels.decoding.transformer import Stack, Transformer
-from harken.kernels.decoding.weights import Linear, Norm
+from harken.kernels.decoding.description import Linear, Norm, Stack, Transformer
 from harken.models.transformer.decoder import TransformerDecoder
 from harken.models.transformer.encoder import TransformerEncoder
 from harken.nn.activations import ACTIVATIONS
@@ -87,4 +86,5 @@ def _stack(stack: Any) -> Stack | None:
         positions=stack.positions,
         angles=first.attention.positions.angles if kind is RotaryPositions else None,
         slopes=first.attention.positions.slopes if kind is AlibiPositions else None,
+        max_length=learned.embedding.num_embeddings if isinstance(learned := stack.positions, LearnedPositions) else None,
     )
