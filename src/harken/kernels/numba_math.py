@@ -71,7 +71,7 @@ def _exp_parts(value: Any) -> Any:
 
 @numba.njit(**FLAGS)
 def exp_not_positive(value: Any) -> Any:
-    """exp(x) of a float32 that is 0 or less, such as a score minus the largest score; at least exp(-87). NaN stays NaN."""
+    """exp(x) of a float32 that is 0 or less, such as a score minus the largest; at least exp(-87). NaN stays NaN."""
     limited = -LIMIT if value < -LIMIT else value
     part, scale = _exp_parts(limited)
     return part * scale + scale

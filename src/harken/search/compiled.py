@@ -1,7 +1,7 @@
-"""The compiled backend of `harken.search.dispatch`: greedy and beam search of Transformers on a CPU without Python per token.
+"""The compiled backend of `harken.search.dispatch`: greedy and beam search of Transformers on a CPU.
 
-The kernels are in `harken.kernels.decoding`; the reference, whose tokens they give, is `harken.search.reference`. Plain calls
-are supported (`DecodingCall.is_plain`); the rest is left to the reference.
+The kernels are in `harken.kernels.decoding`; the reference, whose tokens they give, is `harken.search.reference`. Plain
+calls are supported (`DecodingCall.is_plain`); the rest is left to the reference.
 """
 
 from __future__ import annotations
@@ -22,7 +22,21 @@ if TYPE_CHECKING:
 
 
 def supports_compiled(call: DecodingCall) -> bool:
-    """Plain calls of a Transformer decoder in float32 on a CPU."""
+    """Plain calls of a Transformer decoder in float32 on a CPU.
+
+    Raises:
+        UserError: int8 is demanded of a call that is not supported.
+    """
+    supported = _is_supported(call)
+    if call.options.precision == "int8" and not supported:
+        raise UserError(
+            'search.precision is "int8", which needs a Transformer decoder on a CPU and greedy or beam search without '
+            'further options; choose "auto" for int8 where it is supported, or "float32".'
+        )
+    return supported
+
+
+def _is_supported(call: DecodingCall) -> bool:
     if not call.is_plain or call.distances is not None or not 1 <= call.nbest <= call.options.beam:
         return False
     if call.source.device.type != "cpu" or call.source.dim() != 2 or call.source.is_floating_point():
@@ -39,7 +53,7 @@ def supports_compiled(call: DecodingCall) -> bool:
 def run_compiled(call: DecodingCall) -> list[list[Hypothesis]]:
     """Up to `nbest` hypotheses for each source, best first; on the reference while loading the kernels costs more."""
     options = call.options
-    precision = "float32" if options.precision == "auto" else options.precision
+    precision = "int8" if options.precision == "auto" else options.precision
     if precision == "float32" and not backend.is_ready():
         return backend.timed(lambda: run_reference(call))
     described = backend.describe(call.model)

@@ -1,5 +1,7 @@
 """The compiled decoder against the reference search: tokens equal, scores to 1e-4."""
 
+from itertools import chain
+
 import pytest
 import torch
 
@@ -58,7 +60,7 @@ def sources(rows=9, longest=11, seed=0):
 
 def assert_equal(found, expected, atol=1e-4):
     assert [len(best) for best in found] == [len(best) for best in expected]
-    for mine, other in zip(sum(found, []), sum(expected, []), strict=True):
+    for mine, other in zip(chain(*found), chain(*expected), strict=True):
         assert (mine.tokens, mine.finished) == (other.tokens, other.finished)
         assert mine.score == pytest.approx(other.score, abs=atol)
         assert mine.normalised == pytest.approx(other.normalised, abs=atol)
@@ -156,6 +158,19 @@ def test_what_is_not_supported_is_left_to_the_reference(options):
     ids, lengths = sources()
     model = build_model(TransformerConfig(layers=1, width=16, heads=2, feedforward=20, **options), SIZE, SIZE).eval()
     assert not supports_compiled(DecodingCall(model, ids, lengths, 17, SearchOptions()))
+
+
+def test_int8_is_demanded_or_taken_where_it_is_supported():
+    (ids, lengths), relative = sources(), model_of(positions="relative")
+    with pytest.raises(UserError, match="search.precision"):
+        choose(DecodingCall(relative, ids, lengths, 9, SearchOptions(precision="int8")))
+    assert choose(DecodingCall(relative, ids, lengths, 9, SearchOptions(precision="auto"))).name == "reference"
+    model = model_of()
+    auto, int8 = (
+        run_compiled(DecodingCall(model, ids, lengths, 9, SearchOptions(beam=2, precision=precision)))
+        for precision in ("auto", "int8")
+    )
+    assert auto == int8
 
 
 def test_training_mode_and_double_precision_are_left_to_the_reference():

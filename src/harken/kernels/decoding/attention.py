@@ -2,10 +2,10 @@
 
     softmax(q . k_s / sqrt(K) - m |t - s|) v_s in each of N heads      m: the slope of ALiBi, otherwise 0
 
-The reference is `harken.nn.attention`. Keys and values of past tokens are never moved. Step s wrote those of its row i at
-(s, i) of the cache, keys first, then values; `ancestors` (rows, T) says which row of each earlier step a hypothesis descends from, so reordering a
-beam copies small integers in place of its cache. Hypotheses of one source share the keys and values of the memory, which
-lie without padding: source b has rows starts[b] to starts[b + 1].
+The reference is `harken.nn.attention`. Keys and values of past tokens are never moved. Step s wrote those of its row i
+at (s, i) of the cache, keys first, then values; `ancestors` (rows, T) says which row of each earlier step a hypothesis
+descends from, so reordering a beam copies small integers in place of its cache. Hypotheses of one source share the keys
+and values of the memory, which lie without padding: source b has rows starts[b] to starts[b + 1].
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def attend_all(
 
 @numba.njit(**FLAGS)
 def rotate(values: Any, row: Any, heads: Any, width: Any, angles: Any) -> None:
-    """Rotary positions: pairs of each of the first `heads` heads of values[row] by `angles` (K,): sine, cosine, sine, ..."""
+    """Rotary positions: the first `heads` heads of values[row] by `angles` (K,): sine, cosine, sine, ..."""
     out_of_line()
     for head in range(heads):
         line = values[row, head * width : (head + 1) * width]

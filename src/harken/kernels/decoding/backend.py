@@ -2,9 +2,9 @@
 
 numba takes half a second to import, and on a machine's first use its compiler some fifteen seconds; a short text is
 translated faster without it. So calls run on the reference until that has taken as long as loading (`LOAD_SECONDS`) or
-compiling (`COMPILE_SECONDS`) the kernels would: whatever follows, nobody waits more than twice as long as with the better
-of the two. Once compiled, the code is on disk for every later process on the same kind of CPU. `prepare()` does not wait.
-int8 has no reference, so it is loaded or compiled at its first call.
+compiling (`COMPILE_SECONDS`) the kernels would: whatever follows, nobody waits more than twice as long as with the
+better of the two. Once compiled, the code is on disk for every later process on the same kind of CPU. `prepare()` does
+not wait. int8 has no reference, so it is loaded or compiled at its first call.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,8 @@ class _PackageCache(FunctionCache):  # type: ignore[misc]
 def kept(function: Callable[..., Any]) -> Any:
     """numba's `njit`, kept on disk wherever a folder for it can be written."""
     dispatcher = numba.njit(**FLAGS)(function)
-    try:
+    with suppress(RuntimeError):  # numba found no folder it may write
         dispatcher._cache = _PackageCache(function)
-    except RuntimeError:  # numba found no folder it may write
-        pass
     return dispatcher
 
 

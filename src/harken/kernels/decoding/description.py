@@ -34,9 +34,10 @@ class Norm(NamedTuple):
 class Stack:
     """One side of a model.
 
-    The linear maps of a layer are, in this order: queries, keys and values in one; the output of self-attention; both maps
-    of the feed-forward layer; in a decoder also the query, keys and values in one, and output of cross-attention. Norms:
-    that of self-attention, of the feed-forward layer, of cross-attention; with the norm first, a last one after all layers.
+    The linear maps of a layer are, in this order: queries, keys and values in one; the output of self-attention; both
+    maps of the feed-forward layer; in a decoder also the query, keys and values in one, and output of cross-attention.
+    Norms: that of self-attention, of the feed-forward layer, of cross-attention; with the norm first, a last one after
+    all layers.
     """
 
     linears: list[Linear]

@@ -3,8 +3,8 @@
 The references are `harken.search.greedy` and `harken.search.beam`: candidates, ties, stopping rules and scores are the
 same, in float32. Rows of a source that is done leave the batch at once.
 
-A live row is a hypothesis. `read.tokens[t, i]` is the token that row i read at step t, and `ancestors[i, s]` is the row of step s
-that a hypothesis descends from, so its tokens are read.tokens[s, ancestors[i, s]] for s = 1, 2, ...
+A live row is a hypothesis. `read.tokens[t, i]` is the token that row i read at step t, and `ancestors[i, s]` is the row
+of step s that a hypothesis descends from, so its tokens are read.tokens[s, ancestors[i, s]] for s = 1, 2, ...
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ class Live(NamedTuple):
 
 
 @numba.njit(**FLAGS)
-def _write(found: Any, source: Any, slot: Any, score: Any, norm: Any, read: Any, past: Any, time: Any, last: Any, log: Any) -> None:
+def _write(
+    found: Any, source: Any, slot: Any, score: Any, norm: Any, read: Any, past: Any, time: Any, last: Any, log: Any
+) -> None:
     """The hypothesis that read the rows `past` up to step `time`, and then the token `last`; EOS finishes it."""
     out_of_line()
     line, logs = found.tokens[source, slot], found.logs[source, slot]
@@ -124,7 +126,9 @@ def _candidates(scores: Any, logs: Any, first: Any, live: Any, heads: Any, picks
 
 
 @numba.njit(**FLAGS)
-def _survive(now: Any, then: Any, read: Any, parent: Any, row: Any, time: Any, source: Any, token: Any, score: Any, log: Any) -> None:
+def _survive(
+    now: Any, then: Any, read: Any, parent: Any, row: Any, time: Any, source: Any, token: Any, score: Any, log: Any
+) -> None:
     """Row `row` of the next step continues row `parent` of this one."""
     then.sources[row], then.scores[row] = source, score
     read.tokens[time + 1, row], read.logs[time + 1, row] = token, log
@@ -154,7 +158,7 @@ def _advance_beam(
     now: Any, then: Any, read: Any, rows: Any, live: Any, time: Any, logs: Any, ids: Any, limits: Any, norm: Any,
     rules: Any, ended: Any, found: Any,
 ) -> int:  # fmt: skip
-    """The best continuations of each source; `ended` (B,) counts finished hypotheses. Returns the rows of the next step."""
+    """The best continuations of each source; `ended` (B,) counts what finished. Returns the rows of the next step."""
     out_of_line()
     beam, left = rules.beam, np.int64(0)
     heads, picks = np.empty(beam, np.int64), np.empty((2 * beam, 2), np.int64)

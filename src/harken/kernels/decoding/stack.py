@@ -1,4 +1,4 @@
-"""The blocks of a Transformer over packed weights: whole sources through the encoder, one token a row through the decoder.
+"""The blocks of a Transformer over packed weights: whole sources in the encoder, one token a row in the decoder.
 
 The references are `harken.nn.transformer.block` and `harken.nn.transformer.stack`.
 """

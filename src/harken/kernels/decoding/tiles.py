@@ -3,13 +3,13 @@
     float32   Y[r, c] = max(low, sum_k X[r, k] W[k, c] + b_c [+ Y[r, c]])
     int8      the same with sum_k in whole numbers, times the scale of row r and the scale of column c
 
-A panel holds `COLUMNS` columns of a weight, `GROUP` values of one column after another: 1 in float32; in int8 as many as
-one instruction multiplies and adds (4 with VNNI, otherwise 2). All sums of a tile stay in registers; `ROWS` is what they
-have room for. numba compiles for the CPU of the process and keys its cache by that CPU's name and features, so what is
-chosen here from the same features never meets another CPU.
+A panel holds `COLUMNS` columns of a weight, `GROUP` values of one column after another: 1 in float32; in int8 as many
+as one instruction multiplies and adds (4 with VNNI, otherwise 2). All sums of a tile stay in registers; `ROWS` is what
+they have room for. numba compiles for the CPU of the process and keys its cache by that CPU's name and features, so
+what is chosen here from the same features never meets another CPU.
 
-VNNI multiplies unsigned by signed bytes, so activations are stored as q + 128 and 128 sum_k W[k, c] is subtracted. Without
-it activations are 16-bit numbers, whose products are added in pairs: no intermediate result can saturate.
+VNNI multiplies unsigned by signed bytes, so activations are stored as q + 128 and 128 sum_k W[k, c] is subtracted.
+Without it activations are 16-bit numbers, whose products are added in pairs: no intermediate result can saturate.
 """
 
 from __future__ import annotations
@@ -231,7 +231,19 @@ def _byte_tile(rows: int) -> Any:
     """tile(x, x_stride, weight, steps, bias, y, y_stride, low, accumulate, row_scales, column_scales, column_sums)."""
 
     def typed(
-        context: Any, x: Any, xs: Any, w: Any, n: Any, b: Any, y: Any, ys: Any, low: Any, add: Any, r: Any, c: Any, s: Any
+        context: Any,
+        x: Any,
+        xs: Any,
+        w: Any,
+        n: Any,
+        b: Any,
+        y: Any,
+        ys: Any,
+        low: Any,
+        add: Any,
+        r: Any,
+        c: Any,
+        s: Any,
     ) -> Any:
         def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             x, stride, weight, steps, bias, y, y_stride, low, accumulate, row_scales, scales, sums_of = arguments

@@ -4,8 +4,8 @@
 
 Logits are computed some panels of columns at a time and looked at while they lie in the cache. For each row the largest
 logit so far, the sum of exponentials relative to it, and the best tokens so far are kept. The reference is
-`harken.search.hypotheses.continuations`: PAD and BOS count in the sum but are never chosen, of equal log-probabilities the
-lower id comes first, and no log-probability is above 0.
+`harken.search.hypotheses.continuations`: PAD and BOS count in the sum but are never chosen, of equal log-probabilities
+the lower id comes first, and no log-probability is above 0.
 """
 
 from __future__ import annotations
@@ -100,7 +100,18 @@ def most_probable(
     maxima = np.empty(chunk.shape[1] // COLUMNS, np.float32)
     for first in range(0, columns, chunk.shape[1]):
         last = min(columns, first + chunk.shape[1])
-        multiply(packed, product, b.values, b.quantised, b.scales, rows, chunk, NO_LIMIT, np.int64(0), (first, last, np.int64(0)))
+        multiply(
+            packed,
+            product,
+            b.values,
+            b.quantised,
+            b.scales,
+            rows,
+            chunk,
+            NO_LIMIT,
+            np.int64(0),
+            (first, last, np.int64(0)),
+        )
         for row in range(rows):
             values, width = chunk[row], last - first
             best = _block_maxima(values, width, maxima)

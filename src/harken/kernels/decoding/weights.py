@@ -1,8 +1,8 @@
 """Packing: the weights of a model as the kernels read them, in float32 or int8.
 
-A weight (O, K) becomes panels of `COLUMNS` outputs, each (K / group, COLUMNS, group), so that a tile reads it from front to
-back; both sides are padded with zeros. In int8 every output has its own scale, max_k |W| / 127. The output layer is packed
-like the rest, with a bias of -inf for outputs that only fill the last panel.
+A weight (O, K) becomes panels of `COLUMNS` outputs, each (K / group, COLUMNS, group), so that a tile reads it from
+front to back; both sides are padded with zeros. In int8 every output has its own scale, max_k |W| / 127. The output
+layer is packed like the rest, with a bias of -inf for outputs that only fill the last panel.
 
 >>> spec = Linear(torch.tensor([[1.0, -2.0], [0.5, 0.0]]), None)
 >>> packed = pack([spec], [], "int8")
@@ -71,9 +71,7 @@ def pack(linears: Sequence[Linear], norms: Sequence[Norm], precision: str) -> Pa
             line[2] = floats.reserve(outputs * inputs)
             target = torch.from_numpy(floats.array[line[2] : line[2] + outputs * inputs])
             _panels(weight, target, outputs, inputs, 1)
-    offsets = [
-        (floats.add(norm.weight.detach().numpy()), floats.add(norm.bias.detach().numpy())) for norm in norms
-    ]
+    offsets = [(floats.add(norm.weight.detach().numpy()), floats.add(norm.bias.detach().numpy())) for norm in norms]
     return Packed(floats.array, values.array, products, np.array(offsets, np.int64).reshape(-1, 2))
 
 

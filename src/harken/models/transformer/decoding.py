@@ -1,8 +1,8 @@
 """A Transformer encoder-decoder as the compiled decoder of `harken.kernels.decoding` takes it.
 
 Supported are all sizes, norms, activations, tied or separate output layers, scaled and plain dot-product scores, and
-positions that are sinusoidal, learned, rotary, ALiBi or none. For other models `describe` returns None, and search runs on
-the model itself.
+positions that are sinusoidal, learned, rotary, ALiBi or none. For other models `describe` returns None, and search runs
+on the model itself.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def describe(model: EncoderDecoder) -> Transformer | None:
-    """The tensors of a model; None where the compiled decoder does not support it. An encoder of another kind is left out."""
+    """The tensors of a model, without an encoder of another kind; None where the decoder is not supported."""
     if not isinstance(model.decoder, TransformerDecoder) or not isinstance(model.narrow, nn.Identity):
         return None
     parameters = list(model.parameters())
@@ -86,5 +86,7 @@ def _stack(stack: Any) -> Stack | None:
         positions=stack.positions,
         angles=first.attention.positions.angles if kind is RotaryPositions else None,
         slopes=first.attention.positions.slopes if kind is AlibiPositions else None,
-        max_length=learned.embedding.num_embeddings if isinstance(learned := stack.positions, LearnedPositions) else None,
+        max_length=learned.embedding.num_embeddings
+        if isinstance(learned := stack.positions, LearnedPositions)
+        else None,
     )
