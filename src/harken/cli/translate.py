@@ -52,7 +52,7 @@ def translate(
     file: Annotated[
         Path | None,
         typer.Argument(
-            help="Text, one sentence a line; TSV or JSONL (.gz, .xz too); or stdin. Further model folders may come before."
+            help="Text, one sentence a line, TSV or JSONL (.gz, .xz too); or stdin. More models may come before."
         ),
     ] = None,
     more: Annotated[

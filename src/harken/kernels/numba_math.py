@@ -69,6 +69,14 @@ def _exp_parts(value: Any) -> Any:
     return rest + rest * rest * series, _power_of_two(np.int32(whole))
 
 
+@numba.njit(**FLAGS)
+def exp_not_positive(value: Any) -> Any:
+    """exp(x) of a float32 that is 0 or less, such as a score minus the largest; at least exp(-87). NaN stays NaN."""
+    limited = -LIMIT if value < -LIMIT else value
+    part, scale = _exp_parts(limited)
+    return part * scale + scale
+
+
 def sigmoid(value: Any) -> Any:
     """For compiled code alone: see the overload."""
 

@@ -23,6 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harken.kernels.cross_entropy import linear_cross_entropy
+from harken.kernels.decoding.description import Transformer
 from harken.models.base import CAPACITY, PAD, Decoder, DecoderState, Encoder, Memory, token_embedding
 from harken.nn.transformer.balance import Balance
 
@@ -211,6 +212,12 @@ class EncoderDecoder(TranslationModel):
     def step(self, tokens: Tensor, state: Any) -> Tensor:
         """One token per row."""
         return self.logits(self.narrow(self.decoder.step(self.target_embedding(tokens), state)))
+
+    def describe_for_decoding(self) -> Transformer | None:
+        """The model's tensors for the compiled decoder on a CPU; None where that does not support the model."""
+        from harken.models.transformer.decoding import describe
+
+        return describe(self)
 
     def attention(
         self, source: Tensor, lengths: Tensor | None, target: Tensor, distances: Tensor | None = None

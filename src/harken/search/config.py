@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from harken.errors import UserError
 from harken.search.descriptions import OPTIONS
 
-PLAIN = {"beam", "length_penalty", "stopping", "seed"}  # what every decoding backend supports
+PLAIN = {"beam", "length_penalty", "stopping", "seed", "precision"}  # what every decoding backend supports
 SAMPLING = {"temperature": 1.0, "top_k": None, "top_p": None, "min_p": None}  # options of sampling, and their defaults
 
 
@@ -38,6 +38,8 @@ class SearchOptions(BaseModel):
     min_p: float | None = Field(None, ge=0, le=1, description=OPTIONS["min_p"].description)
     seed: int = Field(0, ge=0, lt=2**63, description=OPTIONS["seed"].description)
     time_limit: float | None = Field(None, gt=0, description=OPTIONS["time_limit"].description)
+
+    precision: Literal["float32", "int8", "auto"] = Field("float32", description=OPTIONS["precision"].description)
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:

@@ -1,5 +1,6 @@
 """Which implementation decodes a batch: the list of backends in order of preference, and the rule of each.
 
+    compiled     `harken.search.compiled`: Transformers on a CPU, plain calls, in float32 or int8
     reference    `harken.search.reference`: any model with a `step`, every option, any device
 
 A backend has `supports(call) -> bool` and `run(call) -> hypotheses`; `decode` asks them in order, and the reference is
@@ -18,6 +19,7 @@ from typing import Any
 from torch import Tensor
 
 from harken.kernels.settings import kernels_enabled
+from harken.search.compiled import run_compiled, supports_compiled
 from harken.search.config import SearchOptions
 from harken.search.hypotheses import Hypothesis
 from harken.search.reference import run_reference
@@ -71,4 +73,7 @@ def decode(call: DecodingCall) -> list[list[Hypothesis]]:
     return choose(call).run(call) if call.rows else []
 
 
-BACKENDS = [Backend("reference", lambda call: True, run_reference, is_kernel=False)]
+BACKENDS = [
+    Backend("compiled", supports_compiled, run_compiled),
+    Backend("reference", lambda call: True, run_reference, is_kernel=False),
+]

@@ -1,0 +1,250 @@
+"""Decoding of Transformers on one CPU core: harken beside CTranslate2 and Hugging Face's generate in one run.
+
+    python benchmarks/decoding.py --peer-python PYTHON              # both shapes, float32 and int8; ctranslate2 alone
+    python benchmarks/decoding.py --peer-python PYTHON --tools ctranslate2,transformers --shapes small --rounds 5
+
+small = 3 + 3 layers, width 256, inner width 1024, 4 heads, 8,000 tokens; base = 6 + 6, 512, 2048, 8, 32,000; norm
+first. Weights are random and the same in harken and CTranslate2, with an output layer of its own; sources have 4 to 30
+tokens, as Multi30k's. Random weights never stop on their own, so every output is forced to 20 tokens. Tokens per second
+count the kept hypotheses, the encoder included.
+
+The tools take turns and each cell is the best of all rounds, since other processes may use the machine: `ratio`
+compares wall time, `cpu ratio` the CPU seconds of the two processes, the better guide on a busy machine. `same` is the
+share of tokens that harken and the peer agree on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import torch
+from record_writer import processor, table
+
+from harken.kernels.decoding import backend
+from harken.kernels.decoding.search import Rules
+from harken.models.build import build_model
+from harken.models.config import TransformerConfig
+from harken.models.encoder_decoder import EncoderDecoder
+from harken.nn.positions.absolute import sinusoids
+
+SHAPES = {"small": (3, 256, 1024, 4, 8000), "base": (6, 512, 2048, 8, 32000)}  # layers, width, inner, heads, vocabulary
+LENGTH = 20
+CELLS = [(1, 1), (1, 5), (64, 1), (64, 5)]  # batch, beam
+SENTENCES = {"small": {1: 20, 64: 256}, "base": {1: 8, 64: 64}}
+WARM_UP = 8  # sentences that are not timed, before each run
+AIMS = {1: 1.3, 64: 1.2}
+
+
+def peer_weights(model: EncoderDecoder, width: int) -> dict[str, np.ndarray]:
+    """The weights by the names of CTranslate2's specification."""
+    found: dict[str, Any] = {}
+
+    def linear(name: str, weight: Any, bias: Any) -> None:
+        found[f"{name}/weight"], found[f"{name}/bias"] = weight, bias
+
+    def norm(name: str, layer: Any) -> None:
+        found[f"{name}/gamma"], found[f"{name}/beta"] = layer.weight, layer.bias
+
+    for side, stack in (("encoder", model.encoder.stack), ("decoder", model.decoder.stack)):
+        for number, block in enumerate(stack.blocks):
+            name = f"{side}/layer_{number}"
+            maps = {
+                "self_attention/linear_0": block.attention.query_key_value,
+                "self_attention/linear_1": block.attention.output,
+                "ffn/linear_0": block.feedforward.expand,
+                "ffn/linear_1": block.feedforward.contract,
+            }
+            norms = {"self_attention": block.attention_norm, "ffn": block.feedforward_norm}
+            if side == "decoder":
+                cross = block.cross
+                names = ("attention/linear_0", "attention/linear_1", "attention/linear_2")
+                maps |= dict(zip(names, (cross.query, cross.key_value, cross.output), strict=True))
+                norms["attention"] = block.cross_norm
+            for part, layer in maps.items():
+                linear(f"{name}/{part}", layer.weight, layer.bias)
+            for part, layer in norms.items():
+                norm(f"{name}/{part}/layer_norm", layer)
+        norm(f"{side}/layer_norm", stack.norm)
+        found[f"{side}/position_encodings/encodings"] = sinusoids(512, width)
+    found["encoder/embeddings_0/weight"] = model.source_embedding.weight
+    found["decoder/embeddings/weight"] = model.target_embedding.weight
+    linear("decoder/projection", model.output_weight, torch.zeros(len(model.output_weight)))
+    return {name: value.detach().numpy().astype(np.float32) for name, value in found.items()}
+
+
+class Peer:
+    """A process of the peer, which waits for jobs."""
+
+    def __init__(self, python: Path, tool: str, folder: Path) -> None:
+        command = [str(python), str(Path(__file__).with_name("decoding_peer.py")), tool, str(folder)]
+        environment = os.environ | {"OMP_NUM_THREADS": "1"}
+        environment.pop("PYTHONPATH", None)
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment,
+        )
+        self.version = self._answer()["version"]
+
+    def _answer(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith("{"):
+                answer: dict[str, Any] = json.loads(line)
+                return answer
+        raise SystemExit("the peer ended; run benchmarks/decoding_peer.py by hand to see why")
+
+    def __call__(self, job: dict[str, Any]) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(job) + "\n")
+        self.process.stdin.flush()
+        return self._answer()
+
+    def close(self) -> None:
+        """End the process."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def run_harken(model: EncoderDecoder, job: dict[str, Any]) -> dict[str, Any]:
+    """One job, with the minimum length that plain calls do not have."""
+    described = backend.describe(model)
+    assert described is not None
+    compiled = backend.packed(model, described, job["precision"])
+    rules, sources = Rules(job["beam"], 1, 1.0, True), job["sources"]
+
+    def decode(rows: list[list[int]]) -> list[list[int]]:
+        lengths = [len(row) for row in rows]
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        memory = compiled.encode(np.concatenate([np.array(row) for row in rows]), starts)
+        limits = np.full(len(rows), job["length"])
+        found = compiled.search(memory, starts, limits, rules, limits + 1)
+        assert found is not None
+        return [tokens.tolist() for tokens in found.tokens[:, 0]]
+
+    decode(sources[: min(job["batch"], WARM_UP)])
+    wall, cpu = time.perf_counter(), time.process_time()
+    tokens = [
+        row for start in range(0, len(sources), job["batch"]) for row in decode(sources[start : start + job["batch"]])
+    ]
+    return {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu, "tokens": tokens}
+
+
+def agreement(first: list[list[int]], second: list[list[int]]) -> float:
+    """The share of equal tokens."""
+    pairs = [(a, b) for x, y in zip(first, second, strict=True) for a, b in zip(x, y, strict=True)]
+    return round(sum(a == b for a, b in pairs) / len(pairs), 3)
+
+
+def measure(shape: str, given: argparse.Namespace, versions: dict[str, str]) -> list[dict[str, Any]]:
+    """The cells of one shape."""
+    layers, width, inner, heads, vocabulary = SHAPES[shape]
+    torch.manual_seed(0)
+    config = TransformerConfig(layers=layers, width=width, heads=heads, feedforward=inner, tied="none")
+    model = build_model(config, vocabulary, vocabulary).eval()
+    chance = random.Random(1)
+    lengths = [min(30, max(4, round(chance.gauss(14.3, 4.5)))) for _ in range(256)]
+    sources = [[chance.randrange(4, vocabulary) for _ in range(length)] + [3] for length in lengths]
+    settings = {"layers": layers, "width": width, "heads": heads, "feedforward": inner, "vocabulary": vocabulary}
+    rows = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        np.savez(folder / "weights.npz", **peer_weights(model, width))  # type: ignore[arg-type]
+        (folder / "settings.json").write_text(json.dumps(settings | {"threads": 1}))
+        peers = {tool: Peer(given.peer_python, tool, folder) for tool in given.tools.split(",")}
+        versions |= {tool: peer.version for tool, peer in peers.items()}
+        for precision in given.precisions.split(","):
+            for batch, beam in CELLS:
+                job = {"precision": precision, "beam": beam, "batch": batch, "length": LENGTH}
+                job["sources"] = sources[: SENTENCES[shape][batch]]
+                measured: dict[str, list[dict[str, Any]]] = {"harken": []} | {tool: [] for tool in peers}
+                for _ in range(given.rounds):
+                    measured["harken"].append(run_harken(model, job))
+                    for tool, peer in peers.items():
+                        if tool != "transformers" or precision == "float32":
+                            measured[tool].append(peer(job))
+                rows.append(cell(shape, precision, batch, beam, len(job["sources"]) * LENGTH, measured))
+                print(json.dumps(rows[-1]), flush=True)
+        for peer in peers.values():
+            peer.close()
+    return rows
+
+
+def cell(
+    shape: str, precision: str, batch: int, beam: int, tokens: int, measured: dict[str, list[dict[str, Any]]]
+) -> dict[str, Any]:
+    """One line of the table."""
+    best = {
+        tool: {kind: min(run[kind] for run in runs) for kind in ("wall", "cpu")}
+        for tool, runs in measured.items()
+        if runs
+    }
+    row: dict[str, Any] = {"shape": shape, "precision": precision, "batch": batch, "beam": beam}
+    for tool, seconds in best.items():
+        row[f"{tool} tokens/s"] = round(tokens / seconds["wall"], 1)
+        row[f"{tool} tokens/cpu-s"] = round(tokens / seconds["cpu"], 1)
+    for tool in best.keys() - {"harken"}:
+        row[f"ratio to {tool}"] = round(best[tool]["wall"] / best["harken"]["wall"], 2)
+        row[f"cpu ratio to {tool}"] = round(best[tool]["cpu"] / best["harken"]["cpu"], 2)
+    if measured.get("ctranslate2"):
+        row["aim"] = AIMS[batch]
+        row["same"] = agreement(measured["harken"][0]["tokens"], measured["ctranslate2"][0]["tokens"])
+    return row
+
+
+def write(folder: Path, rows: list[dict[str, Any]], versions: dict[str, str], command: str) -> None:
+    """The record, to read and to read in."""
+    git = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(git, capture_output=True, text=True).stdout.strip()
+    now, cpu = datetime.now(), processor()
+    whole = {"date": f"{now:%Y-%m-%d %H:%M}", "command": command, "commit": commit, "threads": 1, "versions": versions}
+    path = folder / f"{now:%Y-%m-%d-%H%M}-cpu-decoding.md"
+    path.with_suffix(".json").write_text(json.dumps(whole | {"processor": cpu, "rows": rows}, indent=1) + "\n")
+    heads = list(dict.fromkeys(key for row in rows for key in row))
+    lines = [[row.get(key, "-") for key in heads] for row in rows]
+    text = f"# Decoding on a CPU against the peers, {whole['date']}\n\n{__doc__}\n{table(heads, lines)}\n\n"
+    text += f"- One thread. CPU: {cpu['model']} ({', '.join(cpu['flags'])}), {cpu['cores_used']} cores.\n"
+    text += "".join(f"- {name} {version}\n" for name, version in versions.items())
+    path.write_text(text + f"- commit {commit}\n\n```sh\n{command}\n```\n")
+    print(path)
+
+
+def main() -> None:
+    """Measure and write down."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument(
+        "--peer-python", type=Path, required=True, help="Python of a venv with ctranslate2, transformers"
+    )
+    parser.add_argument("--tools", default="ctranslate2")
+    parser.add_argument("--shapes", default="small,base")
+    parser.add_argument("--precisions", default="float32,int8")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "records")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    backend.prepare()
+    versions = {"python": platform.python_version(), "torch": torch.__version__, "numba": numba.__version__}
+    rows = [row for shape in given.shapes.split(",") for row in measure(shape, given, versions)]
+    command = " ".join(["python benchmarks/decoding.py", *sys.argv[1:]]).replace(str(given.peer_python), "PYTHON")
+    write(given.out, rows, versions, command)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""The peer side of `decoding.py`: CTranslate2 on the weights harken saved, or Hugging Face's `generate`.
+
+    python decoding_peer.py ctranslate2 FOLDER       # reads jobs from stdin, one JSON object a line; answers on stdout
+
+FOLDER has `weights.npz`, whose names are those of CTranslate2's specification, and `settings.json`. Imports nothing of
+harken, so that it runs with the Python of the peer.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SPECIALS = ["<pad>", "<unk>", "<s>", "</s>"]
+
+
+class CTranslate2:
+    """One translator for each precision."""
+
+    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
+        import ctranslate2
+        from ctranslate2.specs import model_spec, transformer_spec
+
+        weights = np.load(folder / "weights.npz")
+        spec = transformer_spec.TransformerSpec.from_config(settings["layers"], settings["heads"], pre_norm=True)
+
+        def fill(layer: Any, name: str, value: Any) -> None:
+            if name in weights:
+                setattr(layer, name.rpartition("/")[2], weights[name])
+
+        model_spec.visit_spec(spec, fill)
+        self.tokens = SPECIALS + [f"t{number}" for number in range(4, settings["vocabulary"])]
+        spec.register_source_vocabulary(self.tokens)
+        spec.register_target_vocabulary(self.tokens)
+        spec.validate()
+        spec.optimize(quantization=None)
+        spec.save(str(folder))
+        self.ids = {token: number for number, token in enumerate(self.tokens)}
+        self.folder, self.translators, self.threads = folder, {}, settings["threads"]
+        self.version = ctranslate2.__version__
+
+    def __call__(self, sources: list[list[int]], job: dict[str, Any]) -> list[list[int]]:
+        import ctranslate2
+
+        precision, length = job["precision"], job["length"]
+        if precision not in self.translators:
+            self.translators[precision] = ctranslate2.Translator(
+                str(self.folder), device="cpu", compute_type=precision, inter_threads=1, intra_threads=self.threads
+            )
+        found = self.translators[precision].translate_batch(
+            [[self.tokens[number] for number in source] for source in sources],
+            beam_size=job["beam"],
+            max_batch_size=job["batch"],
+            min_decoding_length=length,
+            max_decoding_length=length,
+            return_scores=True,
+        )
+        return [[self.ids[token] for token in one.hypotheses[0]] for one in found]
+
+
+class Transformers:
+    """Marian's architecture of the same shape with its own random weights, float32."""
+
+    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
+        import torch
+        import transformers
+
+        torch.set_num_threads(settings["threads"])
+        layers, heads, inner = settings["layers"], settings["heads"], settings["feedforward"]
+        config = transformers.MarianConfig(
+            vocab_size=settings["vocabulary"], d_model=settings["width"], encoder_layers=layers, decoder_layers=layers,
+            encoder_ffn_dim=inner, decoder_ffn_dim=inner, encoder_attention_heads=heads, decoder_attention_heads=heads,
+            activation_function="relu", pad_token_id=0, bos_token_id=2, eos_token_id=3, decoder_start_token_id=2,
+            forced_eos_token_id=None, scale_embedding=True,
+        )  # fmt: skip
+        self.model, self.version = transformers.MarianMTModel(config).eval(), transformers.__version__
+
+    def __call__(self, sources: list[list[int]], job: dict[str, Any]) -> list[list[int]]:
+        import torch
+
+        found: list[list[int]] = []
+        for start in range(0, len(sources), job["batch"]):
+            rows = sources[start : start + job["batch"]]
+            widest = max(map(len, rows))
+            ids = torch.tensor([row + [0] * (widest - len(row)) for row in rows])
+            with torch.inference_mode():
+                made = self.model.generate(
+                    input_ids=ids, attention_mask=(ids != 0).long(), num_beams=job["beam"], do_sample=False,
+                    min_new_tokens=job["length"], max_new_tokens=job["length"],
+                )  # fmt: skip
+            found += made[:, 1:].tolist()
+        return found
+
+
+def main() -> None:
+    """Answers one job after the other: seconds of wall and CPU time, and the tokens."""
+    folder = Path(sys.argv[2])
+    settings = json.loads((folder / "settings.json").read_text())
+    tool = {"ctranslate2": CTranslate2, "transformers": Transformers}[sys.argv[1]](folder, settings)
+    print(json.dumps({"version": tool.version}), flush=True)
+    for line in sys.stdin:
+        job = json.loads(line)
+        sources = [
+            job["sources"][start : start + job["batch"]] for start in range(0, len(job["sources"]), job["batch"])
+        ]
+        tool(sources[0][:8], job)
+        wall, cpu = time.perf_counter(), time.process_time()
+        found = [row for batch in sources for row in tool(batch, job)]
+        seconds = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
+        print(json.dumps(seconds | {"tokens": found}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""A Transformer encoder-decoder described by its tensors: what models give to the compiled decoder.
+
+Nothing here imports numba, so that a model can be described, and the decision to use the kernels be made, without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from torch import Tensor
+
+Table = Callable[[int], Tensor]  # length -> (length, width)
+
+
+class Linear(NamedTuple):
+    """y = W x + b."""
+
+    weight: Tensor  # (O, K)
+    bias: Tensor | None
+    is_output: bool = False  # the last layer: outputs that fill its last panel are never chosen
+
+
+class Norm(NamedTuple):
+    """Layer normalisation."""
+
+    weight: Tensor
+    bias: Tensor
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One side of a model.
+
+    The linear maps of a layer are, in this order: queries, keys and values in one; the output of self-attention; both
+    maps of the feed-forward layer; in a decoder also the query, keys and values in one, and output of cross-attention.
+    Norms: that of self-attention, of the feed-forward layer, of cross-attention; with the norm first, a last one after
+    all layers.
+    """
+
+    linears: list[Linear]
+    norms: list[Norm]
+    layers: int
+    width: int
+    heads: int
+    feedforward: int
+    pre: bool  # norm before the sub-layers, not after
+    activation: str  # relu, gelu or swiglu
+    scaled: bool  # scores divided by sqrt(K)
+    positions: Table | None = None  # added to the embeddings
+    angles: Table | None = None  # of rotary positions
+    slopes: Tensor | None = None  # (N,) of ALiBi
+    max_length: int | None = None  # of learned positions
+
+
+@dataclass(frozen=True)
+class Transformer:
+    """A whole model; where the encoder is of another kind, it is None and its memory is computed by the model."""
+
+    encoder: Stack | None
+    source_embedding: Tensor
+    decoder: Stack
+    target_embedding: Tensor
+    output: Linear
+    parameters: list[Tensor]  # of the whole model, to notice when one changes
+
+    def versions(self) -> list[tuple[int, int]]:
+        """Where each parameter lies and how often it was changed in place."""
+        return [(one.data_ptr(), 0 if one.is_inference() else one._version) for one in self.parameters]

@@ -1,0 +1,255 @@
+"""Greedy and beam search in one compiled loop: embedding, decoder, output layer, selection, no Python per token.
+
+The references are `harken.search.greedy` and `harken.search.beam`: candidates, ties, stopping rules and scores are the
+same, in float32. Rows of a source that is done leave the batch at once.
+
+A live row is a hypothesis. `read.tokens[t, i]` is the token that row i read at step t, and `ancestors[i, s]` is the row
+of step s that a hypothesis descends from, so its tokens are read.tokens[s, ancestors[i, s]] for s = 1, 2, ...
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+
+from harken.kernels.decoding.caching import kept
+from harken.kernels.decoding.products import COLUMNS, FLAGS
+from harken.kernels.decoding.stack import decoder_step, embed, new_buffers, project_memory
+from harken.kernels.decoding.tiles import out_of_line
+from harken.kernels.decoding.topk import BOS, CHUNK, EOS, PAD, WIDEST, most_probable
+
+WORST = np.float32(-np.inf)
+
+
+class Rules(NamedTuple):
+    """How to search."""
+
+    beam: int  # 1: greedy
+    nbest: int
+    penalty: float  # exponent of the length in normalised = score / length ** penalty
+    stop_at_count: bool  # stop a source after `beam` finished hypotheses, too
+
+
+class Found(NamedTuple):
+    """The best hypotheses of each source, best first, (B, nbest) each; see `nothing_found`."""
+
+    tokens: Any  # (B, nbest, T) int32, without EOS
+    lengths: Any  # tokens of each; -1: no such hypothesis
+    scores: Any  # float32
+    normalised: Any  # float32
+    finished: Any  # bool
+    logs: Any  # (B, nbest, T) float32: log-probability of each token, then of EOS if finished
+
+
+def nothing_found(batch: int, nbest: int, longest: int) -> Found:
+    """What `decode` fills."""
+    return Found(
+        np.zeros((batch, nbest, longest), np.int32),
+        np.full((batch, nbest), -1),
+        np.full((batch, nbest), WORST),
+        np.full((batch, nbest), WORST),
+        np.zeros((batch, nbest), np.bool_),
+        np.zeros((batch, nbest, longest), np.float32),
+    )
+
+
+class Read(NamedTuple):
+    """What each row read at each step, (T + 1, R) each."""
+
+    tokens: Any
+    logs: Any  # the log-probability it was chosen with
+
+
+class Live(NamedTuple):
+    """The live rows of one step, (R,) each."""
+
+    sources: Any
+    scores: Any
+    ancestors: Any  # (R, T)
+
+
+@numba.njit(**FLAGS)
+def _write(
+    found: Any, source: Any, slot: Any, score: Any, norm: Any, read: Any, past: Any, time: Any, last: Any, log: Any
+) -> None:
+    """The hypothesis that read the rows `past` up to step `time`, and then the token `last`; EOS finishes it."""
+    out_of_line()
+    line, logs = found.tokens[source, slot], found.logs[source, slot]
+    for step in range(1, time + 1):
+        line[step - 1], logs[step - 1] = read.tokens[step, past[step]], read.logs[step, past[step]]
+    logs[time] = log
+    found.finished[source, slot] = last == EOS
+    if last != EOS:
+        line[time] = last
+    found.lengths[source, slot] = time if last == EOS else time + 1
+    found.scores[source, slot], found.normalised[source, slot] = score, score / norm
+
+
+@numba.njit(**FLAGS)
+def _insert(found: Any, source: Any, score: Any, norm: Any, read: Any, past: Any, time: Any, log: Any) -> None:
+    """A finished hypothesis takes its place among those of its source, behind those that are equal."""
+    best, slot = found.normalised[source], found.normalised.shape[1] - 1
+    if not score / norm > best[slot]:
+        return
+    while slot > 0 and best[slot - 1] < score / norm:
+        best[slot], found.scores[source, slot] = best[slot - 1], found.scores[source, slot - 1]
+        found.lengths[source, slot], found.finished[source, slot] = found.lengths[source, slot - 1], True
+        for step in range(time + 1):  # earlier ones are no longer than this one
+            found.tokens[source, slot, step] = found.tokens[source, slot - 1, step]
+            found.logs[source, slot, step] = found.logs[source, slot - 1, step]
+        slot -= 1
+    _write(found, source, slot, score, norm, read, past, time, np.int64(EOS), log)
+
+
+@numba.njit(**FLAGS)
+def _candidates(scores: Any, logs: Any, first: Any, live: Any, heads: Any, picks: Any, totals: Any) -> int:
+    """Merges the sorted continuations of `live` rows from `first` on; fills (row, place) and score, returns how many.
+
+    Of equal scores the better-ranked row comes first, then the better continuation.
+    """
+    for row in range(live):
+        heads[row] = 0
+    for pick in range(len(totals)):
+        best, winner = WORST, -1
+        for row in range(live):
+            if heads[row] < logs.shape[1]:
+                total = scores[first + row] + logs[first + row, heads[row]]
+                if winner < 0 or total > best:
+                    best, winner = total, row
+        if winner < 0:
+            return pick
+        picks[pick, 0], picks[pick, 1], totals[pick] = first + winner, heads[winner], best
+        heads[winner] += 1
+    return len(totals)
+
+
+@numba.njit(**FLAGS)
+def _survive(
+    now: Any, then: Any, read: Any, parent: Any, row: Any, time: Any, source: Any, token: Any, score: Any, log: Any
+) -> None:
+    """Row `row` of the next step continues row `parent` of this one."""
+    then.sources[row], then.scores[row] = source, score
+    read.tokens[time + 1, row], read.logs[time + 1, row] = token, log
+    for step in range(time + 1):
+        then.ancestors[row, step] = now.ancestors[parent, step]
+
+
+@numba.njit(**FLAGS)
+def _advance_greedy(
+    now: Any, then: Any, read: Any, rows: Any, time: Any, logs: Any, ids: Any, limits: Any, norm: Any, found: Any
+) -> int:
+    """The most probable token of each row; returns the rows of the next step."""
+    out_of_line()
+    left = np.int64(0)
+    for row in range(rows):
+        source, score, token = now.sources[row], now.scores[row] + logs[row, 0], ids[row, 0]
+        if token == EOS or limits[source] <= time + 1:
+            _write(found, source, np.int64(0), score, norm, read, now.ancestors[row], time, token, logs[row, 0])
+        else:
+            _survive(now, then, read, row, left, time, source, token, score, logs[row, 0])
+            left += 1
+    return left
+
+
+@numba.njit(**FLAGS)
+def _advance_beam(
+    now: Any, then: Any, read: Any, rows: Any, live: Any, time: Any, logs: Any, ids: Any, limits: Any, norm: Any,
+    rules: Any, ended: Any, found: Any,
+) -> int:  # fmt: skip
+    """The best continuations of each source; `ended` (B,) counts what finished. Returns the rows of the next step."""
+    out_of_line()
+    beam, left = rules.beam, np.int64(0)
+    heads, picks = np.empty(beam, np.int64), np.empty((2 * beam, 2), np.int64)
+    totals, chosen = np.empty(2 * beam, np.float32), np.empty((beam, 2), np.int64)
+    survivors, gained = np.empty(beam, np.float32), np.empty(beam, np.float32)
+    for first in range(0, rows, live):
+        source, kept = now.sources[first], 0
+        count = _candidates(now.scores, logs, first, live, heads, picks, totals)
+        for pick in range(count):
+            row, place, score = picks[pick, 0], picks[pick, 1], totals[pick]
+            token, log = ids[row, place], logs[row, place]
+            if token == EOS:
+                if pick < beam and score > WORST:  # below the beam it would not have survived either
+                    _insert(found, source, score, norm, read, now.ancestors[row], time, log)
+                    ended[source] += 1
+            elif kept < beam:
+                chosen[kept, 0], chosen[kept, 1], survivors[kept], gained[kept] = row, token, score, log
+                kept += 1
+        while kept < beam:  # a vocabulary with fewer tokens than the beam
+            chosen[kept, 0], chosen[kept, 1], survivors[kept], gained[kept] = first, PAD, WORST, WORST
+            kept += 1
+        reachable = survivors[0] / np.float32(float(limits[source]) ** rules.penalty)
+        done = limits[source] <= time + 1 or found.normalised[source, rules.nbest - 1] >= reachable
+        if not done and not (rules.stop_at_count and ended[source] >= beam):
+            for place in range(beam):
+                row, token = chosen[place, 0], chosen[place, 1]
+                _survive(now, then, read, row, left + place, time, source, token, survivors[place], gained[place])
+            left += beam
+        elif found.lengths[source, 0] < 0:  # nothing has finished
+            for slot in range(rules.nbest):
+                if survivors[slot] > WORST:
+                    past = now.ancestors[chosen[slot, 0]]
+                    _write(found, source, slot, survivors[slot], norm, read, past, time, chosen[slot, 1], gained[slot])
+    return left
+
+
+@kept
+def decode(
+    packed: Any, blocks: Any, table: Any, memory: Any, starts: Any, limits: Any, minimums: Any, rules: Any, inner: Any,
+    workspace: Any, found: Any,
+) -> bool:  # fmt: skip
+    """Decodes all sources of a batch into `found`; False where the model's outputs are not finite numbers.
+
+    Args:
+        table: (V, D) target embeddings.
+        memory: (tokens, D) of all sources, source b from starts[b].
+        limits: (B,) most tokens of each source, EOS included.
+        minimums: (B,) fewest tokens, EOS included.
+        inner: width of the widest layer.
+        workspace: for the keys and values of past tokens, at least (L, T, R, 2 D) numbers with D in whole panels.
+    """
+    batch, longest, layers, stride = limits.shape[0], limits.max(), blocks.layers, memory.shape[1]
+    most, choices = batch * rules.beam, 1 if rules.beam == 1 else 2 * rules.beam
+    crossed, output = project_memory(packed, blocks, memory), packed.products.shape[0] - 1
+    cache = workspace[: layers * longest * most * 2 * stride].reshape(layers, longest, most, 2 * stride)
+    b = new_buffers(most, blocks.width, inner)
+    longest_source = 0
+    for source in range(batch):
+        longest_source = max(longest_source, starts[source + 1] - starts[source])
+    positions = max(longest, longest_source)
+    attention, places = np.empty((blocks.heads, positions), np.float32), np.empty(positions, np.int64)
+    chunk = _aligned_chunk(most)
+    logs, ids = np.empty((most, choices), np.float32), np.empty((most, choices), np.int64)
+    no_end, ended = np.zeros(most, np.bool_), np.zeros(batch, np.int64)
+    read = Read(np.full((longest + 1, most), BOS, np.int32), np.zeros((longest + 1, most), np.float32))
+    now = Live(np.arange(most), np.zeros(most, np.float32), np.empty((most, longest), np.int32))
+    then = Live(np.empty(most, np.int64), np.empty(most, np.float32), np.empty((most, longest), np.int32))
+    rows, live, time = batch, np.int64(1), np.int64(0)
+    while rows > 0:
+        for row in range(rows):
+            embed(blocks, table, np.int64(read.tokens[time, row]), time, b.values[row])
+            now.ancestors[row, time] = row
+            no_end[row] = time + 1 < minimums[now.sources[row]]
+        decoder_step(
+            packed, blocks, b, crossed, now.sources, starts, cache, now.ancestors, rows, time, attention, places
+        )
+        if not most_probable(packed, output, b, rows, choices, chunk, logs, ids, no_end):
+            return False
+        norm = np.float32(float(time + 1) ** rules.penalty)
+        if rules.beam == 1:
+            rows = _advance_greedy(now, then, read, rows, time, logs, ids, limits, norm, found)
+        else:
+            rows = _advance_beam(now, then, read, rows, live, time, logs, ids, limits, norm, rules, ended, found)
+        now, then, live, time = then, now, rules.beam, time + 1
+    return True
+
+
+@numba.njit(**FLAGS)
+def _aligned_chunk(rows: Any) -> Any:
+    """Memory for the logits of some whole panels, from a cache line on."""
+    width = min(WIDEST // COLUMNS, max(1, CHUNK // (rows * COLUMNS))) * COLUMNS
+    flat = np.empty(rows * width + 16, np.float32)
+    skip = (-(flat.ctypes.data // 4)) % 16
+    return flat[skip : skip + rows * width].reshape(rows, width)

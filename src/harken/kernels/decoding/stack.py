@@ -1,0 +1,204 @@
+"""The blocks of a Transformer over packed weights: whole sources in the encoder, one token a row in the decoder.
+
+The references are `harken.nn.transformer.block` and `harken.nn.transformer.stack`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+
+from harken.kernels.decoding.attention import attend_all, attend_past, attend_source, rotate
+from harken.kernels.decoding.caching import kept
+from harken.kernels.decoding.products import (
+    FLAGS,
+    NO_LIMIT,
+    RELU,
+    STRIDE,
+    VALUE_BYTES,
+    VNNI,
+    activate,
+    aligned,
+    layer_norm,
+    linear,
+)
+from harken.kernels.decoding.tiles import out_of_line
+
+# products and norms of a layer, in the order in which they are packed
+SELF, SELF_OUTPUT, EXPAND, CONTRACT, QUERY, MEMORY, CROSS_OUTPUT = range(7)
+ENCODER_PRODUCTS, DECODER_PRODUCTS = 4, 7
+SELF_NORM, FEEDFORWARD_NORM, CROSS_NORM = range(3)
+ENCODER_NORMS, DECODER_NORMS = 2, 3
+ACTIVATION_TYPE: Any = np.uint8 if VNNI else np.int16
+ZERO = np.float32(0)
+
+
+class Blocks(NamedTuple):
+    """The shape of a stack and how its positions enter."""
+
+    layers: int
+    width: int  # D
+    heads: int  # N
+    inner: int  # inputs of the last map of the feed-forward layer
+    pre: bool  # norm before the sub-layers, not after
+    activation: int
+    rotary: bool
+    scale: Any  # float32: of the attention scores, 1 / sqrt(K)
+    embedding_scale: Any  # float32: of the embeddings, sqrt(D)
+    epsilon: Any  # float32: of the norms
+    slopes: Any  # (N,) float32 of ALiBi, 0 without
+    positions: Any  # (T, D) float32 added to the embeddings, or (0, D)
+    angles: Any  # (T, K) float32 of rotary positions, or (0, 0)
+
+
+class Buffers(NamedTuple):
+    """Memory of one step, (rows, whole panels) each."""
+
+    values: Any  # the residual stream
+    normed: Any
+    wide: Any  # queries, keys and values; then the feed-forward layer
+    context: Any
+    quantised: Any
+    scales: Any
+
+
+@numba.njit(**FLAGS)
+def new_buffers(rows: Any, width: Any, inner: Any) -> Any:
+    """For stacks of this width; `inner` is the width of the widest layer."""
+    narrow = (width + STRIDE - 1) // STRIDE * STRIDE
+    wide = (max(3 * width, inner) + STRIDE - 1) // STRIDE * STRIDE
+    return Buffers(
+        aligned(rows, narrow),
+        aligned(rows, narrow),
+        aligned(rows, wide),
+        aligned(rows, narrow),
+        np.zeros((rows, wide), ACTIVATION_TYPE),
+        np.zeros(rows, np.float32),
+    )
+
+
+@numba.njit(**FLAGS)
+def embed(blocks: Any, table: Any, token: Any, position: Any, out: Any) -> None:
+    """One row: the embedding, scaled, plus its position."""
+    out_of_line()
+    line = table[token]
+    for k in range(blocks.width):
+        out[k] = line[k] * blocks.embedding_scale
+    if blocks.positions.shape[0] > 0:
+        added = blocks.positions[position]
+        for k in range(blocks.width):
+            out[k] += added[k]
+
+
+@numba.njit(**FLAGS)
+def _project(packed: Any, blocks: Any, product: Any, norm: Any, b: Any, rows: Any, out: Any, low: Any) -> None:
+    """The first product of a sub-layer, after its norm if the norm comes first."""
+    out_of_line()
+    if blocks.pre:
+        layer_norm(packed, norm, b.values, blocks.width, rows, b.normed, blocks.epsilon)
+        linear(packed, product, b.normed, b.quantised, b.scales, rows, out, low, np.int64(0))
+    else:
+        linear(packed, product, b.values, b.quantised, b.scales, rows, out, low, np.int64(0))
+
+
+@numba.njit(**FLAGS)
+def _return(packed: Any, blocks: Any, product: Any, norm: Any, b: Any, rows: Any, x: Any) -> None:
+    """The last product of a sub-layer, added to the residual stream, which is normalised if the norm comes last."""
+    out_of_line()
+    linear(packed, product, x, b.quantised, b.scales, rows, b.values, NO_LIMIT, np.int64(1))
+    if not blocks.pre:
+        layer_norm(packed, norm, b.values, blocks.width, rows, b.values, blocks.epsilon)
+
+
+@numba.njit(**FLAGS)
+def _feed_forward(packed: Any, blocks: Any, product: Any, norm: Any, b: Any, rows: Any) -> None:
+    out_of_line()
+    low = ZERO if blocks.activation == RELU else NO_LIMIT
+    _project(packed, blocks, product + EXPAND, norm + FEEDFORWARD_NORM, b, rows, b.wide, low)
+    activate(blocks.activation, b.wide, blocks.inner, rows)
+    _return(packed, blocks, product + CONTRACT, norm + FEEDFORWARD_NORM, b, rows, b.wide)
+
+
+@kept
+def encode(packed: Any, blocks: Any, table: Any, tokens: Any, starts: Any, inner: Any) -> Any:
+    """Tokens of all sources one after the other, source b from starts[b] -> memory (tokens, whole panels)."""
+    rows, longest = tokens.shape[0], 0
+    for source in range(starts.shape[0] - 1):
+        longest = max(longest, starts[source + 1] - starts[source])
+    b = new_buffers(rows, blocks.width, inner)
+    scores, places = np.empty((blocks.heads, longest), np.float32), np.empty(longest, np.int64)
+    head_width = blocks.width // blocks.heads
+    for source in range(starts.shape[0] - 1):
+        for row in range(starts[source], starts[source + 1]):
+            embed(blocks, table, np.int64(tokens[row]), row - starts[source], b.values[row])
+    for layer in range(blocks.layers):
+        product, norm = layer * ENCODER_PRODUCTS, layer * ENCODER_NORMS
+        _project(packed, blocks, product + SELF, norm + SELF_NORM, b, rows, b.wide, NO_LIMIT)
+        if blocks.rotary:
+            for source in range(starts.shape[0] - 1):
+                for row in range(starts[source], starts[source + 1]):
+                    angles = blocks.angles[row - starts[source]]
+                    rotate(b.wide, row, 2 * blocks.heads, head_width, angles)  # queries and keys
+        attend_all(b.wide, starts, blocks.heads, head_width, blocks.scale, blocks.slopes, scores, places, b.context)
+        _return(packed, blocks, product + SELF_OUTPUT, norm + SELF_NORM, b, rows, b.context)
+        _feed_forward(packed, blocks, product, norm, b, rows)
+    if blocks.pre:
+        norm = blocks.layers * ENCODER_NORMS
+        layer_norm(packed, norm, b.values, blocks.width, rows, b.values, blocks.epsilon)
+    return b.values
+
+
+@numba.njit(**FLAGS)
+def project_memory(packed: Any, blocks: Any, memory: Any) -> Any:
+    """Keys and values (L, tokens, 2 D) of every layer's cross-attention."""
+    out_of_line()
+    rows, stride = memory.shape[0], (2 * blocks.width + STRIDE - 1) // STRIDE * STRIDE
+    flat = aligned(blocks.layers * rows, stride)
+    quantised = np.zeros((rows if packed.values.size > 0 else 1, memory.shape[1]), ACTIVATION_TYPE)
+    scales = np.zeros(rows, np.float32)
+    for layer in range(blocks.layers):
+        product = layer * DECODER_PRODUCTS + MEMORY
+        out = flat[layer * rows : (layer + 1) * rows]
+        linear(packed, product, memory, quantised, scales, rows, out, NO_LIMIT, np.int64(0))
+    return flat.reshape(blocks.layers, rows, stride)
+
+
+@numba.njit(**FLAGS)
+def decoder_step(
+    packed: Any, blocks: Any, b: Any, memory: Any, sources: Any, starts: Any, cache: Any, ancestors: Any, rows: Any,
+    time: Any, scores: Any, places: Any,
+) -> None:  # fmt: skip
+    """b.values (rows, D): the embedded tokens at position `time`, then the input of the output layer.
+
+    Keys and values of this position are written into the cache (L, T, R, 2 D).
+    """
+    out_of_line()
+    width, heads = blocks.width, blocks.heads
+    head_width = width // heads
+    for layer in range(blocks.layers):
+        product, norm = layer * DECODER_PRODUCTS, layer * DECODER_NORMS
+        _project(packed, blocks, product + SELF, norm + SELF_NORM, b, rows, b.wide, NO_LIMIT)
+        for row in range(rows):
+            if blocks.rotary:
+                rotate(b.wide, row, 2 * heads, head_width, blocks.angles[time])
+            line, here = b.wide[row], cache[layer, time, row]
+            for k in range(2 * width):
+                here[k] = line[width + k]
+        attend_past(
+            b.wide, cache[layer], ancestors, rows, time, heads, head_width, blocks.scale, blocks.slopes, scores,
+            places, b.context,
+        )  # fmt: skip
+        _return(packed, blocks, product + SELF_OUTPUT, norm + SELF_NORM, b, rows, b.context)
+        _project(packed, blocks, product + QUERY, norm + CROSS_NORM, b, rows, b.wide, NO_LIMIT)
+        attend_source(
+            b.wide, memory[layer], sources, starts, rows, heads, head_width, blocks.scale, scores, places, b.context
+        )
+        _return(packed, blocks, product + CROSS_OUTPUT, norm + CROSS_NORM, b, rows, b.context)
+        _feed_forward(packed, blocks, product, norm, b, rows)
+    if blocks.pre:
+        layer_norm(packed, blocks.layers * DECODER_NORMS, b.values, width, rows, b.values, blocks.epsilon)
+
+
+assert np.dtype(ACTIVATION_TYPE).itemsize == VALUE_BYTES

@@ -1,0 +1,131 @@
+"""The output layer, log-sum-exp and the most probable tokens of each row, without ever holding all logits.
+
+    log p(v) = z_v - log sum_u exp(z_u)
+
+Logits are computed some panels of columns at a time and looked at while they lie in the cache. For each row the largest
+logit so far, the sum of exponentials relative to it, and the best tokens so far are kept. The reference is
+`harken.search.hypotheses.continuations`: PAD and BOS count in the sum but are never chosen, of equal log-probabilities
+the lower id comes first, and no log-probability is above 0.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numba
+import numpy as np
+
+from harken.kernels.decoding.products import COLUMNS, FLAGS, INPUTS, NO_LIMIT, OUTPUTS, SUMS, multiply, quantise
+from harken.kernels.decoding.tiles import LANES, out_of_line
+from harken.kernels.decoding.vectors import first_bit, lanes_above, larger, load, splat, vector_maximum
+from harken.kernels.numba_math import exp_not_positive
+
+PAD, BOS, EOS = 0, 2, 3  # as harken.data.tokenizers.tokens has them; kernels import nothing of harken
+CHUNK = 2**16  # logits held at once, 256 KiB
+WIDEST = 2048  # columns at a time
+
+
+@numba.njit(**SUMS)
+def _sum_of_exponentials(values: Any, count: Any, largest: Any) -> Any:
+    total = np.float32(0)
+    for k in range(count):
+        total += exp_not_positive(values[k] - largest)
+    return total
+
+
+@numba.njit(**FLAGS)
+def _insert(logits: Any, ids: Any, count: Any, logit: Any, token: Any) -> None:
+    """Into a list of `count`, best first; after those that are equal."""
+    place = count - 1
+    while place > 0 and logits[place - 1] < logit:
+        logits[place] = logits[place - 1]
+        ids[place] = ids[place - 1]
+        place -= 1
+    logits[place] = logit
+    ids[place] = token
+
+
+@numba.njit(**FLAGS)
+def _block_maxima(values: Any, width: Any, maxima: Any) -> Any:
+    """The largest of each `COLUMNS` values, and of all."""
+    address, largest = values.ctypes.data, np.float32(-np.inf)
+    for start in range(0, width, COLUMNS):
+        best = load(address + 4 * start)
+        for k in range(LANES, COLUMNS, LANES):
+            best = larger(load(address + 4 * (start + k)), best)
+        maxima[start // COLUMNS] = vector_maximum(best)
+    for block in range(width // COLUMNS):
+        largest = maxima[block] if maxima[block] > largest else largest
+    return largest
+
+
+@numba.njit(**FLAGS)
+def _scan(values: Any, width: Any, first: Any, maxima: Any, count: Any, logits: Any, ids: Any, no_end: Any) -> None:
+    """The tokens of a row's columns, the first of which is token `first`, that belong to its best `count`."""
+    out_of_line()
+    address = values.ctypes.data
+    for block in range(width // COLUMNS):
+        if maxima[block] > logits[count - 1]:
+            for start in range(block * COLUMNS, (block + 1) * COLUMNS, LANES):
+                bits = lanes_above(load(address + 4 * start), splat(logits[count - 1]))
+                while bits != 0:
+                    k = start + first_bit(bits)
+                    bits &= bits - 1
+                    token = first + k
+                    allowed = token != PAD and token != BOS and not (no_end and token == EOS)
+                    if allowed and values[k] > logits[count - 1]:
+                        _insert(logits, ids, count, values[k], token)
+
+
+@numba.njit(**FLAGS)
+def most_probable(
+    packed: Any, product: Any, b: Any, rows: Any, count: Any, chunk: Any, logs: Any, ids: Any, no_end: Any
+) -> bool:
+    """Fills logs and ids (rows, count), best first; False where a row's logits are not finite numbers.
+
+    Args:
+        b: buffers whose `values` are the inputs of the output layer.
+        chunk: (rows, columns) for logits.
+        no_end: (rows,) whether EOS is excluded.
+    """
+    out_of_line()
+    if packed.values.size > 0:
+        quantise(b.values, packed.products[product, INPUTS], rows, b.quantised, b.scales)
+    columns = (packed.products[product, OUTPUTS] + COLUMNS - 1) // COLUMNS * COLUMNS
+    largest, total = np.full(rows, -np.inf, np.float32), np.zeros(rows, np.float32)
+    for row in range(rows):
+        for place in range(count):
+            logs[row, place], ids[row, place] = np.float32(-np.inf), PAD
+    maxima = np.empty(chunk.shape[1] // COLUMNS, np.float32)
+    for first in range(0, columns, chunk.shape[1]):
+        last = min(columns, first + chunk.shape[1])
+        multiply(
+            packed,
+            product,
+            b.values,
+            b.quantised,
+            b.scales,
+            rows,
+            chunk,
+            NO_LIMIT,
+            np.int64(0),
+            (first, last, np.int64(0)),
+        )
+        for row in range(rows):
+            values, width = chunk[row], last - first
+            best = _block_maxima(values, width, maxima)
+            if best > largest[row]:
+                total[row] *= exp_not_positive(largest[row] - best)
+                largest[row] = best
+            total[row] += _sum_of_exponentials(values, width, largest[row])
+            if best > logs[row, count - 1]:
+                _scan(values, width, first, maxima, count, logs[row], ids[row], no_end[row])
+    finite = True
+    for row in range(rows):
+        if not total[row] < np.float32(np.inf) or not abs(largest[row]) < np.float32(np.inf):
+            finite = False
+        normaliser = largest[row] + np.float32(math.log(total[row]))
+        for place in range(count):
+            logs[row, place] = min(logs[row, place] - normaliser, np.float32(0))
+    return finite

@@ -1,0 +1,174 @@
+"""A Transformer encoder-decoder in the form the kernels take: packed once, then used for many batches.
+
+>>> model = CompiledTransformer(tiny())  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from harken.kernels.decoding.caching import is_kept
+from harken.kernels.decoding.description import Linear, Norm, Stack, Table, Transformer
+from harken.kernels.decoding.products import GELU, RELU, STRIDE, SWIGLU, round_up
+from harken.kernels.decoding.search import Found, Rules, decode, nothing_found
+from harken.kernels.decoding.stack import Blocks, encode
+from harken.kernels.decoding.weights import cache_line_array, pack
+
+ACTIVATIONS = {"relu": RELU, "gelu": GELU, "swiglu": SWIGLU}
+
+
+@dataclass
+class _Side:
+    """A packed stack with its embeddings and the tables of its positions, which grow with the longest sequence."""
+
+    stack: Stack
+    packed: Any
+    table: Any  # (V, D) embeddings
+    inner: int  # columns of the widest layer
+    blocks: Any = None
+    length: int = -1
+
+    def for_length(self, length: int) -> Any:
+        """`Blocks` with positions for sequences of this length."""
+        if length > self.length:
+            self.blocks, self.length = self._blocks(length), length
+        return self.blocks
+
+    def _blocks(self, length: int) -> Any:
+        stack, head_width = self.stack, self.stack.width // self.stack.heads
+        slopes = torch.zeros(stack.heads) if stack.slopes is None else stack.slopes
+
+        def table(make: Table | None, width: int) -> Any:
+            return np.zeros((0, width), np.float32) if make is None else _array(make(length))
+
+        return Blocks(
+            layers=stack.layers,
+            width=stack.width,
+            heads=stack.heads,
+            inner=stack.feedforward,
+            pre=stack.pre,
+            activation=ACTIVATIONS[stack.activation],
+            rotary=stack.angles is not None,
+            scale=np.float32(1 / math.sqrt(head_width) if stack.scaled else 1),
+            embedding_scale=np.float32(math.sqrt(stack.width)),
+            epsilon=np.float32(stack.norms[0].epsilon),
+            slopes=_array(slopes),
+            positions=table(stack.positions, stack.width),
+            angles=table(stack.angles, head_width),
+        )
+
+
+def _array(tensor: Tensor) -> Any:
+    """A contiguous float32 array; shares memory where it can."""
+    return np.ascontiguousarray(tensor.detach().numpy())
+
+
+def _side(stack: Stack, embedding: Tensor, more: list[Linear], precision: str) -> _Side:
+    linears = [*stack.linears, *more]
+    inner = max(len(one.weight) for one in stack.linears)
+    return _Side(stack, pack(linears, stack.norms, precision), _array(embedding), inner)
+
+
+@dataclass
+class CompiledTransformer:
+    """Packed weights and the calls of the compiled functions."""
+
+    model: Transformer
+    precision: str = "float32"
+    versions: list[tuple[int, int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        model = self.model
+        self.versions = model.versions()
+        self._kept = threading.local()
+        self.decoder = _side(model.decoder, model.target_embedding, [model.output], self.precision)
+        encoder = model.encoder
+        self.encoder = None if encoder is None else _side(encoder, model.source_embedding, [], self.precision)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the weights are still those that were packed."""
+        return self.versions == self.model.versions()
+
+    def _workspace(self, size: int) -> Any:
+        """Memory for the caches, kept for the next call of this thread: fresh pages cost more than what fills them."""
+        kept = getattr(self._kept, "workspace", None)
+        if kept is None or len(kept) < size:
+            self._kept.workspace = kept = np.empty(size, np.float32)
+        return kept
+
+    def encode(self, tokens: Any, starts: Any) -> Any:
+        """The tokens of all sources one after the other, source b from starts[b] -> memory (tokens, whole panels)."""
+        return encode(*self.encode_arguments(tokens, starts))
+
+    def search(self, memory: Any, starts: Any, limits: Any, rules: Rules, minimums: Any = None) -> Found | None:
+        """Decodes all sources; None where the model's outputs are not finite numbers."""
+        arguments = self.decode_arguments(memory, starts, limits, rules, minimums)
+        found: Found = arguments[-1]
+        return found if decode(*arguments) else None
+
+    def encode_arguments(self, tokens: Any, starts: Any) -> tuple[Any, ...]:
+        """Of the compiled function."""
+        side = self.encoder
+        assert side is not None
+        return side.packed, side.for_length(int(np.diff(starts).max())), side.table, tokens, starts, side.inner
+
+    def decode_arguments(
+        self, memory: Any, starts: Any, limits: Any, rules: Rules, minimums: Any = None
+    ) -> tuple[Any, ...]:
+        """Of the compiled function."""
+        side, batch, longest = self.decoder, len(limits), int(limits.max())
+        minimums = np.zeros(batch, np.int64) if minimums is None else minimums
+        workspace = self._workspace(side.stack.layers * longest * batch * rules.beam * 2 * memory.shape[1])
+        found = nothing_found(batch, rules.nbest, longest)
+        blocks = side.for_length(longest)
+        return side.packed, blocks, side.table, memory, starts, limits, minimums, rules, side.inner, workspace, found
+
+    def without_padding(self, values: Tensor, lengths: Any) -> Any:
+        """Memory (B, S, D) of another encoder in the layout of `encode`."""
+        stride = round_up(self.model.decoder.width, STRIDE)
+        flat = cache_line_array(int(lengths.sum()) * stride, np.float32).reshape(-1, stride)
+        rows = np.arange(values.shape[1])[None] < lengths[:, None]
+        flat[:, : values.shape[2]] = values.detach().numpy()[rows]
+        return flat
+
+
+def tiny() -> Transformer:
+    """The smallest model: compiled code depends on types alone, so it stands for all."""
+
+    def stack(products: list[tuple[int, int]], norms: int) -> Stack:
+        linears = [Linear(torch.zeros(shape), torch.zeros(shape[0])) for shape in products]
+        norm = Norm(torch.ones(2), torch.zeros(2), 1e-5)
+        return Stack(linears, [norm] * norms, 1, 2, 1, 2, True, "relu", True)
+
+    encoder = stack([(6, 2), (2, 2), (2, 2), (2, 2)], 3)
+    decoder = stack([(6, 2), (2, 2), (2, 2), (2, 2), (2, 2), (4, 2), (2, 2)], 4)
+    table = torch.zeros(8, 2)
+    return Transformer(encoder, table, decoder, table, Linear(table, None, is_output=True), [])
+
+
+def _tiny_calls() -> tuple[CompiledTransformer, tuple[Any, ...], tuple[Any, ...]]:
+    model, starts = CompiledTransformer(tiny()), np.array([0, 1])
+    memory = cache_line_array(STRIDE, np.float32).reshape(1, STRIDE)
+    encoding = model.encode_arguments(np.array([3]), starts)
+    return model, encoding, model.decode_arguments(memory, starts, np.array([1]), Rules(1, 1, 1.0, True))
+
+
+def is_compiled() -> bool:
+    """Whether the compiled functions are in this process or on disk for this CPU."""
+    _, encoding, decoding = _tiny_calls()
+    return is_kept(encode, encoding) and is_kept(decode, decoding)
+
+
+def compile_ahead() -> None:
+    """Compiles both functions, or loads them from disk; takes some 15 seconds the first time on a machine."""
+    _, encoding, decoding = _tiny_calls()
+    encode(*encoding)
+    decode(*decoding)

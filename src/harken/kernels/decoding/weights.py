@@ -1,0 +1,108 @@
+"""Packing: the weights of a model as the kernels read them, in float32 or int8.
+
+A weight (O, K) becomes panels of `COLUMNS` outputs, each (K / group, COLUMNS, group), so that a tile reads it from
+front to back; both sides are padded with zeros. In int8 every output has its own scale, max_k |W| / 127. The output
+layer is packed like the rest, with a bias of -inf for outputs that only fill the last panel.
+
+>>> spec = Linear(torch.tensor([[1.0, -2.0], [0.5, 0.0]]), None)
+>>> packed = pack([spec], [], "int8")
+>>> packed.values.dtype.name, packed.products[0, :2].tolist()
+('int8', [2, 2])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from harken.kernels.decoding.description import Linear, Norm
+from harken.kernels.decoding.products import COLUMNS, DEPTH, GROUP, SHIFT, Packed, round_up
+
+
+@dataclass
+class _Flat:
+    """A buffer filled from front to back, each part from a cache line on."""
+
+    array: Any
+    used: int = 0
+
+    def reserve(self, size: int) -> int:
+        start = self.used
+        self.used += round_up(size, 64)
+        return start
+
+    def add(self, values: Any) -> int:
+        start = self.reserve(len(values))
+        self.array[start : start + len(values)] = values
+        return start
+
+
+def cache_line_array(size: int, dtype: Any) -> Any:
+    """Zeros that begin at a cache line."""
+    raw = np.zeros(size * np.dtype(dtype).itemsize + 64, np.uint8)
+    skip = -raw.ctypes.data % 64
+    return raw[skip : skip + size * np.dtype(dtype).itemsize].view(dtype)
+
+
+def pack(linears: Sequence[Linear], norms: Sequence[Norm], precision: str) -> Packed:
+    """Everything in two flat arrays; `precision` is "float32" or "int8"."""
+    int8 = precision == "int8"
+    shapes = [(round_up(len(one.weight), COLUMNS), round_up(one.weight.shape[1], DEPTH)) for one in linears]
+    weights = sum(round_up(outputs * inputs, 64) for outputs, inputs in shapes)
+    others = sum(3 * round_up(outputs, 64) for outputs, _ in shapes) + sum(2 * round_up(len(n.bias), 64) for n in norms)
+    floats = _Flat(cache_line_array(others + (0 if int8 else weights), np.float32))
+    values = _Flat(cache_line_array(weights if int8 else 0, np.int8))
+    products = np.zeros((len(linears), 6), np.int64)
+    for number, (one, (outputs, inputs)) in enumerate(zip(linears, shapes, strict=True)):
+        weight = one.weight.detach()
+        bias = np.full(outputs, -np.inf if one.is_output else 0.0, np.float32)
+        bias[: len(weight)] = 0.0 if one.bias is None else one.bias.detach().numpy()
+        line = products[number]
+        line[:2] = weight.shape[1], len(weight)
+        line[3] = floats.add(bias)
+        if int8:
+            line[2], line[4], line[5] = _pack_bytes(weight, outputs, inputs, values, floats)
+        else:
+            line[2] = floats.reserve(outputs * inputs)
+            target = torch.from_numpy(floats.array[line[2] : line[2] + outputs * inputs])
+            _panels(weight, target, outputs, inputs, 1)
+    offsets = [(floats.add(norm.weight.detach().numpy()), floats.add(norm.bias.detach().numpy())) for norm in norms]
+    return Packed(floats.array, values.array, products, np.array(offsets, np.int64).reshape(-1, 2))
+
+
+def _panels(weight: Tensor, target: Tensor, outputs: int, inputs: int, group: int) -> None:
+    """weight (O, K) into target (O' K',), panel by panel."""
+    if weight.shape != (outputs, inputs):
+        padded = weight.new_zeros(outputs, inputs)
+        padded[: weight.shape[0], : weight.shape[1]] = weight
+        weight = padded
+    parts = weight.view(outputs // COLUMNS, COLUMNS, inputs // group, group).transpose(1, 2)
+    target.view(parts.shape).copy_(parts)
+
+
+def quantise_weight(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """(O, K) -> int8 (O, K) and scales (O,): W is about int8 * scale.
+
+    >>> quantise_weight(torch.tensor([[1.0, -2.0], [0.0, 0.0]]))[0].tolist()
+    [[64, -127], [0, 0]]
+    """
+    scales = weight.abs().amax(1) / 127
+    inverse = torch.where(scales > 0, 1 / scales, 0.0)
+    return (weight * inverse[:, None]).round_().to(torch.int8), scales
+
+
+def _pack_bytes(weight: Tensor, outputs: int, inputs: int, values: _Flat, floats: _Flat) -> tuple[int, int, int]:
+    numbers, scales = quantise_weight(weight)
+    start = values.reserve(outputs * inputs)
+    target = torch.from_numpy(values.array[start : start + outputs * inputs])
+    _panels(numbers, target, outputs, inputs, GROUP)
+    padded = np.zeros(outputs, np.float32)
+    padded[: len(scales)] = scales.numpy()
+    sums = np.zeros(outputs, np.int32)
+    sums[: len(scales)] = SHIFT * numbers.sum(1, dtype=torch.int32).numpy()
+    return start, floats.add(padded), floats.add(sums.view(np.float32))

@@ -1,0 +1,94 @@
+"""The compiled backend of `harken.search.dispatch`: greedy and beam search of Transformers on a CPU.
+
+The kernels are in `harken.kernels.decoding`; the reference, whose tokens they give, is `harken.search.reference`. Plain
+calls are supported (`DecodingCall.is_plain`); the rest is left to the reference.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from harken.errors import UserError
+from harken.kernels.decoding import backend
+from harken.search.hypotheses import Hypothesis
+from harken.search.reference import run_reference
+
+if TYPE_CHECKING:
+    from harken.kernels.decoding.search import Found
+    from harken.search.dispatch import DecodingCall
+
+
+def supports_compiled(call: DecodingCall) -> bool:
+    """Plain calls of a Transformer decoder in float32 on a CPU.
+
+    Raises:
+        UserError: int8 is demanded of a call that is not supported.
+    """
+    supported = _is_supported(call)
+    if call.options.precision == "int8" and not supported:
+        raise UserError(
+            'search.precision is "int8", which needs a Transformer decoder on a CPU and greedy or beam search without '
+            'further options; choose "auto" for int8 where it is supported, or "float32".'
+        )
+    return supported
+
+
+def _is_supported(call: DecodingCall) -> bool:
+    if not call.is_plain or call.distances is not None or not 1 <= call.nbest <= call.options.beam:
+        return False
+    if call.source.device.type != "cpu" or call.source.dim() != 2 or call.source.is_floating_point():
+        return False
+    described = backend.describe(call.model)
+    if described is None or len(described.target_embedding) < 2 * call.options.beam + 3:
+        return False
+    lengths = torch.as_tensor(call.max_lengths)
+    if int(lengths.min()) < 1 or (call.lengths is not None and int(call.lengths.min()) < 1):
+        return False
+    return backend.is_short_enough(described, call.source.shape[1], int(lengths.max()))
+
+
+def run_compiled(call: DecodingCall) -> list[list[Hypothesis]]:
+    """Up to `nbest` hypotheses for each source, best first; on the reference while loading the kernels costs more."""
+    options = call.options
+    precision = "int8" if options.precision == "auto" else options.precision
+    if precision == "float32" and not backend.is_ready():
+        return backend.timed(lambda: run_reference(call))
+    described = backend.describe(call.model)
+    assert described is not None
+    parts = backend.run(
+        call.model,
+        described,
+        call.source,
+        call.lengths,
+        torch.as_tensor(call.max_lengths).expand(call.rows).numpy(),
+        beam=options.beam,
+        nbest=call.nbest,
+        penalty=options.length_penalty,
+        stop_at_count=options.stopping == "count",
+        precision=precision,
+    )
+    if parts is None:
+        raise UserError("The model's logits are not finite numbers; its training has diverged.")
+    return [hypotheses for part in parts for hypotheses in _hypotheses(part)]
+
+
+def _hypotheses(found: Found) -> list[list[Hypothesis]]:
+    rows = []
+    for row, lengths in enumerate(found.lengths):
+        best = []
+        for slot in np.flatnonzero(lengths >= 0):
+            length, finished = int(lengths[slot]), bool(found.finished[row, slot])
+            best.append(
+                Hypothesis(
+                    tokens=found.tokens[row, slot, :length].tolist(),
+                    score=float(found.scores[row, slot]),
+                    normalised=float(found.normalised[row, slot]),
+                    finished=finished,
+                    token_scores=found.logs[row, slot, : length + finished].tolist(),
+                )
+            )
+        rows.append(best)
+    return rows

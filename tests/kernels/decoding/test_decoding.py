@@ -1,0 +1,194 @@
+"""The compiled decoder against the reference search: tokens equal, scores to 1e-4."""
+
+from itertools import chain
+
+import pytest
+import torch
+
+from harken.errors import UserError
+from harken.kernels.decoding import backend
+from harken.models.build import build_model
+from harken.models.config import TransformerConfig
+from harken.search.compiled import run_compiled, supports_compiled
+from harken.search.config import SearchOptions
+from harken.search.dispatch import DecodingCall, choose
+from harken.search.reference import run_reference
+
+SIZE = 60
+VARIANTS = {
+    "pre norm": {},
+    "post norm": {"norm": "post"},
+    "gelu": {"activation": "gelu"},
+    "swiglu": {"activation": "swiglu"},
+    "learned positions": {"positions": "learned", "max_length": 32},
+    "rotary": {"positions": "rotary"},
+    "alibi": {"positions": "alibi"},
+    "no positions": {"positions": "none"},
+    "dot product": {"attention": "dot"},
+    "tied output": {"tied": "all"},
+    "odd widths": {"width": 42, "heads": 3, "feedforward": 50},
+    "wide heads": {"width": 160, "heads": 2, "feedforward": 64},
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled():
+    backend.prepare()
+
+
+def model_of(**options):
+    """Random weights, with a large row for EOS, so that some hypotheses end."""
+    torch.manual_seed(3)
+    config = {"layers": 2, "width": 32, "heads": 4, "feedforward": 48, "tied": "none"} | options
+    model = build_model(TransformerConfig(**config), SIZE, SIZE).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith("bias"):
+                parameter.normal_(std=0.1)
+        model.output_weight *= 3
+        model.output_weight[3] *= 2
+    return model
+
+
+def sources(rows=9, longest=11, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(1, longest + 1, (rows,), generator=generator)
+    lengths[0] = longest
+    ids = torch.randint(4, SIZE, (rows, longest), generator=generator)
+    return ids.masked_fill(torch.arange(longest) >= lengths[:, None], 0), lengths
+
+
+def assert_equal(found, expected, atol=1e-4):
+    assert [len(best) for best in found] == [len(best) for best in expected]
+    for mine, other in zip(chain(*found), chain(*expected), strict=True):
+        assert (mine.tokens, mine.finished) == (other.tokens, other.finished)
+        assert mine.score == pytest.approx(other.score, abs=atol)
+        assert mine.normalised == pytest.approx(other.normalised, abs=atol)
+        assert mine.token_scores == pytest.approx(other.token_scores, abs=atol)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_equals_the_reference(variant):
+    model, (ids, lengths) = model_of(**VARIANTS[variant]), sources()
+    for beam, nbest in ((1, 1), (4, 4)):
+        limits = lengths * 2 + 3
+        call = DecodingCall(model, ids, lengths, limits, SearchOptions(beam=beam), nbest)
+        assert choose(call).name == "compiled"
+        found = run_compiled(call)
+        assert_equal(found, run_reference(call))
+        assert variant == "tied output" or any(one.finished for best in found for one in best)
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0, 2.0])
+@pytest.mark.parametrize("stopping", ["exact", "count"])
+def test_ranking_and_stopping_equal_the_reference(penalty, stopping):
+    model = model_of()
+    for seed, beam in enumerate((2, 3, 5, 8)):
+        ids, lengths = sources(seed=seed)
+        options = SearchOptions(beam=beam, length_penalty=penalty, stopping=stopping)
+        call = DecodingCall(model, ids, lengths, lengths + 6, options, nbest=beam - 1)
+        assert_equal(run_compiled(call), run_reference(call))
+
+
+def test_a_batch_equals_its_sources_one_by_one():
+    model, (ids, lengths) = model_of(), sources()
+    whole = run_compiled(DecodingCall(model, ids, lengths, 14, SearchOptions(beam=3), 2))
+    for row, length in enumerate(lengths.tolist()):
+        alone = DecodingCall(model, ids[row : row + 1, :length], None, 14, SearchOptions(beam=3), 2)
+        assert_equal(run_compiled(alone), [whole[row]], atol=1e-5)
+
+
+def test_threads_do_not_change_the_result():
+    model, (ids, lengths) = model_of(), sources()
+    call = DecodingCall(model, ids, lengths, 14, SearchOptions(beam=3), 2)
+    threads, one = torch.get_num_threads(), run_compiled(call)
+    torch.set_num_threads(2)
+    try:
+        assert_equal(run_compiled(call), one, atol=1e-6)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_another_encoder_gives_its_memory():
+    decoder = {"architecture": "transformer", "layers": 1, "width": 24, "heads": 2, "feedforward": 30}
+    config = TransformerConfig(layers=1, width=24, heads=2, feedforward=30, positions="relative", decoder=decoder)
+    model, (ids, lengths) = build_model(config, SIZE, SIZE).eval(), sources()
+    assert model.describe_for_decoding().encoder is None
+    call = DecodingCall(model, ids, lengths, 12, SearchOptions(beam=3), 3)
+    assert_equal(run_compiled(call), run_reference(call))
+
+
+def test_weights_that_change_are_packed_again():
+    model, (ids, lengths) = model_of(), sources()
+    call = DecodingCall(model, ids, lengths, 12, SearchOptions(beam=1))
+    before = run_compiled(call)
+    with torch.no_grad():
+        model.decoder.stack.blocks[0].feedforward.expand.weight.mul_(-3)
+    after = run_compiled(call)
+    assert after != before
+    assert_equal(after, run_reference(call))
+
+
+def test_int8_is_close_to_float32():
+    model, (ids, lengths) = model_of(width=64, feedforward=128), sources(40, 12)
+    options = SearchOptions(beam=1)
+    exact = run_compiled(DecodingCall(model, ids, lengths, 15, options))
+    call = DecodingCall(model, ids, lengths, 15, options.model_copy(update={"precision": "int8"}))
+    rough = run_compiled(call)
+    first = [(a[0].token_scores[0], b[0].token_scores[0]) for a, b in zip(exact, rough, strict=True)]
+    assert max(abs(a - b) for a, b in first) < 0.2
+    assert sum(a[0].tokens[:1] == b[0].tokens[:1] for a, b in zip(exact, rough, strict=True)) >= 36
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_diverged_model_is_an_error(precision, beam):
+    model, (ids, lengths) = model_of(), sources(3)
+    with torch.no_grad():
+        model.decoder.stack.blocks[1].feedforward.contract.bias[0] = float("nan")
+    with pytest.raises(UserError, match="not finite"):
+        run_compiled(DecodingCall(model, ids, lengths, 5, SearchOptions(beam=beam, precision=precision)))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"positions": "relative"}, {"attention": "cosine"}, {"experts": 2}, {"positions": "learned", "max_length": 16}],
+)
+def test_what_is_not_supported_is_left_to_the_reference(options):
+    ids, lengths = sources()
+    model = build_model(TransformerConfig(layers=1, width=16, heads=2, feedforward=20, **options), SIZE, SIZE).eval()
+    assert not supports_compiled(DecodingCall(model, ids, lengths, 17, SearchOptions()))
+
+
+def test_int8_is_demanded_or_taken_where_it_is_supported():
+    (ids, lengths), relative = sources(), model_of(positions="relative")
+    with pytest.raises(UserError, match="search.precision"):
+        choose(DecodingCall(relative, ids, lengths, 9, SearchOptions(precision="int8")))
+    assert choose(DecodingCall(relative, ids, lengths, 9, SearchOptions(precision="auto"))).name == "reference"
+    model = model_of()
+    auto, int8 = (
+        run_compiled(DecodingCall(model, ids, lengths, 9, SearchOptions(beam=2, precision=precision)))
+        for precision in ("auto", "int8")
+    )
+    assert auto == int8
+
+
+def test_training_mode_and_double_precision_are_left_to_the_reference():
+    model, (ids, lengths) = model_of(), sources()
+    call = DecodingCall(model, ids, lengths, 9, SearchOptions())
+    assert supports_compiled(call)
+    assert not supports_compiled(DecodingCall(model.train(), ids, lengths, 9, SearchOptions()))
+    assert not supports_compiled(DecodingCall(model.eval().double(), ids, lengths, 9, SearchOptions()))
+
+
+def test_short_work_runs_on_the_reference_until_the_kernels_are_worth_loading(monkeypatch):
+    model, (ids, lengths) = model_of(), sources()
+    call = DecodingCall(model, ids, lengths, 9, SearchOptions(beam=2))
+    monkeypatch.setattr(backend, "_ready", False)
+    monkeypatch.setattr(backend, "_spent", 0.0)
+    monkeypatch.setattr(backend, "sys", type("sys", (), {"modules": {}}))
+    run_compiled(call)
+    assert not backend._ready and backend._spent > 0
+    monkeypatch.setattr(backend, "_spent", backend.LOAD_SECONDS)
+    run_compiled(call)
+    assert backend._ready  # they were on disk
