@@ -54,6 +54,7 @@ class FakeEvaluation:
     alignment_error: float | None
     hypotheses: list[str]
     seconds: float = 0.5
+    references: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -42,14 +42,16 @@ def long_alignment() -> Picture:
 def gate() -> Picture:
     torch.manual_seed(0)
     words = ["the", "black", "cat", NASTY, "</s>"]
-    return gates(LSTM(3, 40, batch_first=True, bidirectional=True), 2 * torch.randn(1, 5, 3), words=words).picture()
+    layer = LSTM(3, 40, batch_first=True, bidirectional=True, orthogonal=True)
+    return gates(layer, 2 * torch.randn(1, 5, 3), words=words).picture()
 
 
 def flow() -> Picture:
     torch.manual_seed(0)
     values = torch.randn(8, 12, 3)
     kinds = (RNN, GRU, LSTM)
-    return FlowPicture({kind.__name__: gradient_flow(kind(3, 6, batch_first=True), values) for kind in kinds})
+    layers = {kind.__name__: kind(3, 6, batch_first=True, orthogonal=True) for kind in kinds}
+    return FlowPicture({name: gradient_flow(layer, values) for name, layer in layers.items()})
 
 
 def fan() -> Picture:

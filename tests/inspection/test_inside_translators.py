@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from harken.data.io.token_rows import ParallelBatch, ParallelIds, TokenRows
 from harken.errors import UserError
-from harken.inspection import gradient_flow
+from harken.inspection import gates, gradient_flow
 from harken.inspection.jacobian import jacobians
 from harken.inspection.tracing import still, tracing
 from harken.models.build import build_model
@@ -88,8 +88,9 @@ def test_an_encoder_that_is_attended_to_is_reached_directly(attention: str, kind
     assert ("attention takes the loss" in flow[0].verdict.sentence) is (kind == "direct")
 
 
-def test_a_transformer_has_none() -> None:
+def test_a_transformer_has_blocks_in_the_place_of_steps() -> None:
+    model = build_model(TransformerConfig(layers=1, width=8, heads=2, feedforward=8), 12, 12)
+    flow = gradient_flow(model, batch_of(PAIRS))
+    assert [layer.cell for layer in flow] == ["EncoderBlock", "DecoderBlock"]
     with pytest.raises(UserError, match="harken attention"):
-        gradient_flow(
-            build_model(TransformerConfig(layers=1, width=8, heads=2, feedforward=8), 12, 12), batch_of(PAIRS)
-        )
+        gates(model, batch_of(PAIRS))

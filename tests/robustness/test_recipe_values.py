@@ -64,3 +64,8 @@ def check(values: dict[str, Any], what: str, folder: Any) -> None:
         assert "\n" not in str(error) and len(str(error)) < 1500, (what, str(error))
     except Exception as error:
         raise AssertionError(f"{what}: {type(error).__name__}: {error}") from error
+
+
+def test_a_length_penalty_that_overflows_is_refused() -> None:
+    with pytest.raises(UserError, match=r"search.length_penalty is 1000000 .* must be at most 100"):
+        load_recipe("phrasebook-transformer", ["search.length_penalty=1000000"])

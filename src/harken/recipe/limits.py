@@ -32,6 +32,7 @@ LIMITS = {
     "max_length": 10_000_000,
     "mixtures": 10_000,
     "beam": 10_000,
+    "length_penalty": 100,  # lengths to a higher power overflow
     "workers": 4_096,
     "threads": 4_096,
     "batch_tokens": 10**9,

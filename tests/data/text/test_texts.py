@@ -43,7 +43,7 @@ def test_a_folder_by_the_words_in_its_names(tmp_path: Path) -> None:
 
 def test_a_folder_with_one_file_is_split(tmp_path: Path) -> None:
     (tmp_path / "input.txt").write_text("".join(f"line {number}\n" for number in range(20)))
-    corpus = read_texts(TextConfig(dir=str(tmp_path), valid_share=0.1, test_share=0.2))
+    corpus = read_texts(TextConfig(dir=str(tmp_path), valid_size=0.1, test_size=0.2))
     assert [len(part) for part in (corpus.train, corpus.valid, corpus.test)] == [14, 2, 4]
 
 

@@ -42,7 +42,7 @@ def test_windows_hold_the_past_and_count_their_part_alone() -> None:
 def test_the_future_of_a_part_changes_no_gradient(tmp_path: Path) -> None:
     recipe = ForecastRecipe.model_validate(
         {
-            "data": {"corpus": "seasons", "window": 8, "horizon": 3, "season": 4, "valid": 8, "test": 8},
+            "data": {"corpus": "seasons", "window": 8, "horizon": 3, "season": 4, "valid_size": 8, "test_size": 8},
             "model": {"architecture": "recurrent", "width": 4, "dropout": 0.0},
             "train": {"max_steps": 1},
         }
@@ -66,7 +66,7 @@ def test_a_marker_after_a_gap_at_the_end_of_training_reaches_nothing_that_is_lea
 ) -> None:
     recipe = ForecastRecipe.model_validate(
         {
-            "data": {"corpus": "seasons", "window": 8, "horizon": 3, "season": 4, "valid": 8, "test": 8},
+            "data": {"corpus": "seasons", "window": 8, "horizon": 3, "season": 4, "valid_size": 8, "test_size": 8},
             "model": {"architecture": "recurrent", "width": 4, "dropout": 0.0},
             "train": {"max_steps": 1},
         }
@@ -88,7 +88,7 @@ def test_a_marker_after_a_gap_at_the_end_of_training_reaches_nothing_that_is_lea
 def test_the_training_part_alone_chooses_the_transform(tmp_path: Path) -> None:
     recipe = ForecastRecipe.model_validate(
         {
-            "data": {"corpus": "seasons", "window": 8, "horizon": 3, "valid": 8, "test": 8},
+            "data": {"corpus": "seasons", "window": 8, "horizon": 3, "valid_size": 8, "test_size": 8},
             "model": {"architecture": "recurrent", "width": 4, "dropout": 0.0},
             "train": {"max_steps": 1},
         }

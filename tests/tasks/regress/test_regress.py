@@ -18,7 +18,7 @@ RECIPE = """
 task = "regress"
 [data]
 train = "{folder}/stars.csv"
-label = "stars"
+label_column = "stars"
 valid_size = 8
 test_size = 8
 [model]

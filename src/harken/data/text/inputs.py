@@ -209,7 +209,7 @@ def evaluated_pairs(
         else:
             pairs.append(Pair(*texts))
     if not pairs:
-        raise UserError(f"{source} holds no pair; give at least one sentence with its translation")
+        raise UserError(f"{source} is empty; give at least one sentence with its translation")
     return pairs, [f"{source}: skipped {skipped:,}: empty side"] if skipped else []
 
 
