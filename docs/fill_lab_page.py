@@ -32,9 +32,10 @@ def block(found: dict[str, Any]) -> str:
     day, seed = found["made"]["at"][:10], found["settings"]["seed"]
     cost = f"{found['cpu_seconds']:,.0f} CPU seconds, torch {found['made']['torch']}"
     name, verdict = found["name"], found["verdict"][:1].upper() + found["verdict"][1:]
+    explanation = f"{found['explanation']}\n\n" if found.get("explanation") else ""
     return (
         f"*{found['statement']}*\n\n**{VERDICT[found['holds']]}.** {verdict}.\n\n"
-        f"{table}\n\n![{name}](images/lab/{name}.svg)\n\n"
+        f"{table}\n\n{explanation}![{name}](images/lab/{name}.svg)\n\n"
         f"`harken lab {name} --seed {seed}`, {day}, {cost}."
     )
 

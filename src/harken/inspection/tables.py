@@ -166,8 +166,8 @@ class WordWeights(ShadeTable):
                not   good
     attention  ▓ .50 █ 1.0
     gradient   █ 1.0 ░ .20
-    The deeper a word, the more the method gives to it; where a network reads is
-    not yet why it decides.
+    The deeper a word, the more the method gives to it; where a
+    network reads is not yet why it decides.
     """
 
     caption = "The deeper a word, the more the method gives to it; where a network reads is not yet why it decides."

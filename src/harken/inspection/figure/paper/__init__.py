@@ -32,7 +32,7 @@ NARROWEST = 5.2  # inches that a title may take under a small panel
 EDGE, GAP, BETWEEN = 0.2, 0.3, 0.4  # inches: around, between panels, between figures
 TITLE, NOTE = 13.0, 9.0  # points
 LEGEND_GAP = 0.14  # inches between the axes and a legend beside them
-STRETCH = 1.8  # how many times as wide a chart may become
+MOST = 10.8  # inches that a chart may become wide
 LARGEST = 6000  # pixels along a side of a PNG
 FONTS = "system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif"
 
@@ -98,17 +98,14 @@ def _draw(figures: Sequence[Figure]) -> Drawing:
     width = max((grid.width for grid in grids), default=0.0)
     down = EDGE
     for figure, grid in zip(figures, grids, strict=True):
-        rows, columns, widths = grid.rows, grid.lefts, grid.widths
+        rows = grid.rows
         room = max(grid.width if rows else width, NARROWEST)
         down = _write(drawing, renderer, figure.title, down, room, TITLE, bold=True)
         down += 0.08 if figure.title and rows else 0.0
         for number, row in enumerate(rows):
             top = down + max(panel.top for panel in row) + (GAP if number else 0.0)
-            left = EDGE
-            for at, panel in enumerate(row):
-                left += columns[at]
-                places.append((panel.axes, left, top, *panel.size))
-                left += widths[at] + GAP
+            for panel, left in zip(row, grid.places(number), strict=True):
+                places.append((panel.axes, EDGE + left, top, *panel.size))
             down = top + max(panel.size[1] + panel.bottom for panel in row)
         if figure.note:
             down = _write(drawing, renderer, figure.note, down + 0.12, room, NOTE, bold=False)
@@ -124,14 +121,29 @@ def _draw(figures: Sequence[Figure]) -> Drawing:
 
 
 class _Grid:
-    """Panels in rows, with columns that are aligned."""
+    """Panels in rows; columns are aligned where all panels are charts or none is."""
 
     def __init__(self, rows: list[list[Placed]]) -> None:
-        columns = [[row[at] for row in rows if at < len(row)] for at in range(max(map(len, rows), default=0))]
         self.rows = rows
-        self.lefts = [max(panel.left for panel in column) for column in columns]
-        self.widths = [max(panel.size[0] + panel.right for panel in column) for column in columns]
-        self.width = sum(self.lefts) + sum(self.widths) + GAP * max(len(columns) - 1, 0)
+        self.aligned = len({panel.stretches for row in rows for panel in row}) < 2
+        self.width = max((self._columns(number)[2] for number in range(len(rows))), default=0.0)
+
+    def places(self, number: int) -> list[float]:
+        """Where the axes of a row begin, in inches from the left."""
+        lefts, widths, _ = self._columns(number)
+        found, at = [], 0.0
+        for left, width in zip(lefts, widths, strict=True):
+            found.append(at + left)
+            at += left + width + GAP
+        return found[: len(self.rows[number])]
+
+    def _columns(self, number: int) -> tuple[list[float], list[float], float]:
+        """What labels take on the left of each column, what the rest takes, and the width of all."""
+        rows = self.rows if self.aligned else [self.rows[number]]
+        columns = [[row[at] for row in rows if at < len(row)] for at in range(max(map(len, rows), default=0))]
+        lefts = [max(panel.left for panel in column) for column in columns]
+        widths = [max(panel.size[0] + panel.right for panel in column) for column in columns]
+        return lefts, widths, sum(lefts) + sum(widths) + GAP * max(len(columns) - 1, 0)
 
 
 def _measured(drawing: Drawing, renderer: RendererAgg, figure: Figure, index: int) -> Placed:
@@ -141,8 +153,8 @@ def _measured(drawing: Drawing, renderer: RendererAgg, figure: Figure, index: in
     size, hints = draw_panel(drawing.canvas, axes, panel, renderer, len(figure.panels))
     drawing.hints += hints
     legends = [legend_of(one) for one in figure.panels]
-    beside = all(legend == legends[0] for legend in legends)
-    if legends[index] and _has_legend(figure.panels, legends, index):
+    beside = len({tuple(legend) for legend in legends if legend}) < 2
+    if legends[index] and (not beside or not any(legends[index + 1 :])):  # one legend for all: beside the last
         _legend(axes, panel, size, beside)
     wide, tall = drawing.canvas.get_size_inches()
     axes.set_position((0.2, 0.2, size[0] / wide, size[1] / tall))
@@ -152,11 +164,6 @@ def _measured(drawing: Drawing, renderer: RendererAgg, figure: Figure, index: in
     left, right, top, bottom = (max(edge * POINT, 0.0) for edge in edges)
     stretches = isinstance(panel, Lines | Strips) or (isinstance(panel, Bars) and not panel.horizontal)
     return Placed(axes, size, stretches, beside, left, right, top, bottom)
-
-
-def _has_legend(panels: Sequence[Panel], legends: list[list[str]], index: int) -> bool:
-    """Where all panels have the same legend, the last panel shows it."""
-    return index == len(panels) - 1 or not all(legend == legends[0] for legend in legends)
 
 
 def _legend(axes: Axes, panel: Panel, size: tuple[float, float], beside: bool) -> None:
@@ -194,7 +201,10 @@ def _fill(row: list[Placed]) -> None:
     spare = WIDEST - sum(panel.left + panel.size[0] + panel.right for panel in row) - GAP * (len(row) - 1)
     if not wider or spare <= 0:
         return
-    factor = min(1 + (spare - 0.01) / sum(panel.size[0] for panel in wider), STRETCH)
+    wide = sum(panel.size[0] for panel in wider)
+    factor = min(wide + spare - 0.01, MOST * len(wider)) / wide
+    if factor <= 1:
+        return
     for panel in wider:
         panel.size = panel.size[0] * factor, panel.size[1]
         legend = panel.axes.get_legend()
