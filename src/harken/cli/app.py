@@ -9,6 +9,7 @@ import typer
 
 from harken.cli.answer import answer
 from harken.cli.attention import attention
+from harken.cli.beam import beam
 from harken.cli.caption import caption
 from harken.cli.check import check
 from harken.cli.classify import classify
@@ -70,6 +71,8 @@ EXAMPLES: dict[Callable[..., None], str] = {
     attention: "harken attention runs/demo 'the black cat sleeps'\n\n"
     "harken attention runs/demo 'the black cat sleeps' --out map.html\n\n"
     "harken attention runs/demo 'the black cat sleeps' --target 'le chat noir dort'",
+    beam: "harken beam runs/demo 'the black cat sleeps'\n\n"
+    "harken beam runs/demo 'the black cat sleeps' --beam 3 --length-penalty 0 --out beam.html",
     generate: "harken generate runs/language 'the black cat' --line --count 5\n\n"
     "harken generate runs/shakespeare 'ROMEO:' --length 500 --temperature 0.8 --top-p 0.95\n\n"
     "harken generate runs/language 'the black cat sleeps' --surprisal --out surprise.svg",

@@ -73,6 +73,9 @@ def translate(
     batch: Annotated[
         int | None, typer.Option(min=1, max=MAX_COUNT, help="Lines translated together. Default: 256; typed: 1.")
     ] = None,
+    stream: Annotated[
+        bool, typer.Option("--stream", help="Print each part of a translation as soon as it is certain.")
+    ] = False,
     prefix: Annotated[str, typer.Option(help="The beginning of every translation.", rich_help_panel=PANEL)] = "",
     prefix_bias: Annotated[
         float | None,
@@ -97,6 +100,14 @@ def translate(
     given = {"prefix": prefix, "prefix_bias": prefix_bias, "require": require, "weights": weights_of(weights)}
     given["ensemble"] = [load_for("translate", folder) for folder in folders]
     options = {**(search or {}), **{name: value for name, value in given.items() if value not in (None, "", [])}}
+    if stream:
+        if as_json or scores or alignments or nbest > 1:
+            raise UserError("--stream prints plain text; leave --json, --scores, --nbest and --alignments out")
+        for line in lines:
+            for part in translator.stream(line, beam=beam, **options):
+                print(one_line(part), end="", flush=True)
+            print(flush=True)
+        return
     attention = alignments is not None or as_json
     write = writer(as_json, scores, nbest)
     with ExitStack() as stack:

@@ -40,6 +40,7 @@ class DecodingCall:
     row_numbers: Tensor | None = None  # (B,) what the random numbers of each source depend on, such as its line
     cancelled: Callable[[], bool] | None = None  # asked at every step; True ends the search with what it has
     observe: Callable[[Any], None] | None = None  # called after every step (`harken.search.streaming`, `.tree`)
+    keep_beam: bool = False  # search with a beam of 1 by beam search, so that there is a tree to observe
 
     @property
     def rows(self) -> int:

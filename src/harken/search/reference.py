@@ -47,7 +47,8 @@ def run_reference(call: DecodingCall) -> list[list[Hypothesis]]:
         kind = options.temperature, options.top_k, options.top_p, options.min_p, options.seed
         sampling = Sampling(*kind, call.row_numbers)
         return independent_search(call.model, state, call.rows, sampling=sampling, samples=call.nbest, **shared)
-    if options.beam == 1 and call.nbest == 1 and not any(isinstance(rule, Constraints) for rule in rules):
+    constrained = any(isinstance(rule, Constraints) for rule in rules)
+    if options.beam == 1 and call.nbest == 1 and not constrained and not call.keep_beam:
         return independent_search(call.model, state, call.rows, **shared)
     return beam_search(
         call.model,

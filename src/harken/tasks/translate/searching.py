@@ -61,8 +61,8 @@ class Request:
     weights: Sequence[float] | None = None
     cancelled: Callable[[], bool] | None = None
     observe: Callable[[Any], None] | None = None
-    terms: list[Term] = field(default_factory=list)
-    model: Any = None
+    terms: list[Term] = field(default_factory=list, init=False)
+    model: Any = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         config, target = self.config, self.translator.target
@@ -105,8 +105,10 @@ class Request:
 
 
 @torch.no_grad()
-def search(request: Request, sources: Sources, numbers: Sequence[int], count: int) -> list[list[Hypothesis]]:
-    """The `count` best hypotheses of the sentences of these numbers."""
+def search(
+    request: Request, sources: Sources, numbers: Sequence[int], count: int, keep_beam: bool = False
+) -> list[list[Hypothesis]]:
+    """The `count` best hypotheses of the sentences of these numbers; `keep_beam` also searches greedily by a beam."""
     translator, config = request.translator, request.config
     batch = sources.batch(numbers, translator.device)
     limits = max_lengths(translator.recipe.model_copy(update={"search": config}), batch.lengths)
@@ -126,6 +128,7 @@ def search(request: Request, sources: Sources, numbers: Sequence[int], count: in
         torch.tensor(list(numbers)),
         request.cancelled,
         request.observe,
+        keep_beam,
     )
     found = decode(call)
     if config.mbr:

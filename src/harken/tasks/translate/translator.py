@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from harken.models.config import longest_of
 from harken.models.encoder_decoder import TranslationModel
 from harken.tasks.artifacts import TokenizerPairArtifact
 from harken.tasks.predictor import Predictor, Progress
+from harken.tasks.translate.beam_tree import draw_beam
 from harken.tasks.translate.describing import describe, forced
 from harken.tasks.translate.evaluation import Evaluation, as_pairs, evaluate
 from harken.tasks.translate.known_form import known_forms
@@ -32,8 +33,12 @@ from harken.tasks.translate.scoring import ScoredPair, score_pairs
 from harken.tasks.translate.searching import Request
 from harken.tasks.translate.searching import search as search_batch
 from harken.tasks.translate.sources import Sources, encode_pairs
+from harken.tasks.translate.streaming import stream
 from harken.tasks.translate.threads import ThreadTuner
 from harken.tasks.translate.translation import Translation
+
+if TYPE_CHECKING:
+    from harken.inspection.beam_picture import BeamPicture
 
 TOKENIZERS = TokenizerPairArtifact()
 LONGEST = 1000  # pieces of a text that are translated; a search takes time with the square of the length
@@ -89,34 +94,14 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
         attention: bool = True,
         layers: bool = False,
         progress: Progress | None = None,
-        prefix: str | Sequence[str] = "",
-        prefix_bias: float | None = None,
-        require: Sequence[str] | Sequence[Sequence[str]] = (),
-        ensemble: Sequence[Translator] = (),
-        weights: Sequence[float] | None = None,
-        cancelled: Callable[[], bool] | None = None,
-        **search: Any,
+        **options: Any,
     ) -> list[list[Translation]]:
-        """The `count` best translations of each text, best first.
-
-        Args:
-            prefix: the beginning of every translation, or one for each text.
-            prefix_bias: None forces the prefix; a number from 0 to 1 only prefers it.
-            require: phrases that every translation must contain, or a list of them for each text.
-            ensemble: further translators with the same vocabularies, whose distributions are averaged.
-            weights: of all models of the ensemble, this one first.
-            cancelled: asked at every step; True ends the search with what it has.
-            search: any key of the recipe's [search] table, such as `sample=True, seed=3` or `glossary="terms.tsv"`.
-        """
+        """The `count` best translations of each text, best first; further options are those of `request`."""
         kept = [self.shorten(text) for text in texts]
         if cut := sum(len(short) < len(text) for short, text in zip(kept, texts, strict=True)):
             warnings.warn(f"{cut} texts are too long for the model; their beginning alone is translated", stacklevel=2)
         sources = self.read(kept)
-        given = {"beam": beam, "length_penalty": length_penalty, **search}
-        config = self.recipe.search.changed({name: value for name, value in given.items() if value is not None})
-        if config.beam < count and not config.sample:
-            config = config.changed({"beam": count})
-        request = Request(self, config, prefix, prefix_bias, require, ensemble, weights, cancelled)
+        request = self.request(count, beam=beam, length_penalty=length_penalty, **options)
 
         def run(numbers: Sequence[int]) -> list[list[Translation]]:
             found = search_batch(request, sources, numbers, count)
@@ -127,12 +112,53 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
         results = [[Translation(text, "", 0.0, np.zeros((0, len(text.split()))))] for text in sources.texts]
         ids = sources.ids
         filled = [number for number, row in enumerate(ids) if row]
-        order, size = sorted(filled, key=lambda number: len(ids[number])), config.batch_sentences
+        order, size = sorted(filled, key=lambda number: len(ids[number])), request.config.batch_sentences
         with self.threads.used(measure=len(order) >= size):
             found = self.map((order[start : start + size] for start in range(0, len(order), size)), run, progress)
         for number, best in zip(filled, found, strict=True):
             results[number] = best
         return results
+
+    def request(
+        self,
+        count: int = 1,
+        *,
+        prefix: str | Sequence[str] = "",
+        prefix_bias: float | None = None,
+        require: Sequence[str] | Sequence[Sequence[str]] = (),
+        ensemble: Sequence[Translator] = (),
+        weights: Sequence[float] | None = None,
+        cancelled: Callable[[], bool] | None = None,
+        **search: Any,
+    ) -> Request:
+        """What a search is asked for, checked.
+
+        Args:
+            count: translations of each text; the beam is made as wide.
+            prefix: the beginning of every translation, or one for each text.
+            prefix_bias: None forces the prefix; a number from 0 to 1 only prefers it.
+            require: phrases that every translation must contain, or a list of them for each text.
+            ensemble: further translators with the same vocabularies, whose distributions are averaged.
+            weights: of all models of the ensemble, this one first.
+            cancelled: asked at every step; True ends the search with what it has.
+            search: any key of the recipe's [search] table, such as `sample=True, seed=3` or `glossary="terms.tsv"`.
+
+        Raises:
+            UserError: an option that does not exist or does not fit, with the reason.
+        """
+        config = self.recipe.search.changed({name: value for name, value in search.items() if value is not None})
+        if config.beam < count and not config.sample:
+            config = config.changed({"beam": count})
+        return Request(self, config, prefix, prefix_bias, require, ensemble, weights, cancelled)
+
+    def stream(self, text: str, **options: Any) -> Iterator[str]:
+        """The translation of a text in parts, each as soon as no later step can change it; options as `request`."""
+        with self.threads.used(measure=False):
+            yield from stream(self, self.shorten(text), self.request(1, **options))
+
+    def beam(self, text: str, **options: Any) -> BeamPicture:
+        """How the search found the translation of a text, as a picture; options as `request`."""
+        return draw_beam(self, self.shorten(text), self.request(1, **options))
 
     def shorten(self, text: str) -> str:
         """A text without the words past `LONGEST` pieces, or past the positions that the model has learned.
