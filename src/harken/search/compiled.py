@@ -39,6 +39,8 @@ def supports_compiled(call: DecodingCall) -> bool:
 def _is_supported(call: DecodingCall) -> bool:
     if not call.is_plain or call.distances is not None or not 1 <= call.nbest <= call.options.beam:
         return False
+    if call.options.stopping not in ("exact", "count"):
+        return False
     if call.source.device.type != "cpu" or call.source.dim() != 2 or call.source.is_floating_point():
         return False
     described = backend.describe(call.model)
