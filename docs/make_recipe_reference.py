@@ -58,6 +58,8 @@ the run). All other keys have defaults. The keys of jobs other than translation 
 - `--set section.key=value` overrides one key. The value is parsed as TOML, or taken as plain text.
 - An unknown key is an error that suggests the closest known one.
 - Relative paths are relative to the working directory.
+- The tables `[data]` of all jobs use the same names: `train`, `valid`, `test`, `valid_size`, `test_size`, `dir`,
+  `format`, and `NAME_column` for columns. Names of version 0.1 are accepted with a note.
 - `"none"` unsets an optional key: `clip_norm = "none"`.
 - The model folder contains the resolved recipe, including what was chosen for the machine.
 """
