@@ -100,8 +100,14 @@ class TranslationSearchConfig(SearchConfig):
     mbr: Literal["chrf", "bleu"] | None = Field(None, description=OPTIONS["mbr"].description)
     mbr_candidates: int = Field(32, ge=2, description=OPTIONS["mbr_candidates"].description)
 
+    rerank: str | None = Field(None, description=OPTIONS["rerank"].description)
+    rerank_weight: float = Field(0.5, ge=0, le=1, description=OPTIONS["rerank_weight"].description)
+    rerank_reversed: bool = Field(False, description=OPTIONS["rerank_reversed"].description)
+
     @model_validator(mode="after")
     def _models_are_there(self) -> Self:
+        if self.rerank and self.mbr:
+            raise ValueError("search.rerank and search.mbr both choose from the n-best list; keep one of them")
         if self.lm_weight and self.language_model is None:
             raise ValueError("search.lm_weight needs search.language_model, the folder of a language model")
         return self
