@@ -80,7 +80,8 @@ class Request:
 
     def rules(self, texts: Sequence[str], numbers: Sequence[int], limit: int) -> tuple[Any, ...]:
         """The rules that hold data of these sentences; `numbers` are their places in the call."""
-        target, found = self.translator.target, []
+        target = self.translator.target
+        found: list[Any] = []
         if self.banned:
             found.append(Banned(self.banned))
         prefixes = [self.prefix if isinstance(self.prefix, str) else self.prefix[number] for number in numbers]
@@ -101,7 +102,7 @@ class Request:
     def _required(self, number: int) -> list[list[str]]:
         asked = self.require
         if asked and not isinstance(asked[0], str):
-            asked = asked[number]  # type: ignore[assignment]
+            asked = asked[number]
         return [forms(phrase) for phrase in asked if isinstance(phrase, str) and phrase.strip()]
 
 
@@ -207,6 +208,7 @@ def alternatives(request: Request, sources: Sources, prefix: Sequence[int], coun
 
 def _reranked(request: Request, text: str, found: list[Hypothesis]) -> list[Hypothesis]:
     """By (1 - w) rank + w rank of the second model."""
+    assert request.second is not None
     weight, decoder = request.config.rerank_weight, request.translator.target.decode
     outputs = [decoder(one.tokens) for one in found]
     if request.config.rerank_reversed:
