@@ -59,5 +59,8 @@ OPTIONS: dict[str, Option] = {
         Literal["chrf", "bleu"],
         "minimum Bayes risk: of the candidates choose the one most like the others by this metric",
     ),
+    "rerank": Option(str, "folder of a second translator that rescores the n-best list"),
+    "rerank_weight": Option(float, "weight of its score, from 0 to 1"),
+    "rerank_reversed": Option(bool, "it was trained on targets with their words in reverse order (right to left)"),
     "mbr_candidates": Option(int, "candidates of minimum Bayes risk: samples, or the n-best list"),
 }
