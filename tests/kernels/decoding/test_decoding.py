@@ -162,7 +162,7 @@ def test_what_is_not_supported_is_left_to_the_reference(options):
 
 def test_int8_is_demanded_or_taken_where_it_is_supported():
     (ids, lengths), relative = sources(), model_of(positions="relative")
-    with pytest.raises(UserError, match="search.precision"):
+    with pytest.raises(UserError, match="precision"):
         choose(DecodingCall(relative, ids, lengths, 9, SearchOptions(precision="int8")))
     assert choose(DecodingCall(relative, ids, lengths, 9, SearchOptions(precision="auto"))).name == "reference"
     model = model_of()
