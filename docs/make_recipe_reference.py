@@ -23,7 +23,7 @@ from harken.data.text.config import DataConfig, SplitFiles, TokenizerConfig
 from harken.models.config import ConvolutionalConfig, DecoderOnlyConfig, RecurrentConfig, TransformerConfig
 from harken.models.config_embeddings import SidedEmbeddingsConfig
 from harken.recipe import describe, recipe_names
-from harken.search.config import SearchConfig
+from harken.search.config import TranslationSearchConfig
 from harken.tasks.registry import JOBS, recipe_class
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.training.config import TrainConfig
@@ -88,7 +88,7 @@ SECTIONS: list[tuple[str, type[BaseModel], str]] = [
     ('[model] with architecture = "convolutional"', ConvolutionalConfig, ""),
     ('[model] with architecture = "decoder-only"', DecoderOnlyConfig, ""),
     ("[train]", TrainConfig, ""),
-    ("[search]", SearchConfig, ""),
+    ("[search]", TranslationSearchConfig, ""),
 ]
 
 OTHERS = """# Recipe reference: other jobs

@@ -9,6 +9,7 @@ import typer
 
 from harken.cli.answer import answer
 from harken.cli.attention import attention
+from harken.cli.beam import beam
 from harken.cli.caption import caption
 from harken.cli.check import check
 from harken.cli.classify import classify
@@ -23,6 +24,7 @@ from harken.cli.lab import lab
 from harken.cli.ladder import ladder
 from harken.cli.recipes import recipes
 from harken.cli.regress import regress
+from harken.cli.score import score
 from harken.cli.tag import tag
 from harken.cli.train import train
 from harken.cli.transcribe import transcribe
@@ -46,7 +48,11 @@ EXAMPLES: dict[Callable[..., None], str] = {
     recipes: "harken recipes\n\nharken recipes phrasebook-transformer --out my.toml      (a file to start from)",
     translate: "echo 'the black cat sleeps' | harken translate runs/demo\n\n"
     "harken translate runs/demo text.en --alignments links.txt > text.fr\n\n"
-    "harken translate runs/demo text.en --nbest 5      (lines of: index ||| text ||| score)",
+    "harken translate runs/demo text.en --nbest 5      (lines of: index ||| text ||| score)\n\n"
+    "harken translate runs/demo runs/attention text.en      (an ensemble)\n\n"
+    "harken translate runs/demo text.en --glossary terms.tsv --no-repeat-ngram 3",
+    score: "harken score runs/demo test.en test.fr\n\n"
+    "harken score runs/demo test.en test.fr --tokens      (with the log-probability of every piece)",
     forecast: "harken forecast runs/airline --out forecast.svg\n\n"
     "harken forecast runs/airline past.csv --steps 12 --json",
     transcribe: "harken transcribe runs/digits number.wav\n\n"
@@ -62,6 +68,8 @@ EXAMPLES: dict[Callable[..., None], str] = {
     attention: "harken attention runs/demo 'the black cat sleeps'\n\n"
     "harken attention runs/demo 'the black cat sleeps' --out map.html\n\n"
     "harken attention runs/demo 'the black cat sleeps' --target 'le chat noir dort'",
+    beam: "harken beam runs/demo 'the black cat sleeps'\n\n"
+    "harken beam runs/demo 'the black cat sleeps' --beam 3 --length-penalty 0 --out beam.html",
     generate: "harken generate runs/language 'the black cat' --line --count 5\n\n"
     "harken generate runs/shakespeare 'ROMEO:' --length 500 --temperature 0.8 --top-p 0.95\n\n"
     "harken generate runs/language 'the black cat sleeps' --surprisal --out surprise.svg",

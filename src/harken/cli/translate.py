@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from harken.cli.common import MAX_COUNT, AsJson, Beam, ModelFolder, counting, in_batches, load_for, open_lines, tell
+from harken.cli.search_options import PANEL, models_and_file, with_search_options
 from harken.errors import UserError
 
 if TYPE_CHECKING:
@@ -27,9 +28,18 @@ if TYPE_CHECKING:
     from harken.tasks.translate.translator import Translator
 
 
+@with_search_options
 def translate(
     model: ModelFolder,
-    file: Annotated[Path | None, typer.Argument(help="Text, one sentence a line (.gz, .xz too); or stdin.")] = None,
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Text, one sentence a line (.gz, .xz too); or stdin. Further model folders may come before."
+        ),
+    ] = None,
+    more: Annotated[
+        list[Path] | None, typer.Argument(metavar="[MODEL|FILE]...", help="Models of an ensemble, and the file.")
+    ] = None,
     beam: Beam = None,
     nbest: Annotated[
         int, typer.Option(min=1, max=1000, help="Translations of each line, as index ||| text ||| score.")
@@ -42,12 +52,41 @@ def translate(
     batch: Annotated[
         int | None, typer.Option(min=1, max=MAX_COUNT, help="Lines translated together. Default: 256; typed: 1.")
     ] = None,
+    stream: Annotated[
+        bool, typer.Option("--stream", help="Print each part of a translation as soon as it is certain.")
+    ] = False,
+    prefix: Annotated[str, typer.Option(help="The beginning of every translation.", rich_help_panel=PANEL)] = "",
+    prefix_bias: Annotated[
+        float | None,
+        typer.Option(help="Prefer the prefix by this much (0 to 1) instead of forcing it.", rich_help_panel=PANEL),
+    ] = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(help="A phrase every translation must contain; may be given often.", rich_help_panel=PANEL),
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(help="Weights of several models, such as 2,1,1. Default: equal.", rich_help_panel=PANEL),
+    ] = None,
+    search: dict[str, Any] | None = None,
 ) -> None:
     """Translate text: one line out for every line in. A closed pipe or the end of the input ends it."""
     if beam is not None and nbest > beam:
         raise UserError(f"--nbest {nbest} needs a beam as wide: add --beam {nbest}")
+    folders, file = models_and_file([path for path in (file, *(more or [])) if path is not None])
     lines = open_lines(file)
     translator = load_for("translate", model)
+    given = {"prefix": prefix, "prefix_bias": prefix_bias, "require": require, "weights": weights_of(weights)}
+    given["ensemble"] = [load_for("translate", folder) for folder in folders]
+    options = {**(search or {}), **{name: value for name, value in given.items() if value not in (None, "", [])}}
+    if stream:
+        if as_json or scores or alignments or nbest > 1:
+            raise UserError("--stream prints plain text; leave --json, --scores, --nbest and --alignments out")
+        for line in lines:
+            for part in translator.stream(line, beam=beam, **options):
+                print(one_line(part), end="", flush=True)
+            print(flush=True)
+        return
     attention = alignments is not None or as_json
     write = writer(as_json, scores, nbest)
     with ExitStack() as stack:
@@ -57,13 +96,25 @@ def translate(
         index = 0
         for chunk in in_batches(lines, file, batch):
             chunk = [shorten(translator, line, index + place) for place, line in enumerate(chunk, start=1)]
-            results = translate_lines(translator, chunk, nbest, beam, attention)
+            results = translate_lines(translator, chunk, nbest, beam, attention, options)
             for source, found in zip(chunk, results, strict=True):
                 write(index, source, found)
                 if links is not None:
                     links.writelines(f"{line}\n" for line in [pharaoh(best, model) for best in found] or [""])
                 index += 1
             tick(len(chunk))
+
+
+def weights_of(text: str | None) -> list[float] | None:
+    """`2,1,1` as numbers.
+
+    Raises:
+        UserError: something else.
+    """
+    try:
+        return None if text is None else [float(part) for part in text.split(",")]
+    except ValueError:
+        raise UserError(f"--weights {text} is no list of numbers; write them like 2,1,1") from None
 
 
 def shorten(translator: Translator, line: str, number: int) -> str:
@@ -75,11 +126,11 @@ def shorten(translator: Translator, line: str, number: int) -> str:
 
 
 def translate_lines(
-    translator: Translator, lines: Sequence[str], nbest: int, beam: int | None, attention: bool
+    translator: Translator, lines: Sequence[str], nbest: int, beam: int | None, attention: bool, options: dict[str, Any]
 ) -> list[list[Translation]]:
     """Translations of each line, best first; none for an empty line."""
     wanted = [line for line in lines if line.strip()]
-    results = iter(translator.nbest(wanted, nbest, beam, attention=attention) if wanted else [])
+    results = iter(translator.nbest(wanted, nbest, beam, attention=attention, **options) if wanted else [])
     return [next(results) if line.strip() else [] for line in lines]
 
 

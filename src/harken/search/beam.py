@@ -47,6 +47,7 @@ from harken.search.hypotheses import (
 )
 from harken.search.ranking import Ranking
 from harken.search.rules.base import ScoreRule, SoFar, next_scores
+from harken.search.rules.constraints import Constraints, share_by_bank
 
 
 @dataclass(frozen=True)
@@ -156,6 +157,7 @@ class _Beam:
     ) -> None:
         self.model, self.state, self.rules, self.ranking = model, state, rules, ranking
         self.beam, self.groups, self.diversity = beam, groups, diversity
+        self.constraints = next((rule for rule in rules if isinstance(rule, Constraints)), None)
         self.limit, self.visible, rows, device = limit, visible, len(limit), limit.device
         self.alive = torch.arange(rows, device=device)  # which row of the result each row of the batch is
         self.tokens = torch.full((rows,), BOS, device=device)  # (R * K,), of one hypothesis a row at first
@@ -174,12 +176,9 @@ class _Beam:
         """One token more for every live hypothesis."""
         self.length += 1
         rows, width = self.scores.shape
-        so_far = None
-        if self.rules:
-            each = self.alive.repeat_interleave(width), self.limit.repeat_interleave(width)
-            so_far = SoFar(self.history, *each)
-        scores, total, model = next_scores(self.model.step(self.tokens, self.state), self.rules, so_far)
-        offered = [part.view(rows, width, -1) for part in (scores, total, model)]  # (R, width, V), (R, width, 1)
+        so_far = self._so_far(width) if self.rules else None
+        scores, model = next_scores(self.model.step(self.tokens, self.state), self.rules, so_far)
+        offered = [part.view(rows, width, -1) for part in (scores, model)]  # (R, width, V)
         cover = self._cover(rows, width)
         size, chosen = self.beam // self.groups, []
         for group in range(self.groups):
@@ -194,7 +193,7 @@ class _Beam:
 
     def best_live(self) -> Tensor:
         """(R,) the best score of each row's live hypotheses."""
-        return self.scores[:, 0] if self.groups == 1 else self.scores.amax(1)
+        return self.scores[:, 0] if self.groups == 1 and self.constraints is None else self.scores.amax(1)
 
     def cut_off(self, nbest: int) -> BestHypotheses:
         """The live hypotheses as they are."""
@@ -202,7 +201,19 @@ class _Beam:
         if self.coverage is not None:
             cover = self._term(len(self.scores), self.coverage).gather(1, self.parents)
         live = candidates(self.ranking, self.scores, None, self.nodes, self.length, cover)
-        return BestHypotheses.empty(len(self.scores), nbest, self.scores.device).merge(live)
+        best = BestHypotheses.empty(len(self.scores), self.beam, self.scores.device).merge(live)
+        if self.constraints is not None:  # those that have met most constraints first
+            history = torch.cat((self._history(), self.tokens.view(-1, 1)), 1)
+            met = self.constraints.progress(history, self.alive.repeat_interleave(self.beam))[1].view(live.nodes.shape)
+            by_rank = torch.where(live.normalised > NEG_INF, met, -1).gather(1, ranked(live.normalised)[1])
+            best = best.select(ranked(by_rank)[1])
+        return best.select(torch.arange(nbest, device=self.scores.device).expand(len(self.scores), -1))
+
+    def _history(self) -> Tensor:
+        """(R * K, t - 1): the tokens of the live hypotheses before the last."""
+        width = self.beam if self.length > 1 else 1
+        rows = torch.arange(len(self.scores), device=self.scores.device)[:, None] * width
+        return self.history[(self.parents + rows).flatten()]
 
     def go_on(self, compact: bool) -> None:
         """Bring the state, and what rules know of the hypotheses, to the survivors of the step."""
@@ -240,7 +251,7 @@ class _Beam:
 
         Raw scores are the model's log-probabilities of the last token alone. `earlier` ids were chosen by other groups.
         """
-        (table, total, model), rows, live = offered, len(self.scores), offered[0].shape[1]
+        (table, model), rows, live = offered, len(self.scores), offered[0].shape[1]
         wanted = table
         if earlier and self.diversity:
             times = torch.zeros_like(table[:, 0]).scatter_add(
@@ -248,18 +259,50 @@ class _Beam:
             )
             wanted = table - self.diversity * times[:, None]
         values, ids = continuations(wanted.flatten(0, 1), 2 * size)  # (R * live, C)
+        if self.constraints is not None:
+            values, ids = self._with_required(wanted.flatten(0, 1), values, ids, mine)
         choices = values.shape[1]
         values, ids = values.view(rows, live, choices), ids.view(rows, live, choices)
         gains = values if wanted is table else table.gather(2, ids)
-        raw = model.gather(2, ids) if self.rules else (gains - total).clamp(max=0.0)
-        if not self.rules:  # rounding must not raise a score as a hypothesis grows
-            values, gains = (raw, raw) if wanted is table else (values - total, raw)
+        if self.rules:
+            raw = model.gather(2, ids)
+        else:  # rounding must not raise a score as a hypothesis grows
+            raw = gains.clamp(max=0.0)
+            values, gains = (raw, raw) if wanted is table else (values, raw)
         before = self.scores[:, mine, None]
-        _, order = best = ranked((before + values).flatten(1))
-        order = order[:, : 2 * size]
-        offers = best[0][:, : 2 * size] if gains is values else (before + gains).flatten(1).gather(1, order)
+        offers = (before + values).flatten(1)
+        if self.constraints is None:
+            offers, order = ranked(offers)
+            offers, order = offers[:, : 2 * size], order[:, : 2 * size]
+        else:
+            order = share_by_bank(offers, self._banks(ids, mine))[:, : 2 * size]
+            offers = offers.gather(1, order)
+        if gains is not values:
+            offers = (before + gains).flatten(1).gather(1, order)
         ids, raw = ids.flatten(1).gather(1, order), raw.flatten(1).gather(1, order)
         return offers, order // choices + mine.start, ids, raw
+
+    def _with_required(self, table: Tensor, values: Tensor, ids: Tensor, mine: slice) -> tuple[Tensor, Tensor]:
+        """Further candidates: the tokens that constraints ask for, where they are not among the best already."""
+        assert self.constraints is not None
+        rows, width = self.scores.shape
+        wanted = self.constraints.required(self._so_far(width)).view(rows, width, -1)[:, mine].flatten(0, 1)  # (R', A)
+        found = table.gather(1, wanted)
+        same = wanted[:, :, None] == torch.cat((ids, wanted), 1)[:, None]  # (R', A, C + A)
+        known = same.tril(ids.shape[1] - 1).any(2) | (wanted == PAD)
+        return torch.cat((values, found.masked_fill(known, NEG_INF)), 1), torch.cat((ids, wanted), 1)
+
+    def _banks(self, ids: Tensor, mine: slice) -> Tensor:
+        """(R, live * C): how many constraint tokens each candidate has met."""
+        assert self.constraints is not None
+        (rows, live, choices), width = ids.shape, self.scores.shape[1]
+        history = self.history.view(rows, width, -1)[:, mine, None].expand(-1, -1, choices, -1)  # (R, live, C, t)
+        tokens = torch.cat((history, ids[..., None]), 3).flatten(0, 2)
+        source = self.alive.repeat_interleave(live * choices)
+        return self.constraints.progress(tokens, source)[1].view(rows, -1)
+
+    def _so_far(self, width: int) -> SoFar:
+        return SoFar(self.history, self.alive.repeat_interleave(width), self.limit.repeat_interleave(width))
 
     def _survivors(
         self, offers: Tensor, parents: Tensor, ids: Tensor, raw: Tensor, size: int, cover: Tensor | None

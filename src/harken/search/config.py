@@ -1,12 +1,16 @@
-"""The `[search]` section of a recipe."""
+"""The `[search]` section of a recipe, which is also what the command line and Python take."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-PLAIN = {"beam", "length_penalty", "stopping", "precision"}
+from harken.errors import UserError
+from harken.search.descriptions import OPTIONS
+
+PLAIN = {"beam", "length_penalty", "stopping", "seed", "precision"}  # what every decoding backend supports
+SAMPLING = {"temperature": 1.0, "top_k": None, "top_p": None, "min_p": None}  # options of sampling, and their defaults
 
 
 class SearchOptions(BaseModel):
@@ -14,40 +18,100 @@ class SearchOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    beam: int = Field(5, ge=1, description="beam width; 1 is greedy search")
-    length_penalty: float = Field(1.0, ge=0, description="scores are divided by length to this power")
-    stopping: Literal["exact", "count"] = Field(
-        default="count",
-        description="exact: until no better hypothesis is possible; count: until `beam` hypotheses have ended, faster",
-    )
-    precision: Literal["float32", "int8", "auto"] = Field(
-        default="float32",
-        description=(
-            "int8: weights and activations of a Transformer in 8 bits on a CPU, two to four times as fast; auto: int8 "
-            "where the model and the options allow it"
-        ),
-    )
+    beam: int = Field(5, ge=1, le=1000, description=OPTIONS["beam"].description)
+    length_penalty: float = Field(1.0, ge=0, description=OPTIONS["length_penalty"].description)
+    length_rule: Literal["power", "gnmt"] = Field("power", description=OPTIONS["length_rule"].description)
+    word_reward: float = Field(0.0, description=OPTIONS["word_reward"].description)
+    coverage_penalty: float = Field(0.0, ge=0, description=OPTIONS["coverage_penalty"].description)
+    stopping: Literal["exact", "count", "first"] = Field(default="count", description=OPTIONS["stopping"].description)
+    patience: float = Field(1.0, gt=0, description=OPTIONS["patience"].description)
+    min_length: int = Field(0, ge=0, description=OPTIONS["min_length"].description)
+    no_repeat_ngram: int = Field(0, ge=0, description=OPTIONS["no_repeat_ngram"].description)
+    repetition_penalty: float = Field(1.0, ge=1, description=OPTIONS["repetition_penalty"].description)
+    unknown_penalty: float = Field(0.0, ge=0, description=OPTIONS["unknown_penalty"].description)
+    diversity_groups: int = Field(1, ge=1, description=OPTIONS["diversity_groups"].description)
+    diversity: float = Field(0.5, ge=0, description=OPTIONS["diversity"].description)
+    sample: bool = Field(False, description=OPTIONS["sample"].description)
+    temperature: float = Field(1.0, ge=0, description=OPTIONS["temperature"].description)
+    top_k: int | None = Field(None, ge=1, description=OPTIONS["top_k"].description)
+    top_p: float | None = Field(None, gt=0, le=1, description=OPTIONS["top_p"].description)
+    min_p: float | None = Field(None, ge=0, le=1, description=OPTIONS["min_p"].description)
+    seed: int = Field(0, ge=0, lt=2**63, description=OPTIONS["seed"].description)
+    time_limit: float | None = Field(None, gt=0, description=OPTIONS["time_limit"].description)
+    precision: Literal["float32", "int8", "auto"] = Field("float32", description=OPTIONS["precision"].description)
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> Self:
+        if self.diversity_groups > 1 and self.beam % self.diversity_groups:
+            raise ValueError(
+                f"search.diversity_groups is {self.diversity_groups}, which does not divide search.beam = {self.beam}"
+            )
+        if self.sample and self.diversity_groups > 1:
+            raise ValueError("search.diversity_groups is for beam search; leave it out where search.sample is true")
+        given = [name for name, default in SAMPLING.items() if getattr(self, name) != default]
+        if given and not self.sample:
+            raise ValueError(f"search.{given[0]} is for sampling; also set search.sample = true")
+        if self.patience != 1 and self.stopping != "count":
+            raise ValueError('search.patience is for search.stopping = "count"; leave it out')
+        return self
 
     @property
     def is_plain(self) -> bool:
         """Whether nothing but `PLAIN` differs from the defaults: what every decoding backend supports."""
-        defaults = SearchOptions()
-        names = SearchOptions.model_fields.keys() - PLAIN
-        return all(getattr(self, name) == getattr(defaults, name) for name in names)
+        defaults, names = SearchOptions(), SearchOptions.model_fields.keys() - PLAIN
+        return self.stopping != "first" and all(getattr(self, name) == getattr(defaults, name) for name in names)
+
+    def changed(self, changes: dict[str, Any]) -> Self:
+        """A copy with other values, validated.
+
+        Raises:
+            UserError: an unknown option, or one that does not fit; with the reason.
+        """
+        known = type(self).model_fields
+        for name in changes:
+            if name not in known:
+                raise UserError(f"there is no option of the search called {name!r}; choose from {', '.join(known)}")
+        try:
+            return type(self).model_validate({**self.model_dump(), **changes})
+        except ValidationError as problem:
+            first = problem.errors()[0]
+            place = "".join(f"search.{part}: " for part in first["loc"][:1])
+            raise UserError(f"{place}{first['msg'].removeprefix('Value error, ')}") from None
 
 
 class SearchConfig(SearchOptions):
     """Search of encoder-decoder models."""
 
-    max_length_factor: float = Field(
-        2.0, gt=0, description="longest output, as a multiple of the source's length in pieces"
-    )
-    max_length_extra: int = Field(10, ge=1, description="constant added to the longest output")
+    max_length_factor: float = Field(2.0, gt=0, description=OPTIONS["max_length_factor"].description)
+    max_length_extra: int = Field(10, ge=1, description=OPTIONS["max_length_extra"].description)
     goal: Literal["bleu", "exact_match"] = Field(
         default="bleu",
         description="validation metric by which the best weights are chosen: BLEU, or the share of exact matches",
     )
     batch_sentences: int = Field(64, ge=1, description="sentences per batch")
+
+
+class TranslationSearchConfig(SearchConfig):
+    """Search of translators: also options that need words, files or other models."""
+
+    banned: list[str] = Field([], description=OPTIONS["banned"].description)
+    glossary: str | None = Field(None, description=OPTIONS["glossary"].description)
+    language_model: str | None = Field(None, description=OPTIONS["language_model"].description)
+    lm_weight: float = Field(0.0, ge=0, description=OPTIONS["lm_weight"].description)
+    mbr: Literal["chrf", "bleu"] | None = Field(None, description=OPTIONS["mbr"].description)
+    mbr_candidates: int = Field(32, ge=2, description=OPTIONS["mbr_candidates"].description)
+
+    rerank: str | None = Field(None, description=OPTIONS["rerank"].description)
+    rerank_weight: float = Field(0.5, ge=0, le=1, description=OPTIONS["rerank_weight"].description)
+    rerank_reversed: bool = Field(False, description=OPTIONS["rerank_reversed"].description)
+
+    @model_validator(mode="after")
+    def _models_are_there(self) -> Self:
+        if self.rerank and self.mbr:
+            raise ValueError("search.rerank and search.mbr both choose from the n-best list; keep one of them")
+        if self.lm_weight and self.language_model is None:
+            raise ValueError("search.lm_weight needs search.language_model, the folder of a language model")
+        return self
 
 
 class CtcSearchConfig(BaseModel):

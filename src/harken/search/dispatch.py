@@ -37,6 +37,10 @@ class DecodingCall:
     nbest: int = 1
     distances: Tensor | None = None  # (B, S, S) for models that read trees
     rules: tuple[Any, ...] = ()  # rules that hold data of this batch (`harken.search.rules`): prefixes, constraints ...
+    row_numbers: Tensor | None = None  # (B,) what the random numbers of each source depend on, such as its line
+    cancelled: Callable[[], bool] | None = None  # asked at every step; True ends the search with what it has
+    observe: Callable[[Any], None] | None = None  # called after every step (`harken.search.streaming`, `.tree`)
+    keep_beam: bool = False  # search with a beam of 1 by beam search, so that there is a tree to observe
 
     @property
     def rows(self) -> int:
@@ -46,7 +50,7 @@ class DecodingCall:
     @property
     def is_plain(self) -> bool:
         """Greedy or beam search by log-probability and length alone: `beam`, `length_penalty`, `stopping`, `nbest`."""
-        return not self.rules and self.options.is_plain
+        return not self.rules and self.cancelled is None and self.observe is None and self.options.is_plain
 
 
 @dataclass(frozen=True)

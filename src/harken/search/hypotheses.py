@@ -45,11 +45,6 @@ def ranked(scores: Tensor) -> tuple[Tensor, Tensor]:
     return torch.sort(scores, dim=-1, descending=True, stable=True)
 
 
-def log_sum_exp(logits: Tensor) -> Tensor:
-    """(R, V) -> (R, 1): what turns logits into log-probabilities, in float32 or better."""
-    return logits.logsumexp(-1, keepdim=True)
-
-
 def continuations(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The best of each row of (R, V): values and ids, both (R, C), best first, of equals the lower id first.
 
@@ -99,6 +94,10 @@ class BestHypotheses:
     def rows(self, chosen: Tensor) -> BestHypotheses:
         """Only some rows."""
         return BestHypotheses(*(part[chosen] for part in self._all()))
+
+    def select(self, order: Tensor) -> BestHypotheses:
+        """Other slots (R, n) of each row."""
+        return BestHypotheses(*(part.gather(1, order) for part in self._all()))
 
     def fill_from(self, other: BestHypotheses) -> BestHypotheses:
         """Take rows without any hypothesis from `other`."""

@@ -94,15 +94,13 @@ def independent_search(
     live_before = len(alive)
     for position in range(steps):
         so_far = SoFar(written[alive, :position], alive // samples, limit[alive]) if rules else None
-        table, total, model_scores = next_scores(model.step(tokens, state), rules, so_far)
+        table, model_scores = next_scores(model.step(tokens, state), rules, so_far)
         if sampling is None:
             chosen = continuations(table, 1)[1]  # (R, 1)
         else:
             chosen = sampling.draw(table, alive // samples, alive % samples, position)[:, None]
-        gained = model_scores.gather(1, chosen)[:, 0]
-        added = table.gather(1, chosen)[:, 0]
-        if not rules:  # rounding must not give a log-probability above 0
-            gained = added = (gained - total[:, 0]).clamp(max=0.0)
+        gained = model_scores.gather(1, chosen)[:, 0].clamp(max=0.0)  # rounding may give 1e-8
+        added = table.gather(1, chosen)[:, 0] if rules else gained
         tokens = torch.where(is_open, chosen[:, 0], PAD)
         written[alive, position] = tokens
         raw, scores = raw.to(gained.dtype), scores.to(gained.dtype)

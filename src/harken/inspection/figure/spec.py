@@ -20,6 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from harken.inspection.figure.tree import Tree
+
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 Box = tuple[float, float, float, float]  # left, top, right, bottom, as shares of an image
 
@@ -230,7 +232,7 @@ class Strips:
         return np.where(moves, (self.values - low) / np.where(moves, high - low, 1.0), 0.5)
 
 
-Panel = Lines | Bars | Heat | Raster | Tokens | Images | Strokes | Strips
+Panel = Lines | Bars | Heat | Raster | Tokens | Images | Strokes | Strips | Tree
 
 
 @dataclass(frozen=True)
@@ -305,6 +307,10 @@ def table(panel: Panel) -> tuple[list[str], list[list[str]]]:
             for at, (frame, w) in enumerate(zip(panel.values.tolist(), panel.weights.tolist(), strict=True))
         ]
         return [panel.x_label, *panel.names, "weight"], rows
+    if isinstance(panel, Tree):
+        return ["prefix", panel.value_label, ""], [
+            [path, f"{node.value:.3f}", node.note] for path, node in panel.paths()
+        ]
     if isinstance(panel, Raster) and panel.rows:
         return _peaks(panel)
     return [], []

@@ -56,7 +56,8 @@ class StepCache:
     ) -> None:
         kind = {} if like is None else {"dtype": like.dtype, "device": like.device}
         shape = (max(1, max_length), layers, rows, 2, heads, head_width)
-        self.values = torch.zeros(shape, **kind)  # type: ignore[arg-type]  # unused slots are read under a mask
+        new = torch.zeros if static else torch.empty  # unused slots are read, under a mask, where shapes are fixed
+        self.values: Tensor = new(shape, **kind)  # type: ignore[operator]
         self.spare: Tensor | None = None  # what hypotheses are gathered into; then the two change places
         self.static = static
         self.length = 0  # tokens written, counting the current one
@@ -80,7 +81,7 @@ class StepCache:
             used = self.values
         else:
             if self.length > len(self.values):
-                self.values = torch.cat((self.values, torch.zeros_like(self.values)))
+                self.values = torch.cat((self.values, torch.empty_like(self.values)))
                 self.spare = None
             self.slots = self.values[self.length - 1].unbind(0)
             used = self.values[: self.length]
@@ -117,7 +118,7 @@ class StepCache:
     def select_(self, rows: Tensor) -> None:
         """Other rows (R',), fewer or more."""
         size = (len(self.values), self.values.shape[1], len(rows), *self.values.shape[3:])
-        values = self.values.new_zeros(size)
+        values = self.values.new_zeros(size) if self.static else self.values.new_empty(size)
         values[: self.length] = self.values[: self.length].index_select(2, rows)
         self.values, self.spare = values, None
 

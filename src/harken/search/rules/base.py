@@ -49,22 +49,23 @@ class ScoreRule:
         """Only some sources go on, as in `State.keep_`."""
 
 
-def next_scores(logits: Tensor, rules: Sequence[ScoreRule], so_far: SoFar | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Logits (R, V) -> what to rank by (R, V), what to subtract from it (R, 1), and the model's log-probabilities.
+def next_scores(logits: Tensor, rules: Sequence[ScoreRule], so_far: SoFar | None) -> tuple[Tensor, Tensor]:
+    """Logits (R, V) -> what to rank by and the model's log-probabilities, both (R, V), in float32 or better.
 
-    Without rules the logits themselves are ranked, and log sum exp is subtracted from the chosen ones alone. Ids that
-    are no text are excluded. The logits may be changed in place.
+    Ids that are no text are excluded from what is ranked. Without rules both are one tensor. It may be the memory of
+    the logits.
     """
-    if logits.dtype in (torch.float16, torch.bfloat16):
-        logits = logits.float()
-    total = logits.logsumexp(-1, keepdim=True)
-    if not rules or so_far is None:
-        return exclude_(logits, NOT_IN_TEXT), total, logits
-    raw = logits.sub_(total)
-    scores = raw.clone()
-    for rule in rules:
-        scores = rule(scores, so_far)
-    return exclude_(scores, NOT_IN_TEXT), torch.zeros_like(total), raw
+    exact = torch.promote_types(logits.dtype, torch.float32)
+    if logits.device.type == "cpu" and logits.dtype == exact:  # in place: a second table of R x V costs as much again
+        raw = torch.log_softmax(logits, -1, out=logits)
+    else:
+        raw = torch.log_softmax(logits, -1, dtype=exact)
+    scores = raw
+    if rules and so_far is not None:
+        scores = raw.clone()
+        for rule in rules:
+            scores = rule(scores, so_far)
+    return exclude_(scores, NOT_IN_TEXT), raw
 
 
 def exclude_(scores: Tensor, tokens: Iterable[int]) -> Tensor:

@@ -11,7 +11,7 @@ from harken.errors import UserError
 from harken.models.config import ModelConfig
 from harken.models.config_embeddings import SECTION, SidedEmbeddings, SidedEmbeddingsConfig
 from harken.recipe import Recipe
-from harken.search.config import SearchConfig
+from harken.search.config import TranslationSearchConfig
 from harken.training.config import TrainConfig
 
 
@@ -26,7 +26,7 @@ class TranslateRecipe(Recipe):
     train: TrainConfig = Field(
         description="training settings; one of max_steps, max_epochs and max_minutes is required"
     )
-    search: SearchConfig = Field(SearchConfig.model_validate({}), description="beam search")
+    search: TranslationSearchConfig = Field(TranslationSearchConfig.model_validate({}), description="beam search")
 
     @model_validator(mode="after")
     def _tied_needs_joint(self) -> TranslateRecipe:

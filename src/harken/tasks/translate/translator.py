@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Self, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
+import torch
 
 from harken.data.io.token_rows import ParallelBatch
 from harken.data.text.dependency_heads import write_heads
@@ -22,30 +23,26 @@ from harken.errors import UserError
 from harken.models.build import build_model
 from harken.models.config import longest_of
 from harken.models.encoder_decoder import TranslationModel
-from harken.search import Hypothesis
-from harken.search.dispatch import DecodingCall, decode
 from harken.tasks.artifacts import TokenizerPairArtifact
 from harken.tasks.predictor import Predictor, Progress
+from harken.tasks.translate.beam_tree import draw_beam
 from harken.tasks.translate.describing import describe, forced
 from harken.tasks.translate.evaluation import Evaluation, as_pairs, evaluate
 from harken.tasks.translate.recipe import TranslateRecipe
-from harken.tasks.translate.sources import SourceBatch, Sources, encode_pairs, max_lengths
+from harken.tasks.translate.scoring import ScoredPair, score_pairs
+from harken.tasks.translate.searching import Request, alternatives
+from harken.tasks.translate.searching import search as search_batch
+from harken.tasks.translate.sources import Sources, encode_pairs
+from harken.tasks.translate.streaming import stream
 from harken.tasks.translate.threads import ThreadTuner
 from harken.tasks.translate.translation import Translation
+
+if TYPE_CHECKING:
+    from harken.inspection.beam_picture import BeamPicture
 
 TOKENIZERS = TokenizerPairArtifact()
 LONGEST = 1000  # pieces of a text that are translated; a search takes time with the square of the length
 PIECE = 100  # characters that a piece has at most in text that is meant to be translated
-
-
-class Options(TypedDict, total=False):
-    """How to translate."""
-
-    beam: int | None
-    length_penalty: float | None
-    attention: bool
-    layers: bool
-    progress: Progress | None
 
 
 class Translator(Predictor[TranslateRecipe, TranslationModel]):
@@ -69,13 +66,11 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
         return cls(recipe, build_model(recipe.model, source.size, target.size), source, target, folder)
 
     @overload
-    def translate(self, texts: str, **options: Unpack[Options]) -> Translation: ...
+    def translate(self, texts: str, **options: Any) -> Translation: ...
     @overload
-    def translate(self, texts: list[str] | tuple[str, ...], **options: Unpack[Options]) -> list[Translation]: ...
+    def translate(self, texts: list[str] | tuple[str, ...], **options: Any) -> list[Translation]: ...
 
-    def translate(
-        self, texts: str | list[str] | tuple[str, ...], **options: Unpack[Options]
-    ) -> Translation | list[Translation]:
+    def translate(self, texts: str | list[str] | tuple[str, ...], **options: Any) -> Translation | list[Translation]:
         """The best translation of a text, or of each of several.
 
         Args:
@@ -84,6 +79,7 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
             attention: also say which source words each target word attends to (default).
             layers: also give the weights of every layer and head.
             progress: called with the number of sentences done since the last call.
+            options: also those of `nbest`: a prefix, phrases it must contain, any key of the recipe's [search] table.
         """
         if isinstance(texts, str):
             return self.nbest([texts], 1, **options)[0][0]
@@ -98,29 +94,79 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
         attention: bool = True,
         layers: bool = False,
         progress: Progress | None = None,
+        **options: Any,
     ) -> list[list[Translation]]:
-        """The `count` best translations of each text, best first."""
+        """The `count` best translations of each text, best first; further options are those of `request`."""
         kept = [self.shorten(text) for text in texts]
         if cut := sum(len(short) < len(text) for short, text in zip(kept, texts, strict=True)):
             warnings.warn(f"{cut} texts are too long for the model; their beginning alone is translated", stacklevel=2)
-        search, sources = self.recipe.search, self.read(kept)
-        beam = max(beam or search.beam, count)
-        penalty = search.length_penalty if length_penalty is None else length_penalty
+        sources = self.read(kept)
+        request = self.request(count, beam=beam, length_penalty=length_penalty, **options)
 
         def run(numbers: Sequence[int]) -> list[list[Translation]]:
-            found = self._search(sources.batch(numbers, self.device), beam, count, penalty)
+            found = search_batch(request, sources, numbers, count)
             rows = [(number, one) for number, best in zip(numbers, found, strict=True) for one in best]
             described = iter(describe(self, sources, rows, attention, layers))
             return [[next(described) for _ in best] for best in found]
 
         results = [[Translation(text, "", 0.0, np.zeros((0, len(text.split()))))] for text in sources.texts]
         filled = [number for number, row in enumerate(sources.ids) if row]
-        order, size = sorted(filled, key=lambda number: len(sources.ids[number])), search.batch_sentences
+        order, size = sorted(filled, key=lambda number: len(sources.ids[number])), request.config.batch_sentences
         with self.threads.used(measure=len(order) >= size):
             found = self.map((order[start : start + size] for start in range(0, len(order), size)), run, progress)
         for number, best in zip(filled, found, strict=True):
             results[number] = best
         return results
+
+    def request(
+        self,
+        count: int = 1,
+        *,
+        prefix: str | Sequence[str] = "",
+        prefix_bias: float | None = None,
+        require: Sequence[str] | Sequence[Sequence[str]] = (),
+        ensemble: Sequence[Translator] = (),
+        weights: Sequence[float] | None = None,
+        cancelled: Callable[[], bool] | None = None,
+        **search: Any,
+    ) -> Request:
+        """What a search is asked for, checked.
+
+        Args:
+            count: translations of each text; the beam is made as wide.
+            prefix: the beginning of every translation, or one for each text.
+            prefix_bias: None forces the prefix; a number from 0 to 1 only prefers it.
+            require: phrases that every translation must contain, or a list of them for each text.
+            ensemble: further translators with the same vocabularies, whose distributions are averaged.
+            weights: of all models of the ensemble, this one first.
+            cancelled: asked at every step; True ends the search with what it has.
+            search: any key of the recipe's [search] table, such as `sample=True, seed=3` or `glossary="terms.tsv"`.
+
+        Raises:
+            UserError: an option that does not exist or does not fit, with the reason.
+        """
+        config = self.recipe.search.changed({name: value for name, value in search.items() if value is not None})
+        if config.beam < count and not config.sample:
+            config = config.changed({"beam": count})
+        return Request(self, config, prefix, prefix_bias, require, ensemble, weights, cancelled)
+
+    def alternatives(self, text: str, prefix: str = "", count: int = 5, **options: Any) -> list[Translation]:
+        """Translations that begin with a prefix and go on with different tokens, the most probable token first."""
+        sources, request = self.read([self.shorten(text)]), self.request(1, **options)
+        if not sources.ids[0]:
+            return []
+        with torch.no_grad(), self.threads.used(measure=False):
+            found = alternatives(request, sources, self.target.encode(prefix), count)
+            return describe(self, sources, [(0, one) for one in found], True, False)
+
+    def stream(self, text: str, **options: Any) -> Iterator[str]:
+        """The translation of a text in parts, each as soon as no later step can change it; options as `request`."""
+        with self.threads.used(measure=False):
+            yield from stream(self, self.shorten(text), self.request(1, **options))
+
+    def beam(self, text: str, **options: Any) -> BeamPicture:
+        """How the search found the translation of a text, as a picture; options as `request`."""
+        return draw_beam(self, self.shorten(text), self.request(1, **options))
 
     def shorten(self, text: str) -> str:
         """A text without the words past `LONGEST` pieces, or past the positions that the model has learned.
@@ -156,6 +202,14 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
             rows = list(enumerate(forced(self, read, wanted)))
             return describe(self, read, rows, True, layers, texts_out=targets)
 
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[ScoredPair]:
+        """How probable given translations are, token by token.
+
+        Raises:
+            UserError: not one target for each source, or an empty sentence.
+        """
+        return score_pairs(self, sources, targets)
+
     def evaluate(
         self,
         sources: Sequence[Pair] | Sequence[str],
@@ -183,8 +237,3 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
         known = [pair if isinstance(pair, Pair) else Pair(*pair) for pair in pairs]
         ids = encode_pairs(known, self.source, self.target)
         return ids.batch(np.arange(len(ids))).to(self.device)
-
-    def _search(self, batch: SourceBatch, beam: int, count: int, penalty: float) -> list[list[Hypothesis]]:
-        options = self.recipe.search.model_copy(update={"beam": beam, "length_penalty": penalty})
-        limits = max_lengths(self.recipe, batch.lengths)
-        return decode(DecodingCall(self.model, batch.ids, batch.lengths, limits, options, count, batch.distances))

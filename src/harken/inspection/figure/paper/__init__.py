@@ -22,7 +22,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.font_manager import FontProperties
 
 from harken.inspection.figure.palette import DARK, LIGHT, css
-from harken.inspection.figure.paper import charts, media, tables  # noqa: F401  (they register what they draw)
+from harken.inspection.figure.paper import charts, media, tables, tree  # noqa: F401  (they register what they draw)
 from harken.inspection.figure.paper.panels import POINT, STYLE, Hint, draw_panel, legend_of
 from harken.inspection.figure.spec import Figure, Panel
 from harken.inspection.figure.text import printable, wrap

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from harken.inspection.figure.spec import Figure
-from harken.inspection.figure.terminal import charts, media, tables  # noqa: F401  (they register what they draw)
+from harken.inspection.figure.terminal import charts, media, tables, tree  # noqa: F401  (they register what they draw)
 from harken.inspection.figure.terminal.cells import draw
 from harken.inspection.figure.text import wrap
 

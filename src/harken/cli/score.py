@@ -1,0 +1,64 @@
+"""`harken score`: how probable given translations are to a model.
+
+plain      score                                          one line for each pair
+--tokens   score TAB piece:log-probability ...            the end of the sentence last
+--json     {"source": ..., "target": ..., "score": ..., "log_probability": ..., "perplexity": ..., "tokens": [...]}
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harken.cli.common import AsJson, ModelFolder, load_for, open_lines
+from harken.errors import UserError
+
+CHUNK = 512  # pairs that are read before they are scored
+
+
+def score(
+    model: ModelFolder,
+    source: Annotated[Path, typer.Argument(help="Text, one sentence a line (.gz, .xz too).")],
+    target: Annotated[Path, typer.Argument(help="Its translation, line by line; - reads stdin.")],
+    tokens: Annotated[bool, typer.Option("--tokens", help="Add the log-probability of every piece.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Score given translations by forced decoding; the score is that of the search, so the two can be compared."""
+    translator = load_for("translate", model)
+    left, right = open_lines(source), open_lines(target)
+    number = 0
+    while True:
+        sources = [line for _, line in zip(range(CHUNK), left, strict=False)]
+        targets = [line for _, line in zip(range(len(sources)), right, strict=False)]
+        if len(targets) < len(sources):
+            raise UserError(
+                f"{target} ends after {number + len(targets):,} lines, and {source} goes on; pair them line by line"
+            )
+        if not sources:
+            break
+        for place, (one, other) in enumerate(zip(sources, targets, strict=True), start=number + 1):
+            if not one.strip() or not other.strip():
+                empty = source if not one.strip() else target
+                raise UserError(f"{empty}, line {place}: the line is empty; both sides of a pair need a word")
+        for found in translator.score(sources, targets):
+            pairs = list(zip(found.pieces, found.token_scores, strict=True))
+            if as_json:
+                row = {
+                    "source": found.source,
+                    "target": found.target,
+                    "score": round(found.score, 6),
+                    "log_probability": round(found.log_probability, 6),
+                    "perplexity": round(found.perplexity, 4),
+                    "tokens": [{"piece": piece, "log_probability": round(value, 6)} for piece, value in pairs],
+                }
+                print(json.dumps(row, ensure_ascii=False))
+            elif tokens:
+                print(f"{found.score:.4f}\t" + " ".join(f"{piece}:{value:.4f}" for piece, value in pairs))
+            else:
+                print(f"{found.score:.4f}")
+        number += len(sources)
+    if next(right, None) is not None:
+        raise UserError(f"{source} ends after {number:,} lines, and {target} goes on; pair them line by line")

@@ -1,0 +1,71 @@
+"""A given beginning of the output: forced, or preferred.
+
+    hard    the tokens of the prefix, then what the search finds
+    soft    p'(v) = (1 - b) p(v) + b [v is the next token of the prefix], while a hypothesis follows the prefix
+
+Scores of a hard prefix are the model's log-probabilities of its tokens, as in forced decoding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from harken.data.tokenizers.tokens import EOS, PAD
+from harken.errors import UserError
+from harken.search.hypotheses import NEG_INF
+from harken.search.rules.base import ScoreRule, SoFar
+
+
+class Prefix(ScoreRule):
+    """Prefixes, one for each source of the call; an empty one leaves its source alone.
+
+    Args:
+        prefixes: token ids of each source.
+        bias: None forces them; a number b from 0 to 1 mixes them in.
+    """
+
+    def __init__(self, prefixes: Sequence[Sequence[int]], bias: float | None = None) -> None:
+        if bias is not None and not 0 <= bias < 1:
+            raise UserError(f"the bias of a prefix is {bias}; it must be at least 0 and below 1")
+        longest = max((len(prefix) for prefix in prefixes), default=0)
+        rows = [[*prefix, *[PAD] * (longest - len(prefix))] for prefix in prefixes]
+        self.tokens = torch.tensor(rows, dtype=torch.long).view(len(rows), longest)  # (B, P)
+        self.bias = bias
+
+    def __call__(self, scores: Tensor, so_far: SoFar) -> Tensor:
+        at = so_far.length
+        if at >= self.tokens.shape[1]:
+            return scores
+        if self.tokens.device != scores.device:
+            self.tokens = self.tokens.to(scores.device)
+        rows = self.tokens[so_far.source]  # (R, P)
+        wanted = rows[:, at : at + 1]  # (R, 1)
+        applies = wanted != PAD
+        if self.bias is None:
+            forced = torch.full_like(scores, NEG_INF).scatter(1, wanted, scores.gather(1, wanted))
+            return torch.where(applies, forced, scores)
+        applies = applies & (so_far.tokens == rows[:, :at]).all(1, keepdim=True)
+        mixed = scores + math.log1p(-self.bias)
+        if self.bias:
+            towards = torch.logaddexp(mixed.gather(1, wanted), torch.full_like(scores[:, :1], math.log(self.bias)))
+            mixed = mixed.scatter(1, wanted, towards)
+        return torch.where(applies, mixed, scores)
+
+
+def check_prefix(prefix: Sequence[int], limit: int) -> None:
+    """Refuse a prefix that leaves no room for an output.
+
+    Raises:
+        UserError: with the reason.
+    """
+    if len(prefix) >= limit:
+        raise UserError(
+            f"the prefix has {len(prefix)} tokens, and the output may have {limit} with its end; shorten the prefix, "
+            "or raise search.max_length_extra"
+        )
+    if EOS in prefix or PAD in prefix:
+        raise UserError("the prefix holds the end of a sentence; give words alone")

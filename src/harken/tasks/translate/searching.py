@@ -1,0 +1,248 @@
+"""From words to a search: the options of a translation, its rules for each sentence, and the models that take part.
+
+    Request     what one call of `translate` asks for: options, prefixes, phrases, further models
+    search      sentences of a request -> hypotheses, through `harken.search.dispatch`
+
+Minimum Bayes risk (`search.mbr`) draws or searches candidates and chooses the one that is most like the others:
+
+    y* = argmax_y mean over y' of utility(y, y')              Eikema and Aziz (2020)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from harken.errors import UserError
+from harken.metrics.bleu import chrf_of_statistics, chrf_statistics, sentence_bleu
+from harken.recipe import load_recipe
+from harken.search.config import SAMPLING, TranslationSearchConfig
+from harken.search.dispatch import DecodingCall, decode
+from harken.search.ensemble import Ensemble
+from harken.search.hypotheses import Hypothesis
+from harken.search.rules.constraints import Constraints
+from harken.search.rules.fusion import LanguageModelFusion
+from harken.search.rules.penalties import Banned
+from harken.search.rules.prefix import Prefix, check_prefix
+from harken.tasks.registry import job_of
+from harken.tasks.translate.glossary import Term, forms, joining_tokens, matches, phrase_ids, read_glossary
+from harken.tasks.translate.sources import Sources, max_lengths
+
+if TYPE_CHECKING:
+    from harken.tasks.translate.translator import Translator
+
+
+@dataclass
+class Request:
+    """What one call asks for.
+
+    Args:
+        translator: the model, and the tokenizers of all models.
+        config: how to search.
+        prefix: the beginning of every translation, or one for each text; "" for none.
+        prefix_bias: None forces the prefix; a number from 0 to 1 prefers it.
+        require: phrases that every translation must contain, or a list of them for each text.
+        ensemble: further translators with the same vocabularies.
+        weights: of all models of the ensemble, this one first.
+    """
+
+    translator: Translator
+    config: TranslationSearchConfig
+    prefix: str | Sequence[str] = ""
+    prefix_bias: float | None = None
+    require: Sequence[str] | Sequence[Sequence[str]] = ()
+    ensemble: Sequence[Translator] = ()
+    weights: Sequence[float] | None = None
+    cancelled: Callable[[], bool] | None = None
+    observe: Callable[[Any], None] | None = None
+    terms: list[Term] = field(default_factory=list, init=False)
+    model: Any = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        config, target = self.config, self.translator.target
+        if config.glossary:
+            self.terms = read_glossary(config.glossary)
+        self.model = self.translator.model
+        if self.ensemble:
+            for other in self.ensemble:
+                check_same_vocabulary(self.translator, other)
+            self.model = Ensemble([self.model, *(other.model for other in self.ensemble)], self.weights)
+        self.banned = [ids for word in config.banned for form in forms(word) if (ids := target.encode(form))]
+        self.language = _language_model(self.translator, config) if config.lm_weight else None
+        self.second = _load("search.rerank", config.rerank, "translate", self.translator) if config.rerank else None
+        self.joins = joining_tokens(target)
+
+    def rules(self, texts: Sequence[str], numbers: Sequence[int], limit: int) -> tuple[Any, ...]:
+        """The rules that hold data of these sentences; `numbers` are their places in the call."""
+        target, found = self.translator.target, []
+        if self.banned:
+            found.append(Banned(self.banned))
+        prefixes = [self.prefix if isinstance(self.prefix, str) else self.prefix[number] for number in numbers]
+        if any(prefixes):
+            rows = target.encode_all(prefixes)
+            for row in rows:
+                check_prefix(row, limit)
+            found.append(Prefix(rows, self.prefix_bias))
+        phrases = [[*matches(text, self.terms), *self._required(n)] for text, n in zip(texts, numbers, strict=True)]
+        if any(phrases):
+            ids = [[phrase_ids(alternatives, target) for alternatives in row] for row in phrases]
+            found.append(Constraints(ids, self.joins))
+        if self.language is not None:
+            network = self.language
+            found.append(LanguageModelFusion(network, network.start(len(numbers)), self.config.lm_weight))
+        return tuple(found)
+
+    def _required(self, number: int) -> list[list[str]]:
+        asked = self.require
+        if asked and not isinstance(asked[0], str):
+            asked = asked[number]  # type: ignore[assignment]
+        return [forms(phrase) for phrase in asked if isinstance(phrase, str) and phrase.strip()]
+
+
+@torch.no_grad()
+def search(
+    request: Request, sources: Sources, numbers: Sequence[int], count: int, keep_beam: bool = False
+) -> list[list[Hypothesis]]:
+    """The `count` best hypotheses of the sentences of these numbers; `keep_beam` also searches greedily by a beam."""
+    translator, config = request.translator, request.config
+    batch = sources.batch(numbers, translator.device)
+    limits = max_lengths(translator.recipe.model_copy(update={"search": config}), batch.lengths)
+    wanted = count
+    if config.mbr:
+        wanted = max(count, config.mbr_candidates)
+        config = config if config.sample else config.changed({"beam": max(config.beam, wanted)})
+    elif request.second is not None:
+        wanted = max(count, config.beam)
+    call = DecodingCall(
+        request.model,
+        batch.ids,
+        batch.lengths,
+        limits,
+        config,
+        wanted,
+        batch.distances,
+        request.rules([sources.texts[number] for number in numbers], numbers, int(limits.min())),
+        torch.tensor(list(numbers)),
+        request.cancelled,
+        request.observe,
+        keep_beam,
+    )
+    found = decode(call)
+    if request.second is not None:
+        texts = [sources.texts[number] for number in numbers]
+        found = [_reranked(request, text, some)[:count] for text, some in zip(texts, found, strict=True)]
+    if config.mbr:
+        decoder = translator.target.decode
+        found = [_by_risk(some, [decoder(one.tokens) for one in some], config.mbr)[:count] for some in found]
+    return found
+
+
+def _by_risk(found: list[Hypothesis], texts: Sequence[str], metric: str) -> list[Hypothesis]:
+    """Hypotheses by their mean utility, each different text once; `normalised` becomes the utility, from 0 to 1."""
+    utility = utilities(texts, metric)
+    order = sorted(range(len(found)), key=lambda index: -utility[index])
+    distinct = [index for place, index in enumerate(order) if texts[index] not in [texts[i] for i in order[:place]]]
+    return [replace(found[index], normalised=float(utility[index])) for index in distinct]
+
+
+def utilities(texts: Sequence[str], metric: str) -> np.ndarray:
+    """(N,) the mean likeness of each text to all texts, from 0 to 1.
+
+    >>> [round(value, 2) for value in utilities(["a b c d", "a b c d", "x y z"], "chrf")]
+    [0.67, 0.67, 0.33]
+    """
+    table = np.zeros((len(texts), len(texts)))
+    unique = {text: [i for i, other in enumerate(texts) if other == text] for text in dict.fromkeys(texts)}
+    for text, rows in unique.items():
+        others = list(unique)
+        if metric == "chrf":
+            scores = chrf_of_statistics(chrf_statistics([text] * len(others), [[other] for other in others]))
+        else:
+            scores = np.array([sentence_bleu(text, [other]) for other in others])
+        for other, score in zip(others, scores, strict=True):
+            table[np.ix_(rows, unique[other])] = 100.0 if other == text else score
+    return table.mean(1) / 100
+
+
+def check_same_vocabulary(first: Translator, other: Translator) -> None:
+    """Refuse translators that cannot work together.
+
+    Raises:
+        UserError: their vocabularies differ.
+    """
+    for side in ("source", "target"):
+        mine, theirs = getattr(first, side), getattr(other, side)
+        same = mine.size == theirs.size and mine.pieces(range(mine.size)) == theirs.pieces(range(theirs.size))
+        if not same:
+            raise UserError(
+                f"{other.folder} has another {side} vocabulary than {first.folder}; models of an ensemble are trained "
+                "with the same tokenizer files"
+            )
+
+
+def alternatives(request: Request, sources: Sources, prefix: Sequence[int], count: int) -> list[Hypothesis]:
+    """The best translation of the first sentence after the prefix and each of the `count` best next tokens."""
+    beam = {"beam": max(count, 1), "sample": False, "mbr": None, "diversity_groups": 1}
+    first = replace(request, config=request.config.changed({**beam, **SAMPLING, "stopping": "exact", "patience": 1.0}))
+    batch = sources.batch([0], request.translator.device)
+    rules = (Prefix([prefix]),)
+    call = DecodingCall(
+        first.model, batch.ids, batch.lengths, len(prefix) + 1, first.config, count, batch.distances, rules
+    )
+    starts = [[*one.tokens] for one in decode(replace(call, cancelled=lambda: False))[0] if not one.finished]
+    found = []
+    limit = max_lengths(request.translator.recipe.model_copy(update={"search": request.config}), batch.lengths)
+    for start in starts:
+        rules = (*request.rules([sources.texts[0]], [0], int(limit.min())), Prefix([start]))
+        one = replace(call, options=request.config, nbest=1, max_lengths=limit.clamp(min=len(start) + 1), rules=rules)
+        found.append(decode(one)[0][0])
+    return found
+
+
+def _reranked(request: Request, text: str, found: list[Hypothesis]) -> list[Hypothesis]:
+    """By (1 - w) rank + w rank of the second model."""
+    weight, decoder = request.config.rerank_weight, request.translator.target.decode
+    outputs = [decoder(one.tokens) for one in found]
+    if request.config.rerank_reversed:
+        outputs = [" ".join(reversed(output.split())) for output in outputs]
+    scored = [index for index, output in enumerate(outputs) if output.strip()]
+    second = dict(zip(scored, request.second.score([text] * len(scored), [outputs[i] for i in scored]), strict=True))
+    both = [
+        replace(one, normalised=(1 - weight) * one.normalised + weight * second[index].score)
+        if index in second
+        else replace(one, normalised=-math.inf)
+        for index, one in enumerate(found)
+    ]
+    return sorted(both, key=lambda one: -one.normalised)
+
+
+def _load(key: str, place: str | None, task: str, translator: Translator) -> Any:
+    """The model that an option names.
+
+    Raises:
+        UserError: no model folder, or a model of another task.
+    """
+    folder = Path(str(place))
+    if not (folder / "recipe.toml").is_file():
+        raise UserError(f"{key} is {folder}, which is no model folder; train one with harken train")
+    recipe = load_recipe(folder / "recipe.toml")
+    if recipe.task != task:
+        raise UserError(f"{key} is {folder}, a model of the task {recipe.task!r}; give one of the task {task!r}")
+    return job_of(recipe.task).load(folder, recipe, str(translator.device))
+
+
+def _language_model(translator: Translator, config: TranslationSearchConfig) -> Any:
+    loaded, target = _load("search.language_model", config.language_model, "language", translator), translator.target
+    size = loaded.tokenizer.size
+    if size != target.size or loaded.tokenizer.pieces(range(size)) != target.pieces(range(size)):
+        raise UserError(
+            f"{config.language_model} has another vocabulary than the translator's target; train it with the same "
+            "tokenizer"
+        )
+    return loaded.model

@@ -1,0 +1,64 @@
+"""A translation while it is being written: the text that no later step of the search can change."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from queue import SimpleQueue
+from typing import TYPE_CHECKING
+
+from harken.errors import UserError
+from harken.search.streaming import CertainPrefix
+from harken.tasks.translate.searching import Request, search
+
+if TYPE_CHECKING:
+    from harken.tasks.translate.translator import Translator
+
+
+def stream(translator: Translator, sentence: str, request: Request) -> Iterator[str]:
+    """Parts of a translation, as soon as they are certain; together they are what `translate` gives.
+
+    The search runs in a thread of its own and is cancelled where the reader stops.
+
+    Raises:
+        UserError: minimum Bayes risk, which knows nothing before its end.
+    """
+    if request.config.mbr:
+        raise UserError(
+            "minimum Bayes risk compares whole translations, so nothing can be streamed; leave search.mbr out"
+        )
+    sources, decode = translator.read([sentence]), translator.target.decode
+    if not sources.ids[0]:
+        return
+    found: SimpleQueue[list[int] | BaseException | None] = SimpleQueue()
+    stopped = threading.Event()
+    was = request.cancelled
+
+    def cancelled() -> bool:
+        return stopped.is_set() or (was is not None and was())
+
+    def work() -> None:
+        try:
+            watched = replace(request, observe=CertainPrefix(found.put), cancelled=cancelled)
+            best = search(watched, sources, [0], 1)[0][0]
+            found.put(best.tokens)
+        except BaseException as problem:  # it is raised again where the stream is read
+            found.put(problem)
+        found.put(None)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    shown, text = "", ""
+    try:
+        while (part := found.get()) is not None:
+            if isinstance(part, BaseException):
+                raise part
+            text, settled = decode(part), decode(part[:-1])  # the spacing of the last token may depend on the next
+            if text.startswith(settled) and settled.startswith(shown):
+                yield settled[len(shown) :]
+                shown = settled
+        yield text[len(shown) :]
+    finally:
+        stopped.set()
+        thread.join()
