@@ -38,6 +38,7 @@ class SearchOptions(BaseModel):
     min_p: float | None = Field(None, ge=0, le=1, description=OPTIONS["min_p"].description)
     seed: int = Field(0, ge=0, lt=2**63, description=OPTIONS["seed"].description)
     time_limit: float | None = Field(None, gt=0, description=OPTIONS["time_limit"].description)
+    precision: Literal["float32", "int8", "auto"] = Field("float32", description=OPTIONS["precision"].description)
 
     precision: Literal["float32", "int8", "auto"] = Field("float32", description=OPTIONS["precision"].description)
 

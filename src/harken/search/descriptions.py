@@ -47,6 +47,10 @@ OPTIONS: dict[str, Option] = {
     "min_p": Option(float, "sampling: only from tokens this probable beside the best"),
     "seed": Option(int, "sampling: the same seed gives the same outputs"),
     "time_limit": Option(float, "seconds for a batch, after which the search ends with what it has"),
+    "precision": Option(
+        Literal["float32", "int8", "auto"],
+        "int8: weights and activations of a Transformer in 8 bits on a CPU, faster; auto: int8 where it is supported",
+    ),
     "max_length_factor": Option(float, "longest output, as a multiple of the source's length in pieces"),
     "max_length_extra": Option(int, "constant added to the longest output"),
     "banned": Option(list[str], "words and phrases that are never written"),
