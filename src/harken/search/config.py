@@ -40,8 +40,6 @@ class SearchOptions(BaseModel):
     time_limit: float | None = Field(None, gt=0, description=OPTIONS["time_limit"].description)
     precision: Literal["float32", "int8", "auto"] = Field("float32", description=OPTIONS["precision"].description)
 
-    precision: Literal["float32", "int8", "auto"] = Field("float32", description=OPTIONS["precision"].description)
-
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
         if self.diversity_groups > 1 and self.beam % self.diversity_groups:

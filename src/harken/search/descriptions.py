@@ -35,11 +35,6 @@ OPTIONS: dict[str, Option] = {
     "unknown_penalty": Option(float, "subtracted for every unknown word; with 1000 none is written"),
     "diversity_groups": Option(int, "groups of the beam that avoid each other's tokens"),
     "diversity": Option(float, "how much they avoid them, with diversity_groups above 1"),
-    "precision": Option(
-        Literal["float32", "int8", "auto"],
-        "int8: weights and activations of a Transformer in 8 bits on a CPU; auto: int8 where the model and the options "
-        "allow it",
-    ),
     "sample": Option(bool, "draw outputs at random instead of searching for the best"),
     "temperature": Option(float, "sampling: below 1 sharper, above 1 flatter"),
     "top_k": Option(int, "sampling: only from this many most probable tokens"),
