@@ -100,11 +100,10 @@ def read_recordings(table: str | Path, audio: str, text: str, rate: int, speaker
     columns = read_table(table, [audio, text, *([speaker] if speaker else [])])
     if not columns[audio]:
         raise UserError(f"{table} has no rows; give at least one recording")
-    texts = [" ".join(("" if value is None else str(value)).split()) for value in columns[text]]
-    if "" in texts:
-        raise UserError(
-            f"{table}, row {texts.index('') + 1} has no text in its column {text!r}; write what is said, or drop it"
-        )
+    if None in columns[text]:  # an empty text is silence, but null in JSON is a text that is missing
+        row = columns[text].index(None) + 1
+        raise UserError(f"{table}, row {row} has no text in its column {text!r}; write what is said, or drop it")
+    texts = [" ".join(str(value).split()) for value in columns[text]]
     sounds = []
     for number, name in enumerate(columns[audio], start=1):
         if not str(name).strip():
