@@ -72,9 +72,11 @@ def gradients(_: None) -> Picture:
     values = torch.randn(8, 60, 16)  # (B, T, I)
     return FlowPicture(
         {
-            "RNN": gradient_flow(harken.nn.RNN(16, 64), values, sampled=0),
-            "GRU": gradient_flow(harken.nn.GRU(16, 64), values, sampled=0),
-            "LSTM, forget bias 3": gradient_flow(harken.nn.LSTM(16, 64, forget_bias=3.0), values, sampled=0),
+            "RNN": gradient_flow(harken.nn.RNN(16, 64, batch_first=True), values, sampled=0),
+            "GRU": gradient_flow(harken.nn.GRU(16, 64, batch_first=True), values, sampled=0),
+            "LSTM, forget bias 3": gradient_flow(
+                harken.nn.LSTM(16, 64, batch_first=True, forget_bias=3.0), values, sampled=0
+            ),
         }
     )
 
