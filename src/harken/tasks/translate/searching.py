@@ -13,11 +13,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from harken.errors import UserError
 from harken.metrics.bleu import chrf_of_statistics, chrf_statistics, sentence_bleu
@@ -76,7 +78,11 @@ class Request:
         self.banned = [ids for word in config.banned for form in forms(word) if (ids := target.encode(form))]
         self.language = _language_model(self.translator, config) if config.lm_weight else None
         self.second = _load("search.rerank", config.rerank, "translate", self.translator) if config.rerank else None
-        self.joins = joining_tokens(target)
+
+    @cached_property
+    def joins(self) -> Tensor | None:
+        """(V,) the target's tokens that continue a word."""
+        return joining_tokens(self.translator.target)
 
     def rules(self, texts: Sequence[str], numbers: Sequence[int], limit: int) -> tuple[Any, ...]:
         """The rules that hold data of these sentences; `numbers` are their places in the call."""
@@ -155,7 +161,7 @@ def _by_risk(found: list[Hypothesis], texts: Sequence[str], metric: str) -> list
 def utilities(texts: Sequence[str], metric: str) -> np.ndarray:
     """(N,) the mean likeness of each text to all texts, from 0 to 1.
 
-    >>> [round(value, 2) for value in utilities(["a b c d", "a b c d", "x y z"], "chrf")]
+    >>> [round(float(value), 2) for value in utilities(["a b c d", "a b c d", "x y z"], "chrf")]
     [0.67, 0.67, 0.33]
     """
     table = np.zeros((len(texts), len(texts)))
