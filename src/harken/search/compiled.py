@@ -44,7 +44,7 @@ def supports_compiled(call: DecodingCall) -> bool:
 
 
 def _is_supported(call: DecodingCall) -> bool:
-    options, defaults = call.options, SearchOptions()
+    options, defaults = call.options, SearchOptions.model_validate({})
     if call.rules or call.cancelled or call.observe or call.keep_beam or call.distances is not None:
         return False
     others = SearchOptions.model_fields.keys() - SUPPORTED

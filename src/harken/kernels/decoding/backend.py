@@ -148,7 +148,7 @@ def run(
         results[part] = compiled.search(values, starts, limits[low:high].astype(np.int64), rules, fewest)
 
     tasks = [
-        lambda part=part, low=low, high=high: decode(part, low, high)  # type: ignore[misc]
+        lambda part=part, low=low, high=high: decode(part, low, high)
         for part, (low, high) in enumerate(pairwise(edges))
     ]
     run_all(tasks)

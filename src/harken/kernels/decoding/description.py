@@ -5,7 +5,7 @@ Nothing here imports numba, so that a model can be described, and the decision t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -64,7 +64,7 @@ class Transformer:
     decoder: Stack
     target_embedding: Tensor
     output: Linear
-    parameters: list[Tensor]  # of the whole model, to notice when one changes
+    parameters: Sequence[Tensor]  # of the whole model, to notice when one changes
 
     def versions(self) -> list[tuple[int, int]]:
         """Where each parameter lies and how often it was changed in place."""

@@ -148,7 +148,7 @@ def _survive(
 @numba.njit(**FLAGS)
 def _advance_greedy(
     now: Any, then: Any, read: Any, rows: Any, time: Any, logs: Any, ids: Any, limits: Any, norm: Any, found: Any
-) -> int:
+) -> Any:
     """The most probable token of each row; returns the rows of the next step."""
     out_of_line()
     left = np.int64(0)
@@ -166,7 +166,7 @@ def _advance_greedy(
 def _advance_beam(
     now: Any, then: Any, read: Any, rows: Any, live: Any, time: Any, logs: Any, ids: Any, limits: Any, norm: Any,
     rules: Any, ended: Any, found: Any,
-) -> int:  # fmt: skip
+) -> Any:  # fmt: skip
     """The best continuations of each source; `ended` (B,) counts what finished. Returns the rows of the next step."""
     out_of_line()
     beam, left = rules.beam, np.int64(0)

@@ -1,7 +1,4 @@
-"""A Transformer encoder-decoder in the form the kernels take: packed once, then used for many batches.
-
->>> model = CompiledTransformer(tiny())  # doctest: +SKIP
-"""
+"""A Transformer encoder-decoder in the form the kernels take: packed once, then used for many batches."""
 
 from __future__ import annotations
 
