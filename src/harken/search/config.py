@@ -58,8 +58,9 @@ class SearchOptions(BaseModel):
     @property
     def is_plain(self) -> bool:
         """Whether nothing but `PLAIN` differs from the defaults: what every decoding backend supports."""
-        defaults, names = SearchOptions(), SearchOptions.model_fields.keys() - PLAIN
-        return self.stopping != "first" and all(getattr(self, name) == getattr(defaults, name) for name in names)
+        fields = SearchOptions.model_fields
+        others = all(getattr(self, name) == fields[name].default for name in fields.keys() - PLAIN)
+        return self.stopping != "first" and others
 
     def changed(self, changes: dict[str, Any]) -> Self:
         """A copy with other values, validated.

@@ -274,3 +274,12 @@ def test_a_language_model_of_the_target_is_fused(models: Callable, tmp_path: Pat
         models("transformer").translate("yes", **options, lm_weight=1.0)
     with pytest.raises(UserError, match="a model of the task 'translate'"):
         model.translate("yes", language_model=str(model.folder), lm_weight=1.0)
+
+
+@every_kind
+def test_a_batch_of_64_gives_what_each_text_gives_alone(models: Callable, kind: str) -> None:
+    model = models(kind)
+    texts = [ENGLISH[number % len(ENGLISH)] for number in range(64)]
+    for options in ({"beam": 1}, {"beam": 3}):
+        alone = {text: model.translate(text, **options).text for text in ENGLISH}
+        assert [best.text for best in model.translate(texts, **options)] == [alone[text] for text in texts]

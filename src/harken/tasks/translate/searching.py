@@ -13,11 +13,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from harken.errors import UserError
 from harken.metrics.bleu import chrf_of_statistics, chrf_statistics, sentence_bleu
@@ -76,11 +78,16 @@ class Request:
         self.banned = [ids for word in config.banned for form in forms(word) if (ids := target.encode(form))]
         self.language = _language_model(self.translator, config) if config.lm_weight else None
         self.second = _load("search.rerank", config.rerank, "translate", self.translator) if config.rerank else None
-        self.joins = joining_tokens(target)
+
+    @cached_property
+    def joins(self) -> Tensor | None:
+        """(V,) the target's tokens that continue a word."""
+        return joining_tokens(self.translator.target)
 
     def rules(self, texts: Sequence[str], numbers: Sequence[int], limit: int) -> tuple[Any, ...]:
         """The rules that hold data of these sentences; `numbers` are their places in the call."""
-        target, found = self.translator.target, []
+        target = self.translator.target
+        found: list[Any] = []
         if self.banned:
             found.append(Banned(self.banned))
         prefixes = [self.prefix if isinstance(self.prefix, str) else self.prefix[number] for number in numbers]
@@ -101,7 +108,7 @@ class Request:
     def _required(self, number: int) -> list[list[str]]:
         asked = self.require
         if asked and not isinstance(asked[0], str):
-            asked = asked[number]  # type: ignore[assignment]
+            asked = asked[number]
         return [forms(phrase) for phrase in asked if isinstance(phrase, str) and phrase.strip()]
 
 
@@ -154,7 +161,7 @@ def _by_risk(found: list[Hypothesis], texts: Sequence[str], metric: str) -> list
 def utilities(texts: Sequence[str], metric: str) -> np.ndarray:
     """(N,) the mean likeness of each text to all texts, from 0 to 1.
 
-    >>> [round(value, 2) for value in utilities(["a b c d", "a b c d", "x y z"], "chrf")]
+    >>> [round(float(value), 2) for value in utilities(["a b c d", "a b c d", "x y z"], "chrf")]
     [0.67, 0.67, 0.33]
     """
     table = np.zeros((len(texts), len(texts)))
@@ -207,6 +214,7 @@ def alternatives(request: Request, sources: Sources, prefix: Sequence[int], coun
 
 def _reranked(request: Request, text: str, found: list[Hypothesis]) -> list[Hypothesis]:
     """By (1 - w) rank + w rank of the second model."""
+    assert request.second is not None
     weight, decoder = request.config.rerank_weight, request.translator.target.decode
     outputs = [decoder(one.tokens) for one in found]
     if request.config.rerank_reversed:
