@@ -155,6 +155,19 @@ def test_weights_that_change_are_packed_again():
     assert_equal(after, run_reference(call))
 
 
+def test_a_layer_that_is_replaced_is_noticed():
+    model, (ids, lengths) = model_of(), sources()
+    call = DecodingCall(model, ids, lengths, 12, SearchOptions(beam=1))
+    before = run_compiled(call)
+    block = model.decoder.stack.blocks[1]
+    block.cross.output = torch.nn.Linear(32, 32)
+    after = run_compiled(call)
+    assert after != before
+    assert_equal(after, run_reference(call))
+    block.feedforward = torch.nn.Identity()
+    assert not supports_compiled(call)
+
+
 def test_int8_is_close_to_float32():
     model, (ids, lengths) = model_of(width=64, feedforward=128), sources(40, 12)
     options = SearchOptions(beam=1)

@@ -1,7 +1,7 @@
 """When the compiled decoder is used, and how a batch gets there.
 
-numba takes half a second to import, and on a machine's first use its compiler some fifteen seconds; a short text is
-translated faster without it. So calls run on the reference until that has taken as long as loading (`LOAD_SECONDS`) or
+Loading numba and the kernels takes most of a second, compiling them on a machine's first use some twenty; a short text
+is translated faster without. So calls run on the reference until that has taken as long as loading (`LOAD_SECONDS`) or
 compiling (`COMPILE_SECONDS`) the kernels would: whatever follows, nobody waits more than twice as long as with the
 better of the two. Once compiled, the code is on disk for every later process on the same kind of CPU. `prepare()` does
 not wait. int8 has no reference, so it is loaded or compiled at its first call.
@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,30 +22,49 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from harken.kernels.decoding.description import Transformer
+from harken.kernels.decoding.description import Snapshot, Transformer
 
 if TYPE_CHECKING:
     from harken.kernels.decoding.search import Found
     from harken.kernels.decoding.transformer import CompiledTransformer
 
-LOAD_SECONDS, COMPILE_SECONDS = 0.5, 20.0
+LOAD_SECONDS, COMPILE_SECONDS = 0.8, 20.0
 Result = TypeVar("Result")
 
 _NUMBA = find_spec("numba") is not None
 _lock = threading.Lock()
 _spent = 0.0  # seconds on the reference that the kernels might have saved
 _ready = False
-_packed: WeakKeyDictionary[Any, dict[str, CompiledTransformer]] = WeakKeyDictionary()
+
+
+@dataclass
+class _Known:
+    """What is known of a model while it stays the same."""
+
+    snapshot: Snapshot
+    described: Transformer | None
+    packed: CompiledTransformer | None = None  # one precision at a time: it is as large as the model
+
+
+_known: WeakKeyDictionary[nn.Module, _Known] = WeakKeyDictionary()
+
+
+def _look_up(model: nn.Module) -> _Known:
+    found = _known.get(model)
+    if found is None or not found.snapshot.is_current():
+        describe_model = getattr(model, "describe_for_decoding", lambda: None)
+        found = _known[model] = _Known(Snapshot(model), describe_model())
+    return found
 
 
 def describe(model: Any) -> Transformer | None:
     """The tensors of a model that is supported: a Transformer decoder in float32 on a CPU, not in training."""
-    if not _NUMBA or getattr(model, "training", True) or torch.is_autocast_enabled("cpu"):
+    if not _NUMBA or not isinstance(model, nn.Module) or model.training or torch.is_autocast_enabled("cpu"):
         return None
-    found: Transformer | None = getattr(model, "describe_for_decoding", lambda: None)()
-    return found
+    with _lock:
+        return _look_up(model).described
 
 
 def is_short_enough(model: Transformer, source: int, target: int) -> bool:
@@ -85,22 +105,20 @@ def timed(run: Callable[[], Result]) -> Result:
         _spent += time.perf_counter() - started
 
 
-def packed(model: Any, described: Transformer, precision: str) -> CompiledTransformer:
-    """The packed weights of a model, packed again where they have changed."""
+def packed(model: nn.Module, precision: str) -> CompiledTransformer:
+    """The packed weights of a model that is supported, packed again where they have changed."""
     from harken.kernels.decoding.transformer import CompiledTransformer
 
     with _lock:
-        of_model = _packed.setdefault(model, {})
-        found = of_model.get(precision)
-        if found is None or found.versions != described.versions():
-            of_model.clear()  # one precision at a time: a packed model is as large as the model
-            found = of_model[precision] = CompiledTransformer(described, precision)
-        return found
+        known = _look_up(model)
+        assert known.described is not None
+        if known.packed is None or known.packed.precision != precision:
+            known.packed = CompiledTransformer(known.described, precision)
+        return known.packed
 
 
 def run(
     model: Any,
-    described: Transformer,
     source: Tensor,
     lengths: Tensor | None,
     limits: Any,
@@ -127,7 +145,7 @@ def run(
     from harken.kernels.decoding.search import Rules
     from harken.kernels.recurrent.cpu.runtime import run_all
 
-    compiled = packed(model, described, precision)
+    compiled = packed(model, precision)
     sizes = np.full(len(source), source.shape[1]) if lengths is None else lengths.numpy()
     rules = Rules(beam, nbest, float(penalty), gnmt, float(enough))
     parts = min(torch.get_num_threads(), len(source))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,14 +29,15 @@ class _Side:
     packed: Any
     table: Any  # (V, D) embeddings
     inner: int  # columns of the widest layer
-    blocks: Any = None
-    length: int = -1
+    made: tuple[int, Any] = (-1, None)  # the longest sequence so far, and its `Blocks`
 
     def for_length(self, length: int) -> Any:
         """`Blocks` with positions for sequences of this length."""
-        if length > self.length:
-            self.blocks, self.length = self._blocks(length), length
-        return self.blocks
+        longest, blocks = self.made  # read at once: several threads may be here
+        if length > longest:
+            blocks = self._blocks(length)
+            self.made = length, blocks
+        return blocks
 
     def _blocks(self, length: int) -> Any:
         stack, head_width = self.stack, self.stack.width // self.stack.heads
@@ -79,20 +80,13 @@ class CompiledTransformer:
 
     model: Transformer
     precision: str = "float32"
-    versions: list[tuple[int, int]] = field(init=False)
 
     def __post_init__(self) -> None:
         model = self.model
-        self.versions = model.versions()
         self._kept = threading.local()
         self.decoder = _side(model.decoder, model.target_embedding, [model.output], self.precision)
         encoder = model.encoder
         self.encoder = None if encoder is None else _side(encoder, model.source_embedding, [], self.precision)
-
-    @property
-    def is_current(self) -> bool:
-        """Whether the weights are still those that were packed."""
-        return self.versions == self.model.versions()
 
     def _workspace(self, size: int) -> Any:
         """Memory for the caches, kept for the next call of this thread: fresh pages cost more than what fills them."""
@@ -148,7 +142,7 @@ def tiny() -> Transformer:
     encoder = stack([(6, 2), (2, 2), (2, 2), (2, 2)], 3)
     decoder = stack([(6, 2), (2, 2), (2, 2), (2, 2), (2, 2), (4, 2), (2, 2)], 4)
     table = torch.zeros(8, 2)
-    return Transformer(encoder, table, decoder, table, Linear(table, None, is_output=True), [])
+    return Transformer(encoder, table, decoder, table, Linear(table, None, is_output=True))
 
 
 def _tiny_calls() -> tuple[CompiledTransformer, tuple[Any, ...], tuple[Any, ...]]:
