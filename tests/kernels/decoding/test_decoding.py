@@ -1,5 +1,7 @@
 """The compiled decoder against the reference search: tokens equal, scores to 1e-4."""
 
+import threading
+import time
 from itertools import chain
 
 import pytest
@@ -133,6 +135,24 @@ def test_threads_do_not_change_the_result():
         assert_equal(run_compiled(call), one, atol=1e-6)
     finally:
         torch.set_num_threads(threads)
+
+
+def test_a_large_batch_is_decoded_in_parts(monkeypatch):
+    model, (ids, lengths) = model_of(), sources()
+    call = DecodingCall(model, ids, lengths, 14, SearchOptions(beam=3), 2)
+    whole = run_compiled(call)
+    monkeypatch.setattr(backend, "MAX_CACHE", 2 * 64 * 2 * 3 * 14 * 4)  # four sources
+    assert_equal(run_compiled(call), whole, atol=1e-6)
+
+
+def test_an_interrupt_ends_the_compiled_loop(monkeypatch):
+    model, (ids, lengths) = model_of(), sources()
+    monkeypatch.setattr(backend, "WATCHED", 0)
+    monkeypatch.setattr(threading.Thread, "join", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+    started = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        run_compiled(DecodingCall(model, ids, lengths, 20_000, SearchOptions(beam=4, min_length=19_999)))
+    assert time.perf_counter() - started < 10  # all of it would take minutes
 
 
 def test_another_encoder_gives_its_memory():

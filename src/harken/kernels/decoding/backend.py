@@ -10,6 +10,7 @@ not wait. int8 has no reference, so it is loaded or compiled at its first call.
 from __future__ import annotations
 
 import math
+import os
 import sys
 import threading
 import time
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from harken.kernels.decoding.search import Found
     from harken.kernels.decoding.transformer import CompiledTransformer
 
+MAX_CACHE = 2**28  # numbers in the cache of a part, 1 GiB; a larger batch is decoded in parts
+WATCHED = 1024  # tokens to decode from which on Ctrl-C is watched for
 LOAD_SECONDS, COMPILE_SECONDS = 0.8, 20.0
 Result = TypeVar("Result")
 
@@ -37,6 +40,14 @@ _NUMBA = find_spec("numba") is not None
 _lock = threading.Lock()
 _spent = 0.0  # seconds on the reference that the kernels might have saved
 _ready = False
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.Lock()  # its owner may be a thread that the child does not have
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 @dataclass
@@ -117,6 +128,27 @@ def packed(model: nn.Module, precision: str) -> CompiledTransformer:
         return known.packed
 
 
+def _interruptible(work: Callable[[], object], stop: Any) -> None:
+    """Runs compiled code in a thread of its own, so that Ctrl-C ends it within a step and not after the batch."""
+    errors: list[BaseException] = []
+
+    def watched() -> None:
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=watched, daemon=True)
+    thread.start()
+    try:
+        thread.join()
+    except BaseException:
+        stop[0] = 1
+        raise
+    if errors:
+        raise errors[0]
+
+
 def run(
     model: Any,
     source: Tensor,
@@ -143,13 +175,18 @@ def run(
         The results of consecutive parts of the batch, one for each thread of torch.
     """
     from harken.kernels.decoding.search import Rules
+    from harken.kernels.decoding.weights import round_up
     from harken.kernels.recurrent.cpu.runtime import run_all
 
     compiled = packed(model, precision)
+    described = compiled.model
     sizes = np.full(len(source), source.shape[1]) if lengths is None else lengths.numpy()
     rules = Rules(beam, nbest, float(penalty), gnmt, float(enough))
-    parts = min(torch.get_num_threads(), len(source))
+    width, layers = round_up(described.decoder.width, 64), described.decoder.layers
+    numbers = 2 * width * layers * beam * len(source) * int(limits.max())
+    parts = min(len(source), max(torch.get_num_threads(), -(-numbers // MAX_CACHE)))
     edges = [len(source) * part // parts for part in range(parts + 1)]
+    stop = np.zeros(1, np.int64)
     results: list[Found | None] = [None] * parts
 
     def decode(part: int, low: int, high: int) -> None:
@@ -163,11 +200,14 @@ def run(
             inside = np.arange(source.shape[1])[None] < mine[:, None]
             values = compiled.encode(source[low:high].numpy()[inside].astype(np.int64), starts)
         fewest = np.full(high - low, min_length + 1, np.int64)
-        results[part] = compiled.search(values, starts, limits[low:high].astype(np.int64), rules, fewest)
+        results[part] = compiled.search(values, starts, limits[low:high].astype(np.int64), rules, fewest, stop)
 
     tasks = [
         lambda part=part, low=low, high=high: decode(part, low, high)
         for part, (low, high) in enumerate(pairwise(edges))
     ]
-    run_all(tasks)
+    if int(limits.sum()) * beam < WATCHED:
+        run_all(tasks)
+    else:
+        _interruptible(lambda: run_all(tasks), stop)
     return [one for one in results if one is not None] if None not in results else None

@@ -99,9 +99,11 @@ class CompiledTransformer:
         """The tokens of all sources one after the other, source b from starts[b] -> memory (tokens, whole panels)."""
         return encode(*self.encode_arguments(tokens, starts))
 
-    def search(self, memory: Any, starts: Any, limits: Any, rules: Rules, minimums: Any = None) -> Found | None:
+    def search(
+        self, memory: Any, starts: Any, limits: Any, rules: Rules, minimums: Any = None, stop: Any = None
+    ) -> Found | None:
         """Decodes all sources; None where the model's outputs are not finite numbers."""
-        arguments = self.decode_arguments(memory, starts, limits, rules, minimums)
+        arguments = self.decode_arguments(memory, starts, limits, rules, minimums, stop)
         found: Found = arguments[-1]
         return found if decode(*arguments) else None
 
@@ -112,15 +114,17 @@ class CompiledTransformer:
         return side.packed, side.for_length(int(np.diff(starts).max())), side.table, tokens, starts, side.inner
 
     def decode_arguments(
-        self, memory: Any, starts: Any, limits: Any, rules: Rules, minimums: Any = None
+        self, memory: Any, starts: Any, limits: Any, rules: Rules, minimums: Any = None, stop: Any = None
     ) -> tuple[Any, ...]:
         """Of the compiled function."""
         side, batch, longest = self.decoder, len(limits), int(limits.max())
         minimums = np.zeros(batch, np.int64) if minimums is None else minimums
+        stop = np.zeros(1, np.int64) if stop is None else stop
         workspace = self._workspace(side.stack.layers * longest * batch * rules.beam * 2 * memory.shape[1])
         found = nothing_found(batch, rules.nbest, longest)
         blocks = side.for_length(longest)
-        return side.packed, blocks, side.table, memory, starts, limits, minimums, rules, side.inner, workspace, found
+        batch_arguments = (memory, starts, limits, minimums, rules, side.inner, workspace, stop, found)
+        return side.packed, blocks, side.table, *batch_arguments
 
     def without_padding(self, values: Tensor, lengths: Any) -> Any:
         """Memory (B, S, D) of another encoder in the layout of `encode`."""
