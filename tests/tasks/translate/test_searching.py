@@ -199,7 +199,7 @@ def test_the_beam_is_drawn_with_the_terms_of_each_score(models: Callable, kind: 
     best = model.translate(ENGLISH[0], **options)
     name, terms = picture.hypotheses[0]
     assert name == best.text
-    assert terms["rank"] == pytest.approx(best.score)
+    assert terms["rank"] == pytest.approx(best.score, rel=1e-4)
     assert terms["log P"] / terms["divided by"] == pytest.approx(best.score, rel=1e-4)
     assert best.text in picture.to_terminal(width=200, color=False)
     for ending in ("html", "svg", "png"):
