@@ -27,7 +27,7 @@ def _digest() -> str:
 DIGEST = _digest()
 
 
-class _PackageCache(FunctionCache):  # type: ignore[misc]
+class _PackageCache(FunctionCache):
     def _index_key(self, signature: Any, codegen: Any) -> Any:
         return (*super()._index_key(signature, codegen), DIGEST)
 

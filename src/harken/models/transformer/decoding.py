@@ -31,8 +31,7 @@ def describe(model: EncoderDecoder) -> Transformer | None:
     """The tensors of a model, without an encoder of another kind; None where the decoder is not supported."""
     if not isinstance(model.decoder, TransformerDecoder) or not isinstance(model.narrow, nn.Identity):
         return None
-    parameters = list(model.parameters())
-    if any(one.device.type != "cpu" or one.dtype != torch.float32 for one in parameters):
+    if any(one.device.type != "cpu" or one.dtype != torch.float32 for one in model.parameters()):
         return None
     decoder = _stack(model.decoder.stack)
     if decoder is None:
@@ -44,7 +43,6 @@ def describe(model: EncoderDecoder) -> Transformer | None:
         decoder=decoder,
         target_embedding=model.target_embedding.weight,
         output=Linear(model.output_weight, model.output_bias, is_output=True),
-        parameters=parameters,
     )
 
 
