@@ -81,7 +81,8 @@ def rule_scores(prefix: tuple[int, ...], scores: list[float], asked: dict[str, A
             scores = [score if token == here else -math.inf for token, score in enumerate(scores)]
         elif list(prefix) == wanted[: len(prefix)]:
             scores = [score + math.log1p(-bias) for score in scores]
-            scores[here] = math.log(math.exp(scores[here]) + bias)
+            total = math.exp(scores[here]) + bias
+            scores[here] = math.log(total) if total else -math.inf
     if not all(any(contains(prefix, phrase) for phrase in alternatives) for alternatives in asked.get("phrases", [])):
         scores[EOS] = -math.inf
     if (fused := asked.get("fused")) is not None:
