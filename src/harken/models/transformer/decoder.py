@@ -98,7 +98,8 @@ class TransformerDecoder(Decoder):
             self._scaled(memory.values[:, :1], max_length - 1)  # no table of positions grows later
             if isinstance(self.stack.positions, SinusoidalPositions):
                 self.stack.positions(max_length)
-        cache = StepCache(len(pairs), sources * beam, heads, size, max_length, pairs[0][0], static)
+        room = max_length if static else min(max_length, CAPACITY)  # limits are far above what is written
+        cache = StepCache(len(pairs), sources * beam, heads, size, room, pairs[0][0], static)
         return TransformerState(pairs, mask, cache, beam)
 
     @torch.no_grad()

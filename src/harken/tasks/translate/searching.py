@@ -84,8 +84,8 @@ class Request:
         """(V,) the target's tokens that continue a word."""
         return joining_tokens(self.translator.target)
 
-    def rules(self, texts: Sequence[str], numbers: Sequence[int], limit: int) -> tuple[Any, ...]:
-        """The rules that hold data of these sentences; `numbers` are their places in the call."""
+    def rules(self, texts: Sequence[str], numbers: Sequence[int], limits: Sequence[int]) -> tuple[Any, ...]:
+        """The rules that hold data of these sentences: their places in the call, and the most tokens of each."""
         target = self.translator.target
         found: list[Any] = []
         if self.banned:
@@ -93,7 +93,7 @@ class Request:
         prefixes = [self.prefix if isinstance(self.prefix, str) else self.prefix[number] for number in numbers]
         if any(prefixes):
             rows = target.encode_all(prefixes)
-            for row in rows:
+            for row, limit in zip(rows, limits, strict=True):
                 check_prefix(row, limit)
             found.append(Prefix(rows, self.prefix_bias))
         phrases = [[*matches(text, self.terms), *self._required(n)] for text, n in zip(texts, numbers, strict=True)]
@@ -134,7 +134,7 @@ def search(
         config,
         wanted,
         batch.distances,
-        request.rules([sources.texts[number] for number in numbers], numbers, int(limits.min())),
+        request.rules([sources.texts[number] for number in numbers], numbers, limits.tolist()),
         torch.tensor(list(numbers)),
         request.cancelled,
         request.observe,
@@ -206,7 +206,7 @@ def alternatives(request: Request, sources: Sources, prefix: Sequence[int], coun
     found = []
     limit = max_lengths(request.translator.recipe.model_copy(update={"search": request.config}), batch.lengths)
     for start in starts:
-        rules = (*request.rules([sources.texts[0]], [0], int(limit.min())), Prefix([start]))
+        rules = (*request.rules([sources.texts[0]], [0], limit.tolist()), Prefix([start]))
         one = replace(call, options=request.config, nbest=1, max_lengths=limit.clamp(min=len(start) + 1), rules=rules)
         found.append(decode(one)[0][0])
     return found
