@@ -88,7 +88,7 @@ class CompiledTransformer:
         self.encoder = None if encoder is None else _side(encoder, model.source_embedding, [], self.precision)
 
     def _acquire(self, size: int) -> Any:
-        """Memory for the cache of a call, that of an earlier one if it suffices: fresh pages cost more than filling them."""
+        """Memory for the cache of a call; that of an earlier call if it suffices, since fresh pages are slow."""
         try:
             spare = self._spare.pop()
         except IndexError:  # none, or another thread took it
