@@ -14,6 +14,7 @@ import os
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -95,14 +96,19 @@ def prepare() -> None:
 
 def is_ready() -> bool:
     """Whether the kernels are loaded, after loading or compiling them if the reference has taken long enough."""
-    if _ready:
-        return True
+    global _spent
+    if _ready or _spent == -math.inf:
+        return _ready
     if _spent < LOAD_SECONDS and "numba" not in sys.modules:
         return False
     from harken.kernels.decoding.transformer import is_compiled
 
     if _spent >= COMPILE_SECONDS or is_compiled():
-        prepare()
+        try:
+            prepare()
+        except Exception as error:  # such as a compiler that does not know this CPU: the reference still works
+            _spent = -math.inf
+            warnings.warn(f"the compiled decoder is not available, decoding is slower: {error}", stacklevel=2)
     return _ready
 
 

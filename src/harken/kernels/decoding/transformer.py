@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,17 +82,18 @@ class CompiledTransformer:
 
     def __post_init__(self) -> None:
         model = self.model
-        self._kept = threading.local()
+        self._spare: list[Any] = []  # workspaces that no call is using
         self.decoder = _side(model.decoder, model.target_embedding, [model.output], self.precision)
         encoder = model.encoder
         self.encoder = None if encoder is None else _side(encoder, model.source_embedding, [], self.precision)
 
-    def _workspace(self, size: int) -> Any:
-        """Memory for the caches, kept for the next call of this thread: fresh pages cost more than what fills them."""
-        kept = getattr(self._kept, "workspace", None)
-        if kept is None or len(kept) < size:
-            self._kept.workspace = kept = np.empty(size, np.float32)
-        return kept
+    def _acquire(self, size: int) -> Any:
+        """Memory for the cache of a call; that of an earlier call if it suffices, since fresh pages are slow."""
+        try:
+            spare = self._spare.pop()
+        except IndexError:  # none, or another thread took it
+            spare = np.empty(0, np.float32)
+        return spare if len(spare) >= size else np.empty(size, np.float32)
 
     def encode(self, tokens: Any, starts: Any) -> Any:
         """The tokens of all sources one after the other, source b from starts[b] -> memory (tokens, whole panels)."""
@@ -104,8 +104,10 @@ class CompiledTransformer:
     ) -> Found | None:
         """Decodes all sources; None where the model's outputs are not finite numbers."""
         arguments = self.decode_arguments(memory, starts, limits, rules, minimums, stop)
-        found: Found = arguments[-1]
-        return found if decode(*arguments) else None
+        *_, workspace, _, found = arguments
+        is_finite = decode(*arguments)
+        self._spare.append(workspace)
+        return found if is_finite else None
 
     def encode_arguments(self, tokens: Any, starts: Any) -> tuple[Any, ...]:
         """Of the compiled function."""
@@ -120,7 +122,7 @@ class CompiledTransformer:
         side, batch, longest = self.decoder, len(limits), int(limits.max())
         minimums = np.zeros(batch, np.int64) if minimums is None else minimums
         stop = np.zeros(1, np.int64) if stop is None else stop
-        workspace = self._workspace(side.stack.layers * longest * batch * rules.beam * 2 * memory.shape[1])
+        workspace = self._acquire(side.stack.layers * longest * batch * rules.beam * 2 * memory.shape[1])
         found = nothing_found(batch, rules.nbest, longest)
         blocks = side.for_length(longest)
         batch_arguments = (memory, starts, limits, minimums, rules, side.inner, workspace, stop, found)
