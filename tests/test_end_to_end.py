@@ -95,7 +95,7 @@ def test_training_says_what_it_does(home: Path) -> None:
     assert lines[-1]["bleu"] > 80  # or nothing below would mean much
     assert {path.name for path in (home / "model").iterdir()} == {
         "model.safetensors", "recipe.toml", "tokenizer.model", "metrics.jsonl", "card.md",
-        "checkpoint.previous.safetensors", "checkpoint.safetensors",
+        "checkpoint.previous.safetensors", "checkpoint.safetensors", "data.json",
     }  # fmt: skip
 
 
@@ -274,7 +274,7 @@ def mistakes(home: Path) -> dict[str, tuple[list[Any], str]]:
         ),
         "unequal test": (
             ["evaluate", model, "--source", home / "test.en", "--reference", home / "short.fr"],
-            "test.en has 30 lines and",
+            "test.en has 30 lines but",
         ),
         "no sentence": (["attention", model, " "], "the input is empty"),
         "no picture": (["attention", model, "the cat", "--out", home / "map.gif"], "map.gif"),
