@@ -101,14 +101,14 @@ JOBS: dict[str, tuple[str, Callable[[Path], None], str, list[str], str]] = {
         write_pair(".txt", lambda numbers: lines("{0} the {1} cat is {2}", numbers)),
         'train = "a.txt"\ntest = "b.txt"',
         ["model.embedding=8"],
-        "data.valid_share=0.2",
+        "data.valid_size=0.2",
     ),
     "forecast": (
         "seasons-forecast",
         write_forecast,
-        'file = "a.csv"',
+        'train = "a.csv"',
         ["model.embedding=8"],
-        "data.test=0.1",
+        "data.test_size=0.1",
     ),
     "transcribe": (
         "tones-transcribe",
