@@ -8,13 +8,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from harken.kernels.decoding.cuda import attention, choosing
+from harken.kernels.decoding.cuda import attention, choosing, linear
 from harken.kernels.decoding.cuda.step import TransformerStep
 from harken.models.build import build_model
 from harken.models.config import TransformerConfig
 from harken.search.static import choose_best
 
-VOCABULARY, SOURCES, WORDS, LENGTH = 40, 2, 5, 6
+VOCABULARY, SOURCES, WORDS, LENGTH = 40, 2, 5, 4
 
 
 def logits_of(beam: int, interpreted: bool, dtype: torch.dtype, **options: str) -> Tensor:
@@ -40,6 +40,7 @@ def logits_of(beam: int, interpreted: bool, dtype: torch.dtype, **options: str) 
 @torch.inference_mode()
 def main() -> None:
     """Steps of few and of many rows, both norms, two dtypes; then the choice of tokens."""
+    linear.PROGRAMS = 4  # each takes the interpreter milliseconds
     low = torch.bfloat16, 6e-2
     for beam, options in ((1, {}), (3, {"positions": "learned"}), (5, {}), (3, {"norm": "post", "activation": "gelu"})):
         for dtype, bound in ((torch.float32, 2e-5), *([low] if beam == 5 else [])):
