@@ -128,7 +128,7 @@ def run_harken(model: EncoderDecoder, job: dict[str, Any]) -> dict[str, Any]:
     described = backend.describe(model)
     assert described is not None
     compiled = backend.packed(model, described, job["precision"])
-    rules, sources = Rules(job["beam"], 1, 1.0, True), job["sources"]
+    rules, sources = Rules(job["beam"], 1, 1.0), job["sources"]
 
     def decode(rows: list[list[int]]) -> list[list[int]]:
         lengths = [len(row) for row in rows]

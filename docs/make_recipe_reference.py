@@ -58,6 +58,8 @@ minutes. The keys of jobs other than translation are on [a separate page](recipe
 - `--set section.key=value` overrides one key. The value is parsed as TOML, or taken as plain text.
 - An unknown key is an error that suggests the closest known one.
 - Relative paths are relative to the recipe file; those of `--set` and of recipes that ship to the working directory.
+- The tables `[data]` of all jobs use the same names: `train`, `valid`, `test`, `valid_size`, `test_size`, `dir`,
+  `format`, and `NAME_column` for columns. Names of version 0.1 are accepted with a note.
 - `"none"` unsets an optional key: `clip_norm = "none"`.
 - The model folder contains the resolved recipe, including what was chosen for the machine.
 """

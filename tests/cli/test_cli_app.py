@@ -129,3 +129,15 @@ def test_a_closed_pipe_is_quiet() -> None:
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert done.stderr == ""
     assert time.monotonic() - started < 30
+
+
+def test_shells_complete_verbs_recipes_and_experiments() -> None:
+    def completed(words: str) -> list[str]:
+        asked = {"_HARKEN_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        code = "from harken.cli.app import app; app(prog_name='harken')"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **asked})
+        return done.stdout.split()
+
+    assert completed("harken tra") == ["train", "translate", "transcribe"]
+    assert completed("harken train phrasebook-lad") == ["phrasebook-ladder"]
+    assert completed("harken lab why") == ["why-attention"]

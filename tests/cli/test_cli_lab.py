@@ -96,3 +96,10 @@ def test_a_folder_that_cannot_be_written(
     (tmp_path / "file").write_text("")
     done = run("lab", "good", "--out", tmp_path / "file")
     assert done.exit_code == 2 and "cannot be used (File exists)" in done.stderr
+
+
+def test_a_sentence_is_for_the_lesson_alone(run: Callable[..., Any], tmp_path: Path) -> None:
+    done = run("lab", "vanishing", "--sentence", "the cat", "--out", tmp_path)
+    assert done.exit_code == 2 and "--sentence is for why-attention" in done.stderr
+    done = run("lab", "why-attention", "--sentence", " ", "--out", tmp_path)
+    assert done.exit_code == 2 and "--sentence is empty" in done.stderr

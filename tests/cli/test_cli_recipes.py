@@ -59,3 +59,9 @@ def test_amounts_in_words() -> None:
         "2 hours",
         "10 days",
     ]
+
+
+def test_json_lists_every_recipe_and_prints_one(run: Callable[..., Any]) -> None:
+    listed = json.loads(run("recipes", "--json").stdout)
+    assert {"name", "trains"} == set(listed[0]) and "phrasebook-ladder" in [entry["name"] for entry in listed]
+    assert json.loads(run("recipes", "phrasebook-ladder", "--json").stdout)["task"] == "translate"

@@ -35,7 +35,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("texts")
     rows = [f"{word} {noun},{stars}" for noun in "abcdefgh" for word, stars in (("good", 5), ("bad", 1))]
     (home / "stars.csv").write_text("\n".join(["text,stars", *rows]) + "\n")
-    (home / "recipe.toml").write_text(RECIPE.format(data=f'train = "{home}/stars.csv"\nlabel = "stars"'))
+    (home / "recipe.toml").write_text(RECIPE.format(data=f'train = "{home}/stars.csv"\nlabel_column = "stars"'))
     harken.train(home / "recipe.toml", home / "model", progress=False)
     return home / "model"
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from harken.errors import UserError
-from harken.lab.ladder import RESULTS, RUNGS, Result, climb, on_rung, rungs_named
-from harken.lab.ladder_picture import LadderPicture
+from harken.lab.ladder import PRESET, PRESET_RUNGS, RESULTS, RUNGS, Result, climb, on_rung, rungs_named
+from harken.lab.ladder_picture import LadderPicture, convergence
 from harken.models.build import build_model
 from harken.models.sizing import count_parameters, uninitialised
 from harken.recipe import Recipe, load_recipe
@@ -77,6 +78,7 @@ def test_a_ladder_trains_scores_and_goes_on(tmp_path: Path, monkeypatch: pytest.
         assert result.updates == 4
         assert result.split == "test"
         assert result.flops > 0 and result.tokens_per_second > 0
+        assert [row[0] for row in result.curve] == [2, 4]
         assert (tmp_path / result.folder / "model.safetensors").is_file()
     stored = json.loads((tmp_path / RESULTS).read_text())
     assert [entry["rung"] for entry in stored["results"]] == ["gru", "transformer"]
@@ -97,6 +99,35 @@ def test_the_picture_names_every_rung_and_the_best(tmp_path: Path) -> None:
     assert picture.title == "The same recipe on every rung: transformer has the highest BLEU, 50.1 (test)"
     with pytest.raises(UserError, match=r"ladder\.pdf"):
         picture.save(tmp_path / "ladder.pdf")
+
+
+def test_a_rung_has_converged_when_its_last_quarter_gained_little() -> None:
+    def learned(*curve: list[float]) -> Result:
+        return replace(result("lstm", 50.0, 1e12), curve=list(curve))
+
+    flat = learned([100, 2.0, 40.0], [300, 1.0, 49.5], [400, 0.9, 50.0])
+    assert flat.gain == pytest.approx(0.5) and flat.converged is True
+    assert learned([100, 2.0, 40.0], [200, 1.5, 44.0], [400, 0.9, 50.0]).gain == pytest.approx(3.0)  # between points
+    assert learned([100, 2.0, 40.0], [300, 1.0, 45.0], [400, 0.9, 50.0]).converged is False
+    barely = learned([100, 5.0, 0.1], [300, 4.0, 0.2], [400, 3.5, 0.3])  # BLEU is flat, the loss still falls
+    assert barely.gain < 1 and barely.converged is False
+    assert learned([200, 1.0, 49.0], [400, 0.9, 50.0]).converged is None
+    assert convergence(barely) == "not converged, +0.1 BLEU in the last quarter"
+
+
+def test_learning_curves_are_drawn(tmp_path: Path) -> None:
+    curve = [[100, 2.0, 10.0], [200, 1.5, 30.0], [300, 1.0, 50.0]]
+    picture = LadderPicture([replace(result("rnn", 10.0, 1e12), curve=curve), result("attention", 50.0, 2e12)])
+    _, curves = picture.figures()
+    assert [series.label for series in curves.panels[0].series] == ["rnn"]
+    assert list(curves.panels[0].series[0].y) == [10.0, 30.0, 50.0]
+    assert "not converged" in picture.to_svg() and "Learning curves" in picture.to_html()
+
+
+def test_the_preset_is_a_recipe_whose_rungs_exist() -> None:
+    recipe = load_recipe(PRESET)
+    assert [rung.name for rung in rungs_named(PRESET_RUNGS)] == list(PRESET_RUNGS)
+    assert recipe.train.max_steps / recipe.train.validate_every >= 6  # points of a learning curve
 
 
 def test_a_broken_table_is_refused_with_the_remedy(tmp_path: Path) -> None:

@@ -278,3 +278,19 @@ def test_a_defect_is_not_taken_for_a_damaged_folder(models: Any, monkeypatch: py
     monkeypatch.setattr(Reader, "__init__", broken(RuntimeError("size mismatch")))
     with pytest.raises(UserError, match=r"does not hold together.*size mismatch"):
         load(models["phrasebook-tag"])
+
+
+def test_python_calls_with_the_wrong_things(models: Any) -> None:
+    from harken.api import load, train
+    from harken.errors import UserError
+
+    signals, tagger = load(models["gestures-classify"]), load(models["phrasebook-tag"])
+    calls: dict[str, Callable[[], Any]] = {
+        "give \\(time, channels\\), every row": lambda: signals.predict([[[1, 2], [3]]]),
+        "with 2 channels": lambda: signals.predict([np.zeros((5, 7))]),
+        "a text, or a list of words": lambda: tagger.tag(3),
+        "continue the run in it with resume=True": lambda: train("phrasebook-tag", models["phrasebook-tag"]),
+    }
+    for said, call in calls.items():
+        with pytest.raises(UserError, match=said):
+            call()

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from harken.inspection.picture import Picture
     from harken.tasks.job import Job
 
+MOST_CHARACTERS = 1000  # of a line that gates are drawn for
 TEXT_TASKS = ("translate", "classify", "regress", "tag", "language", "masked", "elmo", "answer")
 
 
@@ -139,7 +140,10 @@ def _input_of(model: Any, given: str) -> str:
         return " ".join(lines)  # a story is many lines
     if len(lines) > 1:
         tell(f"Reading the first of {len(lines):,} lines of {given}")
-    return lines[0]
+    if len(lines[0]) <= MOST_CHARACTERS:
+        return lines[0]
+    tell(f"Reading the first {MOST_CHARACTERS:,} of its {len(lines[0]):,} characters: a picture of more is unreadable")
+    return lines[0][:MOST_CHARACTERS].rpartition(" ")[0] or lines[0][:MOST_CHARACTERS]
 
 
 def _show_gates(model: Any, sentence: str, layer: int | None, out: Path | None, as_json: bool) -> None:

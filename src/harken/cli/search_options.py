@@ -42,7 +42,8 @@ def _parameter(name: str, option: Option) -> inspect.Parameter:
     if option.kind is bool:
         flag = f"{flag}/--no-{flag[2:]}"
     found = typer.Option(flag, help=help_text, rich_help_panel=PANEL, show_default=False)
-    annotation = Annotated[option.kind | None, found]
+    kind: Any = option.kind
+    annotation = Annotated[kind | None, found]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 

@@ -76,7 +76,16 @@ class FlowPicture(Picture):
         series = [Series("rows", series[0].x, series[0].y, colour=7)] if same else series
         marks = [Mark(FEWEST_ROWS, f"{FEWEST_ROWS} rows: curves stop below")]
         high = 1.1 * max([FEWEST_ROWS, *(count for one in series for count in one.y)])
-        return Lines("", self._x_label(), "rows behind each point", series, marks=marks, y_limits=(0, high), dots=False)
+        return Lines(
+            "",
+            self._x_label(),
+            "rows behind each point",
+            series,
+            marks=marks,
+            y_limits=(0, high),
+            dots=False,
+            flat=True,
+        )
 
     def gates(self) -> list[Lines]:
         """The gradient at gates and candidates, a panel for each layer that has some."""

@@ -180,7 +180,8 @@ class _Beam:
         scores, model = next_scores(self.model.step(self.tokens, self.state), self.rules, so_far)
         offered = [part.view(rows, width, -1) for part in (scores, model)]  # (R, width, V)
         cover = self._cover(rows, width)
-        size, chosen = self.beam // self.groups, []
+        size = self.beam // self.groups
+        chosen: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
         for group in range(self.groups):
             mine = slice(0, 1) if width == 1 else slice(group * size, (group + 1) * size)
             offers = self._offers([part[:, mine] for part in offered], mine, size, [ids for _, _, ids, _ in chosen])

@@ -1,11 +1,12 @@
 """The compiled backend of `harken.search.dispatch`: greedy and beam search of Transformers on a CPU.
 
-The kernels are in `harken.kernels.decoding`; the reference, whose tokens they give, is `harken.search.reference`. Plain
-calls are supported (`DecodingCall.is_plain`); the rest is left to the reference.
+The kernels are in `harken.kernels.decoding`; the reference, whose tokens they give, is `harken.search.reference`. They
+support the options of `SUPPORTED`; every other call is left to the reference.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,7 @@ import torch
 
 from harken.errors import UserError
 from harken.kernels.decoding import backend
+from harken.search.config import SearchOptions
 from harken.search.hypotheses import Hypothesis
 from harken.search.reference import run_reference
 
@@ -21,8 +23,13 @@ if TYPE_CHECKING:
     from harken.search.dispatch import DecodingCall
 
 
+SUPPORTED = {"beam", "length_penalty", "length_rule", "stopping", "patience", "min_length", "precision"} | {
+    *("seed", "diversity"),  # without effect in these searches
+}
+
+
 def supports_compiled(call: DecodingCall) -> bool:
-    """Plain calls of a Transformer decoder in float32 on a CPU.
+    """Greedy and beam search by length, with a Transformer decoder in float32 on a CPU.
 
     Raises:
         UserError: int8 is demanded of a call that is not supported.
@@ -37,14 +44,18 @@ def supports_compiled(call: DecodingCall) -> bool:
 
 
 def _is_supported(call: DecodingCall) -> bool:
-    if not call.is_plain or call.distances is not None or not 1 <= call.nbest <= call.options.beam:
+    options, fields = call.options, SearchOptions.model_fields
+    if call.rules or call.cancelled or call.observe or call.keep_beam or call.distances is not None:
         return False
-    if call.options.stopping not in ("exact", "count"):
+    others = fields.keys() - SUPPORTED
+    if options.stopping == "first" or any(getattr(options, name) != fields[name].default for name in others):
+        return False
+    if not 1 <= call.nbest <= options.beam:
         return False
     if call.source.device.type != "cpu" or call.source.dim() != 2 or call.source.is_floating_point():
         return False
     described = backend.describe(call.model)
-    if described is None or len(described.target_embedding) < 2 * call.options.beam + 3:
+    if described is None or len(described.target_embedding) < 2 * options.beam + 3:
         return False
     lengths = torch.as_tensor(call.max_lengths)
     if int(lengths.min()) < 1 or (call.lengths is not None and int(call.lengths.min()) < 1):
@@ -69,7 +80,9 @@ def run_compiled(call: DecodingCall) -> list[list[Hypothesis]]:
         beam=options.beam,
         nbest=call.nbest,
         penalty=options.length_penalty,
-        stop_at_count=options.stopping == "count",
+        gnmt=options.length_rule == "gnmt",
+        enough=options.beam * options.patience if options.stopping == "count" else math.inf,
+        min_length=options.min_length,
         precision=precision,
     )
     if parts is None:

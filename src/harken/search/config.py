@@ -38,7 +38,6 @@ class SearchOptions(BaseModel):
     min_p: float | None = Field(None, ge=0, le=1, description=OPTIONS["min_p"].description)
     seed: int = Field(0, ge=0, lt=2**63, description=OPTIONS["seed"].description)
     time_limit: float | None = Field(None, gt=0, description=OPTIONS["time_limit"].description)
-
     precision: Literal["float32", "int8", "auto"] = Field("float32", description=OPTIONS["precision"].description)
 
     @model_validator(mode="after")
@@ -59,8 +58,9 @@ class SearchOptions(BaseModel):
     @property
     def is_plain(self) -> bool:
         """Whether nothing but `PLAIN` differs from the defaults: what every decoding backend supports."""
-        defaults, names = SearchOptions(), SearchOptions.model_fields.keys() - PLAIN
-        return self.stopping != "first" and all(getattr(self, name) == getattr(defaults, name) for name in names)
+        fields = SearchOptions.model_fields
+        others = all(getattr(self, name) == fields[name].default for name in fields.keys() - PLAIN)
+        return self.stopping != "first" and others
 
     def changed(self, changes: dict[str, Any]) -> Self:
         """A copy with other values, validated.
@@ -102,8 +102,14 @@ class TranslationSearchConfig(SearchConfig):
     mbr: Literal["chrf", "bleu"] | None = Field(None, description=OPTIONS["mbr"].description)
     mbr_candidates: int = Field(32, ge=2, description=OPTIONS["mbr_candidates"].description)
 
+    rerank: str | None = Field(None, description=OPTIONS["rerank"].description)
+    rerank_weight: float = Field(0.5, ge=0, le=1, description=OPTIONS["rerank_weight"].description)
+    rerank_reversed: bool = Field(False, description=OPTIONS["rerank_reversed"].description)
+
     @model_validator(mode="after")
     def _models_are_there(self) -> Self:
+        if self.rerank and self.mbr:
+            raise ValueError("search.rerank and search.mbr both choose from the n-best list; keep one of them")
         if self.lm_weight and self.language_model is None:
             raise ValueError("search.lm_weight needs search.language_model, the folder of a language model")
         return self

@@ -35,11 +35,6 @@ OPTIONS: dict[str, Option] = {
     "unknown_penalty": Option(float, "subtracted for every unknown word; with 1000 none is written"),
     "diversity_groups": Option(int, "groups of the beam that avoid each other's tokens"),
     "diversity": Option(float, "how much they avoid them, with diversity_groups above 1"),
-    "precision": Option(
-        Literal["float32", "int8", "auto"],
-        "int8: weights and activations of a Transformer in 8 bits on a CPU; auto: int8 where the model and the options "
-        "allow it",
-    ),
     "sample": Option(bool, "draw outputs at random instead of searching for the best"),
     "temperature": Option(float, "sampling: below 1 sharper, above 1 flatter"),
     "top_k": Option(int, "sampling: only from this many most probable tokens"),
@@ -47,6 +42,10 @@ OPTIONS: dict[str, Option] = {
     "min_p": Option(float, "sampling: only from tokens this probable beside the best"),
     "seed": Option(int, "sampling: the same seed gives the same outputs"),
     "time_limit": Option(float, "seconds for a batch, after which the search ends with what it has"),
+    "precision": Option(
+        Literal["float32", "int8", "auto"],
+        "int8: weights and activations of a Transformer in 8 bits on a CPU, faster; auto: int8 where it is supported",
+    ),
     "max_length_factor": Option(float, "longest output, as a multiple of the source's length in pieces"),
     "max_length_extra": Option(int, "constant added to the longest output"),
     "banned": Option(list[str], "words and phrases that are never written"),
@@ -59,5 +58,8 @@ OPTIONS: dict[str, Option] = {
         Literal["chrf", "bleu"],
         "minimum Bayes risk: of the candidates choose the one most like the others by this metric",
     ),
+    "rerank": Option(str, "folder of a second translator that rescores the n-best list"),
+    "rerank_weight": Option(float, "weight of its score, from 0 to 1"),
+    "rerank_reversed": Option(bool, "it was trained on targets with their words in reverse order (right to left)"),
     "mbr_candidates": Option(int, "candidates of minimum Bayes risk: samples, or the n-best list"),
 }

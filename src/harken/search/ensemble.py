@@ -82,7 +82,7 @@ class Ensemble:
 
     def step(self, tokens: Tensor, state: EnsembleState) -> Tensor:
         """Tokens (R,) -> log-probabilities (R, V)."""
-        parts = []
+        parts: list[Tensor] = []
         for model, inner, weight in zip(self.models, state.states, self.weights, strict=True):
             logits = model.step(tokens, inner)
             if parts and logits.shape != parts[0].shape:

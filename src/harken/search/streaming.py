@@ -49,6 +49,6 @@ def common_prefix(rows: Sequence[Sequence[int]]) -> list[int]:
     >>> common_prefix([[4, 5, 6], [4, 5], [4, 5, 7]])
     [4, 5]
     """
-    first, last = min(rows), max(rows)  # in lexical order all others lie between
+    first, last = min(map(list, rows)), max(map(list, rows))  # in lexical order all others lie between
     same = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), None)
     return list(first[: min(len(first), len(last)) if same is None else same])

@@ -152,3 +152,19 @@ def test_older_keys_are_accepted_with_a_note(recipe: str, older: dict[str, Any],
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         type(found).model_validate(found.model_dump())
+
+
+def test_a_missing_answer_in_other_tables_is_refused(tmp_path: Path) -> None:
+    from harken.data.audio.utterances import read_recordings
+    from harken.data.images.caption_table import read_captions
+
+    sounds = write(tmp_path / "sounds.jsonl", '{"audio": "a.wav", "text": "one"}\n{"audio": "b.wav", "text": null}\n')
+    with pytest.raises(UserError, match="row 2 has no text in its column 'text'"):
+        read_recordings(sounds, "audio", "text", 8000)
+    (tmp_path / "a.png").write_bytes(b"")
+    pictures = write(tmp_path / "pictures.jsonl", '{"image": "a.png", "caption": null}\n')
+    with pytest.raises(UserError, match="line 1 has an empty caption"):
+        read_captions(pictures, None, 8)
+    tags = write(tmp_path / "tags.jsonl", '{"tokens": ["a", "b"], "tags": ["X", null]}\n')
+    with pytest.raises(UserError, match="sentence 1 has a word without a tag"):
+        read_other_files(TagDataConfig(), [tags])

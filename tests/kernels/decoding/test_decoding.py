@@ -90,6 +90,32 @@ def test_ranking_and_stopping_equal_the_reference(penalty, stopping):
         assert_equal(run_compiled(call), run_reference(call))
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"min_length": 4},
+        {"min_length": 4, "beam": 1},
+        {"length_rule": "gnmt", "length_penalty": 0.6},
+        {"patience": 2.0},
+        {"patience": 0.5, "min_length": 2},
+    ],
+)
+def test_further_options_equal_the_reference(options):
+    model, (ids, lengths) = model_of(), sources()
+    options = SearchOptions(**({"beam": 4} | options))
+    call = DecodingCall(model, ids, lengths, lengths + 6, options, nbest=min(2, options.beam))
+    assert choose(call).name == "compiled"
+    assert_equal(run_compiled(call), run_reference(call))
+
+
+@pytest.mark.parametrize(
+    "options", [{"word_reward": 0.1}, {"stopping": "first"}, {"sample": True}, {"time_limit": 9.0}]
+)
+def test_other_options_are_left_to_the_reference(options):
+    model, (ids, lengths) = model_of(), sources()
+    assert choose(DecodingCall(model, ids, lengths, 9, SearchOptions(**options))).name == "reference"
+
+
 def test_a_batch_equals_its_sources_one_by_one():
     model, (ids, lengths) = model_of(), sources()
     whole = run_compiled(DecodingCall(model, ids, lengths, 14, SearchOptions(beam=3), 2))
@@ -162,7 +188,7 @@ def test_what_is_not_supported_is_left_to_the_reference(options):
 
 def test_int8_is_demanded_or_taken_where_it_is_supported():
     (ids, lengths), relative = sources(), model_of(positions="relative")
-    with pytest.raises(UserError, match="search.precision"):
+    with pytest.raises(UserError, match="precision"):
         choose(DecodingCall(relative, ids, lengths, 9, SearchOptions(precision="int8")))
     assert choose(DecodingCall(relative, ids, lengths, 9, SearchOptions(precision="auto"))).name == "reference"
     model = model_of()

@@ -10,10 +10,14 @@ import pytest
 import torch
 
 import harken
+from harken.data.tokenizers.base import save_tokenizers
 from harken.errors import UserError
+from harken.models.build import build_language
+from harken.recipe import load_recipe
 from harken.tasks.translate.glossary import Term, joining_tokens, matches, read_glossary
 from harken.tasks.translate.searching import utilities
 from harken.tasks.translate.translator import Translator
+from harken.training.checkpoints import save_tensors
 
 sys.path.insert(0, str(Path(__file__).parent))
 from test_translator import ENGLISH, FRENCH, write_model
@@ -185,3 +189,88 @@ def test_a_cancelled_search_ends_with_what_it_has(models: Callable) -> None:
     short = model.translate(ENGLISH[1], beam=4, cancelled=lambda: True)
     assert len(model.target.encode(short.text)) <= 2
     torch.manual_seed(0)
+
+
+@every_kind
+@pytest.mark.parametrize("options", [{"beam": 1}, {"beam": 4}, {"sample": True, "seed": 3}])
+def test_the_parts_of_a_stream_are_the_translation(models: Callable, kind: str, options: dict) -> None:
+    model = models(kind)
+    for text in ENGLISH[:3]:
+        assert "".join(model.stream(text, **options)) == model.translate(text, **options).text
+    assert list(model.stream(" ")) == []
+    with pytest.raises(UserError, match="nothing can be streamed"):
+        list(model.stream("yes", mbr="chrf"))
+
+
+def test_a_stream_that_is_not_read_to_its_end_cancels_the_search(models: Callable) -> None:
+    parts = models("attention").stream(ENGLISH[1], beam=1, max_length_extra=500, min_length=400)
+    next(parts)
+    parts.close()  # waits for the thread, which ends at its next step
+
+
+@every_kind
+def test_the_beam_is_drawn_with_the_terms_of_each_score(models: Callable, kind: str, tmp_path: Path) -> None:
+    model = models(kind)
+    options = {"beam": 3, "max_length_factor": 0.5, "max_length_extra": 2}
+    picture = model.beam(ENGLISH[0], **options)
+    best = model.translate(ENGLISH[0], **options)
+    name, terms = picture.hypotheses[0]
+    assert name == best.text
+    assert terms["rank"] == pytest.approx(best.score)
+    assert terms["log P"] / terms["divided by"] == pytest.approx(best.score, rel=1e-4)
+    assert best.text in picture.to_terminal(width=200, color=False)
+    for ending in ("html", "svg", "png"):
+        assert picture.save(tmp_path / f"beam.{ending}").stat().st_size > 2000
+    with pytest.raises(UserError, match="leave sampling"):
+        model.beam(ENGLISH[0], sample=True)
+    with pytest.raises(UserError, match="no words"):
+        model.beam(" ")
+
+
+@every_kind
+def test_alternatives_begin_differently_after_the_prefix(models: Callable, kind: str) -> None:
+    model = models(kind)
+    found = model.alternatives(ENGLISH[0], "le", 4, beam=2)
+    assert len(found) >= 3
+    assert all(one.text.startswith("le") for one in found)
+    ids = [model.target.encode("le")] * len(found)
+    assert len({tuple(model.target.encode(one.text)[: len(ids[0]) + 1]) for one in found}) >= len(found) - 1
+
+
+def test_a_second_model_reranks_the_list(models: Callable) -> None:
+    model, second = models("transformer"), models("attention")
+    plain = model.nbest([ENGLISH[0]], 4, beam=4)[0]
+    ours = model.nbest([ENGLISH[0]], 4, beam=4, rerank=str(second.folder), rerank_weight=0.0)[0]
+    assert [one.text for one in ours] == [one.text for one in plain]
+    for reverse in (False, True):
+        theirs = model.nbest(
+            [ENGLISH[0]], 4, beam=4, rerank=str(second.folder), rerank_weight=1.0, rerank_reversed=reverse
+        )[0]
+        texts = [" ".join(reversed(one.text.split())) if reverse else one.text for one in theirs]
+        right = [one.score for one in second.score([ENGLISH[0]] * len(texts), texts)]
+        assert [one.score for one in theirs] == pytest.approx(right, rel=1e-4)
+        assert right == sorted(right, reverse=True)
+    with pytest.raises(UserError, match="keep one of them"):
+        model.translate("yes", rerank=str(second.folder), mbr="chrf")
+
+
+def test_a_language_model_of_the_target_is_fused(models: Callable, tmp_path: Path) -> None:
+    model = models("attention")
+    recipe = load_recipe("phrasebook-language", ["model.width=8", "model.embedding=8", "train.max_steps=1"])
+    folder = tmp_path / "language"
+    folder.mkdir()
+    save_tokenizers(folder, model.target, model.target)
+    torch.manual_seed(2)
+    network = build_language(recipe.model, model.target.size)
+    with torch.no_grad():
+        network.output_bias[model.target.encode("chien")[0]] += 9.0  # it likes dogs
+    save_tensors(folder / "model.safetensors", dict(network.named_parameters()))
+    (folder / "recipe.toml").write_text(recipe.to_toml())
+    options = {"language_model": str(folder), "beam": 3}
+    plain = model.translate(ENGLISH[0], beam=3).text
+    assert model.translate(ENGLISH[0], **options).text == plain  # a weight of 0
+    assert model.translate(ENGLISH[0], **options, lm_weight=3.0).text.split().count("chien") > plain.count("chien")
+    with pytest.raises(UserError, match="another vocabulary"):
+        models("transformer").translate("yes", **options, lm_weight=1.0)
+    with pytest.raises(UserError, match="a model of the task 'translate'"):
+        model.translate("yes", language_model=str(model.folder), lm_weight=1.0)

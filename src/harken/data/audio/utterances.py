@@ -100,6 +100,10 @@ def read_recordings(table: str | Path, audio: str, text: str, rate: int, speaker
     columns = read_table(table, [audio, text, *([speaker] if speaker else [])])
     if not columns[audio]:
         raise UserError(f"{table} has no rows; give at least one recording")
+    if None in columns[text]:  # an empty text is silence, but null in JSON is a text that is missing
+        row = columns[text].index(None) + 1
+        raise UserError(f"{table}, row {row} has no text in its column {text!r}; write what is said, or drop it")
+    texts = [" ".join(str(value).split()) for value in columns[text]]
     sounds = []
     for number, name in enumerate(columns[audio], start=1):
         if not str(name).strip():
@@ -109,6 +113,5 @@ def read_recordings(table: str | Path, audio: str, text: str, rate: int, speaker
         except UserError as problem:
             raise UserError(f"{table}, row {number}: {problem}") from None
         sounds.append(resample(samples, found, rate))
-    texts = [" ".join(str("" if value is None else value).split()) for value in columns[text]]
     speakers = [str(name).strip() for name in columns[speaker]] if speaker else None
     return Recordings(sounds, texts, [str(name) for name in columns[audio]], speakers)

@@ -41,8 +41,9 @@ def read_captions(
     first: dict[str, int] = {}
     for row, (name, caption) in enumerate(zip(columns[image_column], columns[caption_column], strict=True)):
         line = row + (1 if is_jsonl(table) else 2)  # a header comes first
-        if not str(name).strip() or not str(caption).strip():
-            raise UserError(f"{table}, line {line} has an empty {image_column if caption else caption_column}; fill it")
+        for cell, column in ((name, image_column), (caption, caption_column)):
+            if cell is None or not str(cell).strip():
+                raise UserError(f"{table}, line {line} has an empty {column}; fill it in, or drop the row")
         first.setdefault(str(name), line)
         captions.setdefault(str(name), []).append(" ".join(str(caption).split()))
     if not captions:

@@ -169,6 +169,8 @@ def as_tagged(sentences: Sequence[Sequence[str]], tags: Sequence[Sequence[str]],
             raise UserError(
                 f"{name}, sentence {number} has {len(words)} words but {len(labels)} tags; give one tag for each word"
             )
+        if any(label is None or not str(label).strip() for label in labels):
+            raise UserError(f"{name}, sentence {number} has a word without a tag; give one tag for each word")
         if len(words):
             found.append(Tagged(tuple(words), tuple(str(label) for label in labels)))
     return found

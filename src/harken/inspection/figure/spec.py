@@ -84,6 +84,7 @@ class Lines:
     shade: Sequence[float] | None = None  # weights from 0 to 1 behind the points of the first series
     x_ticks: Sequence[tuple[float, str]] = ()  # by default chosen by the renderer
     names: Sequence[str] = ()  # what the points are called in hints and tables, from the least x on
+    flat: bool = False  # less than half as high: a panel beside the main one
 
 
 @dataclass(frozen=True)

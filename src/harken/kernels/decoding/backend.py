@@ -9,6 +9,7 @@ not wait. int8 has no reference, so it is loaded or compiled at its first call.
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import time
@@ -107,7 +108,8 @@ def run(
     beam: int,
     nbest: int,
     penalty: float,
-    stop_at_count: bool,
+    gnmt: bool = False,
+    enough: float = math.inf,
     min_length: int = 0,
     precision: str = "float32",
 ) -> list[Found] | None:
@@ -116,6 +118,7 @@ def run(
     Args:
         source: (B, S) ids, padded behind `lengths`.
         limits: (B,) most tokens of each output, EOS included.
+        penalty, gnmt, enough: see `search.Rules`.
         min_length: fewest tokens, without EOS.
 
     Returns:
@@ -126,7 +129,7 @@ def run(
 
     compiled = packed(model, described, precision)
     sizes = np.full(len(source), source.shape[1]) if lengths is None else lengths.numpy()
-    rules = Rules(beam, nbest, float(penalty), stop_at_count)
+    rules = Rules(beam, nbest, float(penalty), gnmt, float(enough))
     parts = min(torch.get_num_threads(), len(source))
     edges = [len(source) * part // parts for part in range(parts + 1)]
     results: list[Found | None] = [None] * parts

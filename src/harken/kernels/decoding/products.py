@@ -164,7 +164,7 @@ def _zero_or_nan(values: Any, width: Any) -> Any:
 
 @numba.njit(**FLAGS)
 def quantise(x: Any, width: Any, rows: Any, quantised: Any, scales: Any) -> None:
-    """Each row of x (rows, K) as whole numbers from -127 to 127, plus `SHIFT`, and its scale; NaN in a row spoils it."""
+    """Each row of x (rows, K) as whole numbers from -127 to 127, plus `SHIFT`, and its scale; NaN spoils a row."""
     out_of_line()
     for row in range(rows):
         values, numbers = x[row], quantised[row]

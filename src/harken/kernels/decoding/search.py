@@ -9,6 +9,7 @@ of step s that a hypothesis descends from, so its tokens are read.tokens[s, ance
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numba
@@ -29,7 +30,15 @@ class Rules(NamedTuple):
     beam: int  # 1: greedy
     nbest: int
     penalty: float  # exponent of the length in normalised = score / length ** penalty
-    stop_at_count: bool  # stop a source after `beam` finished hypotheses, too
+    gnmt: bool = False  # (5 + length) / 6 in place of the length
+    enough: float = math.inf  # stop a source after this many finished hypotheses, too
+
+
+@numba.njit(**FLAGS)
+def _divisor(rules: Any, length: Any) -> Any:
+    """Of the score of a hypothesis of this length; `harken.search.ranking`."""
+    base = (5.0 + length) / 6.0 if rules.gnmt else float(length)
+    return np.float32(base**rules.penalty)
 
 
 class Found(NamedTuple):
@@ -180,9 +189,9 @@ def _advance_beam(
         while kept < beam:  # a vocabulary with fewer tokens than the beam
             chosen[kept, 0], chosen[kept, 1], survivors[kept], gained[kept] = first, PAD, WORST, WORST
             kept += 1
-        reachable = survivors[0] / np.float32(float(limits[source]) ** rules.penalty)
+        reachable = survivors[0] / _divisor(rules, limits[source])
         done = limits[source] <= time + 1 or found.normalised[source, rules.nbest - 1] >= reachable
-        if not done and not (rules.stop_at_count and ended[source] >= beam):
+        if not done and ended[source] < rules.enough:
             for place in range(beam):
                 row, token = chosen[place, 0], chosen[place, 1]
                 _survive(now, then, read, row, left + place, time, source, token, survivors[place], gained[place])
@@ -237,7 +246,7 @@ def decode(
         )
         if not most_probable(packed, output, b, rows, choices, chunk, logs, ids, no_end):
             return False
-        norm = np.float32(float(time + 1) ** rules.penalty)
+        norm = _divisor(rules, time + 1)
         if rules.beam == 1:
             rows = _advance_greedy(now, then, read, rows, time, logs, ids, limits, norm, found)
         else:

@@ -158,7 +158,7 @@ def _tiny_calls() -> tuple[CompiledTransformer, tuple[Any, ...], tuple[Any, ...]
     model, starts = CompiledTransformer(tiny()), np.array([0, 1])
     memory = cache_line_array(STRIDE, np.float32).reshape(1, STRIDE)
     encoding = model.encode_arguments(np.array([3]), starts)
-    return model, encoding, model.decode_arguments(memory, starts, np.array([1]), Rules(1, 1, 1.0, True))
+    return model, encoding, model.decode_arguments(memory, starts, np.array([1]), Rules(1, 1, 1.0))
 
 
 def is_compiled() -> bool:

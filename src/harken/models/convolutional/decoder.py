@@ -29,6 +29,7 @@ from torch import Tensor, nn
 from harken.models.base import CAPACITY, Decoder, DecoderState, Memory
 from harken.models.convolutional.encoder import ConvolutionalInput
 from harken.nn.convolution.attention import KeyValue, keys_values, unfold
+from harken.nn.convolution.convolution import Convolution
 from harken.nn.convolution.dilated import DilatedDecoderBlock, dilations
 from harken.nn.convolution.gated import GatedDecoderBlock
 from harken.nn.dropout import Dropout
@@ -84,10 +85,11 @@ class ConvolutionalDecoder(Decoder):
 
     def start(self, memory: Memory, beam: int = 1, max_length: int = CAPACITY) -> ConvolutionalState:
         """The state before the first token; it does not grow with the target."""
-        like = memory.values
-        convolutions = (block.convolution for block in self.blocks)  # type: ignore[union-attr]
-        sizes = ((one.reach, one.product.in_features // one.kernel) for one in convolutions)  # type: ignore[union-attr]
-        cache = [like.new_zeros(len(like) * beam, *size) for size in sizes]  # type: ignore[misc]
+        like, cache = memory.values, []
+        for block in self.blocks:
+            one = block.convolution
+            assert isinstance(one, Convolution)
+            cache.append(like.new_zeros(len(like) * beam, one.reach, one.product.in_features // one.kernel))
         return ConvolutionalState(keys_values(memory.values, memory.embedded), memory.mask, cache, beam)
 
     def step(self, embedded: Tensor, state: Any) -> Tensor:

@@ -152,7 +152,8 @@ class RecurrentDecoder(Decoder):
         for depth, cell in enumerate(self.layers):
             inputs = self.connections.into(below)
             if self.reads[depth]:
-                inputs = torch.cat((inputs, feed), -1)  # type: ignore[list-item]
+                assert feed is not None
+                inputs = torch.cat((inputs, feed), -1)
             layers.append(self._advance(cell, inputs, state.layers[depth]))  # s_t
             below.append(self.connections.out(depth, below, layers[-1][0]))
         hidden = below[-1]

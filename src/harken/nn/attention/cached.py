@@ -54,10 +54,10 @@ class StepCache:
         like: Tensor | None = None,
         static: bool = False,
     ) -> None:
-        kind = {} if like is None else {"dtype": like.dtype, "device": like.device}
         shape = (max(1, max_length), layers, rows, 2, heads, head_width)
-        new = torch.zeros if static else torch.empty  # unused slots are read, under a mask, where shapes are fixed
-        self.values: Tensor = new(shape, **kind)  # type: ignore[operator]
+        like = torch.empty(0) if like is None else like
+        # unused slots are read, under a mask, where shapes are fixed
+        self.values = like.new_zeros(shape) if static else like.new_empty(shape)
         self.spare: Tensor | None = None  # what hypotheses are gathered into; then the two change places
         self.static = static
         self.length = 0  # tokens written, counting the current one

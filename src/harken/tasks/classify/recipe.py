@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,6 +12,17 @@ from harken.errors import UserError
 from harken.models.config_embeddings import in_one_table
 from harken.models.heads.config import PoolingConfig
 from harken.tasks.labelled.recipe import LabelledRecipe
+
+TEXT_MODEL = {
+    "architecture": "convolutional",
+    "layers": 1,
+    "embedding": 128,
+    "width": 128,
+    "kernel": 3,
+    "dropout": 0.4,
+    "positions": "none",
+}
+TEXT_CLASSIFIER = {"pooling": "mean", "dropout": 0.5, "word_dropout": 0.5, "members": 3}
 
 
 class ClassifierConfig(PoolingConfig):
@@ -61,6 +73,23 @@ class ClassifyRecipe(LabelledRecipe):
     @classmethod
     def _older_keys(cls, values: Any) -> Any:
         return in_one_table(values, "classifier")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_network_of_texts(cls, values: Any) -> Any:
+        """Without `[model]`, an ensemble of small convolutions reads texts: it learns fast from few examples."""
+        if not isinstance(values, Mapping) or "model" in values or "embeddings" in values:
+            return values
+        data = values.get("data")
+        if not isinstance(data, Mapping) or data.get("kind", "text") != "text" or data.get("corpus") == "gestures":
+            return values
+        given = values.get("classifier", {})
+        return {
+            **values,
+            "data": {"lowercase": True, **data},
+            "model": TEXT_MODEL,
+            "classifier": {**TEXT_CLASSIFIER, **given} if isinstance(given, Mapping) else given,
+        }
 
     @model_validator(mode="after")
     def _one_encoder_to_start(self) -> ClassifyRecipe:

@@ -102,8 +102,15 @@ def by_word(example: Any, weights: Tensor, data: ExamplesConfig, tokenizer: Toke
 
 
 def as_frames(value: Any) -> np.ndarray:
-    """An array (T, C) of float32; a single channel may be given as (T,)."""
-    frames = np.asarray(value, dtype=np.float32)
+    """An array (T, C) of float32; a single channel may be given as (T,).
+
+    Raises:
+        UserError: what is no array of numbers, such as rows of different lengths.
+    """
+    try:
+        frames = np.asarray(value, dtype=np.float32)
+    except (TypeError, ValueError):
+        raise UserError("a signal is no array of numbers; give (time, channels), every row with all channels") from None
     return frames[:, None] if frames.ndim == 1 else frames
 
 

@@ -145,8 +145,8 @@ class Tagger(Predictor[TagRecipe, TaggingModel]):
             if frames is None or frames.ndim != 2 or frames.shape[1] != self.vocabulary.channels:
                 raise UserError(f"this model tags frames: give arrays of shape (T, {self.vocabulary.channels})")
             return Framed(frames, ())
-        words = sentence.split() if isinstance(sentence, str) else list(sentence)
-        if not all(isinstance(word, str) for word in words):
+        words = sentence.split() if isinstance(sentence, str) else sentence
+        if not isinstance(words, Sequence | np.ndarray) or not all(isinstance(word, str) for word in words):
             raise UserError("this model tags words: give a text, or a list of words")
         return Tagged(tuple(words), ())
 

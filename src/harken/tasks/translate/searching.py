@@ -22,7 +22,7 @@ import torch
 from harken.errors import UserError
 from harken.metrics.bleu import chrf_of_statistics, chrf_statistics, sentence_bleu
 from harken.recipe import load_recipe
-from harken.search.config import TranslationSearchConfig
+from harken.search.config import SAMPLING, TranslationSearchConfig
 from harken.search.dispatch import DecodingCall, decode
 from harken.search.ensemble import Ensemble
 from harken.search.hypotheses import Hypothesis
@@ -75,11 +75,13 @@ class Request:
             self.model = Ensemble([self.model, *(other.model for other in self.ensemble)], self.weights)
         self.banned = [ids for word in config.banned for form in forms(word) if (ids := target.encode(form))]
         self.language = _language_model(self.translator, config) if config.lm_weight else None
+        self.second = _load("search.rerank", config.rerank, "translate", self.translator) if config.rerank else None
         self.joins = joining_tokens(target)
 
     def rules(self, texts: Sequence[str], numbers: Sequence[int], limit: int) -> tuple[Any, ...]:
         """The rules that hold data of these sentences; `numbers` are their places in the call."""
-        target, found = self.translator.target, []
+        target = self.translator.target
+        found: list[Any] = []
         if self.banned:
             found.append(Banned(self.banned))
         prefixes = [self.prefix if isinstance(self.prefix, str) else self.prefix[number] for number in numbers]
@@ -100,7 +102,7 @@ class Request:
     def _required(self, number: int) -> list[list[str]]:
         asked = self.require
         if asked and not isinstance(asked[0], str):
-            asked = asked[number]  # type: ignore[assignment]
+            asked = asked[number]
         return [forms(phrase) for phrase in asked if isinstance(phrase, str) and phrase.strip()]
 
 
@@ -116,6 +118,8 @@ def search(
     if config.mbr:
         wanted = max(count, config.mbr_candidates)
         config = config if config.sample else config.changed({"beam": max(config.beam, wanted)})
+    elif request.second is not None:
+        wanted = max(count, config.beam)
     call = DecodingCall(
         request.model,
         batch.ids,
@@ -131,6 +135,9 @@ def search(
         keep_beam,
     )
     found = decode(call)
+    if request.second is not None:
+        texts = [sources.texts[number] for number in numbers]
+        found = [_reranked(request, text, some)[:count] for text, some in zip(texts, found, strict=True)]
     if config.mbr:
         decoder = translator.target.decode
         found = [_by_risk(some, [decoder(one.tokens) for one in some], config.mbr)[:count] for some in found]
@@ -180,21 +187,64 @@ def check_same_vocabulary(first: Translator, other: Translator) -> None:
             )
 
 
-def _language_model(translator: Translator, config: TranslationSearchConfig) -> Any:
-    folder, target = Path(str(config.language_model)), translator.target
+def alternatives(request: Request, sources: Sources, prefix: Sequence[int], count: int) -> list[Hypothesis]:
+    """The best translation of the first sentence after the prefix and each of the `count` best next tokens."""
+    beam = {"beam": max(count, 1), "sample": False, "mbr": None, "diversity_groups": 1}
+    first = replace(request, config=request.config.changed({**beam, **SAMPLING, "stopping": "exact", "patience": 1.0}))
+    batch = sources.batch([0], request.translator.device)
+    rules = (Prefix([prefix]),)
+    call = DecodingCall(
+        first.model, batch.ids, batch.lengths, len(prefix) + 1, first.config, count, batch.distances, rules
+    )
+    starts = [[*one.tokens] for one in decode(replace(call, cancelled=lambda: False))[0] if not one.finished]
+    found = []
+    limit = max_lengths(request.translator.recipe.model_copy(update={"search": request.config}), batch.lengths)
+    for start in starts:
+        rules = (*request.rules([sources.texts[0]], [0], int(limit.min())), Prefix([start]))
+        one = replace(call, options=request.config, nbest=1, max_lengths=limit.clamp(min=len(start) + 1), rules=rules)
+        found.append(decode(one)[0][0])
+    return found
+
+
+def _reranked(request: Request, text: str, found: list[Hypothesis]) -> list[Hypothesis]:
+    """By (1 - w) rank + w rank of the second model."""
+    assert request.second is not None
+    weight, decoder = request.config.rerank_weight, request.translator.target.decode
+    outputs = [decoder(one.tokens) for one in found]
+    if request.config.rerank_reversed:
+        outputs = [" ".join(reversed(output.split())) for output in outputs]
+    scored = [index for index, output in enumerate(outputs) if output.strip()]
+    second = dict(zip(scored, request.second.score([text] * len(scored), [outputs[i] for i in scored]), strict=True))
+    both = [
+        replace(one, normalised=(1 - weight) * one.normalised + weight * second[index].score)
+        if index in second
+        else replace(one, normalised=-math.inf)
+        for index, one in enumerate(found)
+    ]
+    return sorted(both, key=lambda one: -one.normalised)
+
+
+def _load(key: str, place: str | None, task: str, translator: Translator) -> Any:
+    """The model that an option names.
+
+    Raises:
+        UserError: no model folder, or a model of another task.
+    """
+    folder = Path(str(place))
     if not (folder / "recipe.toml").is_file():
-        raise UserError(f"search.language_model is {folder}, which is no model folder; train one with harken train")
+        raise UserError(f"{key} is {folder}, which is no model folder; train one with harken train")
     recipe = load_recipe(folder / "recipe.toml")
-    if recipe.task != "language":
-        raise UserError(
-            f"search.language_model is {folder}, a model of the task {recipe.task!r}; give a language model"
-        )
-    loaded: Any = job_of(recipe.task).load(folder, recipe, str(translator.device))
+    if recipe.task != task:
+        raise UserError(f"{key} is {folder}, a model of the task {recipe.task!r}; give one of the task {task!r}")
+    return job_of(recipe.task).load(folder, recipe, str(translator.device))
+
+
+def _language_model(translator: Translator, config: TranslationSearchConfig) -> Any:
+    loaded, target = _load("search.language_model", config.language_model, "language", translator), translator.target
     size = loaded.tokenizer.size
     if size != target.size or loaded.tokenizer.pieces(range(size)) != target.pieces(range(size)):
         raise UserError(
-            f"{folder} has another vocabulary than the translator's target; train it with the same tokenizer"
+            f"{config.language_model} has another vocabulary than the translator's target; train it with the same "
+            "tokenizer"
         )
-    if not math.isfinite(config.lm_weight):
-        raise UserError(f"search.lm_weight is {config.lm_weight}; it must be a number")
-    return loaded.model.to(translator.device).eval()
+    return loaded.model

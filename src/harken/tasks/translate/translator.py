@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
+import torch
 
 from harken.data.io.token_rows import ParallelBatch
 from harken.data.text.dependency_heads import write_heads
@@ -30,7 +31,7 @@ from harken.tasks.translate.evaluation import Evaluation, as_pairs, evaluate
 from harken.tasks.translate.known_form import known_forms
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.tasks.translate.scoring import ScoredPair, score_pairs
-from harken.tasks.translate.searching import Request
+from harken.tasks.translate.searching import Request, alternatives
 from harken.tasks.translate.searching import search as search_batch
 from harken.tasks.translate.sources import Sources, encode_pairs
 from harken.tasks.translate.streaming import stream
@@ -150,6 +151,15 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
         if config.beam < count and not config.sample:
             config = config.changed({"beam": count})
         return Request(self, config, prefix, prefix_bias, require, ensemble, weights, cancelled)
+
+    def alternatives(self, text: str, prefix: str = "", count: int = 5, **options: Any) -> list[Translation]:
+        """Translations that begin with a prefix and go on with different tokens, the most probable token first."""
+        sources, request = self.read([self.shorten(text)]), self.request(1, **options)
+        if not sources.ids[0]:
+            return []
+        with torch.no_grad(), self.threads.used(measure=False):
+            found = alternatives(request, sources, self.target.encode(prefix), count)
+            return describe(self, sources, [(0, one) for one in found], True, False)
 
     def stream(self, text: str, **options: Any) -> Iterator[str]:
         """The translation of a text in parts, each as soon as no later step can change it; options as `request`."""

@@ -84,7 +84,7 @@ def _(panel: Lines, axes: Axes, measure: Measure, count: int) -> tuple[Size, lis
         axes.set_xlim(*panel.x_limits)
     _frame(axes, panel)
     wide = {1: 6.0, 2: 4.6}.get(count, 2.85)
-    return (wide, 3.6 if count == 1 else 3.2), hints
+    return (wide, 1.2 if panel.flat else 3.6 if count == 1 else 3.2), hints
 
 
 def _shade(axes: Axes, x: list[float], weights: Sequence[float]) -> None:
@@ -113,6 +113,8 @@ def _frame(axes: Axes, panel: Lines | Bars) -> None:
         _log_ticks(axes.yaxis, *axes.get_ylim())
     elif not horizontal:
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+        if isinstance(panel, Lines) and panel.flat:
+            axes.yaxis.set_major_locator(MaxNLocator(3, integer=True))
     if isinstance(panel, Lines):
         _x_ticks(axes, panel)
     for number, mark in enumerate(panel.marks):

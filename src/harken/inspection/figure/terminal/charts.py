@@ -37,8 +37,8 @@ def _(panel: Lines, width: int, color: bool) -> list[Text]:
     every = [point for line in points for point in line] + edges
     left, right = _limits([x for x, _ in every], panel.log_x, panel.x_limits)
     bottom, top = _limits([y for _, y in every], panel.log_y, panel.y_limits)
-    height = TALLEST
-    ticks = _ticks(bottom, top, panel.log_y, 5)
+    height = 5 if panel.flat else TALLEST
+    ticks = _ticks(bottom, top, panel.log_y, 2 if panel.flat else 5)
     rows = {round((top - _on(value, panel.log_y)) / (top - bottom) * (height - 1)): name for value, name in ticks}
     label = max(map(len, rows.values()), default=0)
     across = max(min(width, WIDEST) - label - 2, 6)
