@@ -80,8 +80,8 @@ def attention_kernel(
         higher = tl.maximum(peak, tl.max(score, 0))
         share, shrink = tl.exp(score - higher), tl.exp(peak - higher)
         total = total * shrink + tl.sum(share, 0)
-        value = tl.load(values + place, seen[:, None], other=0.0).to(tl.float32)
-        mixed = mixed * shrink + tl.sum(share[:, None] * value, 0)
+        contents = tl.load(values + place, seen[:, None], other=0.0).to(tl.float32)
+        mixed = mixed * shrink + tl.sum(share[:, None] * contents, 0)
         peak = higher
     out = context + row * width + head * K + feature
     tl.store(out, (mixed / total).to(context.dtype.element_ty))
