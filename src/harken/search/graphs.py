@@ -30,7 +30,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harken.kernels.decoder_loop.cuda_graph import addresses_of, has_hooks
-from harken.kernels.decoding.cuda import choosing, step
+from harken.kernels.decoding.cuda import attention, choosing, step
 from harken.kernels.settings import has_triton
 from harken.search.contract import limits
 from harken.search.hypotheses import Hypothesis
@@ -67,12 +67,10 @@ class Shape:
     length: int  # of the longest output
 
 
-def shape_of(call: DecodingCall, described: Transformer | None) -> Shape:
+def shape_of(call: DecodingCall) -> Shape:
     """The bucket of a call."""
     words, longest = call.source.shape[1], int(torch.as_tensor(call.max_lengths).max())
-    most = None if described is None or described.encoder is None else described.encoder.max_length
-    padded = bucket(words, LEAST_WORDS)
-    padded = padded if most is None else max(words, min(padded, most))
+    padded = max(words, min(bucket(words, LEAST_WORDS), _most_words(call.model)))
     return Shape(bucket(call.rows), call.options.beam, padded, bucket(longest, LEAST_WORDS))
 
 
@@ -82,7 +80,7 @@ def supports_graphs(call: DecodingCall) -> bool:
         return False
     if torch.is_autocast_enabled("cuda") or torch.cuda.is_current_stream_capturing():
         return False
-    shape = shape_of(call, describe(call.model))
+    shape = shape_of(call)
     total = torch.cuda.get_device_properties(call.source.device).total_memory
     return cache_bytes(call.model, shape) <= SHARE * total
 
@@ -139,8 +137,8 @@ class PlainStep:
         """The state before the first token."""
         self.state.load_(model.decoder.start(memory, self.shape.beam, 1))
 
-    def step(self, tokens: Tensor) -> Tensor:
-        """Tokens (R,) -> logits (R, V)."""
+    def step(self, tokens: Tensor, position: Tensor) -> Tensor:
+        """Tokens (R,) -> logits (R, V); the state knows the position."""
         model = self.model()
         assert model is not None
         logits: Tensor = model.step(tokens, self.state)
@@ -156,7 +154,7 @@ class GraphSearch:
 
     def __init__(self, model: Any, described: Transformer | None, shape: Shape, device: torch.device) -> None:
         self.shape = shape
-        self.search = StaticSearch(shape.sources, shape.beam, shape.length, device)
+        self.search = StaticSearch(shape.sources, shape.beam, shape.length, device, STEPS)
         self.source = torch.zeros(shape.sources, shape.words, dtype=torch.long, device=device)
         self.lengths = torch.ones(shape.sources, dtype=torch.long, device=device)
         self.decoder: Any
@@ -165,7 +163,7 @@ class GraphSearch:
         else:
             sizes = shape.sources, shape.beam, shape.length, shape.words
             self.decoder = step.TransformerStep(described, *sizes)
-        is_fused = device.type == "cuda" and has_triton() and choosing.is_supported(2 * shape.beam)
+        is_fused = has_triton() and (device.type == "cuda" or attention.INTERPRETED) and choosing.is_supported(2 * shape.beam)
         self.choose = choosing.choose if is_fused else choose_best
         self.encodes = described is not None and described.encoder is not None  # in a graph: nothing waits there
         self.encoder_graph: torch.cuda.CUDAGraph | None = None
@@ -216,8 +214,7 @@ class GraphSearch:
         return self.search.hypotheses(call.rows, call.nbest, options.length_penalty)
 
     def _steps(self) -> None:
-        for _ in range(STEPS):
-            self.search.step(self.decoder, self.choose)
+        self.search.run(self.decoder, self.choose)
 
     def _encode(self, model: Any) -> None:
         self.decoder.load(model.encode(self.source, self.lengths).values, self.lengths)
@@ -286,15 +283,15 @@ class _Searches:
 
     def find(self, model: Any, network: Any, call: DecodingCall) -> GraphSearch | None:
         """The search for a call, captured now if it is the first of its shape."""
+        shape = shape_of(call)
+        key = shape, addresses_of(model) if network is model else None  # the addresses of the copy do not change
+        if key in self.found:
+            self.found.move_to_end(key)
+            return self.found[key]
         described = describe(network)
         if described is not None and network is not model:  # positions are added in float32
             exact = replace(described.decoder, positions=model.decoder.stack.positions)
             described = replace(described, decoder=exact)
-        shape = shape_of(call, described)
-        key = shape, addresses_of(network), network is model
-        if key in self.found:
-            self.found.move_to_end(key)
-            return self.found[key]
         before = torch.cuda.memory_reserved()
         try:
             self.pool = self.pool or torch.cuda.graph_pool_handle()
@@ -335,5 +332,5 @@ def run_graphs(call: DecodingCall) -> list[list[Hypothesis]]:
 @torch.inference_mode()
 def run_static(call: DecodingCall) -> list[list[Hypothesis]]:
     """The same without capture, on any device and in the dtype of the model: what tests compare with the reference."""
-    described = describe(call.model)
-    return GraphSearch(call.model, described, shape_of(call, described), call.source.device).run(call.model, call)
+    search = GraphSearch(call.model, describe(call.model), shape_of(call), call.source.device)
+    return search.run(call.model, call)

@@ -1,6 +1,6 @@
 """Greedy and beam search on tensors of fixed shapes and addresses: what `harken.search.graphs` captures as CUDA graphs.
 
-`StaticSearch.step` computes one step of all rows without reading anything from the device: the position, the finished
+`StaticSearch.run` computes some steps of all rows without reading anything from the device: the position, the finished
 hypotheses and which rows are done are tensors. It is an ordinary function, so on a CPU it runs as it is. The results
 are those of `harken.search.independent` (beam 1) and `harken.search.beam`. Rows that are done are computed, and nothing
 of them is kept.
@@ -20,6 +20,8 @@ import torch
 from torch import Tensor
 
 from harken.data.tokenizers.tokens import BOS, EOS, PAD
+from harken.kernels.decoding.cuda import selection
+from harken.kernels.decoding.cuda.attention import is_fused
 from harken.search.hypotheses import NEG_INF, NOT_IN_TEXT, ROOT, Hypothesis, ranked, refuse_empty
 
 Choose = Callable[[Tensor, int], tuple[Tensor, Tensor]]  # logits (R, V), C -> log-probabilities and ids (R, C)
@@ -28,8 +30,8 @@ Choose = Callable[[Tensor, int], tuple[Tensor, Tensor]]  # logits (R, V), C -> l
 class StaticDecoder(Protocol):
     """The decoder step with a state of fixed shapes."""
 
-    def step(self, tokens: Tensor) -> Tensor:
-        """Tokens (R,) -> logits (R, V) of the next."""
+    def step(self, tokens: Tensor, position: Tensor) -> Tensor:
+        """Tokens (R,) at position (1,) -> logits (R, V) of the next."""
         ...
 
     def reorder_(self, rows: Tensor) -> None:
@@ -54,12 +56,17 @@ def choose_best(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 class StaticSearch:
-    """The buffers of a search of `rows` sources with `beam` hypotheses each and at most `length` tokens."""
+    """The buffers of a search of `rows` sources with `beam` hypotheses each and at most `length` tokens.
 
-    def __init__(self, rows: int, beam: int, length: int, device: torch.device) -> None:
-        self.beam, self.capacity = beam, length
+    `run` computes `steps` tokens at a time, which divides `length`. On a GPU the kernels of
+    `harken.kernels.decoding.cuda.selection` take the place of `_extend` and `_select`.
+    """
+
+    def __init__(self, rows: int, beam: int, length: int, device: torch.device, steps: int = 1) -> None:
+        self.beam, self.capacity, self.steps = beam, length, steps
         whole = {"dtype": torch.long, "device": device}
-        self.length = torch.zeros(1, **whole)  # type: ignore[call-overload]  # tokens written
+        self.lengths = torch.zeros(steps, **whole)  # type: ignore[call-overload]
+        self.length = self.lengths[:1]  # (1,) tokens written before the current step
         self.tokens = torch.full((rows * beam,), BOS, **whole)  # type: ignore[call-overload]  # (R,) the last ones
         self.limit = torch.zeros(rows, **whole)  # type: ignore[call-overload]
         self.done = torch.ones(rows, dtype=torch.bool, device=device)
@@ -71,6 +78,7 @@ class StaticSearch:
             self.scores = torch.zeros(rows, beam, device=device)
             self.nodes = torch.full((rows, beam), ROOT, **whole)  # type: ignore[call-overload]
             self.count = torch.zeros(rows, **whole)  # type: ignore[call-overload]
+            self.order = torch.zeros(rows * beam, **whole)  # type: ignore[call-overload]  # (R,) the parents' rows
             self.enough = torch.zeros(1, **whole)  # type: ignore[call-overload]  # finished ones that end a row
             self.last = torch.zeros(1, **whole)  # type: ignore[call-overload]  # nbest - 1
             self.divisors = torch.ones(length + 2, device=device)
@@ -80,7 +88,7 @@ class StaticSearch:
 
     def reset(self, limits: Tensor, nbest: int, penalty: float, stop_at_count: bool) -> None:
         """Before the first step; limits (B',) of the rows that are used, the first ones."""
-        self.length.zero_()
+        torch.arange(self.steps, out=self.lengths)
         self.tokens.fill_(BOS)
         self.limit.zero_()
         self.limit[: len(limits)] = limits
@@ -97,13 +105,17 @@ class StaticSearch:
         self.kept.fill_(NEG_INF)
         self.cut.zero_()
 
-    def step(self, decoder: StaticDecoder, choose: Choose = choose_best) -> None:
-        """One token more."""
-        values, ids = choose(decoder.step(self.tokens), 1 if self.beam == 1 else 2 * self.beam)
-        if self.beam == 1:
-            self._extend(values, ids)
-        else:
-            decoder.reorder_(self._select(values, ids))
+    def run(self, decoder: StaticDecoder, choose: Choose = choose_best) -> None:
+        """`steps` tokens more."""
+        for index in range(self.steps):
+            self.length = self.lengths[index : index + 1]
+            values, ids = choose(decoder.step(self.tokens, self.length), 1 if self.beam == 1 else 2 * self.beam)
+            if self.beam == 1:
+                (selection.extend_greedy if is_fused(values) else StaticSearch._extend)(self, values, ids)
+            else:
+                select = selection.select_beam if is_fused(values) else StaticSearch._select
+                decoder.reorder_(select(self, values, ids))
+        self.lengths.add_(self.steps)
         torch.sum(self.done.logical_not(), 0, keepdim=True, dtype=torch.int32, out=self.live)
 
     def _extend(self, values: Tensor, ids: Tensor) -> None:
@@ -111,8 +123,7 @@ class StaticSearch:
         self.tokens.copy_(ids[:, 0].masked_fill(self.done, PAD))
         self.table[:, 0].index_copy_(0, self.length, self.tokens[None, :, None])
         self.logs.index_copy_(0, self.length, values[None])
-        self.length.add_(1)
-        self.done.logical_or_((self.tokens == EOS) | (self.limit <= self.length))
+        self.done.logical_or_((self.tokens == EOS) | (self.limit <= self.length + 1))
 
     def _select(self, values: Tensor, ids: Tensor) -> Tensor:
         """Beam search: of the best continuations (R, C) the survivors; returns their parents' rows (R,)."""
@@ -141,14 +152,13 @@ class StaticSearch:
         self.logs.index_copy_(0, self.length, logs[None])
         torch.add(torch.arange(rows * beam, device=ids.device).view(rows, beam), self.length * (rows * beam), out=self.nodes)
         self.tokens.copy_(ids.flatten())
-        self.length.add_(1)
-        self._finish(divisor)
+        self._finish(length, divisor)
         return (parents + self.first).flatten()
 
-    def _finish(self, divisor: Tensor) -> None:
+    def _finish(self, length: Tensor, divisor: Tensor) -> None:
         """Which rows are done, and the live hypotheses of those that are cut off."""
         bound = self.scores[:, 0] / self.divisors.gather(0, self.limit)
-        done = (self.limit <= self.length) | (self.count >= self.enough) | self.done
+        done = (self.limit <= length) | (self.count >= self.enough) | self.done
         done |= self.kept[0].index_select(1, self.last)[:, 0] >= bound
         cut = done & ~self.done & (self.kept[0, :, 0] == NEG_INF)
         live = torch.stack((self.scores / divisor, self.scores, torch.zeros_like(self.scores)))
@@ -159,7 +169,7 @@ class StaticSearch:
 
     def hypotheses(self, rows: int, nbest: int, penalty: float) -> list[list[Hypothesis]]:
         """The results of the first `rows` rows, best first; reads everything from the device."""
-        steps = int(self.length)
+        steps = min(int(self.lengths[0]), self.capacity)
         table, logs = self.table[:steps, :, :rows].cpu().numpy(), self.logs[:steps, :rows].cpu().numpy()
         if self.beam == 1:
             return _greedy(table[:, 0, :, 0].T, logs[:, :, 0].T, penalty)

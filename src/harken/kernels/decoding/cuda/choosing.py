@@ -3,7 +3,8 @@
     log p(v) = z_v - log sum_u exp(z_u)
 
 Two kernels: the first reads each part of BLOCK logits once for its sum of exponentials and its best tokens, the second
-combines the parts of a row. Of equal logits the lower id comes first. The reference is
+combines the parts of a row. The largest logit of each group of GROUP is kept; a token is taken from the best group, whose
+logits are then read again. Of equal logits the lower id comes first. The reference is
 `harken.search.static.choose_best`.
 """
 
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from harken.kernels.triton_import import tl, triton
 
-BLOCK = 4096
+BLOCK, GROUP, WARPS = 4096, 32, 4
 MOST = 64  # candidates; more are left to torch.topk
 PAD, BOS = 0, 2  # never chosen (`harken.data.tokenizers.tokens`); kernels do not import data
 
@@ -31,23 +32,33 @@ def part_kernel(
     SECOND: tl.constexpr,
     COUNT: tl.constexpr,
     BLOCK: tl.constexpr,
+    GROUP: tl.constexpr,
 ) -> None:
     """One part of one row: its largest logit and sum of exponentials (R, P, 2), its best logits and ids (R, P, C)."""
     row, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
-    inner = tl.arange(0, BLOCK)
-    token = part * BLOCK + inner
-    values = tl.load(logits + row * vocabulary + token, token < vocabulary, other=float("-inf")).to(tl.float32)
-    peak = tl.max(values, 0)
-    level = tl.where(peak == float("-inf"), 0.0, peak)
+    groups, member, lowest = tl.arange(0, BLOCK // GROUP), tl.arange(0, GROUP), float("-inf")
+    start = logits + row * vocabulary
+    token = part * BLOCK + groups[:, None] * GROUP + member[None, :]
+    values = tl.load(start + token, token < vocabulary, other=lowest).to(tl.float32)
+    peak = tl.max(tl.max(values, 1), 0)
+    level = tl.where(peak == lowest, 0.0, peak)
     place = row * parts + part
     tl.store(sums + 2 * place, level)
-    tl.store(sums + 2 * place + 1, tl.sum(tl.exp(values - level), 0))
-    values = tl.where((token == FIRST) | (token == SECOND), float("-inf"), values)
+    tl.store(sums + 2 * place + 1, tl.sum(tl.sum(tl.exp(values - level), 1), 0))
+    highest = tl.max(tl.where((token == FIRST) | (token == SECOND), lowest, values), 1)  # of each group
+    last, last_id = tl.full((GROUP,), float("inf"), tl.float32), tl.full((GROUP,), -1, tl.int32)
     for index in tl.static_range(COUNT):
-        top, where = tl.max(values, 0, return_indices=True, return_indices_tie_break_left=True)
+        top, group = tl.max(highest, 0, return_indices=True, return_indices_tie_break_left=True)
+        here = part * BLOCK + group * GROUP + member
+        again = tl.load(start + here, here < vocabulary, other=lowest).to(tl.float32)
+        again = tl.where((here == FIRST) | (here == SECOND), lowest, again)
+        is_taken = (again == last) & (here <= last_id)  # of equals the lower ids were chosen first
+        chosen = tl.min(tl.where((again == top) & (is_taken == 0), here, vocabulary - 1), 0)
         tl.store(best + place * COUNT + index, top)
-        tl.store(ids + place * COUNT + index, part * BLOCK + where)
-        values = tl.where(inner == where, float("-inf"), values)
+        tl.store(ids + place * COUNT + index, chosen)
+        left = (again < top) | ((again == top) & (here > chosen))
+        highest = tl.where(groups == group, tl.max(tl.where(left, again, lowest), 0), highest)
+        last, last_id = top, chosen
 
 
 @triton.jit
@@ -93,8 +104,10 @@ def choose(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
     values = torch.empty(rows, count, device=logits.device)
     chosen = torch.empty(rows, count, dtype=torch.long, device=logits.device)
     part_kernel[(rows, parts)](
-        logits, sums, best, ids, vocabulary, parts, FIRST=PAD, SECOND=BOS, COUNT=count, BLOCK=BLOCK, num_warps=4
-    )
+        logits, sums, best, ids, vocabulary, parts,
+        FIRST=PAD, SECOND=BOS, COUNT=count, BLOCK=BLOCK, GROUP=GROUP,
+        num_warps=WARPS,
+    )  # fmt: skip
     merge_kernel[(rows,)](
         sums, best, ids, values, chosen, parts,
         COUNT=count, PARTS=triton.next_power_of_2(parts), SIZE=triton.next_power_of_2(parts * count), num_warps=1,

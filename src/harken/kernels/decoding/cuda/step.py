@@ -13,6 +13,7 @@ from torch import Tensor
 from harken.kernels.decoding.cuda.attention import cross_attention, is_fused, self_attention
 from harken.kernels.decoding.cuda.linear import ROWS, few_rows_linear
 from harken.kernels.decoding.cuda.norm import add_norm, embed
+from harken.kernels.decoding.cuda.selection import reorder_ancestry
 from harken.kernels.decoding.description import Linear, Transformer
 
 ACTIVATIONS = {"relu": torch.relu, "gelu": F.gelu}
@@ -36,7 +37,6 @@ class TransformerStep:
         self.keys, self.values = like.new_zeros(2, stack.layers, rows, stack.heads, length, size).unbind(0)
         self.memory = like.new_zeros(stack.layers, 2, sources, stack.heads, width, size)
         self.lengths = torch.ones(sources, dtype=torch.int32, device=like.device)
-        self.position = torch.zeros(1, dtype=torch.long, device=like.device)
         self.ancestry = torch.zeros(rows, length, dtype=torch.int32, device=like.device) if beam > 1 else None
         self.residual = torch.zeros(rows, stack.width, device=like.device)
         self.positions = None if stack.positions is None else stack.positions(length)[:length].float().contiguous()
@@ -48,31 +48,29 @@ class TransformerStep:
         return sum(part.nbytes for part in (self.keys, self.values, self.memory, self.residual))
 
     def load(self, memory: Tensor, lengths: Tensor) -> None:
-        """A memory (B, S, D) of sources with lengths (B,); the next token is the first."""
+        """A memory (B, S, D) of sources with lengths (B,)."""
         stack, sources, words = self.described.decoder, *memory.shape[:2]
         for layer in range(stack.layers):
             both = stack.linears[7 * layer + 5]
             pairs = F.linear(memory, both.weight, both.bias).view(sources, words, 2, stack.heads, -1)
             self.memory[layer, :, :sources, :, :words].copy_(pairs.permute(2, 0, 3, 1, 4))
         self.lengths[:sources] = lengths
-        self.position.zero_()
 
-    def step(self, tokens: Tensor) -> Tensor:
-        """Tokens (R,) -> logits (R, V)."""
-        described, stack = self.described, self.described.decoder
+    def step(self, tokens: Tensor, position: Tensor) -> Tensor:
+        """Tokens (R,) at position (1,), which is 0 after `load` -> logits (R, V)."""
+        described, stack, self.position = self.described, self.described.decoder, position
         embed(tokens, described.target_embedding, self.positions, self.position, self.residual)
         is_few = is_fused(self.residual) and len(tokens) <= ROWS and stack.pre
-        logits = self._few_rows() if is_few else self._many_rows()
-        if self.ancestry is None:
-            self.position.add_(1)
-        return logits
+        return self._few_rows() if is_few else self._many_rows()
 
     def reorder_(self, rows: Tensor) -> None:
         """Row r goes on with the hypothesis of row rows[r]; called after every step of a beam."""
         assert self.ancestry is not None
+        if is_fused(self.residual):
+            reorder_ancestry(self.ancestry, rows, self.position, self.beam)
+            return
         self.ancestry.copy_(self.ancestry.index_select(0, rows))
         self.ancestry.index_copy_(1, self.position, rows.to(torch.int32)[:, None])
-        self.position.add_(1)
 
     def _few_rows(self) -> Tensor:
         stack, x, rows = self.described.decoder, self.residual, len(self.residual)
