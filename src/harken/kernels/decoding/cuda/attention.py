@@ -17,6 +17,7 @@ import os
 import torch
 from torch import Tensor
 
+from harken.kernels.decoding.cuda.overlap import allow_next, options, wait_for_previous
 from harken.kernels.settings import has_triton
 from harken.kernels.triton_import import tl, triton
 
@@ -42,11 +43,15 @@ def attention_kernel(
     ANCESTRY: tl.constexpr,
     K: tl.constexpr,
     BLOCK: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ) -> None:
     """One row and head; queries (R, stride), caches (rows, N, T, K), ancestry (R, T), context (R, D).
 
     Lengths: the position (1,) of the current token, or the lengths (B,) of the sources.
     """
+    if OVERLAP:
+        allow_next()
+        wait_for_previous()
     row, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
     feature = tl.arange(0, K)
     start = queries + row * stride + head * K + feature
@@ -54,13 +59,13 @@ def attention_kernel(
     owner = row
     if SELF:
         length = tl.load(lengths).to(tl.int32)
-        key, value = tl.load(start + width), tl.load(start + 2 * width)
+        own_key, own_value = tl.load(start + width), tl.load(start + 2 * width)
         slot = ((row * heads + head) * capacity + length) * K + feature
-        tl.store(keys + slot, key.to(keys.dtype.element_ty))
-        tl.store(values + slot, value.to(values.dtype.element_ty))
-        peak = tl.sum(query * key.to(tl.float32), 0)
+        tl.store(keys + slot, own_key.to(keys.dtype.element_ty))
+        tl.store(values + slot, own_value.to(values.dtype.element_ty))
+        peak = tl.sum(query * own_key.to(tl.float32), 0)
         total = 1.0
-        mixed = value.to(tl.float32)
+        mixed = own_value.to(tl.float32)
     else:
         owner = row // beam
         length = tl.load(lengths + owner).to(tl.int32)
@@ -75,12 +80,12 @@ def attention_kernel(
         else:
             rows = owner + tl.zeros((BLOCK,), tl.int64)
         place = (((rows * heads + head) * capacity + time) * K)[:, None] + feature[None, :]
-        score = tl.sum(tl.load(keys + place, seen[:, None], other=0.0).to(tl.float32) * query[None, :], 1)
-        score = tl.where(seen, score, float("-inf"))
+        key = tl.load(keys + place, seen[:, None], other=0.0).to(tl.float32)
+        contents = tl.load(values + place, seen[:, None], other=0.0).to(tl.float32)
+        score = tl.where(seen, tl.sum(key * query[None, :], 1), float("-inf"))
         higher = tl.maximum(peak, tl.max(score, 0))
         share, shrink = tl.exp(score - higher), tl.exp(peak - higher)
         total = total * shrink + tl.sum(share, 0)
-        contents = tl.load(values + place, seen[:, None], other=0.0).to(tl.float32)
         mixed = mixed * shrink + tl.sum(share[:, None] * contents, 0)
         peak = higher
     out = context + row * width + head * K + feature
@@ -103,7 +108,7 @@ def self_attention(
     attention_kernel[(rows, heads)](
         qkv, keys, values, position if ancestry is None else ancestry, position, context,
         3 * width, width, heads, capacity, 1, scale,
-        SELF=True, ANCESTRY=ancestry is not None, K=size, BLOCK=BLOCK, num_warps=2,
+        SELF=True, ANCESTRY=ancestry is not None, K=size, BLOCK=BLOCK, num_warps=2, **options(keys.is_cuda),
     )  # fmt: skip
     return context
 
@@ -120,7 +125,7 @@ def cross_attention(queries: Tensor, keys: Tensor, values: Tensor, lengths: Tens
     context = torch.empty_like(queries)
     attention_kernel[(rows, heads)](
         queries, keys, values, lengths, lengths, context, width, width, heads, capacity, beam, scale,
-        SELF=False, ANCESTRY=False, K=size, BLOCK=BLOCK, num_warps=2,
+        SELF=False, ANCESTRY=False, K=size, BLOCK=BLOCK, num_warps=2, **options(keys.is_cuda),
     )  # fmt: skip
     return context
 

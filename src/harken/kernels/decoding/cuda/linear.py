@@ -12,6 +12,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from harken.kernels.decoding.cuda.norm import normalise
+from harken.kernels.decoding.cuda.overlap import allow_next, options, wait_for_previous
 from harken.kernels.decoding.description import Linear, Norm
 from harken.kernels.triton_import import tl, triton
 
@@ -38,8 +39,11 @@ def linear_kernel(
     ROWS: tl.constexpr,
     WIDTH: tl.constexpr,
     BLOCK: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ) -> None:
     """BLOCK outputs of all rows: inputs (R, D), weight (O, D), out (R, O), which is added to with ADD."""
+    if OVERLAP:
+        allow_next()
     column, feature = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, WIDTH)
     inside, real = feature < width, column < outputs
     place = column.to(tl.int64)[:, None] * width + feature[None, :]
@@ -47,6 +51,8 @@ def linear_kernel(
     known = tl.zeros((BLOCK,), tl.float32)
     if BIAS:
         known = tl.load(bias + column, real, other=0.0).to(tl.float32)
+    if OVERLAP:
+        wait_for_previous()
     for row in tl.static_range(ROWS):
         values = tl.load(inputs + row * width + feature, inside, other=0.0).to(tl.float32)
         if NORM:
@@ -72,6 +78,6 @@ def few_rows_linear(
         none if norm is None else norm.weight, none if norm is None else norm.bias, out,
         width, outputs, 0.0 if norm is None else norm.epsilon,
         NORM=norm is not None, BIAS=layer.bias is not None, RELU=relu, ADD=add, ROWS=rows, WIDTH=wide, BLOCK=block,
-        num_warps=4,
+        num_warps=4, **options(inputs.is_cuda),
     )  # fmt: skip
     return out
