@@ -125,9 +125,7 @@ class Peer:
 
 def run_harken(model: EncoderDecoder, job: dict[str, Any]) -> dict[str, Any]:
     """One job, with the minimum length that plain calls do not have."""
-    described = backend.describe(model)
-    assert described is not None
-    compiled = backend.packed(model, described, job["precision"])
+    compiled = backend.packed(model, job["precision"])
     rules, sources = Rules(job["beam"], 1, 1.0), job["sources"]
 
     def decode(rows: list[list[int]]) -> list[list[int]]:

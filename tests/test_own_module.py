@@ -120,7 +120,6 @@ def test_sums_with_counts_lists_of_examples_and_dicts(tmp_path: Path) -> None:
     [
         ({"loss": squared_error, "settings": {"max_steps": 1}}, "needs data="),
         ({"data": numbers(5), "settings": {"max_steps": 1}}, "needs loss="),
-        ({"data": numbers(5), "loss": squared_error}, "no budget"),
         ({"data": numbers(5), "loss": squared_error, "settings": {"max_stesp": 1}}, "did you mean max_steps"),
         ({"data": [], "loss": squared_error, "settings": {"max_steps": 1}}, "not empty"),
         ({"data": numbers(5), "loss": lambda model, batch: batch[0], "settings": {"max_steps": 1}}, "one number"),

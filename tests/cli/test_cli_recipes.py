@@ -35,8 +35,9 @@ def test_an_unknown_recipe_is_refused_with_the_nearest(run: Callable[..., Any]) 
 
 
 def test_check_reports_sizes(run: Callable[..., Any]) -> None:
-    plain = run("check", "phrasebook-transformer")
-    found = json.loads(run("check", "phrasebook-transformer", "--json").output)
+    small = ("--set", "data.size=200", "--set", "train.max_steps=2")
+    plain = run("check", "phrasebook-transformer", *small)
+    found = json.loads(run("check", "phrasebook-transformer", *small, "--json").stdout)
     assert plain.exit_code == 0
     assert f"parameters\t{found['parameters']:,} (" in plain.output
     assert sum(found["parts"].values()) == found["parameters"]
@@ -44,8 +45,9 @@ def test_check_reports_sizes(run: Callable[..., Any]) -> None:
 
 
 def test_check_follows_overrides(run: Callable[..., Any]) -> None:
+    small = ("--set", "data.size=200", "--no-measure", "--json")
     narrow, wide = (
-        json.loads(run("check", "phrasebook-transformer", "--set", f"model.width={width}", "--json").output)
+        json.loads(run("check", "phrasebook-transformer", "--set", f"model.width={width}", *small).stdout)
         for width in (64, 128)
     )
     assert narrow["parameters"] < wide["parameters"]

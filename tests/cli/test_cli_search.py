@@ -46,6 +46,11 @@ def test_options_change_the_translation(run: Callable[..., Any], folder: Path, t
     assert sampled[0] == sampled[1] != sampled[2]
     both = run("translate", folder, folder, texts[0], "--beam", "3", "--weights", "2,1").stdout.splitlines()
     assert both == plain
+    others = run(
+        "translate", folder, texts[0], "--beam", "2", "--prefix", "le", "--alternatives", "3"
+    ).stdout.splitlines()
+    assert [line.split(" ||| ")[0] for line in others[:3]] == ["0", "0", "0"]
+    assert all(line.split(" ||| ")[1].startswith("le") for line in others)
     streamed = run("translate", folder, texts[0], "--beam", "3", "--stream").stdout.splitlines()
     assert streamed == plain
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import pairwise, product
 from pathlib import Path
 
 import pytest
@@ -190,3 +191,24 @@ def test_a_diverged_model_is_named() -> None:
         beam_search(Diverged(), state.copy(), 1, beam=2, max_lengths=3)
     with pytest.raises(UserError, match="row 0 are not finite"):
         greedy_search(Diverged(), state, 1, max_lengths=3)
+
+
+class Bigrams:
+    """A table of log-probabilities p(next | last): a model of the step contract needs no network."""
+
+    table = torch.log_softmax(4 * torch.randn(7, 7, generator=torch.Generator().manual_seed(5)), -1).double()
+
+    def step(self, tokens: torch.Tensor, state: MemoryState) -> torch.Tensor:
+        return self.table[tokens]
+
+
+def test_a_table_of_ngrams_is_searched() -> None:
+    found = beam_search(Bigrams(), MemoryState(torch.zeros(2, 1)), 2, beam=200, length_penalty=0.0, max_lengths=4)
+    scores = {}
+    for length in range(4):
+        for tokens in product([1, 4, 5, 6], repeat=length):
+            ids = [BOS, *tokens, EOS]
+            scores[tokens] = sum(float(Bigrams.table[one, other]) for one, other in pairwise(ids))
+    best = max(scores, key=lambda tokens: scores[tokens])
+    for (one,) in found:
+        assert (tuple(one.tokens), one.score) == (best, pytest.approx(scores[best]))

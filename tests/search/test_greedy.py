@@ -61,3 +61,13 @@ def test_log_probabilities_in_place_are_those_of_softmax() -> None:
         _, raw = next_scores(logits.clone(), [], None)
         raw[:, [PAD, BOS]] = logits.log_softmax(-1)[:, [PAD, BOS]]
         assert torch.equal(raw, logits.log_softmax(-1))
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 10_000), count=st.integers(1, 12))
+def test_of_equals_the_lower_id_comes_first(seed: int, count: int) -> None:
+    scores = torch.randint(-4, 0, (3, 12), generator=torch.Generator().manual_seed(seed)).float()
+    values, ids = hypotheses.continuations(scores, count)
+    right = torch.sort(scores, dim=-1, descending=True, stable=True)
+    assert values.tolist() == right.values[:, :count].tolist()
+    assert ids.tolist() == right.indices[:, :count].tolist()

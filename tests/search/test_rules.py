@@ -81,7 +81,8 @@ def rule_scores(prefix: tuple[int, ...], scores: list[float], asked: dict[str, A
             scores = [score if token == here else -math.inf for token, score in enumerate(scores)]
         elif list(prefix) == wanted[: len(prefix)]:
             scores = [score + math.log1p(-bias) for score in scores]
-            scores[here] = math.log(math.exp(scores[here]) + bias)
+            total = math.exp(scores[here]) + bias
+            scores[here] = math.log(total) if total else -math.inf
     if not all(any(contains(prefix, phrase) for phrase in alternatives) for alternatives in asked.get("phrases", [])):
         scores[EOS] = -math.inf
     if (fused := asked.get("fused")) is not None:
@@ -365,3 +366,35 @@ def test_plain_calls_are_those_without_further_options() -> None:
     for more in ({"min_length": 1}, {"stopping": "first"}, {"sample": True}, {"word_reward": 0.1}):
         assert not DecodingCall(None, torch.zeros(1, 1), None, 5, SearchOptions(**more)).is_plain
     assert not DecodingCall(None, torch.zeros(1, 1), None, 5, SearchOptions(), rules=(Banned([[PAD]]),)).is_plain
+
+
+class Attentive(Started):
+    """Attends to three source positions, as the memory says."""
+
+    def step(self, tokens: torch.Tensor, state: MemoryState) -> torch.Tensor:
+        logits = super().step(tokens, state)
+        state.attention = torch.softmax(state.memory[:, :3] * 2, -1)  # type: ignore[attr-defined]
+        return logits
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("weight", [0.3, 2.0])
+def test_the_coverage_penalty_is_its_definition(seed: int, weight: float) -> None:
+    model = Attentive(seed, VOCABULARY)
+
+    def coverage(tokens: list[int]) -> float:
+        state, total = model.start(torch.tensor([4])), torch.zeros(3, dtype=torch.float64)
+        for token in (BOS, *tokens):
+            model.step(torch.tensor([token]), state)
+            total += state.attention[0]
+        return weight * float(total.clamp(max=1.0).log().sum())
+
+    plain = exhaustive(Mind(model, 4), 4, {})
+    right = sorted(((tokens, score, final + coverage(tokens)) for tokens, score, final in plain), key=lambda x: -x[2])
+    found = search(model, [4], 4, {"coverage_penalty": weight})[0]
+    assert [one.tokens for one in found] == [tokens for tokens, _, _ in right[:3]]
+    assert [one.normalised for one in found] == pytest.approx([final for _, _, final in right[:3]], rel=1e-5)
+    assert [one.coverage for one in found] == pytest.approx([coverage(one.tokens) for one in found], rel=1e-5)
+    greedy = search(model, [4, 5], 6, {"coverage_penalty": weight, "beam": 1}, nbest=1)[0][0]
+    if greedy.finished:
+        assert greedy.coverage == pytest.approx(coverage(greedy.tokens), rel=1e-5)

@@ -115,7 +115,7 @@ def test_a_tagger_begins_with_vectors(tmp_path: Path) -> None:
 
 
 def test_bad_places_get_one_sentence(elmo: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no finished model folder; train one"):
+    with pytest.raises(UserError, match="which does not exist: check the path"):
         harken.train("phrasebook-tag", tmp_path / "a", overrides=[*TAG, "embeddings.elmo=nowhere"], progress=False)
     harken.train("phrasebook-tag", tmp_path / "tags", overrides=[*TAG, "train.max_steps=1"], progress=False)
     with pytest.raises(UserError, match="a model with the task 'tag'; give one with the task elmo or language"):

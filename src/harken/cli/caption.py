@@ -9,28 +9,32 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from harken.cli.common import AsJson, Beam, ModelFolder, counting, load_for, require_ending, tell
+from harken.cli.search_options import TEXT_ONLY, with_search_options
 from harken.errors import UserError
 
 
+@partial(with_search_options, without=TEXT_ONLY)
 def caption(
     model: ModelFolder,
     images: Annotated[list[Path], typer.Argument(metavar="IMAGE...", help="PNG or JPEG files, or folders of them.")],
     beam: Beam = None,
     out: Annotated[Path | None, typer.Option(help="Write the maps of every word: maps.html, maps.svg or .png.")] = None,
     as_json: AsJson = False,
+    search: dict[str, Any] | None = None,
 ) -> None:
     """Describe pictures, and show which regions the model attends to for every word."""
     require_ending(out, stem="maps")
     files = picture_files(images)
     captioner = load_for("caption", model)
     with counting("pictures", len(files) > 1, len(files)) as tick:
-        found = captioner.caption(files, beam=beam, progress=tick)
+        found = captioner.caption(files, beam=beam, progress=tick, **(search or {}))
     for best in found:
         if as_json:
             maps = None if best.attention is None else best.attention.round(4).tolist()

@@ -42,6 +42,9 @@ def generate(
     top_p: Annotated[
         float | None, typer.Option(help="Draw from the fewest likeliest tokens that have this probability together.")
     ] = None,
+    min_p: Annotated[
+        float | None, typer.Option(help="Draw from tokens at least this probable beside the likeliest.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="The same seed gives the same text.")] = 0,
     count: Annotated[int, typer.Option(min=1, max=MAX_COUNT, help="Texts for each prompt.")] = 1,
     line: Annotated[bool, typer.Option("--line", help="Stop at the end of a line.")] = False,
@@ -59,7 +62,8 @@ def generate(
     require_ending(out)
     texts = [_stdin() if prompt == "-" else prompt for prompt in prompts or ["" if sys.stdin.isatty() else "-"]]
     loaded = load_for("language", model)
-    options = {"length": length, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "line": line}
+    options: dict[str, Any] = {"length": length, "temperature": temperature, "top_k": top_k, "top_p": top_p}
+    options |= {"seed": seed, "line": line} | ({} if min_p is None else {"min_p": min_p})
     for number, text in enumerate(texts):
         if surprisal:
             _show_surprisal(loaded, text, out, as_json)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harken.cli.common import tell
+from harken.cli.common import complete_recipe, tell
 from harken.errors import UserError
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ RecipeOrData = Annotated[
     typer.Argument(
         metavar="RECIPE",
         help="A recipe that ships (`harken recipes` lists them), a TOML file, or data to infer one from.",
+        autocompletion=complete_recipe,
     ),
 ]
 Task = Annotated[

@@ -16,12 +16,16 @@ from harken.search.descriptions import OPTIONS, Option
 
 PANEL = "Search"
 ELSEWHERE = {"beam"}  # what verbs have as an option of their own
+TEXT_ONLY = {  # what needs words of a source, a target vocabulary or further models
+    *("banned", "glossary", "language_model", "lm_weight", "mbr", "mbr_candidates"),
+    *("rerank", "rerank_weight", "rerank_reversed", "max_length_factor"),
+}
 NAMES = {"banned": "--ban", "diversity_groups": "--groups", "language_model": "--lm"}
 
 
-def with_search_options(verb: Callable[..., None]) -> Callable[..., None]:
-    """The verb with an option for every key; its parameter `search` is filled with those that were given."""
-    fields = {name: option for name, option in OPTIONS.items() if name not in ELSEWHERE}
+def with_search_options(verb: Callable[..., None], without: set[str] | None = None) -> Callable[..., None]:
+    """The verb with an option for every key but those `without`; its parameter `search` gets those that were given."""
+    fields = {name: option for name, option in OPTIONS.items() if name not in ELSEWHERE | (without or set())}
     signature = inspect.signature(verb, eval_str=True)
     own = [parameter for parameter in signature.parameters.values() if parameter.name != "search"]
     added = [_parameter(name, option) for name, option in fields.items()]

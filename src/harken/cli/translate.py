@@ -77,6 +77,12 @@ def translate(
         bool, typer.Option("--stream", help="Print each part of a translation as soon as it is certain.")
     ] = False,
     prefix: Annotated[str, typer.Option(help="The beginning of every translation.", rich_help_panel=PANEL)] = "",
+    alternatives: Annotated[
+        int,
+        typer.Option(
+            min=0, max=100, help="Translations that differ in the first token after the prefix.", rich_help_panel=PANEL
+        ),
+    ] = 0,
     prefix_bias: Annotated[
         float | None,
         typer.Option(help="Prefer the prefix by this much (0 to 1) instead of forcing it.", rich_help_panel=PANEL),
@@ -100,6 +106,14 @@ def translate(
     given = {"prefix": prefix, "prefix_bias": prefix_bias, "require": require, "weights": weights_of(weights)}
     given["ensemble"] = [load_for("translate", folder) for folder in folders]
     options = {**(search or {}), **{name: value for name, value in given.items() if value not in (None, "", [])}}
+    if alternatives:
+        if as_json or scores or alignments or nbest > 1 or stream:
+            raise UserError("--alternatives prints index ||| text ||| score; leave other formats out")
+        options.pop("prefix", None)
+        show = writer(as_json=False, scores=False, nbest=alternatives + 1)
+        for index, line in enumerate(lines):
+            show(index, line, translator.alternatives(line, prefix, alternatives, beam=beam, **options))
+        return
     if stream:
         if as_json or scores or alignments or nbest > 1:
             raise UserError("--stream prints plain text; leave --json, --scores, --nbest and --alignments out")

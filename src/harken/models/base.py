@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from harken.errors import UserError
 from harken.nn.positions.absolute import LearnedPositions
 
-CAPACITY = 64  # tokens that a state has room for where nothing else is said
+CAPACITY = 64  # tokens that a state has room for at first; caches double where more are written
 PAD = 0  # the padding id of harken.data.tokenizers.tokens; models do not import data
 
 

@@ -129,7 +129,7 @@ class OwnEncoderConfig(ModelTable):
     encoder: EncoderName = Field(description='registered name of the encoder, or "module:Name"')
     embedding: int = Field(128, ge=1, description="width of word embeddings, the first argument of the encoder")
     options: dict[str, Any] = Field({}, description="further arguments of the encoder, by name")
-    start: str | None = Field(None, description=START)
+    start: PathStr | None = Field(None, description=START)
 
     @property
     def title(self) -> str:

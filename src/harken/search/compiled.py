@@ -69,11 +69,8 @@ def run_compiled(call: DecodingCall) -> list[list[Hypothesis]]:
     precision = "int8" if options.precision == "auto" else options.precision
     if precision == "float32" and not backend.is_ready():
         return backend.timed(lambda: run_reference(call))
-    described = backend.describe(call.model)
-    assert described is not None
     parts = backend.run(
         call.model,
-        described,
         call.source,
         call.lengths,
         torch.as_tensor(call.max_lengths).expand(call.rows).numpy(),

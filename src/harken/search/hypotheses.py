@@ -48,16 +48,24 @@ def ranked(scores: Tensor) -> tuple[Tensor, Tensor]:
 def continuations(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The best of each row of (R, V): values and ids, both (R, C), best first, of equals the lower id first.
 
-    `topk` may choose and order equals in any way. Ties are rare in a trained model, so they are detected, and only then
-    everything is sorted; on a GPU the test would synchronise, so `topk` is used, which is deterministic there.
+    `topk` may choose and order equals in any way, so they are detected: equals among the best are put in order, and a
+    row in which the last of them equals one that was left out is sorted as a whole. On a GPU the test would
+    synchronise, so `topk` is used, which is deterministic there.
     """
     if count >= scores.shape[-1]:
         return ranked(scores)
     if scores.device.type != "cpu":
         return scores.topk(count)
     best, ids = scores.topk(count + 1)
-    if bool(((best[:, 1:] == best[:, :-1]) & (best[:, 1:] > NEG_INF)).any()):
-        best, ids = ranked(scores)
+    equal = (best[:, 1:] == best[:, :-1]) & (best[:, 1:] > NEG_INF)
+    if bool(equal.any()):
+        cut = equal[:, -1].nonzero()[:, 0]
+        ids, order = ids.sort(-1)
+        best, order = ranked(best.gather(1, order))
+        ids = ids.gather(1, order)
+        if len(cut):
+            whole, order = ranked(scores[cut])
+            best[cut], ids[cut] = whole[:, : count + 1], order[:, : count + 1]
     return best[:, :count], ids[:, :count]
 
 

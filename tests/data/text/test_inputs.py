@@ -135,7 +135,11 @@ def test_sentences_come_without_their_tags(tmp_path: Path) -> None:
     ("recipe", "older", "current"),
     [
         ("imdb-classify", {"label": "3"}, {"label_column": "3"}),
-        ("series-forecast", {"file": "a.csv", "valid": 0.1, "target": "y"}, {"train": "a.csv", "valid_size": 0.1}),
+        (
+            "series-forecast",
+            {"file": "a.csv", "valid": 0.1, "target": "y"},
+            {"train": str(Path("a.csv").absolute()), "valid_size": 0.1},
+        ),
         ("shakespeare-characters", {"valid_share": 0.1}, {"valid_size": 0.1}),
         ("tones-transcribe", {"speaker": "who"}, {"speaker_column": "who"}),
     ],

@@ -1,5 +1,7 @@
 """The compiled decoder against the reference search: tokens equal, scores to 1e-4."""
 
+import threading
+import time
 from itertools import chain
 
 import pytest
@@ -135,6 +137,24 @@ def test_threads_do_not_change_the_result():
         torch.set_num_threads(threads)
 
 
+def test_a_large_batch_is_decoded_in_parts(monkeypatch):
+    model, (ids, lengths) = model_of(), sources()
+    call = DecodingCall(model, ids, lengths, 14, SearchOptions(beam=3), 2)
+    whole = run_compiled(call)
+    monkeypatch.setattr(backend, "MAX_CACHE", 2 * 64 * 2 * 3 * 14 * 4)  # four sources
+    assert_equal(run_compiled(call), whole, atol=1e-6)
+
+
+def test_an_interrupt_ends_the_compiled_loop(monkeypatch):
+    model, (ids, lengths) = model_of(), sources()
+    monkeypatch.setattr(backend, "WATCHED", 0)
+    monkeypatch.setattr(threading.Thread, "join", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+    started = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        run_compiled(DecodingCall(model, ids, lengths, 20_000, SearchOptions(beam=4, min_length=19_999)))
+    assert time.perf_counter() - started < 10  # all of it would take minutes
+
+
 def test_another_encoder_gives_its_memory():
     decoder = {"architecture": "transformer", "layers": 1, "width": 24, "heads": 2, "feedforward": 30}
     config = TransformerConfig(layers=1, width=24, heads=2, feedforward=30, positions="relative", decoder=decoder)
@@ -153,6 +173,19 @@ def test_weights_that_change_are_packed_again():
     after = run_compiled(call)
     assert after != before
     assert_equal(after, run_reference(call))
+
+
+def test_a_layer_that_is_replaced_is_noticed():
+    model, (ids, lengths) = model_of(), sources()
+    call = DecodingCall(model, ids, lengths, 12, SearchOptions(beam=1))
+    before = run_compiled(call)
+    block = model.decoder.stack.blocks[1]
+    block.cross.output = torch.nn.Linear(32, 32)
+    after = run_compiled(call)
+    assert after != before
+    assert_equal(after, run_reference(call))
+    block.feedforward = torch.nn.Identity()
+    assert not supports_compiled(call)
 
 
 def test_int8_is_close_to_float32():

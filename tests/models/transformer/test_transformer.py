@@ -182,3 +182,17 @@ def test_longer_than_learned() -> None:
         model.step(TARGET[:, 0], state)
     with pytest.raises(UserError, match=message):
         model.step(TARGET[:, 0], state)
+
+
+@torch.no_grad()
+def test_a_far_limit_costs_no_memory_before_it_is_reached() -> None:
+    model = build(layers=1)
+    state = model.start(SOURCE, LENGTHS, max_length=100_000)
+    assert len(state.cache.values) == 64
+    for place in range(66):
+        model.step(TARGET[:, place % 3], state)
+        state.reorder_(torch.arange(2))
+    assert len(state.cache.values) == 128
+    whole = torch.cat([TARGET] * 22, 1)
+    right = model.logits(model(SOURCE, LENGTHS, torch.cat((whole, TARGET[:, :1]), 1)))[:, -1]
+    assert torch.allclose(model.step(TARGET[:, 0], state), right, rtol=0, atol=1e-9)

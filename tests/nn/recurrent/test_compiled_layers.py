@@ -106,7 +106,7 @@ WHOLE: dict[str, Callable[[], Case]] = {
         f"self {score}": lambda score=score: (SelfAttention(WIDTH, 2, score=score), (sequence(),))
         for score in HEAD_SCORES
     },
-    **{f"encoder {kind}": lambda kind=kind: encoder(kind) for kind in POSITIONS},
+    **{f"encoder {kind}": lambda kind=kind: encoder(kind) for kind in POSITIONS.shipped},
     "encoder causal": lambda: encoder("rotary", causal=True, norm="post", activation="swiglu"),
     "decoder sinusoidal": lambda: decoder("sinusoidal", activation="gelu"),
     "decoder relative": lambda: decoder("relative", score="additive"),

@@ -167,7 +167,7 @@ def test_bad_recipes_and_files_get_one_sentence(tmp_path: Path) -> None:
         load_recipe("babi-answer")
     with pytest.raises(UserError, match=r"data\.corpus and data\.dir of .* are both given"):
         load_recipe("stories-answer", ["data.dir=x"])
-    with pytest.raises(UserError, match=r"no-such\.tar was not found"):
+    with pytest.raises(UserError, match=r"no-such\.tar in babi-answer, which does not exist"):
         harken.check("babi-answer", ["data.dir=no-such.tar"])
     wrong = tmp_path / "wrong.jsonl"
     wrong.write_text('{"facts": "Anna slept.", "question": "Who?", "answer": "Anna"}\n')

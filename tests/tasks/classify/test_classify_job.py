@@ -55,7 +55,7 @@ def run(*arguments: Any, stdin: str | None = None, code: int = 0) -> Any:
 def test_it_learns_more_than_chance_and_the_folder_has_all(texts: Any, signals: Any) -> None:
     assert {path.name for path in texts.folder.iterdir()} == {
         "model.safetensors", "recipe.toml", "tokenizer.json", "labels.json", "metrics.jsonl", "card.md",
-        "baseline.json", "checkpoint.previous.safetensors", "checkpoint.safetensors",
+        "baseline.json", "checkpoint.previous.safetensors", "checkpoint.safetensors", "data.json",
     }  # fmt: skip
     assert texts.classes == ["negative", "positive"] and len(signals.classes) == 6
     best = [json.loads(line) for line in (signals.folder / "metrics.jsonl").read_text().splitlines()][-1]
@@ -169,7 +169,7 @@ def test_evaluate_and_attention(texts: Any, signals: Any, tmp_path: Path) -> Non
     (tmp_path / "mine.csv").write_text("text,label\nthe film was good,positive\n")
     assert json.loads(run("evaluate", texts.folder, tmp_path / "mine.csv", "--json").stdout)["texts"] == 1
     shown = run("attention", texts.folder, "the film was not good", "--out", tmp_path / "a.html").stdout
-    assert [line.split()[0] for line in shown.splitlines()[2:]] == ["attention", "gradient"]
+    assert [line.split()[0] for line in shown.splitlines()[2:4]] == ["attention", "gradient"]
     np.save(tmp_path / "one.npy", np.ones((20, 2)))
     shown = run("attention", signals.folder, tmp_path / "one.npy").stdout
     assert "weights" in shown and "channel 2" in shown

@@ -1,7 +1,7 @@
 """When the compiled decoder is used, and how a batch gets there.
 
-numba takes half a second to import, and on a machine's first use its compiler some fifteen seconds; a short text is
-translated faster without it. So calls run on the reference until that has taken as long as loading (`LOAD_SECONDS`) or
+Loading numba and the kernels takes most of a second, compiling them on a machine's first use some twenty; a short text
+is translated faster without. So calls run on the reference until that has taken as long as loading (`LOAD_SECONDS`) or
 compiling (`COMPILE_SECONDS`) the kernels would: whatever follows, nobody waits more than twice as long as with the
 better of the two. Once compiled, the code is on disk for every later process on the same kind of CPU. `prepare()` does
 not wait. int8 has no reference, so it is loaded or compiled at its first call.
@@ -10,10 +10,13 @@ not wait. int8 has no reference, so it is loaded or compiled at its first call.
 from __future__ import annotations
 
 import math
+import os
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,30 +24,59 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from harken.kernels.decoding.description import Transformer
+from harken.kernels.decoding.description import Snapshot, Transformer
 
 if TYPE_CHECKING:
     from harken.kernels.decoding.search import Found
     from harken.kernels.decoding.transformer import CompiledTransformer
 
-LOAD_SECONDS, COMPILE_SECONDS = 0.5, 20.0
+MAX_CACHE = 2**28  # numbers in the cache of a part, 1 GiB; a larger batch is decoded in parts
+WATCHED = 1024  # tokens to decode from which on Ctrl-C is watched for
+LOAD_SECONDS, COMPILE_SECONDS = 0.8, 20.0
 Result = TypeVar("Result")
 
 _NUMBA = find_spec("numba") is not None
 _lock = threading.Lock()
 _spent = 0.0  # seconds on the reference that the kernels might have saved
 _ready = False
-_packed: WeakKeyDictionary[Any, dict[str, CompiledTransformer]] = WeakKeyDictionary()
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.Lock()  # its owner may be a thread that the child does not have
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+@dataclass
+class _Known:
+    """What is known of a model while it stays the same."""
+
+    snapshot: Snapshot
+    described: Transformer | None
+    packed: CompiledTransformer | None = None  # one precision at a time: it is as large as the model
+
+
+_known: WeakKeyDictionary[nn.Module, _Known] = WeakKeyDictionary()
+
+
+def _look_up(model: nn.Module) -> _Known:
+    found = _known.get(model)
+    if found is None or not found.snapshot.is_current():
+        describe_model = getattr(model, "describe_for_decoding", lambda: None)
+        found = _known[model] = _Known(Snapshot(model), describe_model())
+    return found
 
 
 def describe(model: Any) -> Transformer | None:
     """The tensors of a model that is supported: a Transformer decoder in float32 on a CPU, not in training."""
-    if not _NUMBA or getattr(model, "training", True) or torch.is_autocast_enabled("cpu"):
+    if not _NUMBA or not isinstance(model, nn.Module) or model.training or torch.is_autocast_enabled("cpu"):
         return None
-    found: Transformer | None = getattr(model, "describe_for_decoding", lambda: None)()
-    return found
+    with _lock:
+        return _look_up(model).described
 
 
 def is_short_enough(model: Transformer, source: int, target: int) -> bool:
@@ -64,14 +96,19 @@ def prepare() -> None:
 
 def is_ready() -> bool:
     """Whether the kernels are loaded, after loading or compiling them if the reference has taken long enough."""
-    if _ready:
-        return True
+    global _spent
+    if _ready or _spent == -math.inf:
+        return _ready
     if _spent < LOAD_SECONDS and "numba" not in sys.modules:
         return False
     from harken.kernels.decoding.transformer import is_compiled
 
     if _spent >= COMPILE_SECONDS or is_compiled():
-        prepare()
+        try:
+            prepare()
+        except Exception as error:  # such as a compiler that does not know this CPU: the reference still works
+            _spent = -math.inf
+            warnings.warn(f"the compiled decoder is not available, decoding is slower: {error}", stacklevel=2)
     return _ready
 
 
@@ -85,22 +122,41 @@ def timed(run: Callable[[], Result]) -> Result:
         _spent += time.perf_counter() - started
 
 
-def packed(model: Any, described: Transformer, precision: str) -> CompiledTransformer:
-    """The packed weights of a model, packed again where they have changed."""
+def packed(model: nn.Module, precision: str) -> CompiledTransformer:
+    """The packed weights of a model that is supported, packed again where they have changed."""
     from harken.kernels.decoding.transformer import CompiledTransformer
 
     with _lock:
-        of_model = _packed.setdefault(model, {})
-        found = of_model.get(precision)
-        if found is None or found.versions != described.versions():
-            of_model.clear()  # one precision at a time: a packed model is as large as the model
-            found = of_model[precision] = CompiledTransformer(described, precision)
-        return found
+        known = _look_up(model)
+        assert known.described is not None
+        if known.packed is None or known.packed.precision != precision:
+            known.packed = CompiledTransformer(known.described, precision)
+        return known.packed
+
+
+def _interruptible(work: Callable[[], object], stop: Any) -> None:
+    """Runs compiled code in a thread of its own, so that Ctrl-C ends it within a step and not after the batch."""
+    errors: list[BaseException] = []
+
+    def watched() -> None:
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=watched, daemon=True)
+    thread.start()
+    try:
+        thread.join()
+    except BaseException:
+        stop[0] = 1
+        raise
+    if errors:
+        raise errors[0]
 
 
 def run(
     model: Any,
-    described: Transformer,
     source: Tensor,
     lengths: Tensor | None,
     limits: Any,
@@ -125,13 +181,18 @@ def run(
         The results of consecutive parts of the batch, one for each thread of torch.
     """
     from harken.kernels.decoding.search import Rules
+    from harken.kernels.decoding.weights import round_up
     from harken.kernels.recurrent.cpu.runtime import run_all
 
-    compiled = packed(model, described, precision)
+    compiled = packed(model, precision)
+    described = compiled.model
     sizes = np.full(len(source), source.shape[1]) if lengths is None else lengths.numpy()
     rules = Rules(beam, nbest, float(penalty), gnmt, float(enough))
-    parts = min(torch.get_num_threads(), len(source))
+    width, layers = round_up(described.decoder.width, 64), described.decoder.layers
+    numbers = 2 * width * layers * beam * len(source) * int(limits.max())
+    parts = min(len(source), max(torch.get_num_threads(), -(-numbers // MAX_CACHE)))
     edges = [len(source) * part // parts for part in range(parts + 1)]
+    stop = np.zeros(1, np.int64)
     results: list[Found | None] = [None] * parts
 
     def decode(part: int, low: int, high: int) -> None:
@@ -145,11 +206,14 @@ def run(
             inside = np.arange(source.shape[1])[None] < mine[:, None]
             values = compiled.encode(source[low:high].numpy()[inside].astype(np.int64), starts)
         fewest = np.full(high - low, min_length + 1, np.int64)
-        results[part] = compiled.search(values, starts, limits[low:high].astype(np.int64), rules, fewest)
+        results[part] = compiled.search(values, starts, limits[low:high].astype(np.int64), rules, fewest, stop)
 
     tasks = [
-        lambda part=part, low=low, high=high: decode(part, low, high)  # type: ignore[misc]
+        lambda part=part, low=low, high=high: decode(part, low, high)
         for part, (low, high) in enumerate(pairwise(edges))
     ]
-    run_all(tasks)
+    if int(limits.sum()) * beam < WATCHED:
+        run_all(tasks)
+    else:
+        _interruptible(lambda: run_all(tasks), stop)
     return [one for one in results if one is not None] if None not in results else None

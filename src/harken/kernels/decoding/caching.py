@@ -27,7 +27,7 @@ def _digest() -> str:
 DIGEST = _digest()
 
 
-class _PackageCache(FunctionCache):  # type: ignore[misc]
+class _PackageCache(FunctionCache):
     def _index_key(self, signature: Any, codegen: Any) -> Any:
         return (*super()._index_key(signature, codegen), DIGEST)
 
@@ -48,5 +48,7 @@ def is_kept(dispatcher: Any, arguments: tuple[Any, ...]) -> bool:
     cache = dispatcher._cache
     if not isinstance(cache, _PackageCache):
         return False
-    key = cache._index_key(signature, dispatcher.targetctx.codegen())
-    return key in cache._cache_file._load_index()
+    with suppress(OSError, AttributeError):  # a damaged file, or another version of numba
+        key = cache._index_key(signature, dispatcher.targetctx.codegen())
+        return key in cache._cache_file._load_index()
+    return False

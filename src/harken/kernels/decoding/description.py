@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from torch import Tensor
+from torch import Tensor, nn
 
 Table = Callable[[int], Tensor]  # length -> (length, width)
 
@@ -64,8 +64,25 @@ class Transformer:
     decoder: Stack
     target_embedding: Tensor
     output: Linear
-    parameters: list[Tensor]  # of the whole model, to notice when one changes
 
-    def versions(self) -> list[tuple[int, int]]:
+
+class Snapshot:
+    """The modules and parameters of a model, to notice when one is replaced, moved or changed."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._parts: list[tuple[dict[str, Any], str, Any]] = []
+        for module in model.modules():
+            for members in (module._modules, module._parameters):
+                self._parts += [(members, name, member) for name, member in members.items()]
+        self._parameters = [part for _, _, part in self._parts if isinstance(part, Tensor)]
+        self.versions = self._current()
+
+    def _current(self) -> list[tuple[int, int]]:
         """Where each parameter lies and how often it was changed in place."""
-        return [(one.data_ptr(), 0 if one.is_inference() else one._version) for one in self.parameters]
+        return [(one.data_ptr(), 0 if one.is_inference() else one._version) for one in self._parameters]
+
+    def is_current(self) -> bool:
+        """Whether the model is still the same, weights included."""
+        return all(members.get(name) is part for members, name, part in self._parts) and (
+            self.versions == self._current()
+        )

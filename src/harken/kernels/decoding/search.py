@@ -148,7 +148,7 @@ def _survive(
 @numba.njit(**FLAGS)
 def _advance_greedy(
     now: Any, then: Any, read: Any, rows: Any, time: Any, logs: Any, ids: Any, limits: Any, norm: Any, found: Any
-) -> int:
+) -> Any:
     """The most probable token of each row; returns the rows of the next step."""
     out_of_line()
     left = np.int64(0)
@@ -166,7 +166,7 @@ def _advance_greedy(
 def _advance_beam(
     now: Any, then: Any, read: Any, rows: Any, live: Any, time: Any, logs: Any, ids: Any, limits: Any, norm: Any,
     rules: Any, ended: Any, found: Any,
-) -> int:  # fmt: skip
+) -> Any:  # fmt: skip
     """The best continuations of each source; `ended` (B,) counts what finished. Returns the rows of the next step."""
     out_of_line()
     beam, left = rules.beam, np.int64(0)
@@ -207,7 +207,7 @@ def _advance_beam(
 @kept
 def decode(
     packed: Any, blocks: Any, table: Any, memory: Any, starts: Any, limits: Any, minimums: Any, rules: Any, inner: Any,
-    workspace: Any, found: Any,
+    workspace: Any, stop: Any, found: Any,
 ) -> bool:  # fmt: skip
     """Decodes all sources of a batch into `found`; False where the model's outputs are not finite numbers.
 
@@ -217,6 +217,7 @@ def decode(
         limits: (B,) most tokens of each source, EOS included.
         minimums: (B,) fewest tokens, EOS included.
         inner: width of the widest layer.
+        stop: (1,), read at every step: where another thread sets it, the search ends and `found` is incomplete.
         workspace: for the keys and values of past tokens, at least (L, T, R, 2 D) numbers with D in whole panels.
     """
     batch, longest, layers, stride = limits.shape[0], limits.max(), blocks.layers, memory.shape[1]
@@ -236,7 +237,7 @@ def decode(
     now = Live(np.arange(most), np.zeros(most, np.float32), np.empty((most, longest), np.int32))
     then = Live(np.empty(most, np.int64), np.empty(most, np.float32), np.empty((most, longest), np.int32))
     rows, live, time = batch, np.int64(1), np.int64(0)
-    while rows > 0:
+    while rows > 0 and stop[0] == 0:
         for row in range(rows):
             embed(blocks, table, np.int64(read.tokens[time, row]), time, b.values[row])
             now.ancestors[row, time] = row

@@ -274,7 +274,7 @@ def _float_function(rows: int) -> Callable[..., None]:
         out_of_line()
         tile(x, xs, w, steps, bias, y, ys, low, add)
 
-    return run  # type: ignore[no-any-return]
+    return run
 
 
 def _byte_function(rows: int) -> Callable[..., None]:
@@ -285,7 +285,7 @@ def _byte_function(rows: int) -> Callable[..., None]:
         out_of_line()
         tile(x, xs, w, steps, bias, y, ys, low, add, row_scales, scales, sums)
 
-    return run  # type: ignore[no-any-return]
+    return run
 
 
 float_1, float_2, float_3, float_4, float_5, float_6 = (_float_function(rows) for rows in range(1, ROWS + 1))

@@ -100,18 +100,8 @@ def most_probable(
     maxima = np.empty(chunk.shape[1] // COLUMNS, np.float32)
     for first in range(0, columns, chunk.shape[1]):
         last = min(columns, first + chunk.shape[1])
-        multiply(
-            packed,
-            product,
-            b.values,
-            b.quantised,
-            b.scales,
-            rows,
-            chunk,
-            NO_LIMIT,
-            np.int64(0),
-            (first, last, np.int64(0)),
-        )
+        span = first, last, np.int64(0)
+        multiply(packed, product, b.values, b.quantised, b.scales, rows, chunk, NO_LIMIT, np.int64(0), span)
         for row in range(rows):
             values, width = chunk[row], last - first
             best = _block_maxima(values, width, maxima)

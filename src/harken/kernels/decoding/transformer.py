@@ -1,13 +1,9 @@
-"""A Transformer encoder-decoder in the form the kernels take: packed once, then used for many batches.
-
->>> model = CompiledTransformer(tiny())  # doctest: +SKIP
-"""
+"""A Transformer encoder-decoder in the form the kernels take: packed once, then used for many batches."""
 
 from __future__ import annotations
 
 import math
-import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,14 +28,15 @@ class _Side:
     packed: Any
     table: Any  # (V, D) embeddings
     inner: int  # columns of the widest layer
-    blocks: Any = None
-    length: int = -1
+    made: tuple[int, Any] = (-1, None)  # the longest sequence so far, and its `Blocks`
 
     def for_length(self, length: int) -> Any:
         """`Blocks` with positions for sequences of this length."""
-        if length > self.length:
-            self.blocks, self.length = self._blocks(length), length
-        return self.blocks
+        longest, blocks = self.made  # read at once: several threads may be here
+        if length > longest:
+            blocks = self._blocks(length)
+            self.made = length, blocks
+        return blocks
 
     def _blocks(self, length: int) -> Any:
         stack, head_width = self.stack, self.stack.width // self.stack.heads
@@ -82,37 +79,35 @@ class CompiledTransformer:
 
     model: Transformer
     precision: str = "float32"
-    versions: list[tuple[int, int]] = field(init=False)
 
     def __post_init__(self) -> None:
         model = self.model
-        self.versions = model.versions()
-        self._kept = threading.local()
+        self._spare: list[Any] = []  # workspaces that no call is using
         self.decoder = _side(model.decoder, model.target_embedding, [model.output], self.precision)
         encoder = model.encoder
         self.encoder = None if encoder is None else _side(encoder, model.source_embedding, [], self.precision)
 
-    @property
-    def is_current(self) -> bool:
-        """Whether the weights are still those that were packed."""
-        return self.versions == self.model.versions()
-
-    def _workspace(self, size: int) -> Any:
-        """Memory for the caches, kept for the next call of this thread: fresh pages cost more than what fills them."""
-        kept = getattr(self._kept, "workspace", None)
-        if kept is None or len(kept) < size:
-            self._kept.workspace = kept = np.empty(size, np.float32)
-        return kept
+    def _acquire(self, size: int) -> Any:
+        """Memory for the cache of a call; that of an earlier call if it suffices, since fresh pages are slow."""
+        try:
+            spare = self._spare.pop()
+        except IndexError:  # none, or another thread took it
+            spare = np.empty(0, np.float32)
+        return spare if len(spare) >= size else np.empty(size, np.float32)
 
     def encode(self, tokens: Any, starts: Any) -> Any:
         """The tokens of all sources one after the other, source b from starts[b] -> memory (tokens, whole panels)."""
         return encode(*self.encode_arguments(tokens, starts))
 
-    def search(self, memory: Any, starts: Any, limits: Any, rules: Rules, minimums: Any = None) -> Found | None:
+    def search(
+        self, memory: Any, starts: Any, limits: Any, rules: Rules, minimums: Any = None, stop: Any = None
+    ) -> Found | None:
         """Decodes all sources; None where the model's outputs are not finite numbers."""
-        arguments = self.decode_arguments(memory, starts, limits, rules, minimums)
-        found: Found = arguments[-1]
-        return found if decode(*arguments) else None
+        arguments = self.decode_arguments(memory, starts, limits, rules, minimums, stop)
+        *_, workspace, _, found = arguments
+        is_finite = decode(*arguments)
+        self._spare.append(workspace)
+        return found if is_finite else None
 
     def encode_arguments(self, tokens: Any, starts: Any) -> tuple[Any, ...]:
         """Of the compiled function."""
@@ -121,15 +116,17 @@ class CompiledTransformer:
         return side.packed, side.for_length(int(np.diff(starts).max())), side.table, tokens, starts, side.inner
 
     def decode_arguments(
-        self, memory: Any, starts: Any, limits: Any, rules: Rules, minimums: Any = None
+        self, memory: Any, starts: Any, limits: Any, rules: Rules, minimums: Any = None, stop: Any = None
     ) -> tuple[Any, ...]:
         """Of the compiled function."""
         side, batch, longest = self.decoder, len(limits), int(limits.max())
         minimums = np.zeros(batch, np.int64) if minimums is None else minimums
-        workspace = self._workspace(side.stack.layers * longest * batch * rules.beam * 2 * memory.shape[1])
+        stop = np.zeros(1, np.int64) if stop is None else stop
+        workspace = self._acquire(side.stack.layers * longest * batch * rules.beam * 2 * memory.shape[1])
         found = nothing_found(batch, rules.nbest, longest)
         blocks = side.for_length(longest)
-        return side.packed, blocks, side.table, memory, starts, limits, minimums, rules, side.inner, workspace, found
+        batch_arguments = (memory, starts, limits, minimums, rules, side.inner, workspace, stop, found)
+        return side.packed, blocks, side.table, *batch_arguments
 
     def without_padding(self, values: Tensor, lengths: Any) -> Any:
         """Memory (B, S, D) of another encoder in the layout of `encode`."""
@@ -151,7 +148,7 @@ def tiny() -> Transformer:
     encoder = stack([(6, 2), (2, 2), (2, 2), (2, 2)], 3)
     decoder = stack([(6, 2), (2, 2), (2, 2), (2, 2), (2, 2), (4, 2), (2, 2)], 4)
     table = torch.zeros(8, 2)
-    return Transformer(encoder, table, decoder, table, Linear(table, None, is_output=True), [])
+    return Transformer(encoder, table, decoder, table, Linear(table, None, is_output=True))
 
 
 def _tiny_calls() -> tuple[CompiledTransformer, tuple[Any, ...], tuple[Any, ...]]:

@@ -20,7 +20,7 @@ LLVM = ir.VectorType(F32, LANES)
 REORDER = ("reassoc", "contract")
 
 
-class VectorType(types.Type):  # type: ignore[misc]
+class VectorType(types.Type):
     """numba's name for it."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ VECTOR = VectorType()
 
 
 @register_model(VectorType)
-class _VectorModel(models.PrimitiveModel):  # type: ignore[misc]
+class _VectorModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Any) -> None:
         super().__init__(manager, kind, LLVM)
 

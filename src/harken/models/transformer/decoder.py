@@ -113,7 +113,8 @@ class TransformerDecoder(Decoder):
             for block in self.stack.blocks:
                 if isinstance(rotary := block.attention.positions, RotaryPositions):  # type: ignore[union-attr]
                     rotary.angles(max_length)
-        cache = StepCache(len(pairs), sources * beam, heads, size, max_length, pairs[0][0], static)
+        room = max_length if static else min(max_length, CAPACITY)  # limits are far above what is written
+        cache = StepCache(len(pairs), sources * beam, heads, size, room, pairs[0][0], static)
         return TransformerState(pairs, mask, cache, beam)
 
     @torch.no_grad()

@@ -113,7 +113,8 @@ class DecoderOnly(TranslationModel):
     ) -> PrefixState:
         """The keys and values of the sources, in a cache with room for the targets; distances are not used."""
         prefix = self.read_source(source, lengths)
-        key, room = prefix.kv_cache[0][0], prefix.size + max_length
+        key, max_length = prefix.kv_cache[0][0], min(max_length, CAPACITY)  # limits are far above what is written
+        room = prefix.size + max_length
         cache = StepCache(len(prefix.kv_cache), len(key), key.shape[1], key.shape[3], room, key)
         cache.fill_(prefix.kv_cache)
         seen = prefix.source_mask()

@@ -34,8 +34,8 @@ def describe(model: EncoderDecoder, device: str | None = "cpu") -> Transformer |
     """
     if not isinstance(model.decoder, TransformerDecoder) or not isinstance(model.narrow, nn.Identity):
         return None
-    parameters = list(model.parameters())
-    if device is not None and any(one.device.type != device or one.dtype != torch.float32 for one in parameters):
+    everything = model.parameters()
+    if device is not None and any(one.device.type != device or one.dtype != torch.float32 for one in everything):
         return None
     decoder = _stack(model.decoder.stack)
     if decoder is None:
@@ -47,7 +47,6 @@ def describe(model: EncoderDecoder, device: str | None = "cpu") -> Transformer |
         decoder=decoder,
         target_embedding=model.target_embedding.weight,
         output=Linear(model.output_weight, model.output_bias, is_output=True),
-        parameters=parameters,
     )
 
 

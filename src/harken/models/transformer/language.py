@@ -87,7 +87,7 @@ class TransformerLanguage(LanguageNetwork):
         """A cache with the keys and values of the prompts."""
         attention, time = self.stack.blocks[0].attention, 0 if prompt is None else prompt.shape[1]
         layers, heads, like = len(self.stack.blocks), attention.heads, self.embedding.weight  # type: ignore[union-attr]
-        cache = StepCache(layers, rows, heads, self.width // heads, time + max_length, like)  # type: ignore[arg-type,operator]
+        cache = StepCache(layers, rows, heads, self.width // heads, time + min(max_length, CAPACITY), like)  # type: ignore[arg-type,operator]
         if prompt is not None and time:
             state = self.read(prompt, TransformerLanguageState([])).state
             cache.fill_(state.kv_cache)

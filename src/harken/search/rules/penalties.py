@@ -2,8 +2,8 @@
 
 >>> so_far = SoFar(torch.tensor([[4, 5, 4]]), torch.tensor([0]), torch.tensor([9]))
 >>> scores = torch.full((1, 7), -1.0)
->>> NoRepeatNgram(2)(scores.clone(), so_far)[0].tolist()  # after 4 came 5 before
-[-1.0, -1.0, -1.0, -1.0, -1.0, -inf, -1.0]
+>>> NoRepeatNgram(2)(scores.clone(), so_far)[0].tolist()  # after 4 came 5 before; 0 is padding
+[-inf, -1.0, -1.0, -1.0, -1.0, -inf, -1.0]
 >>> RepetitionPenalty(1.5)(scores.clone(), so_far)[0].tolist()
 [-1.0, -1.0, -1.0, -1.0, -1.5, -1.5, -1.0]
 """

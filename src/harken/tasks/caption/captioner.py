@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Self, overload
+from typing import Any, NamedTuple, Self, overload
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from harken.inspection.gates import ENDS, axis_pieces
 from harken.metrics.alignment import merge_subwords
 from harken.models.captioning.model import CaptionModel, build_caption_model, to_images
 from harken.search import Hypothesis
+from harken.search.config import SearchConfig
 from harken.search.dispatch import DecodingCall, decode
 from harken.tasks.artifacts import TokenizerArtifact
 from harken.tasks.caption.caption import Caption
@@ -74,29 +75,37 @@ class Captioner(Predictor[CaptionRecipe, CaptionModel]):
         return cls(recipe, model, tokenizer, folder)
 
     @overload
-    def caption(self, images: Image, *, beam: int | None = None, progress: Progress | None = None) -> Caption: ...
+    def caption(
+        self, images: Image, *, beam: int | None = None, progress: Progress | None = None, **search: Any
+    ) -> Caption: ...
     @overload
     def caption(
-        self, images: Images, *, beam: int | None = None, progress: Progress | None = None
+        self, images: Images, *, beam: int | None = None, progress: Progress | None = None, **search: Any
     ) -> list[Caption]: ...
 
     def caption(
-        self, images: Image | Images, *, beam: int | None = None, progress: Progress | None = None
+        self, images: Image | Images, *, beam: int | None = None, progress: Progress | None = None, **search: Any
     ) -> Caption | list[Caption]:
         """The best caption of a picture, or of each of several: files, or arrays (Y, X, 3).
 
         Args:
             beam: live hypotheses; 1 is greedy search. Default: what the recipe says.
             progress: called with the number of pictures done since the last call.
+            search: any key of the recipe's [search] table, such as `sample=True`.
 
         Raises:
-            UserError: a file that is no picture.
+            UserError: a file that is no picture, or an option that does not fit.
         """
         alone, size = isinstance(images, str | Path | np.ndarray), self.recipe.search.batch_sentences
         given: list[Image] = [images] if isinstance(images, str | Path | np.ndarray) else [*images]
         batches = [range(start, min(start + size, len(given))) for start in range(0, len(given), size)]
-        width = beam or self.recipe.search.beam
-        found = self.map(batches, lambda chosen: self._captions([self.read(given[i]) for i in chosen], width), progress)
+        changes = {name: value for name, value in {"beam": beam, **search}.items() if value is not None}
+        options = self.recipe.search.changed(changes)
+
+        def run(chosen: Sequence[int]) -> list[Caption]:
+            return self._captions([self.read(given[i]) for i in chosen], options, torch.tensor(list(chosen)))
+
+        found = self.map(batches, run, progress)
         return found[0] if alone else found
 
     def read(self, image: Image) -> Pixels:
@@ -136,20 +145,20 @@ class Captioner(Predictor[CaptionRecipe, CaptionModel]):
         read = axis_pieces(self.tokenizer, batch.target[0, 1:].tolist())
         return batch, {"decoder": [ENDS[0], *read]}, f"{image} → {' '.join(read)}"
 
-    def _captions(self, pictures: Sequence[Pixels], beam: int) -> list[Caption]:
+    def _captions(self, pictures: Sequence[Pixels], options: SearchConfig, numbers: Tensor) -> list[Caption]:
         images = to_images(torch.from_numpy(np.stack([picture.image for picture in pictures])).to(self.device))
-        found = self._search(images, beam)
+        found = self._search(images, options, numbers)
         maps = self._maps(images, found)
         return [
             Caption(self.tokenizer.decode(best.tokens), best.normalised, weights, *picture)
             for best, weights, picture in zip(found, maps, pictures, strict=True)
         ]
 
-    def _search(self, images: Tensor, beam: int) -> list[Hypothesis]:
-        limit, longest = self.recipe.search.max_length_extra, self.recipe.model.longest
+    def _search(self, images: Tensor, options: SearchConfig, numbers: Tensor) -> list[Hypothesis]:
+        limit, longest = options.max_length_extra, self.recipe.model.longest
         limit = limit if longest is None else min(limit, longest - 1)
-        options = self.recipe.search.model_copy(update={"beam": beam})
-        return [best[0] for best in decode(DecodingCall(self.model, images, None, limit, options))]
+        call = DecodingCall(self.model, images, None, limit, options, row_numbers=numbers)
+        return [best[0] for best in decode(call)]
 
     def _maps(self, images: Tensor, found: Sequence[Hypothesis]) -> list[np.ndarray | None]:
         """Weights (words, rows, columns) of every caption, by reading it once under teacher forcing."""

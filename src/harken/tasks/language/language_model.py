@@ -85,11 +85,13 @@ class LanguageModel(Predictor[LanguageRecipe, LanguageNetwork]):
         temperature: float = 1.0,
         top_k: int | None = None,
         top_p: float | None = None,
+        min_p: float | None = None,
         seed: int = 0,
         line: bool = False,
     ) -> str:
         """The prompt's continuation, without the prompt; see `samples` for the arguments."""
         options: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+        options["min_p"] = min_p
         return "".join(self.stream(prompt, length=length, line=line, **options))
 
     def stream(self, prompt: str = "", *, length: int = 200, line: bool = False, **options: Any) -> Iterator[str]:
@@ -118,6 +120,7 @@ class LanguageModel(Predictor[LanguageRecipe, LanguageNetwork]):
         temperature: float = 1.0,
         top_k: int | None = None,
         top_p: float | None = None,
+        min_p: float | None = None,
         seed: int = 0,
         line: bool = False,
     ) -> list[str]:
@@ -128,13 +131,14 @@ class LanguageModel(Predictor[LanguageRecipe, LanguageNetwork]):
             temperature: below 1 safer, above 1 bolder; 0 takes the likeliest token every time.
             top_k: draw from so many likeliest tokens alone.
             top_p: draw from the fewest likeliest tokens that have this probability together.
+            min_p: draw from tokens at least this probable beside the likeliest.
             seed: the same seed gives the same texts.
             line: stop at the end of a line.
 
         Raises:
             UserError: settings that leave nothing to draw from.
         """
-        options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+        options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
         rows: list[list[int]] = [[] for _ in range(count)]
         for tokens in self._drawn(prompt, count, length, line, options):
             for row, token in zip(rows, tokens, strict=True):
@@ -148,7 +152,7 @@ class LanguageModel(Predictor[LanguageRecipe, LanguageNetwork]):
 
     def _drawn(self, prompt: str, count: int, length: int, line: bool, options: dict[str, Any]) -> Iterator[list[int]]:
         """Tokens of all rows, step by step, until all have ended their line where that is wanted."""
-        check(options.get("temperature", 1.0), options.get("top_k"), options.get("top_p"))
+        check(options.get("temperature", 1.0), options.get("top_k"), options.get("top_p"), options.get("min_p"))
         ids = torch.from_numpy(self.ids(prompt)).to(self.device).repeat(count, 1)
         model, state = self.start(ids[:, :-1])
         drawn = sample(model, state, ids[:, -1], forbidden=self._forbidden(), **options)

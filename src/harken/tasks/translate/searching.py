@@ -13,11 +13,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from harken.errors import UserError
 from harken.metrics.bleu import chrf_of_statistics, chrf_statistics, sentence_bleu
@@ -76,10 +78,14 @@ class Request:
         self.banned = [ids for word in config.banned for form in forms(word) if (ids := target.encode(form))]
         self.language = _language_model(self.translator, config) if config.lm_weight else None
         self.second = _load("search.rerank", config.rerank, "translate", self.translator) if config.rerank else None
-        self.joins = joining_tokens(target)
 
-    def rules(self, texts: Sequence[str], numbers: Sequence[int], limit: int) -> tuple[Any, ...]:
-        """The rules that hold data of these sentences; `numbers` are their places in the call."""
+    @cached_property
+    def joins(self) -> Tensor | None:
+        """(V,) the target's tokens that continue a word."""
+        return joining_tokens(self.translator.target)
+
+    def rules(self, texts: Sequence[str], numbers: Sequence[int], limits: Sequence[int]) -> tuple[Any, ...]:
+        """The rules that hold data of these sentences: their places in the call, and the most tokens of each."""
         target = self.translator.target
         found: list[Any] = []
         if self.banned:
@@ -87,7 +93,7 @@ class Request:
         prefixes = [self.prefix if isinstance(self.prefix, str) else self.prefix[number] for number in numbers]
         if any(prefixes):
             rows = target.encode_all(prefixes)
-            for row in rows:
+            for row, limit in zip(rows, limits, strict=True):
                 check_prefix(row, limit)
             found.append(Prefix(rows, self.prefix_bias))
         phrases = [[*matches(text, self.terms), *self._required(n)] for text, n in zip(texts, numbers, strict=True)]
@@ -128,7 +134,7 @@ def search(
         config,
         wanted,
         batch.distances,
-        request.rules([sources.texts[number] for number in numbers], numbers, int(limits.min())),
+        request.rules([sources.texts[number] for number in numbers], numbers, limits.tolist()),
         torch.tensor(list(numbers)),
         request.cancelled,
         request.observe,
@@ -155,7 +161,7 @@ def _by_risk(found: list[Hypothesis], texts: Sequence[str], metric: str) -> list
 def utilities(texts: Sequence[str], metric: str) -> np.ndarray:
     """(N,) the mean likeness of each text to all texts, from 0 to 1.
 
-    >>> [round(value, 2) for value in utilities(["a b c d", "a b c d", "x y z"], "chrf")]
+    >>> [round(float(value), 2) for value in utilities(["a b c d", "a b c d", "x y z"], "chrf")]
     [0.67, 0.67, 0.33]
     """
     table = np.zeros((len(texts), len(texts)))
@@ -200,7 +206,7 @@ def alternatives(request: Request, sources: Sources, prefix: Sequence[int], coun
     found = []
     limit = max_lengths(request.translator.recipe.model_copy(update={"search": request.config}), batch.lengths)
     for start in starts:
-        rules = (*request.rules([sources.texts[0]], [0], int(limit.min())), Prefix([start]))
+        rules = (*request.rules([sources.texts[0]], [0], limit.tolist()), Prefix([start]))
         one = replace(call, options=request.config, nbest=1, max_lengths=limit.clamp(min=len(start) + 1), rules=rules)
         found.append(decode(one)[0][0])
     return found

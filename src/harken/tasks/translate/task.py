@@ -74,8 +74,9 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch]):
         if len(rows):
             lengths = pairs.source_lengths[rows]
             distances = None if batch.distances is None else batch.distances[rows]
-            state = model.start(pairs.source[rows], lengths, distances)
-            found = greedy_search(model, state, len(rows), max_lengths=max_lengths(self.recipe, lengths))
+            limits = max_lengths(self.recipe, lengths)
+            state = model.start(pairs.source[rows], lengths, distances, max_length=int(limits.max()))
+            found = greedy_search(model, state, len(rows), max_lengths=limits)
             outputs = [self.target.decode(hypothesis.tokens) for hypothesis in found]
         return {
             "loss": float(model.loss(*_arguments(batch), 0.0, batch.distances)),
