@@ -59,7 +59,7 @@ def assert_same(found: Any, wanted: Any) -> None:
     [
         {},
         {"norm": "post", "activation": "gelu"},
-        {"positions": "learned", "max_length": 24, "tied": "none"},
+        {"positions": "learned", "max_length": 22, "tied": "none"},
         {"positions": "rotary"},
         {"positions": "relative"},
         {"activation": "swiglu", "positions": "alibi"},

@@ -39,7 +39,10 @@ class TransformerStep:
         self.lengths = torch.ones(sources, dtype=torch.int32, device=like.device)
         self.ancestry = torch.zeros(rows, length, dtype=torch.int32, device=like.device) if beam > 1 else None
         self.residual = torch.zeros(rows, stack.width, device=like.device)
-        self.positions = None if stack.positions is None else stack.positions(length)[:length].float().contiguous()
+        self.positions: Tensor | None = None
+        if stack.positions is not None:  # beyond learned ones there are only rows that are done
+            known = stack.positions(length if stack.max_length is None else min(length, stack.max_length))
+            self.positions = known.float()[torch.arange(length, device=known.device).clamp(max=len(known) - 1)]
         self.scale = size**-0.5 if stack.scaled else 1.0
 
     @property
