@@ -4,8 +4,8 @@
 
 Both decode random sources of 32 words with random weights of one shape (6 + 6 layers, 512 wide, 2,048 in the
 feed-forward layers, 8 heads, 32,000 tokens) in bfloat16, and both write 32 tokens for every source, which neither can
-end earlier. Sources, and for harken also the hypotheses as Python lists, are part of the time. The median of the rounds,
-after two calls that are not counted; tokens/s are those of the best hypothesis of each source.
+end earlier. Encoding, and for harken also the hypotheses as Python lists, are part of the time. The median of the
+rounds, after two calls that are not counted; tokens/s are those of the best hypothesis of each source.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from harken.models.build import build_model
 from harken.models.config import RecurrentConfig, TransformerConfig
 from harken.search.config import SearchOptions
 from harken.search.dispatch import DecodingCall
-from harken.search.graphs import bucket, describe, is_static_call, run_static, supports_graphs
+from harken.search.graphs import _Searches, bucket, describe, is_static_call, run_static, supports_graphs
 from harken.search.reference import run_reference
 
 VOCABULARY = 40
@@ -128,6 +128,23 @@ def test_what_is_left_to_the_reference() -> None:
     assert not is_static_call(make_call(model.train(), 0, 4))
     model.eval().decoder.register_forward_hook(lambda *_: None)  # type: ignore[union-attr]
     assert not is_static_call(make_call(model, 0, 4))
+
+
+def test_the_copy_in_bfloat16_follows_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
+    model, searches = make_model(1), _Searches()
+    assert searches.network(model, "float32") is model
+    with torch.inference_mode():
+        low = searches.network(model, "auto")
+        addresses = [part.data_ptr() for part in low.parameters()]
+        assert all(part.dtype == torch.bfloat16 for part in low.parameters())
+    model.output_weight.data.mul_(3.0)  # type: ignore[union-attr, operator]
+    with torch.no_grad():
+        model.output_weight.add_(1.0)  # type: ignore[operator]
+    with torch.inference_mode():
+        assert searches.network(model, "auto") is low
+        assert torch.equal(low.output_weight, model.output_weight.bfloat16())  # type: ignore[arg-type, operator]
+    assert [part.data_ptr() for part in low.parameters()] == addresses
 
 
 def test_a_diverged_model_is_refused() -> None:

@@ -1,6 +1,6 @@
 """Which implementation decodes a batch: the list of backends in order of preference, and the rule of each.
 
-    graphs       `harken.search.graphs`: Transformers and recurrent decoders on a CUDA device, plain calls, as CUDA graphs
+    graphs       `harken.search.graphs`: Transformers and recurrent decoders on a GPU, plain calls, as CUDA graphs
     compiled     `harken.search.compiled`: Transformers on a CPU, plain calls, in float32 or int8
     reference    `harken.search.reference`: any model with a `step`, every option, any device
 

@@ -1,8 +1,8 @@
 """The CUDA backend of `harken.search.dispatch`: greedy and beam search as captured CUDA graphs.
 
-The step of the model and the search after it (`harken.search.static`) are captured once for a shape and replayed without
-waiting for the device; whether all rows are done is copied to pinned memory after every few steps and read while the
-next ones run. A shape is rounded up to a bucket: sources, words of the longest source, tokens of the longest output.
+The step of the model and the search after it (`harken.search.static`) are captured once for a shape and replayed
+without waiting for the device; whether all rows are done is copied to pinned memory after every few steps and read
+while the next ones run. A shape is rounded up to a bucket: sources, words of the longest source, tokens of the longest output.
 
     Transformers       `harken.kernels.decoding.cuda`: fused kernels, and an ancestry table in place of moving the cache
     other decoders     with `is_static` (Transformers with other positions, recurrent ones): their own `step`
@@ -31,6 +31,7 @@ from torch import Tensor, nn
 
 from harken.kernels.decoder_loop.cuda_graph import addresses_of, has_hooks
 from harken.kernels.decoding.cuda import attention, choosing, step
+from harken.kernels.decoding.description import Snapshot
 from harken.kernels.settings import has_triton
 from harken.search.contract import limits
 from harken.search.hypotheses import Hypothesis
@@ -163,7 +164,7 @@ class GraphSearch:
         else:
             sizes = shape.sources, shape.beam, shape.length, shape.words
             self.decoder = step.TransformerStep(described, *sizes)
-        is_fused = has_triton() and (device.type == "cuda" or attention.INTERPRETED) and choosing.is_supported(2 * shape.beam)
+        is_fused = has_triton() and attention.is_fused(self.source) and choosing.is_supported(2 * shape.beam)
         self.choose = choosing.choose if is_fused else choose_best
         self.encodes = described is not None and described.encoder is not None  # in a graph: nothing waits there
         self.encoder_graph: torch.cuda.CUDAGraph | None = None
@@ -263,7 +264,7 @@ class _Searches:
     def __init__(self) -> None:
         self.found: OrderedDict[Any, GraphSearch | None] = OrderedDict()  # None: cannot be captured
         self.low: nn.Module | None = None
-        self.versions: list[tuple[int, int]] = []
+        self.snapshot: Snapshot | None = None  # of the model when the copy was made
         self.lock = threading.Lock()
         self.pool: Any = None
 
@@ -271,14 +272,17 @@ class _Searches:
         """The model itself, or for "auto" its copy in bfloat16."""
         if precision != "auto" or not torch.cuda.is_bf16_supported():
             return model
+        if self.low is not None and self.snapshot is not None and self.snapshot.is_current():
+            return self.low
         weights = list(model.parameters())
-        versions = [(one.data_ptr(), 0 if one.is_inference() else one._version) for one in weights]
-        if self.low is None:
+        copies = [] if self.low is None else list(self.low.parameters())
+        if self.low is None or [low.shape for low in copies] != [one.shape for one in weights]:
             self.low = copy.deepcopy(model).to(torch.bfloat16).eval()
-        elif versions != self.versions:
-            for low, one in zip(self.low.parameters(), weights, strict=True):
+            self.found.clear()
+        else:
+            for low, one in zip(copies, weights, strict=True):
                 low.copy_(one)
-        self.versions = versions
+        self.snapshot = Snapshot(model)
         return self.low
 
     def find(self, model: Any, network: Any, call: DecodingCall) -> GraphSearch | None:
@@ -300,7 +304,8 @@ class _Searches:
             search.bytes = max(0, torch.cuda.memory_reserved() - before)
             self.found[key] = search
         except (RuntimeError, TypeError) as problem:  # out of memory, a step that waits for the device, ...
-            warnings.warn(f"the search could not be captured as a CUDA graph and runs step by step: {problem}", stacklevel=4)
+            message = f"the search could not be captured as a CUDA graph and runs step by step: {problem}"
+            warnings.warn(message, stacklevel=4)
             self.found[key] = None
         self._evict(call.source.device)
         return self.found[key]

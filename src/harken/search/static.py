@@ -150,7 +150,9 @@ class StaticSearch:
         self.scores.copy_(offers.masked_fill(ended, NEG_INF).gather(1, left))
         self.table.index_copy_(0, self.length, torch.stack((ids, before.gather(1, left)))[None])
         self.logs.index_copy_(0, self.length, logs[None])
-        torch.add(torch.arange(rows * beam, device=ids.device).view(rows, beam), self.length * (rows * beam), out=self.nodes)
+        torch.add(
+            torch.arange(rows * beam, device=ids.device).view(rows, beam), self.length * (rows * beam), out=self.nodes
+        )
         self.tokens.copy_(ids.flatten())
         self._finish(length, divisor)
         return (parents + self.first).flatten()
@@ -181,7 +183,9 @@ class StaticSearch:
         tokens, parts, sizes = _trace(table, logs, nodes[slots], width)
         ranks, ends, found = kept[0][slots].tolist(), kept[2][slots].tolist(), [[] for _ in range(rows)]  # type: ignore[var-annotated]
         totals = parts.sum(1, dtype=np.float64) + np.where(cut[owner], 0.0, kept[2][slots])
-        lists = zip(owner.tolist(), tokens.tolist(), parts.tolist(), sizes.tolist(), ranks, ends, totals.tolist(), strict=True)
+        lists = zip(
+            owner.tolist(), tokens.tolist(), parts.tolist(), sizes.tolist(), ranks, ends, totals.tolist(), strict=True
+        )
         for row, words, logs_, size, rank, end, total in lists:
             finished = not cut[row]
             scores = logs_[len(logs_) - size :] + ([end] if finished else [])
@@ -197,7 +201,9 @@ def _greedy(tokens: np.ndarray, logs: np.ndarray, penalty: float) -> list[list[H
     refuse_empty(np.flatnonzero(~(totals > NEG_INF)))
     ended = tokens[np.arange(len(tokens)), sizes - 1] == EOS
     ranks = totals / sizes.astype(np.float64) ** penalty
-    lists = zip(tokens.tolist(), logs.tolist(), sizes.tolist(), ended.tolist(), totals.tolist(), ranks.tolist(), strict=True)
+    lists = zip(
+        tokens.tolist(), logs.tolist(), sizes.tolist(), ended.tolist(), totals.tolist(), ranks.tolist(), strict=True
+    )
     return [
         [Hypothesis(words[: size - end], total, rank, end, parts[:size])]
         for words, parts, size, end, total, rank in lists

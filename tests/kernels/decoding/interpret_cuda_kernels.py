@@ -5,6 +5,8 @@ Started by test_cuda_kernels.py with TRITON_INTERPRET=1, which has to be set bef
 
 from __future__ import annotations
 
+from itertools import chain
+
 import torch
 from torch import Tensor
 
@@ -57,7 +59,7 @@ def check_search(beam: int) -> None:
         attention.INTERPRETED = True
         found, wanted = run_static(call), run_reference(call)
         assert [[one.tokens for one in row] for row in found] == [[one.tokens for one in row] for row in wanted]
-        for one, other in zip(sum(found, []), sum(wanted, []), strict=True):
+        for one, other in zip(chain(*found), chain(*wanted), strict=True):
             assert one.finished == other.finished and abs(one.normalised - other.normalised) < 1e-4
             assert torch.allclose(torch.tensor(one.token_scores), torch.tensor(other.token_scores), atol=1e-4)
             finished += one.finished

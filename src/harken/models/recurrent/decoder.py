@@ -113,9 +113,7 @@ class RecurrentDecoder(Decoder):
             self.attend = Attention(score, config.hard_attention)
             self.combine = nn.Linear(2 * width, width, bias=False)
 
-    def start(
-        self, memory: Memory, beam: int = 1, max_length: int = CAPACITY, static: bool = False
-    ) -> RecurrentState:
+    def start(self, memory: Memory, beam: int = 1, max_length: int = CAPACITY, static: bool = False) -> RecurrentState:
         """s_0 by the bridge, and the keys of the memory, computed once; the state is always static."""
         values, batch = memory.values, memory.values.shape[0]
         layers = self._first_states(memory)

@@ -3,8 +3,8 @@
     log p(v) = z_v - log sum_u exp(z_u)
 
 Two kernels: the first reads each part of BLOCK logits once for its sum of exponentials and its best tokens, the second
-combines the parts of a row. The largest logit of each group of GROUP is kept; a token is taken from the best group, whose
-logits are then read again. Of equal logits the lower id comes first. The reference is
+combines the parts of a row. The largest logit of each group of GROUP is kept; a token is taken from the best group,
+whose logits are then read again. Of equal logits the lower id comes first. The reference is
 `harken.search.static.choose_best`.
 """
 

@@ -18,7 +18,9 @@ from harken.kernels.triton_import import tl, triton
 
 
 @triton.jit
-def normalise(values: tl.tensor, weight: tl.tensor, bias: tl.tensor, feature: tl.tensor, width: tl.tensor, epsilon: tl.tensor) -> tl.tensor:
+def normalise(
+    values: tl.tensor, weight: tl.tensor, bias: tl.tensor, feature: tl.tensor, width: tl.tensor, epsilon: tl.tensor
+) -> tl.tensor:
     """Layer norm of one row in float32, zeros beyond its width."""
     inside = feature < width
     centred = tl.where(inside, values - tl.sum(values, 0) / width, 0.0)
