@@ -90,6 +90,15 @@ class DecoderState(ABC):
         self.map_rows_(lambda rows: rows.unflatten(0, (-1, self.beam)).index_select(0, sources).flatten(0, 1))
         self.map_sources_(lambda values: values.index_select(0, sources))
 
+    def load_(self, fresh: DecoderState) -> None:
+        """Become `fresh`, a state before the first token and of the same shapes, without a change of addresses."""
+        new: list[Tensor] = []
+        for map_ in (fresh.map_rows_, fresh.map_sources_):
+            map_(lambda values: new.append(values) or values)  # type: ignore[func-returns-value]
+        rest = iter(new)
+        for map_ in (self.map_rows_, self.map_sources_):
+            map_(lambda values: values.copy_(next(rest)))
+
     def expand_(self, beam: int) -> None:
         """From one hypothesis a source to `beam` equal ones."""
         if self.beam != 1:
@@ -128,6 +137,7 @@ class Decoder(nn.Module, ABC):
     width: int  # O, the width of its hidden states
     balance: float = 0.0  # weight of the experts' balance in the loss; above 0, forward takes `balance=`
     output_bias: bool = False  # whether the output layer above it has a bias
+    is_static: bool = False  # whether `start` takes `static=True`: a state of fixed shapes and addresses
     alignment_shift: bool = False  # a word's alignment is read one step after its prediction, where it is the input
 
     @abstractmethod

@@ -213,11 +213,14 @@ class EncoderDecoder(TranslationModel):
         """One token per row."""
         return self.logits(self.narrow(self.decoder.step(self.target_embedding(tokens), state)))
 
-    def describe_for_decoding(self) -> Transformer | None:
-        """The model's tensors for the compiled decoder on a CPU; None where that does not support the model."""
+    def describe_for_decoding(self, device: str | None = "cpu") -> Transformer | None:
+        """The model's tensors for the compiled decoders; None where these do not support the model.
+
+        For a `device` the tensors must be there and in float32; None takes any.
+        """
         from harken.models.transformer.decoding import describe
 
-        return describe(self)
+        return describe(self, device)
 
     def attention(
         self, source: Tensor, lengths: Tensor | None, target: Tensor, distances: Tensor | None = None

@@ -44,7 +44,8 @@ OPTIONS: dict[str, Option] = {
     "time_limit": Option(float, "seconds for a batch, after which the search ends with what it has"),
     "precision": Option(
         Literal["float32", "int8", "auto"],
-        "int8: weights and activations of a Transformer in 8 bits on a CPU, faster; auto: int8 where it is supported",
+        "int8: weights and activations of a Transformer in 8 bits on a CPU, faster; auto: int8 on a CPU and bfloat16 "
+        "on a GPU, where they are supported",
     ),
     "max_length_factor": Option(float, "longest output, as a multiple of the source's length in pieces"),
     "max_length_extra": Option(int, "constant added to the longest output"),

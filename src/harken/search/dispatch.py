@@ -1,5 +1,6 @@
 """Which implementation decodes a batch: the list of backends in order of preference, and the rule of each.
 
+    graphs       `harken.search.graphs`: Transformers and recurrent decoders on a GPU, plain calls, as CUDA graphs
     compiled     `harken.search.compiled`: Transformers on a CPU, plain calls, in float32 or int8
     reference    `harken.search.reference`: any model with a `step`, every option, any device
 
@@ -21,6 +22,7 @@ from torch import Tensor
 from harken.kernels.settings import kernels_enabled
 from harken.search.compiled import run_compiled, supports_compiled
 from harken.search.config import SearchOptions
+from harken.search.graphs import run_graphs, supports_graphs
 from harken.search.hypotheses import Hypothesis
 from harken.search.reference import run_reference
 
@@ -75,6 +77,7 @@ def decode(call: DecodingCall) -> list[list[Hypothesis]]:
 
 
 BACKENDS = [
+    Backend("graphs", supports_graphs, run_graphs),
     Backend("compiled", supports_compiled, run_compiled),
     Backend("reference", lambda call: True, run_reference, is_kernel=False),
 ]

@@ -85,6 +85,7 @@ class RecurrentDecoder(Decoder):
 
     traceable = True
     output_bias = True
+    is_static = True
 
     def __init__(self, config: RecurrentStackConfig) -> None:
         super().__init__()
@@ -112,8 +113,8 @@ class RecurrentDecoder(Decoder):
             self.attend = Attention(score, config.hard_attention)
             self.combine = nn.Linear(2 * width, width, bias=False)
 
-    def start(self, memory: Memory, beam: int = 1, max_length: int = CAPACITY) -> RecurrentState:
-        """s_0 by the bridge, and the keys of the memory, computed once; the state does not grow with the target."""
+    def start(self, memory: Memory, beam: int = 1, max_length: int = CAPACITY, static: bool = False) -> RecurrentState:
+        """s_0 by the bridge, and the keys of the memory, computed once; the state is always static."""
         values, batch = memory.values, memory.values.shape[0]
         layers = self._first_states(memory)
         if not self.attends:

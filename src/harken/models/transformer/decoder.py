@@ -27,6 +27,7 @@ from torch import Tensor
 from harken.models.base import CAPACITY, Decoder, DecoderState, Memory, refuse_too_long
 from harken.nn.attention.cached import StepCache, cross_attention_step, self_attention_step
 from harken.nn.positions.absolute import SinusoidalPositions
+from harken.nn.positions.rotary import RotaryPositions
 from harken.nn.transformer import stack
 from harken.nn.transformer.balance import Balance
 from harken.nn.transformer.block import DecoderBlock
@@ -59,6 +60,16 @@ class TransformerState(DecoderState):
         self.memory = [(function(key), function(value)) for key, value in self.memory]
         self.mask = None if self.mask is None else function(self.mask)
 
+    def load_(self, fresh: DecoderState) -> None:
+        """See `DecoderState`."""
+        assert isinstance(fresh, TransformerState)
+        for pair, new in zip(self.memory, fresh.memory, strict=True):
+            for part, values in zip(pair, new, strict=True):
+                part.copy_(values)
+        if self.mask is not None and fresh.mask is not None:
+            self.mask.copy_(fresh.mask)
+        self.cache.reset_()
+
     def reorder_(self, beam_index: Tensor) -> None:
         """See `DecoderState`; the source's keys and values stay where they are."""
         self.cache.reorder_(beam_index)
@@ -73,6 +84,7 @@ class TransformerDecoder(Decoder):
         self.embedding = self.memory_width = self.width = config.width
         self.stack = stack.DecoderStack(layers, **config.stack_options)
         self.balance = config.balance if config.experts else 0.0
+        self.is_static = not config.experts  # how many tokens go to an expert is not fixed
         self.alignment_layer = alignment_layer(config.alignment_layer, layers)
         self.alignment_heads, self.alignment_shift = config.alignment_heads, config.alignment_shift
 
@@ -98,6 +110,9 @@ class TransformerDecoder(Decoder):
             self._scaled(memory.values[:, :1], max_length - 1)  # no table of positions grows later
             if isinstance(self.stack.positions, SinusoidalPositions):
                 self.stack.positions(max_length)
+            for block in self.stack.blocks:
+                if isinstance(rotary := block.attention.positions, RotaryPositions):  # type: ignore[union-attr]
+                    rotary.angles(max_length)
         room = max_length if static else min(max_length, CAPACITY)  # limits are far above what is written
         cache = StepCache(len(pairs), sources * beam, heads, size, room, pairs[0][0], static)
         return TransformerState(pairs, mask, cache, beam)

@@ -104,6 +104,12 @@ class StepCache:
         self.length = time
         self.position.fill_(time - 1)
 
+    def reset_(self) -> None:
+        """Empty a static cache; unused slots are read under a mask, so they must be numbers."""
+        self.values.zero_()
+        self.position.fill_(-1)
+        self.length = 0
+
     def reorder_(self, rows: Tensor, first: int = 0) -> None:
         """Row r goes on with the tokens of row rows[r] (R,), from slot `first` on."""
         if self.static or first:

@@ -1,0 +1,129 @@
+"""The decoder step of a Transformer on a GPU: R rows, caches of fixed size, position and ancestry as tensors.
+
+For a few rows every product is one kernel with the norm before and the residual after it (`linear.py`): eight kernels
+a layer. For more rows products are torch's, with `add_norm` between them: eleven kernels a layer.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from harken.kernels.decoding.cuda.attention import cross_attention, is_fused, self_attention
+from harken.kernels.decoding.cuda.linear import ROWS, few_rows_linear
+from harken.kernels.decoding.cuda.norm import add_norm, embed
+from harken.kernels.decoding.cuda.selection import reorder_ancestry
+from harken.kernels.decoding.description import Linear, Transformer
+
+ACTIVATIONS = {"relu": torch.relu, "gelu": F.gelu}
+HEAD_WIDTHS = (16, 32, 64, 128)
+
+
+def is_supported(described: Transformer) -> bool:
+    """Positions that are added or none, and heads whose width the kernels know."""
+    stack = described.decoder
+    plain = stack.angles is None and stack.slopes is None and stack.activation in ACTIVATIONS
+    return plain and stack.width // stack.heads in HEAD_WIDTHS
+
+
+class TransformerStep:
+    """The state and the step of `sources` x `beam` rows, with at most `length` tokens and sources of `width` words."""
+
+    def __init__(self, described: Transformer, sources: int, beam: int, length: int, width: int) -> None:
+        self.described, self.beam = described, beam
+        stack, like = described.decoder, described.target_embedding
+        rows, size = sources * beam, stack.width // stack.heads
+        self.keys, self.values = like.new_zeros(2, stack.layers, rows, stack.heads, length, size).unbind(0)
+        self.memory = like.new_zeros(stack.layers, 2, sources, stack.heads, width, size)
+        self.lengths = torch.ones(sources, dtype=torch.int32, device=like.device)
+        self.ancestry = torch.zeros(rows, length, dtype=torch.int32, device=like.device) if beam > 1 else None
+        self.residual = torch.zeros(rows, stack.width, device=like.device)
+        self.positions: Tensor | None = None
+        if stack.positions is not None:  # beyond learned ones there are only rows that are done
+            known = stack.positions(length if stack.max_length is None else min(length, stack.max_length))
+            self.positions = known.float()[torch.arange(length, device=known.device).clamp(max=len(known) - 1)]
+        self.scale = size**-0.5 if stack.scaled else 1.0
+
+    @property
+    def bytes(self) -> int:
+        """Of the caches."""
+        return sum(part.nbytes for part in (self.keys, self.values, self.memory, self.residual))
+
+    def load(self, memory: Tensor, lengths: Tensor) -> None:
+        """A memory (B, S, D) of sources with lengths (B,)."""
+        stack, sources, words = self.described.decoder, *memory.shape[:2]
+        for layer in range(stack.layers):
+            both = stack.linears[7 * layer + 5]
+            pairs = F.linear(memory, both.weight, both.bias).view(sources, words, 2, stack.heads, -1)
+            self.memory[layer, :, :sources, :, :words].copy_(pairs.permute(2, 0, 3, 1, 4))
+        self.lengths[:sources] = lengths
+
+    def step(self, tokens: Tensor, position: Tensor) -> Tensor:
+        """Tokens (R,) at position (1,), which is 0 after `load` -> logits (R, V)."""
+        described, stack, self.position = self.described, self.described.decoder, position
+        embed(tokens, described.target_embedding, self.positions, self.position, self.residual)
+        is_few = is_fused(self.residual) and len(tokens) <= ROWS and stack.pre
+        return self._few_rows() if is_few else self._many_rows()
+
+    def reorder_(self, rows: Tensor) -> None:
+        """Row r goes on with the hypothesis of row rows[r]; called after every step of a beam."""
+        assert self.ancestry is not None
+        if is_fused(self.residual):
+            reorder_ancestry(self.ancestry, rows, self.position, self.beam)
+            return
+        self.ancestry.copy_(self.ancestry.index_select(0, rows))
+        self.ancestry.index_copy_(1, self.position, rows.to(torch.int32)[:, None])
+
+    def _few_rows(self) -> Tensor:
+        stack, x, rows = self.described.decoder, self.residual, len(self.residual)
+        like = self.described.target_embedding
+
+        def new(layer: Linear) -> Tensor:
+            return like.new_empty(rows, len(layer.weight))
+
+        for layer in range(stack.layers):
+            qkv, out, expand, contract, query, _, cross_out = stack.linears[7 * layer : 7 * layer + 7]
+            norm, feed_norm, cross_norm = stack.norms[3 * layer : 3 * layer + 3]
+            found = few_rows_linear(x, qkv, new(qkv), norm=norm)
+            few_rows_linear(self._attend(layer, found), out, x, add=True)
+            found = few_rows_linear(x, query, new(query), norm=cross_norm)
+            few_rows_linear(self._attend_source(layer, found), cross_out, x, add=True)
+            found = few_rows_linear(x, expand, new(expand), norm=feed_norm, relu=stack.activation == "relu")
+            found = found if stack.activation == "relu" else ACTIVATIONS[stack.activation](found)
+            few_rows_linear(found, contract, x, add=True)
+        output = self.described.output
+        return few_rows_linear(x, output, new(output), norm=stack.norms[-1])
+
+    def _many_rows(self) -> Tensor:
+        stack, x = self.described.decoder, self.residual
+        like, pre = self.described.target_embedding, stack.pre
+        hidden = add_norm(x, None, stack.norms[0], pre, like) if pre else x.to(like.dtype)
+        for layer in range(stack.layers):
+            qkv, out, expand, contract, query, _, cross_out = stack.linears[7 * layer : 7 * layer + 7]
+            norm, feed_norm, cross_norm = stack.norms[3 * layer : 3 * layer + 3]
+            last = layer + 1 == stack.layers
+            following = stack.norms[-1] if pre and last else stack.norms[3 * (layer + 1)] if pre else feed_norm
+            change = _linear(self._attend(layer, _linear(hidden, qkv)), out)
+            hidden = add_norm(x, change, cross_norm if pre else norm, pre, like)
+            change = _linear(self._attend_source(layer, _linear(hidden, query)), cross_out)
+            hidden = add_norm(x, change, feed_norm if pre else cross_norm, pre, like)
+            change = _linear(self._expand(hidden, expand), contract)
+            hidden = add_norm(x, change, following, pre, like)
+        return _linear(hidden, self.described.output)
+
+    def _attend(self, layer: int, qkv: Tensor) -> Tensor:
+        return self_attention(qkv, self.keys[layer], self.values[layer], self.ancestry, self.position, self.scale)
+
+    def _attend_source(self, layer: int, queries: Tensor) -> Tensor:
+        keys, values = self.memory[layer]
+        return cross_attention(queries, keys, values, self.lengths, self.scale)
+
+    def _expand(self, hidden: Tensor, layer: Linear) -> Tensor:
+        if self.described.decoder.activation == "relu" and hidden.is_cuda and layer.bias is not None:
+            return torch._addmm_activation(layer.bias, hidden, layer.weight.t())
+        return ACTIVATIONS[self.described.decoder.activation](_linear(hidden, layer))
+
+
+def _linear(values: Tensor, layer: Linear) -> Tensor:
+    return F.linear(values, layer.weight, layer.bias)

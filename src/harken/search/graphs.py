@@ -1,0 +1,341 @@
+"""The CUDA backend of `harken.search.dispatch`: greedy and beam search as captured CUDA graphs.
+
+The step of the model and the search after it (`harken.search.static`) are captured once for a shape and replayed
+without waiting for the device; whether all rows are done is copied to pinned memory after every few steps and read
+while the next ones run. A shape is rounded up to a bucket: sources, words of the longest source, tokens of the longest output.
+
+    Transformers       `harken.kernels.decoding.cuda`: fused kernels, and an ancestry table in place of moving the cache
+    other decoders     with `is_static` (Transformers with other positions, recurrent ones): their own `step`
+
+precision     "float32": the dtype of the model. "auto": a copy of the model in bfloat16, which is made once and brought
+              up to date when weights have changed; log-probabilities and the sums of them are float32
+memory        at most SEARCHES shapes of a model and SHARE of the device's memory; the least recently used is dropped
+left to the   calls that are not plain (`DecodingCall.is_plain`), models in training or with hooks, and searches whose
+reference     caches exceed SHARE of the memory
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+import warnings
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from harken.kernels.decoder_loop.cuda_graph import addresses_of, has_hooks
+from harken.kernels.decoding.cuda import attention, choosing, step
+from harken.kernels.decoding.description import Snapshot
+from harken.kernels.settings import has_triton
+from harken.search.contract import limits
+from harken.search.hypotheses import Hypothesis
+from harken.search.reference import run_reference
+from harken.search.static import StaticSearch, choose_best
+
+if TYPE_CHECKING:
+    from harken.kernels.decoding.description import Transformer
+    from harken.search.dispatch import DecodingCall
+
+SEARCHES, SHARE = 16, 0.25
+STEPS = 4  # of one captured graph, and between two looks at whether all rows are done
+LEAST_WORDS = 16
+
+
+def bucket(size: int, least: int = 1) -> int:
+    """The next of 1, 2, 3, 4, 6, 8, 12, 16, 24, 32 ...: at most half as much again.
+
+    >>> [bucket(size) for size in (1, 5, 13, 64, 65)]
+    [1, 6, 16, 64, 96]
+    """
+    size = max(size, least)
+    power = 1 << (size - 1).bit_length()
+    return power * 3 // 4 if power >= 4 and size <= power * 3 // 4 else power
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a captured search depends on beside the model."""
+
+    sources: int
+    beam: int
+    words: int  # of the longest source
+    length: int  # of the longest output
+
+
+def shape_of(call: DecodingCall) -> Shape:
+    """The bucket of a call."""
+    words, longest = call.source.shape[1], int(torch.as_tensor(call.max_lengths).max())
+    padded = max(words, min(bucket(words, LEAST_WORDS), _most_words(call.model)))
+    return Shape(bucket(call.rows), call.options.beam, padded, bucket(longest, LEAST_WORDS))
+
+
+def supports_graphs(call: DecodingCall) -> bool:
+    """Plain calls of models whose state can be static, on a CUDA device."""
+    if not isinstance(call.source, Tensor) or call.source.device.type != "cuda" or not is_static_call(call):
+        return False
+    if torch.is_autocast_enabled("cuda") or torch.cuda.is_current_stream_capturing():
+        return False
+    shape = shape_of(call)
+    total = torch.cuda.get_device_properties(call.source.device).total_memory
+    return cache_bytes(call.model, shape) <= SHARE * total
+
+
+def is_static_call(call: DecodingCall) -> bool:
+    """Whether the search can have fixed shapes; on any device."""
+    options, model = call.options, call.model
+    if not call.is_plain or options.precision == "int8" or call.distances is not None or call.keep_beam:
+        return False
+    if not 1 <= call.nbest <= options.beam or call.source.dim() != 2 or call.source.is_floating_point():
+        return False
+    if not isinstance(model, nn.Module) or model.training or has_hooks(model):
+        return False
+    if not getattr(getattr(model, "decoder", None), "is_static", False) or not hasattr(model, "encode"):
+        return False
+    longest = torch.as_tensor(call.max_lengths)
+    if int(longest.min()) < 1 or (call.lengths is not None and int(call.lengths.min()) < 1):
+        return False
+    if len(model.output_weight) < 2 * options.beam + 3:  # type: ignore[arg-type]
+        return False
+    table = getattr(getattr(getattr(model.decoder, "stack", None), "positions", None), "embedding", None)
+    if table is None:
+        return True
+    needed = int(longest.max()) if describe(model) is not None else bucket(int(longest.max()), LEAST_WORDS)
+    return needed <= table.num_embeddings and call.source.shape[1] <= _most_words(model)
+
+
+def _most_words(model: Any) -> int:
+    table = getattr(getattr(getattr(model.encoder, "stack", None), "positions", None), "embedding", None)
+    return 1 << 30 if table is None else int(table.num_embeddings)
+
+
+def describe(model: Any) -> Transformer | None:
+    """The tensors of a model that the fused kernels support."""
+    found = getattr(model, "describe_for_decoding", lambda **_: None)(device=None)
+    return found if found is not None and step.is_supported(found) else None
+
+
+def cache_bytes(model: Any, shape: Shape) -> int:
+    """Keys and values of the tokens and the sources; 0 for decoders without a cache."""
+    blocks = getattr(getattr(model.decoder, "stack", None), "blocks", ())
+    rows = shape.sources * (shape.beam * shape.length + shape.words)
+    return 2 * len(blocks) * rows * model.decoder.width * model.output_weight.element_size()
+
+
+class PlainStep:
+    """Any decoder with a static state, by its own `step`; hypotheses are moved by `reorder_`."""
+
+    def __init__(self, model: Any, memory: Any, shape: Shape) -> None:
+        self.model, self.shape = weakref.ref(model), shape
+        self.state = model.decoder.start(memory, shape.beam, shape.length, static=True)
+
+    def load(self, model: Any, memory: Any) -> None:
+        """The state before the first token."""
+        self.state.load_(model.decoder.start(memory, self.shape.beam, 1))
+
+    def step(self, tokens: Tensor, position: Tensor) -> Tensor:
+        """Tokens (R,) -> logits (R, V); the state knows the position."""
+        model = self.model()
+        assert model is not None
+        logits: Tensor = model.step(tokens, self.state)
+        return logits
+
+    def reorder_(self, rows: Tensor) -> None:
+        """See `harken.search.contract`."""
+        self.state.reorder_(rows)
+
+
+class GraphSearch:
+    """The search of one shape: its buffers, and on a GPU the captured graphs of the encoder and of STEPS steps."""
+
+    def __init__(self, model: Any, described: Transformer | None, shape: Shape, device: torch.device) -> None:
+        self.shape = shape
+        self.search = StaticSearch(shape.sources, shape.beam, shape.length, device, STEPS)
+        self.source = torch.zeros(shape.sources, shape.words, dtype=torch.long, device=device)
+        self.lengths = torch.ones(shape.sources, dtype=torch.long, device=device)
+        self.decoder: Any
+        if described is None:
+            self.decoder = PlainStep(model, pad_memory(model.encode(self.source, self.lengths), shape), shape)
+        else:
+            sizes = shape.sources, shape.beam, shape.length, shape.words
+            self.decoder = step.TransformerStep(described, *sizes)
+        is_fused = has_triton() and attention.is_fused(self.source) and choosing.is_supported(2 * shape.beam)
+        self.choose = choosing.choose if is_fused else choose_best
+        self.encodes = described is not None and described.encoder is not None  # in a graph: nothing waits there
+        self.encoder_graph: torch.cuda.CUDAGraph | None = None
+        self.step_graph: torch.cuda.CUDAGraph | None = None
+        self.bytes = 0
+
+    def capture(self, model: Any, pool: Any) -> None:
+        """Both graphs, after one pass in which kernels are compiled and buffers allocated."""
+        stream = torch.cuda.Stream()
+
+        def captured(function: Callable[[], None]) -> torch.cuda.CUDAGraph:
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                function()
+            torch.cuda.current_stream().wait_stream(stream)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"):
+                function()
+            return graph
+
+        if self.encodes:
+            self.encoder_graph = captured(lambda: self._encode(model))
+        self.step_graph = captured(self._steps)
+        self.flags = torch.zeros(2, dtype=torch.int32, pin_memory=True)
+        self.events = torch.cuda.Event(), torch.cuda.Event()
+
+    def run(self, model: Any, call: DecodingCall) -> list[list[Hypothesis]]:
+        """Decode a call that the shape has room for."""
+        options, device = call.options, self.source.device
+        self._load(model, call)
+        most = limits(call.max_lengths, call.rows, device)
+        self.search.reset(most, call.nbest, options.length_penalty, options.stopping == "count")
+        graphs = -(-int(most.max()) // STEPS)
+        for number in range(graphs):
+            if self.step_graph is None:
+                self._steps()
+                if not int(self.search.live):
+                    break
+                continue
+            self.step_graph.replay()
+            here, before = number % 2, (number - 1) % 2
+            self.flags[here : here + 1].copy_(self.search.live, non_blocking=True)
+            self.events[here].record()
+            if number:
+                self.events[before].synchronize()
+                if not int(self.flags[before]):
+                    break
+        return self.search.hypotheses(call.rows, call.nbest, options.length_penalty)
+
+    def _steps(self) -> None:
+        self.search.run(self.decoder, self.choose)
+
+    def _encode(self, model: Any) -> None:
+        self.decoder.load(model.encode(self.source, self.lengths).values, self.lengths)
+
+    def _load(self, model: Any, call: DecodingCall) -> None:
+        """Encode the sources into the decoder's state."""
+        rows, words = call.source.shape
+        lengths = torch.full((rows,), words, device=call.source.device) if call.lengths is None else call.lengths
+        if self.encodes:
+            self.source[:rows, :words] = call.source
+            self.lengths.fill_(1)
+            self.lengths[:rows] = lengths
+            if self.encoder_graph is not None:
+                self.encoder_graph.replay()
+            else:
+                self._encode(model)
+            return
+        memory = model.encode(call.source, lengths)
+        if isinstance(self.decoder, PlainStep):
+            self.decoder.load(model, pad_memory(memory, self.shape))
+        else:
+            seen = memory.values.shape[1] if memory.mask is None else memory.mask.sum(1)
+            self.decoder.load(memory.values, seen)
+
+
+def pad_memory(memory: Any, shape: Shape) -> Any:
+    """The memory of `shape.sources` sources of `shape.words` words: masked words, and copies of the last source."""
+    rows, words = memory.values.shape[:2]
+    mask = memory.mask if memory.mask is not None else memory.values.new_ones(rows, words, dtype=torch.bool)
+
+    def repeat(values: Tensor) -> Tensor:
+        return torch.cat((values, values[-1:].expand(shape.sources - rows, *values.shape[1:])))
+
+    def widen(values: Tensor) -> Tensor:
+        return repeat(F.pad(values, (0, 0, 0, shape.words - words)))
+
+    states = None if memory.states is None else [tuple(map(repeat, parts)) for parts in memory.states]
+    embedded = None if memory.embedded is None else widen(memory.embedded)
+    mask = repeat(F.pad(mask, (0, shape.words - words)))
+    return replace(memory, values=widen(memory.values), mask=mask, states=states, embedded=embedded)
+
+
+class _Searches:
+    """The captured searches of one model, the least recently used first, and its copy in bfloat16."""
+
+    def __init__(self) -> None:
+        self.found: OrderedDict[Any, GraphSearch | None] = OrderedDict()  # None: cannot be captured
+        self.low: nn.Module | None = None
+        self.snapshot: Snapshot | None = None  # of the model when the copy was made
+        self.lock = threading.Lock()
+        self.pool: Any = None
+
+    def network(self, model: nn.Module, precision: str) -> nn.Module:
+        """The model itself, or for "auto" its copy in bfloat16."""
+        if precision != "auto" or not torch.cuda.is_bf16_supported():
+            return model
+        if self.low is not None and self.snapshot is not None and self.snapshot.is_current():
+            return self.low
+        weights = list(model.parameters())
+        copies = [] if self.low is None else list(self.low.parameters())
+        if self.low is None or [low.shape for low in copies] != [one.shape for one in weights]:
+            self.low = copy.deepcopy(model).to(torch.bfloat16).eval()
+            self.found.clear()
+        else:
+            for low, one in zip(copies, weights, strict=True):
+                low.copy_(one)
+        self.snapshot = Snapshot(model)
+        return self.low
+
+    def find(self, model: Any, network: Any, call: DecodingCall) -> GraphSearch | None:
+        """The search for a call, captured now if it is the first of its shape."""
+        shape = shape_of(call)
+        key = shape, addresses_of(model) if network is model else None  # the addresses of the copy do not change
+        if key in self.found:
+            self.found.move_to_end(key)
+            return self.found[key]
+        described = describe(network)
+        if described is not None and network is not model:  # positions are added in float32
+            exact = replace(described.decoder, positions=model.decoder.stack.positions)
+            described = replace(described, decoder=exact)
+        before = torch.cuda.memory_reserved()
+        try:
+            self.pool = self.pool or torch.cuda.graph_pool_handle()
+            search = GraphSearch(network, described, shape, call.source.device)
+            search.capture(network, self.pool)
+            search.bytes = max(0, torch.cuda.memory_reserved() - before)
+            self.found[key] = search
+        except (RuntimeError, TypeError) as problem:  # out of memory, a step that waits for the device, ...
+            message = f"the search could not be captured as a CUDA graph and runs step by step: {problem}"
+            warnings.warn(message, stacklevel=4)
+            self.found[key] = None
+        self._evict(call.source.device)
+        return self.found[key]
+
+    def _evict(self, device: torch.device) -> None:
+        limit = SHARE * torch.cuda.get_device_properties(device).total_memory
+        while len(self.found) > 1:
+            held = sum(search.bytes for search in self.found.values() if search is not None)
+            if len(self.found) <= SEARCHES and held <= limit:
+                return
+            self.found.popitem(last=False)
+
+
+_SEARCHES: weakref.WeakKeyDictionary[nn.Module, _Searches] = weakref.WeakKeyDictionary()
+
+
+@torch.inference_mode()
+def run_graphs(call: DecodingCall) -> list[list[Hypothesis]]:
+    """Up to `nbest` hypotheses for each source, best first."""
+    searches = _SEARCHES.setdefault(call.model, _Searches())
+    with searches.lock, torch.cuda.device(call.source.device):
+        network = searches.network(call.model, call.options.precision)
+        search = searches.find(call.model, network, call)
+        if search is not None:
+            return search.run(network, call)
+    return run_reference(call)
+
+
+@torch.inference_mode()
+def run_static(call: DecodingCall) -> list[list[Hypothesis]]:
+    """The same without capture, on any device and in the dtype of the model: what tests compare with the reference."""
+    search = GraphSearch(call.model, describe(call.model), shape_of(call), call.source.device)
+    return search.run(call.model, call)
