@@ -2,7 +2,8 @@
 
 The step of the model and the search after it (`harken.search.static`) are captured once for a shape and replayed
 without waiting for the device; whether all rows are done is copied to pinned memory after every few steps and read
-while the next ones run. A shape is rounded up to a bucket: sources, words of the longest source, tokens of the longest output.
+while the next ones run. A shape is rounded up to a bucket: sources, words of the longest source, tokens of the longest
+output.
 
     Transformers       `harken.kernels.decoding.cuda`: fused kernels, and an ancestry table in place of moving the cache
     other decoders     with `is_static` (Transformers with other positions, recurrent ones): their own `step`
