@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-STEEP = 0.1  # fall of the validation loss, as a share of it, over the last quarter of the updates
+STEEP = 0.1  # fall of the validation loss, as a share of it, over the last quarter of the updates ...
+NATS = 0.05  # ... and at least by this much: of a loss near 0, a tenth is nothing
 
 
 def not_converged(metrics: Sequence[dict[str, Any]], warmup_steps: int) -> str:
@@ -41,7 +42,8 @@ def not_converged(metrics: Sequence[dict[str, Any]], warmup_steps: int) -> str:
     if not before:
         return ""
     step, loss = before[-1]
-    fall = (loss - final) / abs(loss) * (0.25 * last) / (last - step) if loss else 0.0
-    if fall <= STEEP:
+    nats = (loss - final) * (0.25 * last) / (last - step)
+    fall = nats / abs(loss) if loss else 0.0
+    if fall <= STEEP or nats < NATS:
         return ""
     return f"not converged: the validation loss fell by {fall:.0%} in the last quarter of the run; train longer"
