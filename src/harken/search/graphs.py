@@ -2,7 +2,8 @@
 
 The step of the model and the search after it (`harken.search.static`) are captured once for a shape and replayed
 without waiting for the device; whether all rows are done is copied to pinned memory after every few steps and read
-while the next ones run. A shape is rounded up to a bucket: sources, words of the longest source, tokens of the longest output.
+while the next ones run. A shape is rounded up to a bucket: sources, words of the longest source, tokens of the longest
+output.
 
     Transformers       `harken.kernels.decoding.cuda`: fused kernels, and an ancestry table in place of moving the cache
     other decoders     with `is_static` (Transformers with other positions, recurrent ones): their own `step`
@@ -30,7 +31,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harken.kernels.decoder_loop.cuda_graph import addresses_of, has_hooks
-from harken.kernels.decoding.cuda import attention, choosing, step
 from harken.kernels.decoding.description import Snapshot
 from harken.kernels.settings import has_triton
 from harken.search.contract import limits
@@ -116,6 +116,8 @@ def _most_words(model: Any) -> int:
 
 def describe(model: Any) -> Transformer | None:
     """The tensors of a model that the fused kernels support."""
+    from harken.kernels.decoding.cuda import step  # imports Triton
+
     found = getattr(model, "describe_for_decoding", lambda **_: None)(device=None)
     return found if found is not None and step.is_supported(found) else None
 
@@ -154,18 +156,19 @@ class GraphSearch:
     """The search of one shape: its buffers, and on a GPU the captured graphs of the encoder and of STEPS steps."""
 
     def __init__(self, model: Any, described: Transformer | None, shape: Shape, device: torch.device) -> None:
+        from harken.kernels.decoding.cuda import attention, choosing, step  # imports Triton
+
         self.shape = shape
-        self.search = StaticSearch(shape.sources, shape.beam, shape.length, device, STEPS)
         self.source = torch.zeros(shape.sources, shape.words, dtype=torch.long, device=device)
         self.lengths = torch.ones(shape.sources, dtype=torch.long, device=device)
+        fused = has_triton() and attention.is_fused(self.source) and choosing.is_supported(2 * shape.beam)
+        self.choose = choosing.choose if fused else choose_best
+        self.search = StaticSearch(shape.sources, shape.beam, shape.length, device, STEPS, fused)
         self.decoder: Any
         if described is None:
             self.decoder = PlainStep(model, pad_memory(model.encode(self.source, self.lengths), shape), shape)
         else:
-            sizes = shape.sources, shape.beam, shape.length, shape.words
-            self.decoder = step.TransformerStep(described, *sizes)
-        is_fused = has_triton() and attention.is_fused(self.source) and choosing.is_supported(2 * shape.beam)
-        self.choose = choosing.choose if is_fused else choose_best
+            self.decoder = step.TransformerStep(described, shape.sources, shape.beam, shape.length, shape.words)
         self.encodes = described is not None and described.encoder is not None  # in a graph: nothing waits there
         self.encoder_graph: torch.cuda.CUDAGraph | None = None
         self.step_graph: torch.cuda.CUDAGraph | None = None
@@ -292,7 +295,7 @@ class _Searches:
         if key in self.found:
             self.found.move_to_end(key)
             return self.found[key]
-        described = describe(network)
+        described = describe(network) if has_triton() else None
         if described is not None and network is not model:  # positions are added in float32
             exact = replace(described.decoder, positions=model.decoder.stack.positions)
             described = replace(described, decoder=exact)
