@@ -79,7 +79,7 @@ def supports_graphs(call: DecodingCall) -> bool:
     """Plain calls of models whose state can be static, on a CUDA device."""
     if not isinstance(call.source, Tensor) or call.source.device.type != "cuda" or not is_static_call(call):
         return False
-    if torch.is_autocast_enabled("cuda") or torch.cuda.is_current_stream_capturing():
+    if not has_triton() or torch.is_autocast_enabled("cuda") or torch.cuda.is_current_stream_capturing():
         return False
     shape = shape_of(call)
     total = torch.cuda.get_device_properties(call.source.device).total_memory
@@ -295,7 +295,7 @@ class _Searches:
         if key in self.found:
             self.found.move_to_end(key)
             return self.found[key]
-        described = describe(network) if has_triton() else None
+        described = describe(network)
         if described is not None and network is not model:  # positions are added in float32
             exact = replace(described.decoder, positions=model.decoder.stack.positions)
             described = replace(described, decoder=exact)

@@ -13,7 +13,7 @@ of them is kept.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -105,7 +105,8 @@ class StaticSearch:
 
     def run(self, decoder: StaticDecoder, choose: Choose = choose_best) -> None:
         """`steps` tokens more."""
-        extend, select = StaticSearch._extend, StaticSearch._select
+        extend: Callable[[Any, Tensor, Tensor], None] = StaticSearch._extend
+        select: Callable[[Any, Tensor, Tensor], Tensor] = StaticSearch._select
         if self.fused:  # imports Triton
             from harken.kernels.decoding.cuda.selection import extend_greedy, select_beam
 
