@@ -31,7 +31,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harken.kernels.decoder_loop.cuda_graph import addresses_of, has_hooks
-from harken.kernels.decoding.cuda import attention, choosing, step
 from harken.kernels.decoding.description import Snapshot
 from harken.kernels.settings import has_triton
 from harken.search.contract import limits
@@ -80,7 +79,7 @@ def supports_graphs(call: DecodingCall) -> bool:
     """Plain calls of models whose state can be static, on a CUDA device."""
     if not isinstance(call.source, Tensor) or call.source.device.type != "cuda" or not is_static_call(call):
         return False
-    if torch.is_autocast_enabled("cuda") or torch.cuda.is_current_stream_capturing():
+    if not has_triton() or torch.is_autocast_enabled("cuda") or torch.cuda.is_current_stream_capturing():
         return False
     shape = shape_of(call)
     total = torch.cuda.get_device_properties(call.source.device).total_memory
@@ -117,6 +116,8 @@ def _most_words(model: Any) -> int:
 
 def describe(model: Any) -> Transformer | None:
     """The tensors of a model that the fused kernels support."""
+    from harken.kernels.decoding.cuda import step  # imports Triton
+
     found = getattr(model, "describe_for_decoding", lambda **_: None)(device=None)
     return found if found is not None and step.is_supported(found) else None
 
@@ -155,18 +156,19 @@ class GraphSearch:
     """The search of one shape: its buffers, and on a GPU the captured graphs of the encoder and of STEPS steps."""
 
     def __init__(self, model: Any, described: Transformer | None, shape: Shape, device: torch.device) -> None:
+        from harken.kernels.decoding.cuda import attention, choosing, step  # imports Triton
+
         self.shape = shape
-        self.search = StaticSearch(shape.sources, shape.beam, shape.length, device, STEPS)
         self.source = torch.zeros(shape.sources, shape.words, dtype=torch.long, device=device)
         self.lengths = torch.ones(shape.sources, dtype=torch.long, device=device)
+        fused = has_triton() and attention.is_fused(self.source) and choosing.is_supported(2 * shape.beam)
+        self.choose = choosing.choose if fused else choose_best
+        self.search = StaticSearch(shape.sources, shape.beam, shape.length, device, STEPS, fused)
         self.decoder: Any
         if described is None:
             self.decoder = PlainStep(model, pad_memory(model.encode(self.source, self.lengths), shape), shape)
         else:
-            sizes = shape.sources, shape.beam, shape.length, shape.words
-            self.decoder = step.TransformerStep(described, *sizes)
-        is_fused = has_triton() and attention.is_fused(self.source) and choosing.is_supported(2 * shape.beam)
-        self.choose = choosing.choose if is_fused else choose_best
+            self.decoder = step.TransformerStep(described, shape.sources, shape.beam, shape.length, shape.words)
         self.encodes = described is not None and described.encoder is not None  # in a graph: nothing waits there
         self.encoder_graph: torch.cuda.CUDAGraph | None = None
         self.step_graph: torch.cuda.CUDAGraph | None = None

@@ -13,15 +13,13 @@ of them is kept.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from harken.data.tokenizers.tokens import BOS, EOS, PAD
-from harken.kernels.decoding.cuda import selection
-from harken.kernels.decoding.cuda.attention import is_fused
 from harken.search.hypotheses import NEG_INF, NOT_IN_TEXT, ROOT, Hypothesis, ranked, refuse_empty
 
 Choose = Callable[[Tensor, int], tuple[Tensor, Tensor]]  # logits (R, V), C -> log-probabilities and ids (R, C)
@@ -58,12 +56,12 @@ def choose_best(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
 class StaticSearch:
     """The buffers of a search of `rows` sources with `beam` hypotheses each and at most `length` tokens.
 
-    `run` computes `steps` tokens at a time, which divides `length`. On a GPU the kernels of
+    `run` computes `steps` tokens at a time, which divides `length`. With `fused`, the kernels of
     `harken.kernels.decoding.cuda.selection` take the place of `_extend` and `_select`.
     """
 
-    def __init__(self, rows: int, beam: int, length: int, device: torch.device, steps: int = 1) -> None:
-        self.beam, self.capacity, self.steps = beam, length, steps
+    def __init__(self, rows: int, beam: int, length: int, device: torch.device, steps: int, fused: bool) -> None:
+        self.beam, self.capacity, self.steps, self.fused = beam, length, steps, fused
         whole = {"dtype": torch.long, "device": device}
         self.lengths = torch.zeros(steps, **whole)  # type: ignore[call-overload]
         self.length = self.lengths[:1]  # (1,) tokens written before the current step
@@ -107,13 +105,18 @@ class StaticSearch:
 
     def run(self, decoder: StaticDecoder, choose: Choose = choose_best) -> None:
         """`steps` tokens more."""
+        extend: Callable[[Any, Tensor, Tensor], None] = StaticSearch._extend
+        select: Callable[[Any, Tensor, Tensor], Tensor] = StaticSearch._select
+        if self.fused:  # imports Triton
+            from harken.kernels.decoding.cuda.selection import extend_greedy, select_beam
+
+            extend, select = extend_greedy, select_beam
         for index in range(self.steps):
             self.length = self.lengths[index : index + 1]
             values, ids = choose(decoder.step(self.tokens, self.length), 1 if self.beam == 1 else 2 * self.beam)
             if self.beam == 1:
-                (selection.extend_greedy if is_fused(values) else StaticSearch._extend)(self, values, ids)
+                extend(self, values, ids)
             else:
-                select = selection.select_beam if is_fused(values) else StaticSearch._select
                 decoder.reorder_(select(self, values, ids))
         self.lengths.add_(self.steps)
         torch.sum(self.done.logical_not(), 0, keepdim=True, dtype=torch.int32, out=self.live)
