@@ -7,7 +7,7 @@ PYTHON ?= $(shell for name in python3.11 python3 python3.12 python3.13; do \
 BIN := .venv/bin
 RUN_READY := .venv/.run-ready
 DEV_READY := .venv/.dev-ready
-SPREAD := --numprocesses=auto --maxprocesses=4 --dist=loadfile  # a file's tests share what they train, so they stay together
+SPREAD := --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder  # a file's tests share what they train
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 

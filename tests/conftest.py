@@ -14,6 +14,11 @@ settings.register_profile("harken", deadline=None, suppress_health_check=[Health
 settings.load_profile("harken")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The robustness tests first: they take longest, and fork fastest while the process is small."""
+    items.sort(key=lambda item: "robustness" not in item.path.parts)
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of data sets: HARKEN_SHARED, else shared/data in a folder above; the test is skipped without it."""

@@ -5,6 +5,15 @@ import signal
 LONGEST = 1000  # characters of a message; what a file holds may be quoted in it
 
 
+def printable(text: str) -> str:
+    """Text for a terminal: control characters, which may come from files and names, are escaped.
+
+    >>> printable("\x1b[31mred\n")
+    '\\x1b[31mred\n'
+    """
+    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
+
+
 class UserError(Exception):
     """Something the user can correct: what was found, where, and what to do. The command line exits with 2.
 
@@ -15,7 +24,7 @@ class UserError(Exception):
     """
 
     def __init__(self, message: object = "") -> None:
-        text = "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in str(message))
+        text = printable(str(message))
         if len(text) > LONGEST:
             text = f"{text[: LONGEST - 300]} ... {text[-300:]}"
         super().__init__(text)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from harken.errors import UserError
+from harken.errors import UserError, printable
 
 if TYPE_CHECKING:
     from harken.lab.experiment import Progress
@@ -238,7 +238,7 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 def tell(message: str) -> None:
     """A word to the user, on stderr: results alone go to stdout."""
-    print(message, file=sys.stderr, flush=True)
+    print(printable(message), file=sys.stderr, flush=True)
 
 
 def bytes_in_words(count: float) -> str:

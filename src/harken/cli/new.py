@@ -106,7 +106,7 @@ def write_recipe(found: Inferred, place: Path, minutes: float, replace: bool = F
         rows = io.StringIO()
         csv.writer(rows, delimiter="\t", lineterminator="\n").writerows([names, *found.rows])
         content = rows.getvalue()
-        found.data["train" if found.task == "transcribe" else "table"] = str(table)
+        found.data["train"] = str(table)
     text = found.to_toml(minutes)
     if place.exists() and not replace and place.read_text(encoding="utf-8", errors="replace") != text:
         raise UserError(
@@ -121,7 +121,12 @@ def write_recipe(found: Inferred, place: Path, minutes: float, replace: bool = F
 
 
 def is_data(name: str) -> bool:
-    """Whether an argument names data rather than a recipe: it exists, and is neither TOML nor a model folder."""
+    """Whether an argument names data rather than a recipe: it exists, and is neither TOML nor a model folder.
+
+    Raises:
+        UserError: a file of /proc.
+    """
+    from harken.files import refuse_kernel_file
     from harken.recipe import recipe_names
 
     try:
@@ -132,6 +137,7 @@ def is_data(name: str) -> bool:
         return False
     if path.is_dir():
         return not (path / "recipe.toml").is_file()
+    refuse_kernel_file(path)
     try:
         with path.open("rb") as stream:
             return not tomllib.loads(stream.read(MOST_TOML).decode())

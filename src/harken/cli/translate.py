@@ -152,8 +152,14 @@ def note_unknown(translation: Translation, number: int, count: int) -> None:
 
 
 def unknown_note(words: Sequence[str]) -> str:
-    """What is said of words that the model has never seen."""
-    return f"the model has never seen {', '.join(words)}, so the translation is a guess there"
+    """What is said of words that the model has never seen.
+
+    >>> unknown_note(["zebra"])
+    'the model has never seen zebra, so the translation is a guess there'
+    """
+    shown = ", ".join(word if len(word) <= 40 else f"{word[:40]}..." for word in words[:NOTED])
+    more = f" and {len(words) - NOTED:,} more words" if len(words) > NOTED else ""
+    return f"the model has never seen {shown}{more}, so the translation is a guess there"
 
 
 def weights_of(text: str | None) -> list[float] | None:
