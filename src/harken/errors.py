@@ -8,8 +8,8 @@ LONGEST = 1000  # characters of a message; what a file holds may be quoted in it
 def printable(text: str) -> str:
     """Text for a terminal: control characters, which may come from files and names, are escaped.
 
-    >>> printable("\x1b[31mred\n")
-    '\\x1b[31mred\n'
+    >>> print(printable("\\x1b[31mred"))
+    \\x1b[31mred
     """
     return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
 
