@@ -83,9 +83,10 @@ class ClassifyRecipe(LabelledRecipe):
         data = values.get("data")
         if not isinstance(data, Mapping) or data.get("kind", "text") != "text" or data.get("corpus") == "gestures":
             return values
-        given = values.get("classifier", {})
+        given, train = values.get("classifier", {}), values.get("train", {})
         return {
             **values,
+            "train": {"learning_rate": 1e-3, **train} if isinstance(train, Mapping) else train,
             "data": {"lowercase": True, **data},
             "model": TEXT_MODEL,
             "classifier": {**TEXT_CLASSIFIER, **given} if isinstance(given, Mapping) else given,
