@@ -70,9 +70,9 @@ class Constraints(ScoreRule):
         tokens, constraint = alternatives
         padded = torch.cat((met, torch.ones_like(met[:, :1])), 1)  # the constraint of an empty slot counts as met
         done = padded.gather(1, constraint)  # (R, A)
-        going_on = tokens.gather(2, partial[..., None].clamp(max=tokens.shape[2] - 1))[..., 0]
+        continued = tokens.gather(2, partial[..., None].clamp(max=tokens.shape[2] - 1))[..., 0]
         begun = partial > 0
-        found = torch.cat((torch.where(begun, going_on, PAD), tokens[:, :, 0]), 1)
+        found = torch.cat((torch.where(begun, continued, PAD), tokens[:, :, 0]), 1)
         return torch.where(torch.cat((done, done), 1), PAD, found)
 
     def progress(self, tokens: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
