@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harken.cli import demo
+from harken.cli.training import demo
 from harken.data.text.pairs import Alignment, Pair
 
 LINKS = Alignment.from_pharaoh("0-0")

@@ -3,9 +3,9 @@
 import pytest
 
 from harken.errors import UserError
-from harken.inspection.beam_picture import BeamPicture
 from harken.inspection.figure.spec import table
 from harken.inspection.figure.tree import Branch, Tree
+from harken.inspection.pictures.beam import BeamPicture
 
 NODES = [
     Branch(-1, "le", -0.1, 2),

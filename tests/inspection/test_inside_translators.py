@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from harken.data.io.token_rows import ParallelBatch, ParallelIds, TokenRows
 from harken.errors import UserError
 from harken.inspection import gates, gradient_flow
-from harken.inspection.jacobian import jacobians
-from harken.inspection.tracing import still, tracing
+from harken.inspection.measures.jacobian import jacobians
+from harken.inspection.measures.tracing import still, tracing
 from harken.models.build import build_model
 from harken.models.config import RecurrentConfig, TransformerConfig
 

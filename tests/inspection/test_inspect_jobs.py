@@ -190,7 +190,7 @@ def test_a_wrong_split_is_answered_with_those_there_are(tiny_model: Callable[[st
 
 def test_padding_changes_no_loss(tiny_model: Callable[[str], Path]) -> None:
     """The loss of a batch is the sum of those of its rows, each for itself."""
-    from harken.inspection.running import opened, run
+    from harken.inspection.measures.running import opened, run
     from harken.tasks.registry import job_of
 
     for recipe in ("opinions-classify", "tones-transcribe", "stories-answer", "scenes-caption", "penfont-handwriting"):

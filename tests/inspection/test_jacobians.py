@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-import harken.inspection.jacobian as jacobian
-from harken.inspection.jacobian import jacobians
-from harken.inspection.spectra import recurrent_norms
+import harken.inspection.measures.jacobian as jacobian
+from harken.inspection.measures.jacobian import jacobians
+from harken.inspection.measures.spectra import recurrent_norms
 from harken.nn import GRU, LSTM, RNN, LSTMCell
 
 DOUBLE = torch.float64

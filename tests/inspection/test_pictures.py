@@ -19,15 +19,15 @@ from harken.inspection import (
     Picture,
     gates,
 )
-from harken.inspection.caption_map import CaptionMap
-from harken.inspection.fan import FanPicture, date_ticks, season_of
 from harken.inspection.figure import Heat, Images, Lines, Raster
 from harken.inspection.figure.paper.media import veiled
-from harken.inspection.gate_picture import UNITS, layer_figure, telling_units
-from harken.inspection.ink import InkPicture
-from harken.inspection.signal_weights import SignalWeights
-from harken.inspection.spectrogram import SpectrogramPicture
-from harken.inspection.surprisal import Surprisal
+from harken.inspection.pictures.caption_map import CaptionMap
+from harken.inspection.pictures.fan import FanPicture, date_ticks, season_of
+from harken.inspection.pictures.gates import UNITS, layer_figure, telling_units
+from harken.inspection.pictures.ink import InkPicture
+from harken.inspection.pictures.signal_weights import SignalWeights
+from harken.inspection.pictures.spectrogram import SpectrogramPicture
+from harken.inspection.pictures.surprisal import Surprisal
 from harken.nn import GRU, LSTM
 
 Pictures = Callable[[str], Picture]

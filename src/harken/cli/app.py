@@ -7,30 +7,30 @@ from typing import Annotated
 
 import typer
 
-from harken.cli.answer import answer
-from harken.cli.attention import attention
-from harken.cli.beam import beam
-from harken.cli.caption import caption
-from harken.cli.check import check
-from harken.cli.classify import classify
-from harken.cli.demo import demo
 from harken.cli.embed import embed
-from harken.cli.evaluate import evaluate
 from harken.cli.exits import guarded
-from harken.cli.forecast import forecast
-from harken.cli.generate import generate
-from harken.cli.inspect import inspect
-from harken.cli.lab import lab
-from harken.cli.ladder import ladder
-from harken.cli.new import new
-from harken.cli.recipes import recipes
-from harken.cli.regress import regress
-from harken.cli.score import score
-from harken.cli.tag import tag
-from harken.cli.train import train
-from harken.cli.transcribe import transcribe
-from harken.cli.translate import translate
-from harken.cli.write import write
+from harken.cli.inspection.attention import attention
+from harken.cli.inspection.beam import beam
+from harken.cli.inspection.inspect import inspect
+from harken.cli.inspection.lab import lab
+from harken.cli.inspection.ladder import ladder
+from harken.cli.jobs.answer import answer
+from harken.cli.jobs.caption import caption
+from harken.cli.jobs.classify import classify
+from harken.cli.jobs.forecast import forecast
+from harken.cli.jobs.generate import generate
+from harken.cli.jobs.regress import regress
+from harken.cli.jobs.score import score
+from harken.cli.jobs.tag import tag
+from harken.cli.jobs.transcribe import transcribe
+from harken.cli.jobs.translate import translate
+from harken.cli.jobs.write import write
+from harken.cli.training.check import check
+from harken.cli.training.demo import demo
+from harken.cli.training.evaluate import evaluate
+from harken.cli.training.new import new
+from harken.cli.training.recipes import recipes
+from harken.cli.training.train import train
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -1,14 +1,14 @@
 """Inspection: what a model attends to, what its gates do and how far its gradients reach, on screen and on paper."""
 
-from harken.inspection.attention import AttentionMaps, LayerAttention, attention_maps
-from harken.inspection.flow import GradientFlow, LayerFlow, gradient_flow
-from harken.inspection.flow_picture import FlowPicture
-from harken.inspection.gate_picture import GatePicture
-from harken.inspection.gates import GateTrace, LayerGates, gates
-from harken.inspection.grid import AttentionGrid
-from harken.inspection.picture import Picture
-from harken.inspection.summary import summarise
-from harken.inspection.tables import AlignmentMap, ConfusionMatrix, HeatMaps, HopMap, ShadeTable, WordWeights
+from harken.inspection.measures.attention import AttentionMaps, LayerAttention, attention_maps
+from harken.inspection.measures.flow import GradientFlow, LayerFlow, gradient_flow
+from harken.inspection.measures.gates import GateTrace, LayerGates, gates
+from harken.inspection.measures.summary import summarise
+from harken.inspection.pictures.flow import FlowPicture
+from harken.inspection.pictures.gates import GatePicture
+from harken.inspection.pictures.grid import AttentionGrid
+from harken.inspection.pictures.picture import Picture
+from harken.inspection.pictures.tables import AlignmentMap, ConfusionMatrix, HeatMaps, HopMap, ShadeTable, WordWeights
 
 __all__ = [
     "AlignmentMap",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from harken.inspection.figure import Bars, Figure, Group, Lines, Series
-from harken.inspection.picture import Picture
+from harken.inspection.pictures.picture import Picture
 
 if TYPE_CHECKING:
     from harken.lab.ladder import Result

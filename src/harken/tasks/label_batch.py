@@ -1,4 +1,4 @@
-"""A batch of a job that gives one answer for each sequence, as `harken.inspection.running` runs a network on it.
+"""A batch of a job that gives one answer for each sequence, as `inspection.measures.running` runs a network on it.
 
 >>> network = torch.nn.Linear(3, 5)
 >>> logits, wanted, last = LabelBatch((torch.zeros(2, 3),), torch.tensor([4, 0])).predictions(network)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from harken.errors import UserError
 
 if TYPE_CHECKING:
-    from harken.inspection.picture import Picture
+    from harken.inspection.pictures.picture import Picture
     from harken.metrics.interval import Interval
 
 

@@ -231,7 +231,7 @@ def run(settings: Settings, progress: Progress) -> Findings:
 
 
 def _figure(found: dict[str, dict[str, Any]], steps: int, most: int) -> Figure:
-    from harken.inspection.tables import UNKNOWN_NOTE, AlignmentMap
+    from harken.inspection.pictures.tables import UNKNOWN_NOTE, AlignmentMap
 
     places, names = list(range(len(LENGTHS))), [f"{first} to {last}" for first, last in LENGTHS]
     last = sum(longest <= LONGEST for _, longest in LENGTHS)

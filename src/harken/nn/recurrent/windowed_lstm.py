@@ -92,7 +92,7 @@ class Windowed(NamedTuple):
 class WindowedLSTM(nn.Module):
     """Values (B, T, I) and characters (B, U, E), of which the mask (B, U) says which are there."""
 
-    traceable = True  # `harken.inspection.tracing`
+    traceable = True  # `harken.inspection.measures.tracing`
 
     def __init__(
         self, input_size: int, hidden_size: int, *, characters: int, gaussians: int, pace: float = 16.0

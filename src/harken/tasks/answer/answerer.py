@@ -17,7 +17,7 @@ from harken.data.text.questions import Question, QuestionIds, example_of, words_
 from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.tokens import UNK
 from harken.errors import UserError
-from harken.inspection.gates import axis_pieces
+from harken.inspection.measures.gates import axis_pieces
 from harken.models.answering.model import Answerer as Network
 from harken.tasks.answer.answer import Answer
 from harken.tasks.answer.answers import ANSWERS, FILE, Answers

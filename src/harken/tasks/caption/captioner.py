@@ -21,7 +21,7 @@ from harken.data.io.token_rows import pad
 from harken.data.tokenizers.base import TARGET, Tokenizer
 from harken.data.tokenizers.tokens import BOS
 from harken.errors import UserError
-from harken.inspection.gates import ENDS, axis_pieces
+from harken.inspection.measures.gates import ENDS, axis_pieces
 from harken.metrics.alignment import merge_subwords
 from harken.models.captioning.model import CaptionModel, build_caption_model, to_images
 from harken.search import Hypothesis
@@ -47,7 +47,7 @@ class Pixels(NamedTuple):
 
 @dataclass(frozen=True)
 class WrittenBatch:
-    """Pictures and captions as `harken.inspection.running` runs a network on them."""
+    """Pictures and captions as `harken.inspection.measures.running` runs a network on them."""
 
     images: Tensor  # (B, 3, Y, X)
     target: Tensor  # (B, T) what the decoder reads

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from harken.data.text.examples import Labelled, LabelledSplits
-from harken.inspection.tables import ConfusionMatrix
+from harken.inspection.pictures.tables import ConfusionMatrix
 from harken.metrics.baselines import fit_label_baseline
 from harken.metrics.interval import bootstrap, resampled
 from harken.metrics.labels import confusion, f1_by_class, macro_f1

@@ -23,7 +23,7 @@ import numpy as np
 from harken.errors import UserError
 
 if TYPE_CHECKING:
-    from harken.inspection.fan import FanPicture
+    from harken.inspection.pictures.fan import FanPicture
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Forecast:
 
     def picture(self) -> FanPicture:
         """History, fan and truth."""
-        from harken.inspection.fan import FanPicture
+        from harken.inspection.pictures.fan import FanPicture
 
         return FanPicture(
             title=f"{self.name}: {len(self)} step{'s' * (len(self) != 1)} ahead".lstrip(": "),

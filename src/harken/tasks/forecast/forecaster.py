@@ -18,7 +18,7 @@ import torch
 from harken.data.series.dates import calendar_features, carry_on, written
 from harken.data.series.series import Series, read_series
 from harken.errors import UserError
-from harken.inspection.picture import Picture
+from harken.inspection.pictures.picture import Picture
 from harken.models.base import require_numbers
 from harken.models.forecasting.model import ForecastNetwork
 from harken.tasks.forecast.ends import ENDS, Ends

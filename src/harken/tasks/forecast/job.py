@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from harken.data.series.series import Series, read_series
-from harken.inspection.picture import Picture
+from harken.inspection.pictures.picture import Picture
 from harken.models.sizing import measure
 from harken.tasks.artifacts import Artifact
 from harken.tasks.baselines import BASELINE

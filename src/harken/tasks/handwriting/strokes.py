@@ -12,8 +12,8 @@ from harken.data.strokes.drawing import Drawing, split_strokes
 from harken.errors import UserError
 
 if TYPE_CHECKING:
-    from harken.inspection.ink import InkPicture
-    from harken.inspection.tables import AlignmentMap
+    from harken.inspection.pictures.ink import InkPicture
+    from harken.inspection.pictures.tables import AlignmentMap
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Strokes:
 
     def picture(self) -> InkPicture:
         """To be looked at: print it, or save it as .svg, .png or .html."""
-        from harken.inspection.ink import InkPicture
+        from harken.inspection.pictures.ink import InkPicture
 
         return InkPicture([self.strokes()], [self.text or ""])
 
@@ -70,7 +70,7 @@ class Strokes:
             raise UserError(
                 "this model reads no text, so it has no window to show; train one with model.window above 0"
             )
-        from harken.inspection.tables import AlignmentMap
+        from harken.inspection.pictures.tables import AlignmentMap
 
         shares = self.window / np.maximum(self.window.sum(1, keepdims=True), 1e-9)  # (T, U)
         together = -(-len(shares) // columns)

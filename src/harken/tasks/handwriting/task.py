@@ -71,7 +71,7 @@ def nats_of_points(model: HandwritingModel, batch: StrokeBatch) -> Tensor:
 
 @dataclass(frozen=True)
 class DrawnBatch:
-    """Drawings as `harken.inspection.running` runs a network on them."""
+    """Drawings as `harken.inspection.measures.running` runs a network on them."""
 
     drawn: StrokeBatch
 

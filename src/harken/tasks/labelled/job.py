@@ -19,7 +19,7 @@ from harken.data.text.labelled import format_of, text_columns
 from harken.data.text.labelled_splits import read_files, read_splits, split_table
 from harken.data.tokenizers.base import Tokenizer, train_tokenizers
 from harken.data.tokenizers.word import WordTokenizer
-from harken.inspection.picture import Picture
+from harken.inspection.pictures.picture import Picture
 from harken.models.heads.classifier import ClassifierModel
 from harken.models.reader import FrameInput, TokenInput, words_alone
 from harken.models.sizing import measure

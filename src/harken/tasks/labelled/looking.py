@@ -18,10 +18,10 @@ from harken.data.text.examples_config import ExamplesConfig
 from harken.data.text.labelled import cleaned
 from harken.data.tokenizers.base import Tokenizer
 from harken.errors import UserError
-from harken.inspection.gates import ENDS, axis_pieces
-from harken.inspection.picture import Picture
-from harken.inspection.signal_weights import SignalWeights
-from harken.inspection.tables import WordWeights
+from harken.inspection.measures.gates import ENDS, axis_pieces
+from harken.inspection.pictures.picture import Picture
+from harken.inspection.pictures.signal_weights import SignalWeights
+from harken.inspection.pictures.tables import WordWeights
 
 
 def steps_of(example: str | np.ndarray, values: Tensor, tokenizer: Tokenizer | None) -> list[str]:

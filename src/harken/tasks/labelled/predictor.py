@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from harken.data.text.labelled import cleaned
 from harken.data.tokenizers.base import Tokenizer
 from harken.errors import UserError
-from harken.inspection.picture import Picture
+from harken.inspection.pictures.picture import Picture
 from harken.models.heads.classifier import ClassifierModel
 from harken.models.reader import FrameInput, values_alone
 from harken.tasks.artifacts import TokenizerArtifact

@@ -11,7 +11,7 @@ from harken.data.io.files import read_lines
 from harken.data.text.texts import LONGEST_LINE, TextCorpus, files_of, read_texts
 from harken.data.tokenizers.base import train_tokenizer
 from harken.errors import UserError
-from harken.inspection.picture import Picture
+from harken.inspection.pictures.picture import Picture
 from harken.models.build import build_language
 from harken.models.sizing import measure
 from harken.tasks.job import Job, Prepared, Summary

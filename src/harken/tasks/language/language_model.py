@@ -21,7 +21,7 @@ from harken.data.io.token_rows import pad
 from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.tokens import BOS, EOS, PAD, UNK
 from harken.errors import UserError
-from harken.inspection.surprisal import Surprisal
+from harken.inspection.pictures.surprisal import Surprisal
 from harken.models.base import require_numbers
 from harken.models.build import build_language
 from harken.models.language.base import LanguageNetwork
@@ -52,7 +52,7 @@ class ScoredText:
 
 @dataclass(frozen=True)
 class LanguageBatch:
-    """Texts side by side, as `harken.inspection.running` runs a network on them."""
+    """Texts side by side, as `harken.inspection.measures.running` runs a network on them."""
 
     tokens: Tensor  # (B, T) what is read, padded behind
     wanted: Tensor  # (B, T) what comes next

@@ -8,7 +8,7 @@ from typing import Any
 
 from harken.data.text.lines import Lines, read_files, read_line_splits
 from harken.data.tokenizers.base import Tokenizer, train_tokenizer
-from harken.inspection.picture import Picture
+from harken.inspection.pictures.picture import Picture
 from harken.models.heads.masked import FIRST_WORD, MaskedModel
 from harken.models.sizing import Size, measure
 from harken.tasks.job import Job, Prepared, Summary

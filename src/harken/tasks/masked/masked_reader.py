@@ -18,9 +18,9 @@ from harken.data.io.token_rows import pad
 from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.tokens import EOS
 from harken.errors import UserError
-from harken.inspection.gates import ENDS, axis_pieces
-from harken.inspection.picture import Picture
-from harken.inspection.tables import HeatMaps, ShadeTable
+from harken.inspection.measures.gates import ENDS, axis_pieces
+from harken.inspection.pictures.picture import Picture
+from harken.inspection.pictures.tables import HeatMaps, ShadeTable
 from harken.metrics.interval import Interval, bootstrap
 from harken.models.build import build_encoder
 from harken.models.heads.masked import FIRST_WORD, MASK, MaskedModel

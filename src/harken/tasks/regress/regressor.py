@@ -26,7 +26,7 @@ from harken.tasks.regress.recipe import RegressRecipe
 
 @dataclass(frozen=True)
 class NumberBatch:
-    """Examples and their numbers as `harken.inspection.running` runs a network on them."""
+    """Examples and their numbers as `harken.inspection.measures.running` runs a network on them."""
 
     values: Any  # (B, T) ids, with the layers of a context or without, or (B, T, C) frames
     lengths: Tensor  # (B,)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from harken.data.text.tagged import Tagged
-from harken.inspection.tables import HeatMaps, ShadeTable
+from harken.inspection.pictures.tables import HeatMaps, ShadeTable
 from harken.metrics.baselines import MostFrequentTag
 from harken.metrics.interval import bootstrap, resampled
 from harken.metrics.labels import Counts, counts_by_kind, is_bio, sentence_counts

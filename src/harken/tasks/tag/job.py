@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harken.inspection.picture import Picture
+from harken.inspection.pictures.picture import Picture
 from harken.metrics.labels import is_bio
 from harken.models.sizing import measure
 from harken.tasks.baselines import BASELINE, Baseline, compare

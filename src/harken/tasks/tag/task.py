@@ -22,7 +22,7 @@ Rows = WordRows | FrameRows | ContextRows
 
 
 class TagBatch(NamedTuple):
-    """Sentences with a label for every word; `harken.inspection.running` runs a network on it too."""
+    """Sentences with a label for every word; `harken.inspection.measures.running` runs a network on it too."""
 
     values: Any  # what the reader's input takes
     lengths: Tensor  # (B,)

@@ -15,7 +15,7 @@ from harken.data.fingerprints import InputFile
 from harken.data.io.table import read_table
 from harken.data.tokenizers.symbols import Symbols
 from harken.errors import UserError
-from harken.inspection.picture import Picture
+from harken.inspection.pictures.picture import Picture
 from harken.metrics.edits import edits
 from harken.metrics.interval import bootstrap
 from harken.models.heads.transcriber import TranscriberNetwork

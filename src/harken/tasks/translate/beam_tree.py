@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from harken.data.tokenizers.tokens import EOS
 from harken.errors import UserError
-from harken.inspection.beam_picture import BeamPicture
 from harken.inspection.figure.tree import Branch
+from harken.inspection.pictures.beam import BeamPicture
 from harken.search.hypotheses import Hypothesis
 from harken.search.reference import ranking_of
 from harken.search.tree import BeamRecorder, Terms, beam_tree, terms_of

@@ -39,7 +39,7 @@ from harken.tasks.translate.threads import ThreadTuner
 from harken.tasks.translate.translation import Translation
 
 if TYPE_CHECKING:
-    from harken.inspection.beam_picture import BeamPicture
+    from harken.inspection.pictures.beam import BeamPicture
 
 TOKENIZERS = TokenizerPairArtifact()
 LONGEST = 1000  # pieces of a text that are translated; a search takes time with the square of the length

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from harken.inspection.figure.spec import Band, Figure, Lines, Mark, Series, round_ticks
-from harken.inspection.picture import Picture
+from harken.inspection.pictures.picture import Picture
 
 SEASONS = 3  # of history that are drawn
 LEAST = 24  # steps of history where no season is known

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 
 from harken.errors import UserError
 from harken.inspection.figure.spec import Figure, Tokens
-from harken.inspection.picture import Picture
-from harken.inspection.pieces import piece_names
+from harken.inspection.pictures.picture import Picture
+from harken.inspection.pictures.pieces import piece_names
 
 LEAST = 2.0  # nats that a full bar means at least: a text without surprises looks like one
 

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from harken.inspection.tracing import is_traceable
+from harken.inspection.measures.tracing import is_traceable
 from harken.nn.recurrent.cell import Cell
 from harken.nn.transformer.block import DecoderBlock, EncoderBlock
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from harken.errors import UserError
 from harken.inspection.figure.spec import Figure, Heat, number
 from harken.inspection.figure.tree import Branch, Tree
-from harken.inspection.picture import Picture
+from harken.inspection.pictures.picture import Picture
 
 
 class BeamPicture(Picture):

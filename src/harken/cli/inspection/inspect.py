@@ -26,7 +26,7 @@ from harken.cli.common import (
 from harken.errors import UserError
 
 if TYPE_CHECKING:
-    from harken.inspection.picture import Picture
+    from harken.inspection.pictures.picture import Picture
     from harken.tasks.job import Job
 
 MOST_CHARACTERS = 1000  # of a line that gates are drawn for
@@ -109,7 +109,7 @@ def _check(
 
 
 def _require_recurrence(folder: Path, model: Any, job: Job, what: str, example: str | None = None) -> None:
-    from harken.inspection.tracing import is_traceable
+    from harken.inspection.measures.tracing import is_traceable
 
     if not any(is_traceable(module) for module in model.model.modules()):
         raise UserError(
@@ -160,7 +160,7 @@ def _show_gates(model: Any, sentence: str, layer: int | None, out: Path | None, 
 
 def _show_gradients(models: dict[str, Any], examples: Any, out: Path | None, as_json: bool) -> None:
     from harken.inspection import gradient_flow
-    from harken.inspection.flow_picture import FlowPicture
+    from harken.inspection.pictures.flow import FlowPicture
 
     tell(f"Reading {len(examples):,} examples ...")
     flows = {}
@@ -191,7 +191,7 @@ def _show(picture: Picture, shown: dict[str, Any], out: Path | None, as_json: bo
 
 
 def _show_summary(folder: Path, model: Any, job: Job, as_json: bool) -> None:
-    from harken.inspection.summary import summarise
+    from harken.inspection.measures.summary import summarise
 
     found = summarise(model.model)
     if as_json:

@@ -17,7 +17,7 @@ import numpy as np
 
 from harken.errors import UserError
 from harken.inspection.figure.spec import Figure, Raster
-from harken.inspection.picture import Picture
+from harken.inspection.pictures.picture import Picture
 
 QUIETEST = 5.0  # per cent of the cells that are drawn as nothing, so that noise does not grey the whole
 

@@ -24,10 +24,10 @@ import numpy.typing as npt
 
 from harken.errors import UserError
 from harken.files import atomic_write
-from harken.inspection.checks import checked_weights
 from harken.inspection.figure.spec import Figure, Heat
-from harken.inspection.pieces import piece_names
-from harken.inspection.tables import AlignmentMap
+from harken.inspection.pictures.checks import checked_weights
+from harken.inspection.pictures.pieces import piece_names
+from harken.inspection.pictures.tables import AlignmentMap
 
 CROSS, ENCODER, DECODER = "cross-attention", "encoder self-attention", "decoder self-attention"
 READ = {

@@ -27,15 +27,15 @@ import torch
 from torch import Tensor, nn
 
 from harken.errors import UserError
-from harken.inspection.named import NamedLayers
-from harken.inspection.running import opened
-from harken.inspection.tracing import still
+from harken.inspection.measures.named import NamedLayers
+from harken.inspection.measures.running import opened
+from harken.inspection.measures.tracing import still
 from harken.nn.attention.functional import Attention
 from harken.nn.attention.multihead import CrossAttention, SelfAttention
 from harken.nn.attention.torch_multihead import MultiheadAttention
 
 if TYPE_CHECKING:
-    from harken.inspection.grid import AttentionGrid
+    from harken.inspection.pictures.grid import AttentionGrid
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class AttentionMaps(NamedLayers[LayerAttention]):
         Raises:
             UserError: no such layers, or tokens that do not fit.
         """
-        from harken.inspection.grid import AttentionGrid
+        from harken.inspection.pictures.grid import AttentionGrid
 
         named = [layer for layer in self.layers if layers is None or layers in layer.name]
         if not named:

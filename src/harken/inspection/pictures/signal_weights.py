@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from harken.errors import UserError
-from harken.inspection.checks import checked_weights
 from harken.inspection.figure.spec import Figure, Strips
-from harken.inspection.picture import Picture
+from harken.inspection.pictures.checks import checked_weights
+from harken.inspection.pictures.picture import Picture
 
 MOST = 12  # channels that are drawn
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import nn
 
-from harken.inspection.spectra import recurrent_norms
+from harken.inspection.measures.spectra import recurrent_norms
 from harken.nn.recurrent.cell import Cell
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from harken.errors import UserError
 from harken.inspection.figure.spec import Figure, Strokes
-from harken.inspection.picture import Picture
+from harken.inspection.pictures.picture import Picture
 
 
 class InkPicture(Picture):

@@ -21,13 +21,13 @@ import torch
 from torch import nn
 
 from harken.errors import UserError
-from harken.inspection.named import NamedLayers
-from harken.inspection.pieces import piece_names
-from harken.inspection.running import opened, run
-from harken.inspection.tracing import Seen, still, tracing, with_harken_layers
+from harken.inspection.measures.named import NamedLayers
+from harken.inspection.measures.running import opened, run
+from harken.inspection.measures.tracing import Seen, still, tracing, with_harken_layers
+from harken.inspection.pictures.pieces import piece_names
 
 if TYPE_CHECKING:
-    from harken.inspection.gate_picture import GatePicture
+    from harken.inspection.pictures.gates import GatePicture
 
 SHUT, OPEN = 0.1, 0.9  # a gate below the one or above the other is saturated
 GATES = ("input", "forget", "output", "reset", "update")  # these lie between 0 and 1
@@ -102,7 +102,7 @@ class GateTrace(NamedLayers[LayerGates]):
 
     def picture(self, layer: int | None = None) -> GatePicture:
         """Gates over time, of one layer (counted from 0) or of all."""
-        from harken.inspection.gate_picture import GatePicture
+        from harken.inspection.pictures.gates import GatePicture
 
         return GatePicture(self, layer)
 

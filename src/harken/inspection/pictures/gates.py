@@ -15,8 +15,8 @@ import numpy as np
 
 from harken.errors import UserError
 from harken.inspection.figure.spec import Figure, Heat
-from harken.inspection.gates import GATES, OPEN, SHUT, GateTrace, LayerGates
-from harken.inspection.picture import Picture
+from harken.inspection.measures.gates import GATES, OPEN, SHUT, GateTrace, LayerGates
+from harken.inspection.pictures.picture import Picture
 
 UNITS, FEW_UNITS = 24, 8  # shown of each layer, on paper and in a terminal
 ORDER = ("forget", "input", "reset", "update", "candidate", "cell", "output", "hidden")  # as the equations go

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harken.cli.common import AsJson, counting, output_folder, print_table, tell
-from harken.cli.train import require_free
+from harken.cli.training.train import require_free
 from harken.errors import Interrupted, UserError
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from harken.errors import UserError
-from harken.inspection.checks import checked_weights
 from harken.inspection.figure.spec import Figure, Heat
-from harken.inspection.picture import Picture
+from harken.inspection.pictures.checks import checked_weights
+from harken.inspection.pictures.picture import Picture
 
 UNKNOWN_NOTE = "In brackets: words that the model has never seen; what it makes of them is a guess."
 LONGEST = 400  # letters of a title made of a sentence pair

@@ -10,7 +10,15 @@ from typing import Annotated
 import typer
 
 from harken.cli.common import Overrides, output_folder, tell, use_of
-from harken.cli.new import RecipeOrData, TargetColumn, Task, TextColumn, is_data, recipe_of, refuse_column_options
+from harken.cli.training.new import (
+    RecipeOrData,
+    TargetColumn,
+    Task,
+    TextColumn,
+    is_data,
+    recipe_of,
+    refuse_column_options,
+)
 from harken.errors import Interrupted, UserError
 
 

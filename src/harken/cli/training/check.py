@@ -13,7 +13,15 @@ from typing import Annotated
 import typer
 
 from harken.cli.common import AsJson, Overrides, bytes_in_words, print_table, seconds_in_words, tell
-from harken.cli.new import RecipeOrData, TargetColumn, Task, TextColumn, is_data, recipe_of, refuse_column_options
+from harken.cli.training.new import (
+    RecipeOrData,
+    TargetColumn,
+    Task,
+    TextColumn,
+    is_data,
+    recipe_of,
+    refuse_column_options,
+)
 
 
 def check(

@@ -1,8 +1,8 @@
 """How far gradients travel: |dL/dh_t|, |dL/dC_t| and the gradient at every gate, for every step of every layer.
 
 The gradient at step t is the loss's, times one factor dh/dh for each step in between. `gradient_flow` shows the
-result step by step, the factors (`harken.inspection.jacobian`), the weights behind them (`harken.inspection.spectra`),
-and says what it makes of it (`harken.inspection.verdict`). The model is left as it was: no `.grad` is touched.
+result step by step, the factors (`measures.jacobian`), the weights behind them (`measures.spectra`),
+and says what it makes of it (`measures.verdict`). The model is left as it was: no `.grad` is touched.
 
 distance      steps between t and the last step, in its direction, that the loss depends on
 |dL/dh_t|     Euclidean norm over the units, one number for each row and step; curves are the mean over rows, and stop
@@ -26,17 +26,17 @@ import torch
 from torch import Tensor, nn
 
 from harken.errors import UserError
-from harken.inspection.jacobian import Jacobians, jacobians
-from harken.inspection.named import NamedLayers
-from harken.inspection.running import Loss, looks_everywhere, opened, run
-from harken.inspection.spectra import recurrent_norms
-from harken.inspection.tracing import Seen, still, tracing, with_harken_layers
-from harken.inspection.verdict import FEWEST_ROWS, KINDS, Verdict, judge
-from harken.inspection.watching import Watched, watching
+from harken.inspection.measures.jacobian import Jacobians, jacobians
+from harken.inspection.measures.named import NamedLayers
+from harken.inspection.measures.running import Loss, looks_everywhere, opened, run
+from harken.inspection.measures.spectra import recurrent_norms
+from harken.inspection.measures.tracing import Seen, still, tracing, with_harken_layers
+from harken.inspection.measures.verdict import FEWEST_ROWS, KINDS, Verdict, judge
+from harken.inspection.measures.watching import Watched, watching
 from harken.nn.recurrent.cell import Cell
 
 if TYPE_CHECKING:
-    from harken.inspection.flow_picture import FlowPicture
+    from harken.inspection.pictures.flow import FlowPicture
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ class GradientFlow(NamedLayers[LayerFlow]):
 
     def picture(self, name: str = "", compare: Mapping[str, GradientFlow] | None = None) -> FlowPicture:
         """Gradient against distance, other models side by side with this one."""
-        from harken.inspection.flow_picture import FlowPicture
+        from harken.inspection.pictures.flow import FlowPicture
 
         return FlowPicture({name: self, **(compare or {})})
 
@@ -203,7 +203,7 @@ def gradient_flow(
             model.
         batch: what the model is called with: values (B, T, I), a tuple, a dict; pairs of sentences for a translator.
         loss: "last" (where nothing is said), "all", or a function of what the model returns: see
-            `harken.inspection.running`.
+            `harken.inspection.measures.running`.
         lengths: (B,) steps of each row, handed on to the model.
         sampled: steps at which Jacobians are made; 0 for none.
 

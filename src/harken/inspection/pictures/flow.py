@@ -18,13 +18,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from harken.inspection.figure.spec import Figure, Lines, Mark, Series
-from harken.inspection.picture import Picture
-from harken.inspection.verdict import FEWEST_ROWS
+from harken.inspection.measures.verdict import FEWEST_ROWS
+from harken.inspection.pictures.picture import Picture
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from harken.inspection.flow import GradientFlow, LayerFlow
+    from harken.inspection.measures.flow import GradientFlow, LayerFlow
 
 FEW = 3  # up to this many lines of carriers, the h of an LSTM is drawn beside its C
 MEANINGS = {

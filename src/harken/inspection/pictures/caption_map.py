@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from harken.errors import UserError
-from harken.inspection.checks import checked_weights
 from harken.inspection.figure.spec import Box, Figure, Images
-from harken.inspection.picture import Picture
+from harken.inspection.pictures.checks import checked_weights
+from harken.inspection.pictures.picture import Picture
 
 
 class CaptionMap(Picture):

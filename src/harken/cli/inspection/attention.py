@@ -19,7 +19,7 @@ from harken.cli.common import (
     save_figure,
     tell,
 )
-from harken.cli.translate import unknown_note
+from harken.cli.jobs.translate import unknown_note
 from harken.errors import UserError
 
 

@@ -1,0 +1,1 @@
+"""Commands that apply a trained model to input: one file per job."""

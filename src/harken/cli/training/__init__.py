@@ -1,0 +1,1 @@
+"""Commands that train and check models: recipes, training runs, evaluation."""

@@ -1,0 +1,1 @@
+"""Measurements of a running model: attention weights, gates, gradients, Jacobians, singular values."""

@@ -1,0 +1,1 @@
+"""Pictures of measurements, each for the terminal, notebooks, HTML, SVG and PNG."""
