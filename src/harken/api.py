@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -70,7 +71,8 @@ def train(
     """Train as a recipe says, and give the best model back, as `load` does; or train a module of your own.
 
     Args:
-        recipe: a name that ships, a TOML file, a dict of tables, a `Recipe`; or a `torch.nn.Module`.
+        recipe: a name that ships, a TOML file, a dict of tables, a `Recipe`; a file or folder of data, from which a
+            recipe is inferred and saved beside `out`; or a `torch.nn.Module`.
         out: the model folder. With `resume`, a run that was stopped there goes on; a finished one is loaded.
         restart: delete the run in the folder and start over.
         accept_changed_data: resume although the files or settings of `[data]` changed since the run was started; what
@@ -109,6 +111,8 @@ def train(
     from harken.training.machine import prepare_environment
 
     import_plugins(plugins)
+    if data is None and isinstance(recipe, str | Path):
+        recipe = _inferred(recipe, Path(out), overrides, resume=resume, restart=restart, progress=progress)
     chosen = as_recipe(recipe, overrides, with_data=data is None)
     if chosen.train.precision != "float32" and chosen.train.device in ("auto", "cpu"):
         prepare_environment()
@@ -127,6 +131,21 @@ def train(
     from harken.data.io.in_memory import in_memory
 
     return run_recipe(chosen, Path(out), resume, progress, in_memory(data), restart, accept_changed_data, callbacks)
+
+
+def _inferred(
+    recipe: str | Path, out: Path, overrides: Sequence[str], *, resume: bool, restart: bool, progress: bool
+) -> str | Path:
+    """The recipe, or where it names data, the file of a recipe inferred from it."""
+    from harken.recipe.infer import is_data, recipe_file
+
+    if not is_data(str(recipe)):
+        return recipe
+    place = expand_user(out).parent / f"{out.name}.toml"
+    found, note = recipe_file(recipe, place, overrides, keep=resume, replace=restart)
+    if progress and note:
+        print(note, file=sys.stderr)
+    return found
 
 
 def _train_module(module: nn.Module, out: str | Path, overrides: Sequence[str], **options: Any) -> nn.Module:

@@ -57,6 +57,18 @@ def test_data_in_place_of_a_recipe_is_trained_on(data: Path) -> None:
     assert "--text-column is for data in place of a recipe" in wrong.stderr
 
 
+def test_python_trains_on_data_in_place_of_a_recipe(data: Path, tmp_path: Path) -> None:
+    import harken
+
+    out = tmp_path / "python"
+    settings = ["train.max_steps=2", "train.max_minutes=none"]
+    model = harken.train(data, out, overrides=settings, progress=False)
+    assert model.recipe.task == "classify"
+    assert (tmp_path / "python.toml").read_text(encoding="utf-8").startswith("# classify: ")
+    again = harken.train(data, out, overrides=settings, resume=True, progress=False)
+    assert again.classes == model.classes
+
+
 def test_data_can_be_checked(data: Path) -> None:
     found = run("check", "films.tsv", "--no-measure", "--set", "train.max_steps=60").stdout
     assert "73 training examples, 7 for validation" in found and "2: " in found

@@ -18,7 +18,6 @@ from harken.cli.training.new import (
     TargetColumn,
     Task,
     TextColumn,
-    is_data,
     recipe_of,
     refuse_column_options,
 )
@@ -37,6 +36,7 @@ def check(
 ) -> None:
     """Read a recipe's data, build its model and measure a few updates: counts, size, memory and time, no training."""
     from harken.checking import check as run
+    from harken.recipe.infer import is_data
 
     with TemporaryDirectory(prefix="harken-") as folder:
         chosen = recipe

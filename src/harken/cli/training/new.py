@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from harken.cli.common import complete_recipe, tell
 from harken.errors import UserError
-
-if TYPE_CHECKING:
-    from harken.recipe.infer import Inferred
-
-MOST_TOML = 100_000  # bytes that are read to tell a recipe with another ending from data
 
 RecipeOrData = Annotated[
     str,
@@ -53,7 +45,7 @@ def new(
     out: Annotated[Path | None, typer.Option(help="The recipe to write; by default named after the data.")] = None,
 ) -> None:
     """Write a recipe for your data. Asks where the data is, which job it is for, and how long training may take."""
-    from harken.recipe.infer import MINUTES, infer
+    from harken.recipe.infer import MINUTES, infer, write_recipe
 
     try:
         data = data or typer.prompt("Where is the data (a file or a folder)?", err=True, prompt_suffix=" ")
@@ -91,60 +83,6 @@ def ask_task(data: str, text: str | None, target: str | None, pair: str | None) 
     return answer.strip()
 
 
-def write_recipe(found: Inferred, place: Path, minutes: float, replace: bool = False) -> Path:
-    """Write an inferred recipe, and the table that goes with it; an equal recipe may be there already.
-
-    Raises:
-        UserError: another file is there.
-    """
-    from harken.files import atomic_write
-
-    content = ""
-    if found.rows is not None:
-        table = place.with_suffix(".tsv").resolve()
-        names = ("audio", "text") if found.task == "transcribe" else ("image", "caption")
-        rows = io.StringIO()
-        csv.writer(rows, delimiter="\t", lineterminator="\n").writerows([names, *found.rows])
-        content = rows.getvalue()
-        found.data["train"] = str(table)
-    text = found.to_toml(minutes)
-    if place.exists() and not replace and place.read_text(encoding="utf-8", errors="replace") != text:
-        raise UserError(
-            f"{place} exists and differs from the recipe for this data; train with it, give another --out, or replace "
-            "it (harken train --restart)"
-        )
-    place.parent.mkdir(parents=True, exist_ok=True)
-    if content:
-        atomic_write(table, content)
-    atomic_write(place, text)
-    return place
-
-
-def is_data(name: str) -> bool:
-    """Whether an argument names data rather than a recipe: it exists, and is neither TOML nor a model folder.
-
-    Raises:
-        UserError: a file of /proc.
-    """
-    from harken.files import refuse_kernel_file
-    from harken.recipe import recipe_names
-
-    try:
-        path = Path(name).expanduser()
-        if name in recipe_names() or path.suffix == ".toml" or not (path.is_file() or path.is_dir()):
-            return False  # pipes and devices are not read twice
-    except (OSError, RuntimeError, ValueError):  # a name that no file can have
-        return False
-    if path.is_dir():
-        return not (path / "recipe.toml").is_file()
-    refuse_kernel_file(path)
-    try:
-        with path.open("rb") as stream:
-            return not tomllib.loads(stream.read(MOST_TOML).decode())
-    except (OSError, ValueError, RecursionError):  # neither text nor TOML
-        return True
-
-
 def recipe_of(
     data: str,
     place: Path,
@@ -156,22 +94,14 @@ def recipe_of(
     keep: bool = False,
     replace: bool = False,
 ) -> str:
-    """Infer a recipe from data, show it, save it, and return its path.
+    """Infer a recipe from data, show it, save it, and return its path; see `harken.recipe.infer.recipe_file`."""
+    from harken.recipe.infer import recipe_file
 
-    Args:
-        place: where the recipe is saved.
-        keep: take the recipe that is there already, as a resumed run does.
-        replace: overwrite what is there.
-    """
-    from harken.recipe.infer import MINUTES, infer
-
-    if keep and place.is_file():
-        return str(place)
-    pair = next((value.partition("=")[2] for value in overrides if value.startswith("data.pair=")), None)
-    found = infer(data, task=task, text=text, target=target, pair=pair)
-    write_recipe(found, place, MINUTES, replace)
-    tell(f"{data}: {found.reason}\n\n{place.read_text(encoding='utf-8')}\nThe recipe is in {place}")
-    return str(place)
+    columns = {"task": task, "text": text, "target": target}
+    found, note = recipe_file(data, place, overrides, keep=keep, replace=replace, **columns)
+    if note:
+        tell(note)
+    return str(found)
 
 
 def refuse_column_options(**given: str | None) -> None:

@@ -15,7 +15,6 @@ from harken.cli.training.new import (
     TargetColumn,
     Task,
     TextColumn,
-    is_data,
     recipe_of,
     refuse_column_options,
 )
@@ -54,6 +53,8 @@ def train(
     if accept_changed_data and not resume:
         raise UserError("--accept-changed-data only goes with --resume; leave it out for a new run")
     require_free(out, resume or restart)
+    from harken.recipe.infer import is_data
+
     if is_data(recipe):
         place = out.parent / f"{out.name}.toml"
         options = (task, text_column, target_column, overrides)

@@ -11,11 +11,13 @@
     a file for each class, a folder train.en ...  classify, translate
     other text                                    language
 
-What is ambiguous is an error that says which option to add. `harken train DATA` and `harken new` use it.
+What is ambiguous is an error that says which option to add. `harken train DATA`, `harken.train(DATA)` and `harken new`
+use it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from harken.errors import UserError
@@ -23,9 +25,10 @@ from harken.files import expand_user
 from harken.recipe.infer.files import infer_file
 from harken.recipe.infer.folders import infer_folder
 from harken.recipe.infer.inferred import MINUTES, Inferred
+from harken.recipe.infer.saving import is_data, write_recipe
 from harken.registry import JOBS
 
-__all__ = ["MINUTES", "Inferred", "infer"]
+__all__ = ["MINUTES", "Inferred", "infer", "is_data", "recipe_file", "write_recipe"]
 
 ARCHIVES = (".tar", ".zip", ".tgz", ".7z")
 
@@ -59,3 +62,30 @@ def infer(
     if place.is_dir():
         return infer_folder(place.resolve(), task, text, target, pair)
     return infer_file(place.resolve(), task, text, target)
+
+
+def recipe_file(
+    data: str | Path,
+    place: Path,
+    overrides: Sequence[str] = (),
+    *,
+    task: str | None = None,
+    text: str | None = None,
+    target: str | None = None,
+    keep: bool = False,
+    replace: bool = False,
+) -> tuple[Path, str]:
+    """Infer a recipe from data and save it; returns its path and what to tell the user.
+
+    Args:
+        place: where the recipe is saved.
+        overrides: `data.pair=en-de` among them chooses the languages of a folder.
+        keep: take the recipe that is there already, as a resumed run does.
+        replace: overwrite what is there.
+    """
+    if keep and place.is_file():
+        return place, ""
+    pair = next((value.partition("=")[2] for value in overrides if value.startswith("data.pair=")), None)
+    found = infer(data, task=task, text=text, target=target, pair=pair)
+    write_recipe(found, place, MINUTES, replace)
+    return place, f"{data}: {found.reason}\n\n{place.read_text(encoding='utf-8')}\nThe recipe is in {place}"
