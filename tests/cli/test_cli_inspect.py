@@ -43,7 +43,7 @@ def test_alone_it_gives_a_summary(run: Callable[..., Any], folders: dict[str, Pa
     assert set(found["recurrent"][0]["weights"]) == {"all gates", "input", "forget", "candidate", "output"}
     transformer = run("inspect", folders["transformer"])
     assert transformer.exit_code == 0
-    assert "No recurrent layers" in transformer.stderr
+    assert "--gradients" in transformer.stderr and "harken attention" in transformer.stderr
 
 
 def test_gates_of_a_sentence(run: Callable[..., Any], folders: dict[str, Path], tmp_path: Path) -> None:
@@ -105,11 +105,21 @@ def test_mistakes_are_said_in_one_sentence(
     assert len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("arguments", [["--gates", SENTENCE], ["--gradients"]])
-def test_a_transformer_is_sent_on(run: Callable[..., Any], folders: dict[str, Path], arguments: list[str]) -> None:
-    done = run("inspect", folders["transformer"], *arguments)
+def test_a_transformer_has_no_gates(run: Callable[..., Any], folders: dict[str, Path]) -> None:
+    done = run("inspect", folders["transformer"], "--gates", SENTENCE)
     assert done.exit_code == 2
     assert "no recurrent layers" in done.stderr and "harken attention" in done.stderr
+
+
+def test_gradients_of_a_transformer_by_block(run: Callable[..., Any], folders: dict[str, Path]) -> None:
+    done = run("inspect", folders["transformer"], "--gradients", "--json")
+    assert done.exit_code == 0, done.stderr
+    (found,) = json.loads(done.stdout)["models"].values()
+    names = [layer["name"] for layer in found["layers"]]
+    assert "encoder.stack.blocks.0" in names and "decoder.stack.blocks.0" in names
+    last = found["layers"][-1]  # its output at a step reaches the loss of that step alone
+    assert last["verdict"]["kind"] == "direct" and last["verdict"]["factor"] is None
+    assert last["gradient_by_distance"]["hidden"][0] > 0 and not any(last["gradient_by_distance"]["hidden"][1:])
 
 
 def test_gates_of_a_file_are_those_of_its_first_line(

@@ -1,4 +1,4 @@
-"""`harken inspect`: a model's parts, its gates over an input, and its gradients through time."""
+"""`harken inspect`: a model's parts, its gates over an input, the gradients of its layers by distance to the loss."""
 
 from __future__ import annotations
 
@@ -59,21 +59,19 @@ def inspect(
     out: Annotated[Path | None, typer.Option(help="Also write the picture: .html, .svg or .png.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look inside a model: its parts, or with --gates or --gradients what its recurrent layers do."""
+    """Look inside a model: its parts, the gates of its recurrent layers, or the gradients of its layers by distance."""
     _check(gates, gradients, layer, (source, target, split), compare, out)
     loaded, job = load_with_job(model)
     if gates is not None:
-        _require_recurrence(model, loaded, job, "gates", gates)
+        _require_recurrence(model, loaded, job, gates)
         _show_gates(loaded, _input_of(loaded, gates), layer, out, as_json)
     elif gradients:
-        _require_recurrence(model, loaded, job, "gradients through time")
         pair = list(accepted_options(job, model, {"source": source, "target": target}).values())
         read: Any = job.examples
         examples = read(loaded, split or "valid", **({"files": pair} if pair else {}))
         models = {str(model): loaded}
         for folder in compare or []:
-            models[str(folder)], other = load_with_job(folder)
-            _require_recurrence(folder, models[str(folder)], other, "gradients through time")
+            models[str(folder)], _ = load_with_job(folder)
         _show_gradients(_short_names(models), examples[:sentences], out, as_json)
     else:
         _show_summary(model, loaded, job, as_json)
@@ -108,12 +106,12 @@ def _check(
     require_ending(out)
 
 
-def _require_recurrence(folder: Path, model: Any, job: Job, what: str, example: str | None = None) -> None:
+def _require_recurrence(folder: Path, model: Any, job: Job, example: str) -> None:
     from harken.inspection.measures.tracing import is_traceable
 
     if not any(is_traceable(module) for module in model.model.modules()):
         raise UserError(
-            f"{folder} has no recurrent layers, so it has no {what}; to look inside it, use: "
+            f"{folder} has no recurrent layers, so it has no gates; to look inside it, use: "
             f"{_attention_command(folder, job, example)}"
         )
 
@@ -200,7 +198,7 @@ def _show_summary(folder: Path, model: Any, job: Job, as_json: bool) -> None:
     rows = [(name, f"{count:,}", f"{100 * count / found.total:.1f} %") for name, count in found.parts.items()]
     print_table(("part", "parameters", "share"), [*rows, ("all", f"{found.total:,}", "")])
     if not found.cells:
-        tell(f"No recurrent layers. To look inside: {_attention_command(folder, job)}")
+        tell(f"Next: harken inspect {folder} --gradients, or {_attention_command(folder, job)}")
         return
     headings = ("recurrent layer", "cell", "input", "units", "largest singular value of U", "gate by gate")
     print_table(

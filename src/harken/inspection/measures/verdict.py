@@ -4,7 +4,7 @@ The line's slope s gives what one step back does to the gradient, factor = exp(s
 of the batch, share = exp(s x the longest distance).
 
 vanishing     share < 1/20      less than a twentieth arrives at the far end
-exploding     share > 20, or a gradient that is no number
+exploding     share > 20, or a gradient that is NaN or infinite
 healthy       in between
 unclear       fewer than 4 distances, or fewer than 8 rows: too little to say
 direct        the loss depends on every step past the recurrence, as with attention: distance says little
@@ -52,8 +52,10 @@ class Verdict:
             return f"unclear: {self.rows} rows are too few for a verdict; give {FEWEST_ROWS} or more"
         if self.kind == "unclear":
             return f"unclear: {self.distance + 1} steps are too few to see a trend"
+        if self.kind == "direct" and math.isnan(self.factor):
+            return "direct: the loss depends on this layer at a few steps only"
         if not math.isfinite(self.factor):
-            return "exploding: the gradient is no number any more"
+            return "exploding: the gradient is NaN or infinite"
         if self.kind == "direct":
             return (
                 f"direct: attention takes the loss to every step, so distance says little (× {self.factor:.3f} a step)"
@@ -89,6 +91,8 @@ def judge(curve: np.ndarray, direct: bool = False, rows: int = FEWEST_ROWS) -> V
         return Verdict("exploding", math.nan, math.inf, math.inf, 0.0, far, rows)
     if len(curve) < FEWEST or curve.max() == 0:
         return Verdict("unclear", math.nan, math.nan, math.nan, math.nan, far, rows)
+    if direct and np.count_nonzero(curve) < FEWEST:  # the last block: each of its outputs reaches its own step alone
+        return Verdict("direct", math.nan, math.nan, math.nan, math.nan, far, rows)
     smallest = np.nextafter(0, 1)  # a gradient that underflowed to 0 is as small as numbers get
     slope = float(np.polyfit(np.arange(len(curve)), np.log(np.maximum(curve, smallest)), 1)[0])
     share = math.exp(min(slope * far, 700.0))
