@@ -31,6 +31,8 @@ VARIANTS = {
     "dot product": {"attention": "dot"},
     "tied output": {"tied": "all"},
     "odd widths": {"width": 42, "heads": 3, "feedforward": 50},
+    "ssru": {"decoder_mixer": "ssru", "encoder_layers": 3},
+    "ssru, post norm": {"decoder_mixer": "ssru", "norm": "post", "width": 40, "heads": 5},
     "wide heads": {"width": 160, "heads": 2, "feedforward": 64},
 }
 
@@ -190,8 +192,9 @@ def test_a_layer_that_is_replaced_is_noticed():
     assert not supports_compiled(call)
 
 
-def test_int8_is_close_to_float32():
-    model, (ids, lengths) = model_of(width=64, feedforward=128), sources(40, 12)
+@pytest.mark.parametrize("mixer", ["attention", "ssru"])
+def test_int8_is_close_to_float32(mixer):
+    model, (ids, lengths) = model_of(width=64, feedforward=128, decoder_mixer=mixer), sources(40, 12)
     options = SearchOptions(beam=1)
     exact = run_compiled(DecodingCall(model, ids, lengths, 15, options))
     call = DecodingCall(model, ids, lengths, 15, options.model_copy(update={"precision": "int8"}))

@@ -96,8 +96,8 @@ class Banned(ScoreRule):
 class Shortlist(ScoreRule):
     """Only tokens that are allowed: (V,) for all sources, or (B, V) for each; EOS always is.
 
-    The distribution is that of the allowed tokens alone, log p(v) = z_v - log sum over allowed u of exp(z_u), so that an
-    implementation need not compute the other logits.
+    The distribution is that of the allowed tokens alone, log p(v) = z_v - log sum over allowed u of exp(z_u), so that
+    an implementation need not compute the other logits.
 
     >>> rule = Shortlist(torch.tensor([False, False, False, False, True, False]))
     >>> so_far = SoFar(torch.empty(1, 0), torch.tensor([0]), torch.tensor([9]))
