@@ -69,5 +69,5 @@ def test_a_student_is_trained_on_the_pairs(teacher: Path, tmp_path: Path):
 
 
 def test_a_teacher_of_another_task_is_refused(tmp_path: Path):
-    with pytest.raises(UserError, match="has no recipe.toml"):
+    with pytest.raises(UserError, match="has no recipe"):
         harken.distill(tmp_path, tmp_path / "student")
