@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from harken import nn
-    from harken.api import load, train
+    from harken.api import distill, load, train
     from harken.checking import check
     from harken.errors import UserError
     from harken.estimators.classifier import SequenceClassifier
@@ -76,6 +76,7 @@ __all__ = [
     "UserError",
     "__version__",
     "check",
+    "distill",
     "load",
     "nn",
     "register_cell",
@@ -112,6 +113,7 @@ _HOME = {  # name -> the module that defines it
     "Translator": "harken.tasks.translate.translator",
     "UserError": "harken.errors",
     "check": "harken.checking",
+    "distill": "harken.api",
     "load": "harken.api",
     "register_cell": "harken.registry",
     "register_encoder": "harken.registry",

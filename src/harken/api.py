@@ -1,4 +1,4 @@
-"""The Python calls a user meets: `harken.train`, `harken.load`, `harken.check`."""
+"""The Python calls a user meets: `harken.train`, `harken.load`, `harken.check`, `harken.distill`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from harken.recipe import Recipe
 
-__all__ = ["check", "load", "train"]
+__all__ = ["check", "distill", "load", "train"]
 
 
 def load(folder: str | Path, device: str = "auto", *, plugins: Sequence[str] = ()) -> Any:
@@ -146,6 +146,57 @@ def _inferred(
     if progress and note:
         print(note, file=sys.stderr)
     return found
+
+
+def distill(
+    teachers: str | Path | Sequence[str | Path],
+    out: str | Path,
+    recipe: str | Path | Mapping[str, Any] | None = None,
+    *,
+    overrides: Sequence[str] = (),
+    resume: bool = False,
+    progress: bool = True,
+    weights: Sequence[float] | None = None,
+    report: Callable[[int, int], None] | None = None,
+    **search: Any,
+) -> Any:
+    """Train a student on a teacher's translations of its own training sources, and give it back, as `load` does.
+
+    Sequence-level knowledge distillation (Kim and Rush, 2016). The pairs are in a folder beside `out`, NAME.pairs.
+
+    Args:
+        teachers: a folder of a translator, or several with the same vocabularies, whose distributions are averaged.
+        out: the student's folder.
+        recipe: the student's, without its `[data]`; by default the teacher's with a deep encoder and a decoder of two
+            layers with recurrent units.
+        overrides: changes to the recipe, each "section.key=value".
+        resume: go on with a run that was stopped, while it was translating or training.
+        weights: of the teachers.
+        report: called with the sentences that are translated and their number.
+        search: keys of the teacher's [search] table, such as `beam=5`.
+
+    Raises:
+        UserError: no translator, a recipe that does not fit, or a folder that is not empty.
+    """
+    from harken.recipe import as_recipe
+    from harken.tasks.translate.distilling import distil_pairs, student_recipe
+
+    folders = [teachers] if isinstance(teachers, str | Path) else list(teachers)
+    loaded = [load(folder) for folder in folders]
+    for folder, model in zip(folders, loaded, strict=True):
+        if model.recipe.task != "translate":
+            raise UserError(f"{folder} is a model of the task {model.recipe.task!r}; only translators can be distilled")
+    if recipe is None:
+        chosen: Recipe = as_recipe(student_recipe(loaded[0].recipe).model_dump(mode="json"), overrides)
+    else:
+        chosen = as_recipe(recipe, overrides, with_data=False)
+    if chosen.task != "translate":
+        raise UserError(f"the student's recipe is of the task {chosen.task!r}; give one of the task 'translate'")
+    out = expand_user(out)
+    pairs = out.parent / f"{out.name}.pairs"
+    data = distil_pairs(loaded, pairs, resume=resume, weights=weights, progress=report, **search)
+    del loaded
+    return train(chosen.model_copy(update={"data": data}), out, resume=resume, progress=progress)
 
 
 def _train_module(module: nn.Module, out: str | Path, overrides: Sequence[str], **options: Any) -> nn.Module:

@@ -39,6 +39,8 @@ OPTIONS += [
     {"positions": "relative", "norm": "pre", "tied": "all", "layers": 2, "attention": "additive"},
     {"positions": "alibi", "norm": "post", "tied": "output", "layers": 1, "attention": "multiplicative"},
     {"positions": "none", "norm": "pre", "tied": "all", "layers": 1, "attention": "cosine"},
+    {"decoder_mixer": "ssru", "norm": "pre", "tied": "all", "encoder_layers": 1, "decoder_layers": 2},
+    {"decoder_mixer": "ssru", "norm": "post", "tied": "none", "layers": 2, "positions": "rotary"},
     {"cell": "gru", "attention": "scaled", "layers": 1, "tied": "all", "embedding": 4},
     {"cell": "lstm", "attention": "cosine", "layers": 2, "tied": "output", "embedding": 6},
     {"cell": "lstm", "attention": "additive", "layers": 1, "tied": "all", "embedding": 4, "coverage": True},
@@ -291,13 +293,14 @@ POSITIONS = ["sinusoidal", "learned", "relative", "rotary", "alibi", "none"]
 
 
 @pytest.mark.parametrize("positions", POSITIONS)
-@pytest.mark.parametrize("attention", ["scaled", "additive", "cosine"])
+@pytest.mark.parametrize("attention", ["scaled", "additive", "cosine", "ssru"])
 @torch.no_grad()
 def test_fixed_shapes_give_the_same_logits(positions: str, attention: str) -> None:
     """What a CUDA graph captures: tensors never change their shape or address, and the position is a tensor."""
     if (positions, attention) == ("rotary", "additive"):
         pytest.skip("rotary positions need a dot product")
-    more = {"positions": positions, "attention": attention, "max_length": 16, "max_distance": 2}
+    kind = {"decoder_mixer": "ssru"} if attention == "ssru" else {"attention": attention}
+    more = {"positions": positions, **kind, "max_length": 16, "max_distance": 2}
     model = build({"norm": "pre", "tied": "all", "layers": 2, **more})
     decoder, memory = model.decoder, model.encode(SOURCE, LENGTHS)
     fixed, plain = decoder.start(memory, 2, 8, static=True), decoder.start(memory, 2, 8)

@@ -27,6 +27,7 @@ from harken.cli.jobs.translate import translate
 from harken.cli.jobs.write import write
 from harken.cli.training.check import check
 from harken.cli.training.demo import demo
+from harken.cli.training.distill import distill
 from harken.cli.training.evaluate import evaluate
 from harken.cli.training.new import new
 from harken.cli.training.recipes import recipes
@@ -44,6 +45,9 @@ EXAMPLES: dict[Callable[..., None], str] = {
     "harken train my.toml --out runs/mine --set train.max_minutes=30 --set data.source=train.en\n\n"
     "harken train pairs.tsv --out runs/mine      (data without a recipe: the job is inferred)\n\n"
     "harken train my.toml --out runs/mine --resume      (after Ctrl-C, a crash or a power cut)",
+    distill: "harken distill runs/demo --out runs/student --recipe phrasebook-student\n\n"
+    "harken distill runs/one runs/two --out runs/student      (an ensemble; the recipe follows the first teacher)\n\n"
+    "harken distill runs/demo --out runs/student --resume      (after Ctrl-C)",
     new: "harken new      (asks three questions)\n\n"
     "harken new news.csv --task classify --target-column topic --minutes 10 --out news.toml",
     check: "harken check phrasebook-transformer\n\n"

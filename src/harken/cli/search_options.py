@@ -18,7 +18,7 @@ PANEL = "Search"
 ELSEWHERE = {"beam"}  # what verbs have as an option of their own
 TEXT_ONLY = {  # what needs words of a source, a target vocabulary or further models
     *("banned", "glossary", "language_model", "lm_weight", "mbr", "mbr_candidates"),
-    *("rerank", "rerank_weight", "rerank_reversed", "max_length_factor"),
+    *("rerank", "rerank_weight", "rerank_reversed", "max_length_factor", "shortlist"),
 }
 NAMES = {"banned": "--ban", "diversity_groups": "--groups", "language_model": "--lm"}
 

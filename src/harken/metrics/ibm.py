@@ -15,6 +15,8 @@ word is linked to its most probable source word, or to none where the empty word
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -22,7 +24,62 @@ from harken.data.text.pairs import Link
 
 TENSION = 4.0  # how much nearer the diagonal is likelier; fast_align starts there
 EMPTY = 0.08  # probability that a target word comes from no source word, as fast_align has it
+CHUNK = 2**22  # pairs of words that are held at once
 Texts = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class LexicalTable:
+    """t(f | e) for the pairs of words that share a sentence pair; word 0 of the source is the empty word."""
+
+    width: int  # words of the target
+    cells: np.ndarray  # (C,) int64 in rising order: source * width + target
+    probability: np.ndarray  # (C,)
+
+    @property
+    def source(self) -> np.ndarray:
+        """(C,) the source word of each cell."""
+        return self.cells // self.width
+
+    @property
+    def target(self) -> np.ndarray:
+        """(C,) the target word of each cell."""
+        return self.cells % self.width
+
+    def places(self, e: np.ndarray, f: np.ndarray) -> np.ndarray:
+        """Where the cells of known pairs of words are."""
+        return np.searchsorted(self.cells, e.astype(np.int64) * self.width + f)
+
+
+def learn_table(
+    sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], iterations: int = 6, tension: float = TENSION
+) -> LexicalTable:
+    """Expectation maximisation over sentences of word numbers; those of the source begin at 1.
+
+    Sentences are read some at a time, so the table alone has to fit into memory.
+
+    >>> table = learn_table([np.array([1, 2]), np.array([1])], [np.array([0, 1]), np.array([0])], iterations=20)
+    >>> dict(zip(table.target[table.source == 2].tolist(), table.probability[table.source == 2].round(2), strict=True))
+    {0: np.float64(0.0), 1: np.float64(1.0)}
+    """
+    width = 1 + max((int(row.max()) for row in targets if len(row)), default=0)
+    parts = _parts(sources, targets)
+    counted = []
+    for part in parts:  # the first iteration, from an even table, also finds the cells
+        e, f, prior, group = _expanded(sources[part], targets[part], tension)
+        keys, cell = np.unique(e.astype(np.int64) * width + f, return_inverse=True)
+        counted.append((keys, np.bincount(cell, _shares(prior, group), len(keys))))
+    cells, cell = np.unique(np.concatenate([keys for keys, _ in counted]), return_inverse=True)
+    table = LexicalTable(width, cells, np.bincount(cell, np.concatenate([count for _, count in counted]), len(cells)))
+    of_source = table.source
+    for iteration in range(iterations):
+        count = np.zeros(len(cells)) if iteration else table.probability
+        for part in parts if iteration else ():
+            e, f, prior, group = _expanded(sources[part], targets[part], tension)
+            cell = table.places(e, f)
+            count += np.bincount(cell, _shares(table.probability[cell] * prior, group), len(cells))
+        table = replace(table, probability=count / np.bincount(of_source, count)[of_source])
+    return table
 
 
 def align(training: Texts, wanted: Texts, iterations: int = 6, tension: float = TENSION) -> list[list[Link]]:
@@ -30,17 +87,18 @@ def align(training: Texts, wanted: Texts, iterations: int = 6, tension: float = 
     texts = [*training, *wanted]
     sources, targets = ([pair[side].split() for pair in texts] for side in (0, 1))
     source_ids, target_ids = _numbered(sources, first=1), _numbered(targets, first=0)  # 0 is the empty word
-    e, f, prior, group = _expanded(source_ids, target_ids, tension)
-    width = 1 + max((int(row.max()) for row in target_ids if len(row)), default=0)
-    cells, cell = np.unique(e.astype(np.int64) * width + f, return_inverse=True)  # the pairs of words that meet
-    of_source = (cells // width).astype(np.int64)
-    table = np.ones(len(cells))
-    for _ in range(iterations):
-        share = _shares(table[cell] * prior, group)
-        count = np.bincount(cell, share, len(cells))
-        table = count / np.bincount(of_source, count)[of_source]
-    posterior = table[cell] * prior
-    return _links(posterior, source_ids, target_ids, len(training))
+    table = learn_table(source_ids, target_ids, iterations, tension)
+    source_ids, target_ids = source_ids[len(training) :], target_ids[len(training) :]
+    e, f, prior, _ = _expanded(source_ids, target_ids, tension)
+    return _links(table.probability[table.places(e, f)] * prior, source_ids, target_ids)
+
+
+def _parts(sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]) -> list[slice]:
+    """Slices of sentences with about `CHUNK` pairs of words each."""
+    sizes = np.cumsum([(len(source) + 1) * len(target) for source, target in zip(sources, targets, strict=True)])
+    edges = [0, *(np.searchsorted(sizes, np.arange(CHUNK, sizes[-1], CHUNK)) + 1).tolist()] if len(sizes) else [0]
+    edges = sorted({min(edge, len(sources)) for edge in (*edges, len(sources))})
+    return [slice(low, high) for low, high in pairwise(edges)]
 
 
 def _numbered(sentences: Sequence[Sequence[str]], first: int) -> list[np.ndarray]:
@@ -52,10 +110,11 @@ def _numbered(sentences: Sequence[Sequence[str]], first: int) -> list[np.ndarray
 
 
 def _expanded(
-    sources: list[np.ndarray], targets: list[np.ndarray], tension: float
+    sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], tension: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Every target word with the empty word and every source word of its pair: ids, d, and which target word it is."""
-    columns: list[list[np.ndarray]] = [[], [], [], []]
+    none = np.empty(0, np.int64)
+    columns: list[list[np.ndarray]] = [[none], [none], [np.empty(0)], [none]]
     done = 0
     for source, target in zip(sources, targets, strict=True):
         size, length = len(source), len(target)
@@ -76,12 +135,11 @@ def _shares(weights: np.ndarray, group: np.ndarray) -> np.ndarray:
     return weights / np.maximum(np.bincount(group, weights)[group], 1e-300)
 
 
-def _links(posterior: np.ndarray, sources: list[np.ndarray], targets: list[np.ndarray], first: int) -> list[list[Link]]:
+def _links(posterior: np.ndarray, sources: list[np.ndarray], targets: list[np.ndarray]) -> list[list[Link]]:
     found, start = [], 0
-    for number, (source, target) in enumerate(zip(sources, targets, strict=True)):
+    for source, target in zip(sources, targets, strict=True):
         size = (len(source) + 1) * len(target)
-        if number >= first:
-            best = posterior[start : start + size].reshape(len(target), -1).argmax(1) if len(target) else []
-            found.append([(int(i) - 1, j) for j, i in enumerate(best) if i > 0])
+        best = posterior[start : start + size].reshape(len(target), -1).argmax(1) if len(target) else []
+        found.append([(int(i) - 1, j) for j, i in enumerate(best) if i > 0])
         start += size
     return found

@@ -22,7 +22,12 @@ from harken.models.recurrent.config import (
     RecurrentStackConfig,
     refuse_odd_width,
 )
-from harken.models.transformer.config import TransformerBlocksConfig, TransformerDecoderConfig, TransformerStackConfig
+from harken.models.transformer.config import (
+    TransformerBlocksConfig,
+    TransformerDecoderConfig,
+    TransformerMixerConfig,
+    TransformerStackConfig,
+)
 from harken.paths import PathStr
 
 DecoderConfig = Annotated[
@@ -50,7 +55,7 @@ class EncoderDecoderTable(TiedTable):
         return self
 
 
-class TransformerConfig(EncoderDecoderTable, TransformerStackConfig):
+class TransformerConfig(EncoderDecoderTable, TransformerMixerConfig):
     """Transformer encoder-decoder (Vaswani et al., 2017)."""
 
     architecture: Literal["transformer"] = "transformer"

@@ -1,7 +1,7 @@
 """The compiled backend of `harken.search.dispatch`: greedy and beam search of Transformers on a CPU.
 
 The kernels are in `harken.kernels.decoding`; the reference, whose tokens they give, is `harken.search.reference`. They
-support the options of `SUPPORTED`; every other call is left to the reference.
+support the options of `SUPPORTED` and a shortlist; every other call is left to the reference.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from harken.kernels.decoding import backend
 from harken.search.config import SearchOptions
 from harken.search.hypotheses import Hypothesis
 from harken.search.reference import run_reference
+from harken.search.rules.penalties import Shortlist
 
 if TYPE_CHECKING:
     from harken.kernels.decoding.search import Found
@@ -45,7 +46,9 @@ def supports_compiled(call: DecodingCall) -> bool:
 
 def _is_supported(call: DecodingCall) -> bool:
     options, fields = call.options, SearchOptions.model_fields
-    if call.rules or call.cancelled or call.observe or call.keep_beam or call.distances is not None:
+    if call.cancelled or call.observe or call.keep_beam or call.distances is not None:
+        return False
+    if len(call.rules) > 1 or not all(isinstance(rule, Shortlist) for rule in call.rules):
         return False
     others = fields.keys() - SUPPORTED
     if options.stopping == "first" or any(getattr(options, name) != fields[name].default for name in others):
@@ -56,6 +59,8 @@ def _is_supported(call: DecodingCall) -> bool:
         return False
     described = backend.describe(call.model)
     if described is None or len(described.target_embedding) < 2 * options.beam + 3:
+        return False
+    if call.rules and int(call.rules[0].allowed.sum(-1).min()) < 2 * options.beam + 3:
         return False
     lengths = torch.as_tensor(call.max_lengths)
     if int(lengths.min()) < 1 or (call.lengths is not None and int(call.lengths.min()) < 1):
@@ -81,6 +86,7 @@ def run_compiled(call: DecodingCall) -> list[list[Hypothesis]]:
         enough=options.beam * options.patience if options.stopping == "count" else math.inf,
         min_length=options.min_length,
         precision=precision,
+        allowed=call.rules[0].allowed.expand(call.rows, -1).numpy() if call.rules else None,
     )
     if parts is None:
         raise UserError("The model's logits are not finite numbers; its training has diverged.")

@@ -99,6 +99,7 @@ class TranslationSearchConfig(SearchConfig):
     glossary: str | None = Field(None, description=OPTIONS["glossary"].description)
     language_model: str | None = Field(None, description=OPTIONS["language_model"].description)
     lm_weight: float = Field(0.0, ge=0, description=OPTIONS["lm_weight"].description)
+    shortlist: int = Field(0, ge=0, le=250, description=OPTIONS["shortlist"].description)
     mbr: Literal["chrf", "bleu"] | None = Field(None, description=OPTIONS["mbr"].description)
     mbr_candidates: int = Field(32, ge=2, description=OPTIONS["mbr_candidates"].description)
 

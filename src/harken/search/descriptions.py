@@ -47,6 +47,11 @@ OPTIONS: dict[str, Option] = {
         "int8: weights and activations of a Transformer in 8 bits on a CPU, faster; auto: int8 on a CPU and bfloat16 "
         "on a GPU, where they are supported",
     ),
+    "shortlist": Option(
+        int,
+        "target tokens that are considered for each source token, beside the most frequent ones; faster with large "
+        "vocabularies; 0: all tokens",
+    ),
     "max_length_factor": Option(float, "longest output, as a multiple of the source's length in pieces"),
     "max_length_extra": Option(int, "constant added to the longest output"),
     "banned": Option(list[str], "words and phrases that are never written"),

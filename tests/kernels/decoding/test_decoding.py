@@ -2,6 +2,7 @@
 
 import threading
 import time
+from dataclasses import replace
 from itertools import chain
 
 import pytest
@@ -15,6 +16,7 @@ from harken.search.compiled import run_compiled, supports_compiled
 from harken.search.config import SearchOptions
 from harken.search.dispatch import DecodingCall, choose
 from harken.search.reference import run_reference
+from harken.search.rules.penalties import Shortlist
 
 SIZE = 60
 VARIANTS = {
@@ -29,6 +31,8 @@ VARIANTS = {
     "dot product": {"attention": "dot"},
     "tied output": {"tied": "all"},
     "odd widths": {"width": 42, "heads": 3, "feedforward": 50},
+    "ssru": {"decoder_mixer": "ssru", "encoder_layers": 3},
+    "ssru, post norm": {"decoder_mixer": "ssru", "norm": "post", "width": 40, "heads": 5},
     "wide heads": {"width": 160, "heads": 2, "feedforward": 64},
 }
 
@@ -188,8 +192,9 @@ def test_a_layer_that_is_replaced_is_noticed():
     assert not supports_compiled(call)
 
 
-def test_int8_is_close_to_float32():
-    model, (ids, lengths) = model_of(width=64, feedforward=128), sources(40, 12)
+@pytest.mark.parametrize("mixer", ["attention", "ssru"])
+def test_int8_is_close_to_float32(mixer):
+    model, (ids, lengths) = model_of(width=64, feedforward=128, decoder_mixer=mixer), sources(40, 12)
     options = SearchOptions(beam=1)
     exact = run_compiled(DecodingCall(model, ids, lengths, 15, options))
     call = DecodingCall(model, ids, lengths, 15, options.model_copy(update={"precision": "int8"}))
@@ -251,3 +256,38 @@ def test_short_work_runs_on_the_reference_until_the_kernels_are_worth_loading(mo
     monkeypatch.setattr(backend, "_spent", backend.LOAD_SECONDS)
     run_compiled(call)
     assert backend._ready  # they were on disk
+
+
+def random_shortlist(rows, share=0.5, seed=0):
+    """A (B, V) shortlist that leaves each source about this share of the vocabulary."""
+    return Shortlist(torch.rand(rows, SIZE, generator=torch.Generator().manual_seed(seed)) < share)
+
+
+@pytest.mark.parametrize("options", [{"beam": 1}, {"beam": 4}, {"beam": 3, "min_length": 3}])
+def test_a_shortlist_equals_the_reference_and_a_search_of_each_source_alone(options):
+    model, (ids, lengths) = model_of(), sources()
+    rule, options = random_shortlist(len(ids)), SearchOptions(**options)
+    call = DecodingCall(model, ids, lengths, lengths + 6, options, nbest=options.beam, rules=(rule,))
+    assert choose(call).name == "compiled"
+    found = run_compiled(call)
+    assert_equal(found, run_reference(call))
+    for row, length in enumerate(lengths.tolist()):
+        assert {token for one in found[row] for token in one.tokens} <= set(rule.allowed[row].nonzero()[:, 0].tolist())
+        own = (Shortlist(rule.allowed[row]),)
+        part = ids[row : row + 1, :length], None, length + 6
+        alone = DecodingCall(model, *part, options, nbest=options.beam, rules=own)
+        assert_equal(run_compiled(alone), [found[row]], atol=1e-5)
+
+
+def test_a_shortlist_of_everything_equals_none():
+    model, (ids, lengths) = model_of(), sources()
+    everything = Shortlist(torch.ones(SIZE, dtype=torch.bool))
+    for precision in ("float32", "int8"):
+        call = DecodingCall(model, ids, lengths, 12, SearchOptions(beam=3, precision=precision), 2)
+        assert_equal(run_compiled(replace(call, rules=(everything,))), run_compiled(call), atol=1e-6)
+
+
+def test_a_shortlist_smaller_than_the_beam_is_left_to_the_reference():
+    model, (ids, lengths) = model_of(), sources()
+    few = Shortlist(torch.arange(SIZE) < 8)
+    assert choose(DecodingCall(model, ids, lengths, 9, SearchOptions(beam=5), rules=(few,))).name == "reference"

@@ -54,6 +54,13 @@ def evaluate(
         str | None, typer.Option(metavar="A=B,...", help="What labels of the files mean: 0=negative,1=positive.")
     ] = None,
     beam: Beam = None,
+    precision: Annotated[
+        str | None, typer.Option(help="Translators: float32, int8 or auto, as search.precision.")
+    ] = None,
+    shortlist: Annotated[
+        int | None,
+        typer.Option(min=0, help="Translators: as search.shortlist; above 0 also the agreement with all tokens."),
+    ] = None,
     accept_changed_data: Annotated[
         bool, typer.Option("--accept-changed-data", help="Score the split although its files changed since training.")
     ] = False,
@@ -82,7 +89,8 @@ def evaluate(
     loaded, job = load_with_job(model)
     pair = accepted_options(job, model, {"source": source, "reference": reference})
     reading = {"format": None if form == "auto" else form, "text_column": text_column, "label_column": label_column}
-    chosen = {"beam": beam, "compare": compare, **reading, "names": None if names is None else pairs_of(names)}
+    speed = {"precision": precision, "shortlist": shortlist}
+    chosen = {"beam": beam, "compare": compare, **speed, **reading, "names": None if names is None else pairs_of(names)}
     options = accepted_options(job, model, chosen)
     if compare is not None:
         options |= {"compare": other_system(compare), "test": test}

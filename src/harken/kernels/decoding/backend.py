@@ -168,6 +168,7 @@ def run(
     enough: float = math.inf,
     min_length: int = 0,
     precision: str = "float32",
+    allowed: Any = None,
 ) -> list[Found] | None:
     """Decodes a batch; None where the model's outputs are not finite numbers.
 
@@ -176,6 +177,7 @@ def run(
         limits: (B,) most tokens of each output, EOS included.
         penalty, gnmt, enough: see `search.Rules`.
         min_length: fewest tokens, without EOS.
+        allowed: (B, V) bool, a shortlist: the tokens that each source may write, EOS among them.
 
     Returns:
         The results of consecutive parts of the batch, one for each thread of torch.
@@ -189,7 +191,8 @@ def run(
     sizes = np.full(len(source), source.shape[1]) if lengths is None else lengths.numpy()
     rules = Rules(beam, nbest, float(penalty), gnmt, float(enough))
     width, layers = round_up(described.decoder.width, 64), described.decoder.layers
-    numbers = 2 * width * layers * beam * len(source) * int(limits.max())
+    slots = 2 if described.decoder.ssru else int(limits.max())
+    numbers = 2 * width * layers * beam * len(source) * slots
     parts = min(len(source), max(torch.get_num_threads(), -(-numbers // MAX_CACHE)))
     edges = [len(source) * part // parts for part in range(parts + 1)]
     stop = np.zeros(1, np.int64)
@@ -206,7 +209,9 @@ def run(
             inside = np.arange(source.shape[1])[None] < mine[:, None]
             values = compiled.encode(source[low:high].numpy()[inside].astype(np.int64), starts)
         fewest = np.full(high - low, min_length + 1, np.int64)
-        results[part] = compiled.search(values, starts, limits[low:high].astype(np.int64), rules, fewest, stop)
+        mine_allowed = None if allowed is None else allowed[low:high]
+        most = limits[low:high].astype(np.int64)
+        results[part] = compiled.search(values, starts, most, rules, fewest, stop, mine_allowed)
 
     tasks = [
         lambda part=part, low=low, high=high: decode(part, low, high)

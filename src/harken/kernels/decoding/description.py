@@ -36,6 +36,7 @@ class Stack:
 
     The linear maps of a layer are, in this order: queries, keys and values in one; the output of self-attention; both
     maps of the feed-forward layer; in a decoder also the query, keys and values in one, and output of cross-attention.
+    With an SSRU forget gate and candidate in one take the place of the first two.
     Norms: that of self-attention, of the feed-forward layer, of cross-attention; with the norm first, a last one after
     all layers.
     """
@@ -53,6 +54,7 @@ class Stack:
     angles: Table | None = None  # of rotary positions
     slopes: Tensor | None = None  # (N,) of ALiBi
     max_length: int | None = None  # of learned positions
+    ssru: bool = False  # a decoder with an SSRU in the place of self-attention
 
 
 @dataclass(frozen=True)

@@ -207,7 +207,7 @@ def _advance_beam(
 @kept
 def decode(
     packed: Any, blocks: Any, table: Any, memory: Any, starts: Any, limits: Any, minimums: Any, rules: Any, inner: Any,
-    workspace: Any, stop: Any, found: Any,
+    workspace: Any, stop: Any, found: Any, last: Any, allowed: Any,
 ) -> bool:  # fmt: skip
     """Decodes all sources of a batch into `found`; False where the model's outputs are not finite numbers.
 
@@ -218,12 +218,16 @@ def decode(
         minimums: (B,) fewest tokens, EOS included.
         inner: width of the widest layer.
         stop: (1,), read at every step: where another thread sets it, the search ends and `found` is incomplete.
-        workspace: for the keys and values of past tokens, at least (L, T, R, 2 D) numbers with D in whole panels.
+        workspace: for the keys and values of past tokens, at least (L, T, R, 2 D) numbers with D in whole panels; with
+            an SSRU in the place of self-attention (L, 2, R, 2 D).
+        last: packed weights whose last product is the output layer; those of a shortlist, or `packed` itself.
+        allowed: the shortlist.
     """
     batch, longest, layers, stride = limits.shape[0], limits.max(), blocks.layers, memory.shape[1]
     most, choices = batch * rules.beam, 1 if rules.beam == 1 else 2 * rules.beam
-    crossed, output = project_memory(packed, blocks, memory), packed.products.shape[0] - 1
-    cache = workspace[: layers * longest * most * 2 * stride].reshape(layers, longest, most, 2 * stride)
+    crossed, output = project_memory(packed, blocks, memory), last.products.shape[0] - 1
+    slots = 2 if blocks.ssru else longest
+    cache = workspace[: layers * slots * most * 2 * stride].reshape(layers, slots, most, 2 * stride)
     b = new_buffers(most, blocks.width, inner)
     longest_source = 0
     for source in range(batch):
@@ -245,7 +249,7 @@ def decode(
         decoder_step(
             packed, blocks, b, crossed, now.sources, starts, cache, now.ancestors, rows, time, attention, places
         )
-        if not most_probable(packed, output, b, rows, choices, chunk, logs, ids, no_end):
+        if not most_probable(last, output, b, rows, choices, chunk, logs, ids, no_end, allowed, now.sources):
             return False
         norm = _divisor(rules, time + 1)
         if rules.beam == 1:

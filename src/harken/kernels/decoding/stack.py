@@ -1,6 +1,6 @@
 """The blocks of a Transformer over packed weights: whole sources in the encoder, one token a row in the decoder.
 
-The references are `harken.nn.transformer.block` and `harken.nn.transformer.stack`.
+The references are `harken.nn.transformer.block`, `harken.nn.transformer.stack` and `harken.nn.recurrent.ssru`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from harken.kernels.decoding.products import (
     linear,
 )
 from harken.kernels.decoding.tiles import out_of_line
+from harken.kernels.numba_math import sigmoid
 
-# products and norms of a layer, in the order in which they are packed
+# products and norms of a layer, in the order in which they are packed; an SSRU has no SELF_OUTPUT
 SELF, SELF_OUTPUT, EXPAND, CONTRACT, QUERY, MEMORY, CROSS_OUTPUT = range(7)
 ENCODER_PRODUCTS, DECODER_PRODUCTS = 4, 7
 SELF_NORM, FEEDFORWARD_NORM, CROSS_NORM = range(3)
@@ -51,6 +52,7 @@ class Blocks(NamedTuple):
     slopes: Any  # (N,) float32 of ALiBi, 0 without
     positions: Any  # (T, D) float32 added to the embeddings, or (0, D)
     angles: Any  # (T, K) float32 of rotary positions, or (0, 0)
+    ssru: bool  # a decoder with an SSRU in the place of self-attention
 
 
 class Buffers(NamedTuple):
@@ -151,6 +153,36 @@ def encode(packed: Any, blocks: Any, table: Any, tokens: Any, starts: Any, inner
 
 
 @numba.njit(**FLAGS)
+def _decoder_product(blocks: Any, layer: Any) -> Any:
+    """What to add to the number of a product, other than SELF, of a decoder's layer."""
+    return layer * (DECODER_PRODUCTS - 1) - 1 if blocks.ssru else layer * DECODER_PRODUCTS
+
+
+@numba.njit(**FLAGS)
+def _ssru_step(
+    packed: Any, blocks: Any, product: Any, norm: Any, b: Any, cache: Any, ancestors: Any, rows: Any, time: Any
+) -> None:
+    """c = f c' + (1 - f) W x and values + ReLU(c); c' is in slot (time - 1) % 2 of the cache (2, R, D)."""
+    out_of_line()
+    width = blocks.width
+    _project(packed, blocks, product, norm, b, rows, b.wide, NO_LIMIT)  # forget gate, candidate
+    for row in range(rows):
+        line, here, values = b.wide[row], cache[time % 2, row], b.values[row]
+        if time == 0:
+            for k in range(width):
+                here[k] = (np.float32(1) - sigmoid(line[k])) * line[width + k]
+        else:
+            before = cache[(time + 1) % 2, ancestors[row, time - 1]]
+            for k in range(width):
+                forget = sigmoid(line[k])
+                here[k] = forget * before[k] + (np.float32(1) - forget) * line[width + k]
+        for k in range(width):
+            values[k] += ZERO if here[k] < ZERO else here[k]  # NaN stays NaN
+    if not blocks.pre:
+        layer_norm(packed, norm, b.values, width, rows, b.values, blocks.epsilon)
+
+
+@numba.njit(**FLAGS)
 def project_memory(packed: Any, blocks: Any, memory: Any) -> Any:
     """Keys and values (L, tokens, 2 D) of every layer's cross-attention."""
     out_of_line()
@@ -159,7 +191,7 @@ def project_memory(packed: Any, blocks: Any, memory: Any) -> Any:
     quantised = np.zeros((rows if packed.values.size > 0 else 1, memory.shape[1]), ACTIVATION_TYPE)
     scales = np.zeros(rows, np.float32)
     for layer in range(blocks.layers):
-        product = layer * DECODER_PRODUCTS + MEMORY
+        product = _decoder_product(blocks, layer) + MEMORY
         out = flat[layer * rows : (layer + 1) * rows]
         linear(packed, product, memory, quantised, scales, rows, out, NO_LIMIT, np.int64(0))
     return flat.reshape(blocks.layers, rows, stride)
@@ -172,25 +204,30 @@ def decoder_step(
 ) -> None:  # fmt: skip
     """b.values (rows, D): the embedded tokens at position `time`, then the input of the output layer.
 
-    Keys and values of this position are written into the cache (L, T, R, 2 D).
+    Keys and values of this position are written into the cache (L, T, R, 2 D), or the state of an SSRU into a slot of
+    (L, 2, R, 2 D).
     """
     out_of_line()
     width, heads = blocks.width, blocks.heads
     head_width = width // heads
     for layer in range(blocks.layers):
-        product, norm = layer * DECODER_PRODUCTS, layer * DECODER_NORMS
-        _project(packed, blocks, product + SELF, norm + SELF_NORM, b, rows, b.wide, NO_LIMIT)
-        for row in range(rows):
-            if blocks.rotary:
-                rotate(b.wide, row, 2 * heads, head_width, blocks.angles[time])
-            line, here = b.wide[row], cache[layer, time, row]
-            for k in range(2 * width):
-                here[k] = line[width + k]
-        attend_past(
-            b.wide, cache[layer], ancestors, rows, time, heads, head_width, blocks.scale, blocks.slopes, scores,
-            places, b.context,
-        )  # fmt: skip
-        _return(packed, blocks, product + SELF_OUTPUT, norm + SELF_NORM, b, rows, b.context)
+        product, norm = _decoder_product(blocks, layer), layer * DECODER_NORMS
+        if blocks.ssru:
+            first = product + 1
+            _ssru_step(packed, blocks, first, norm + SELF_NORM, b, cache[layer], ancestors, rows, time)
+        else:
+            _project(packed, blocks, product + SELF, norm + SELF_NORM, b, rows, b.wide, NO_LIMIT)
+            for row in range(rows):
+                if blocks.rotary:
+                    rotate(b.wide, row, 2 * heads, head_width, blocks.angles[time])
+                line, here = b.wide[row], cache[layer, time, row]
+                for k in range(2 * width):
+                    here[k] = line[width + k]
+            attend_past(
+                b.wide, cache[layer], ancestors, rows, time, heads, head_width, blocks.scale, blocks.slopes, scores,
+                places, b.context,
+            )  # fmt: skip
+            _return(packed, blocks, product + SELF_OUTPUT, norm + SELF_NORM, b, rows, b.context)
         _project(packed, blocks, product + QUERY, norm + CROSS_NORM, b, rows, b.wide, NO_LIMIT)
         attend_source(
             b.wide, memory[layer], sources, starts, rows, heads, head_width, blocks.scale, scores, places, b.context

@@ -6,12 +6,15 @@ Logits are computed some panels of columns at a time and looked at while they li
 logit so far, the sum of exponentials relative to it, and the best tokens so far are kept. The reference is
 `harken.search.hypotheses.continuations`: PAD and BOS count in the sum but are never chosen, of equal log-probabilities
 the lower id comes first, and no log-probability is above 0.
+
+With a shortlist (`Allowed`) the output layer has a column for each token that some source of the batch may write, and
+a row sums and chooses among those of its own source, so that its result does not depend on the rest of the batch.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -24,6 +27,18 @@ from harken.kernels.numba_math import exp_not_positive
 PAD, BOS, EOS = 0, 2, 3  # as harken.data.tokenizers.tokens has them; kernels import nothing of harken
 CHUNK = 2**16  # logits held at once, 256 KiB
 WIDEST = 2048  # columns at a time
+
+
+class Allowed(NamedTuple):
+    """The columns of an output layer that has a part of the vocabulary; empty arrays: it has all of it."""
+
+    tokens: Any  # (U,) int64: the token of each column in rising order, from PAD, UNK, BOS and EOS on
+    excluded: Any  # (B, whole panels) float32: -inf where a source may not write a token, otherwise 0
+
+
+def all_allowed() -> Allowed:
+    """The whole vocabulary."""
+    return Allowed(np.empty(0, np.int64), np.empty((0, 0), np.float32))
 
 
 @numba.njit(**SUMS)
@@ -80,14 +95,17 @@ def _scan(values: Any, width: Any, first: Any, maxima: Any, count: Any, logits: 
 
 @numba.njit(**FLAGS)
 def most_probable(
-    packed: Any, product: Any, b: Any, rows: Any, count: Any, chunk: Any, logs: Any, ids: Any, no_end: Any
-) -> bool:
+    packed: Any, product: Any, b: Any, rows: Any, count: Any, chunk: Any, logs: Any, ids: Any, no_end: Any,
+    allowed: Any = None, sources: Any = None,
+) -> bool:  # fmt: skip
     """Fills logs and ids (rows, count), best first; False where a row's logits are not finite numbers.
 
     Args:
         b: buffers whose `values` are the inputs of the output layer.
         chunk: (rows, columns) for logits.
         no_end: (rows,) whether EOS is excluded.
+        allowed: of a shortlist; None: the whole vocabulary.
+        sources: (rows,) the source of each row, for a shortlist.
     """
     out_of_line()
     if packed.values.size > 0:
@@ -104,6 +122,10 @@ def most_probable(
         multiply(packed, product, b.values, b.quantised, b.scales, rows, chunk, NO_LIMIT, np.int64(0), span)
         for row in range(rows):
             values, width = chunk[row], last - first
+            if allowed is not None and allowed.tokens.shape[0] > 0:
+                excluded = allowed.excluded[sources[row]]
+                for k in range(width):
+                    values[k] += excluded[first + k]
             best = _block_maxima(values, width, maxima)
             if best > largest[row]:
                 total[row] *= exp_not_positive(largest[row] - best)
@@ -118,4 +140,8 @@ def most_probable(
         normaliser = largest[row] + np.float32(math.log(total[row]))
         for place in range(count):
             logs[row, place] = min(logs[row, place] - normaliser, np.float32(0))
+    if allowed is not None and allowed.tokens.shape[0] > 0:
+        for row in range(rows):
+            for place in range(count):
+                ids[row, place] = allowed.tokens[ids[row, place]]
     return finite

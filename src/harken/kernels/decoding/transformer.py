@@ -15,6 +15,7 @@ from harken.kernels.decoding.description import Linear, Norm, Stack, Table, Tran
 from harken.kernels.decoding.products import GELU, RELU, STRIDE, SWIGLU, round_up
 from harken.kernels.decoding.search import Found, Rules, decode, nothing_found
 from harken.kernels.decoding.stack import Blocks, encode
+from harken.kernels.decoding.topk import EOS, Allowed, all_allowed
 from harken.kernels.decoding.weights import cache_line_array, pack
 
 ACTIVATIONS = {"relu": RELU, "gelu": GELU, "swiglu": SWIGLU}
@@ -59,6 +60,7 @@ class _Side:
             slopes=_array(slopes),
             positions=table(stack.positions, stack.width),
             angles=table(stack.angles, head_width),
+            ssru=stack.ssru,
         )
 
 
@@ -100,11 +102,22 @@ class CompiledTransformer:
         return encode(*self.encode_arguments(tokens, starts))
 
     def search(
-        self, memory: Any, starts: Any, limits: Any, rules: Rules, minimums: Any = None, stop: Any = None
+        self,
+        memory: Any,
+        starts: Any,
+        limits: Any,
+        rules: Rules,
+        minimums: Any = None,
+        stop: Any = None,
+        allowed: Any = None,
     ) -> Found | None:
-        """Decodes all sources; None where the model's outputs are not finite numbers."""
-        arguments = self.decode_arguments(memory, starts, limits, rules, minimums, stop)
-        *_, workspace, _, found = arguments
+        """Decodes all sources; None where the model's outputs are not finite numbers.
+
+        Args:
+            allowed: (B, V) bool, the tokens that each source may write, EOS among them.
+        """
+        arguments = self.decode_arguments(memory, starts, limits, rules, minimums, stop, allowed)
+        *_, workspace, _, found, _, _ = arguments
         is_finite = decode(*arguments)
         self._spare.append(workspace)
         return found if is_finite else None
@@ -115,17 +128,38 @@ class CompiledTransformer:
         assert side is not None
         return side.packed, side.for_length(int(np.diff(starts).max())), side.table, tokens, starts, side.inner
 
+    def _part_of_output(self, allowed: Any) -> tuple[Any, Allowed]:
+        """The output layer with the tokens that some source may write, and who may write which."""
+        wanted = allowed.any(0)
+        wanted[: EOS + 1] = True  # the kernel knows PAD, BOS and EOS by their columns
+        tokens = np.flatnonzero(wanted)
+        layer, rows = self.model.output, torch.from_numpy(tokens)
+        bias = None if layer.bias is None else layer.bias.detach()[rows]
+        part = pack([Linear(layer.weight.detach()[rows], bias, is_output=True)], [], self.precision)
+        excluded = np.zeros((len(allowed), round_up(len(tokens), STRIDE)), np.float32)
+        excluded[:, : len(tokens)][~allowed[:, tokens]] = -np.inf
+        return part, Allowed(tokens, excluded)
+
     def decode_arguments(
-        self, memory: Any, starts: Any, limits: Any, rules: Rules, minimums: Any = None, stop: Any = None
+        self,
+        memory: Any,
+        starts: Any,
+        limits: Any,
+        rules: Rules,
+        minimums: Any = None,
+        stop: Any = None,
+        allowed: Any = None,
     ) -> tuple[Any, ...]:
         """Of the compiled function."""
         side, batch, longest = self.decoder, len(limits), int(limits.max())
         minimums = np.zeros(batch, np.int64) if minimums is None else minimums
         stop = np.zeros(1, np.int64) if stop is None else stop
-        workspace = self._acquire(side.stack.layers * longest * batch * rules.beam * 2 * memory.shape[1])
+        slots = 2 if side.stack.ssru else longest
+        workspace = self._acquire(side.stack.layers * slots * batch * rules.beam * 2 * memory.shape[1])
         found = nothing_found(batch, rules.nbest, longest)
         blocks = side.for_length(longest)
-        batch_arguments = (memory, starts, limits, minimums, rules, side.inner, workspace, stop, found)
+        last, part = (side.packed, all_allowed()) if allowed is None else self._part_of_output(allowed)
+        batch_arguments = (memory, starts, limits, minimums, rules, side.inner, workspace, stop, found, last, part)
         return side.packed, blocks, side.table, *batch_arguments
 
     def without_padding(self, values: Tensor, lengths: Any) -> Any:

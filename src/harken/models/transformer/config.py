@@ -129,7 +129,19 @@ class TransformerStackConfig(TransformerBlocksConfig):
         return self
 
 
-class TransformerDecoderConfig(TransformerStackConfig):
+class TransformerMixerConfig(TransformerStackConfig):
+    """The blocks of a decoder beside an encoder."""
+
+    decoder_mixer: Literal["attention", "ssru"] = Field(
+        "attention",
+        description=(
+            "how the decoder reads its own tokens: self-attention, or a simple recurrent unit (SSRU, Kim et al., 2019),"
+            " which decodes faster"
+        ),
+    )
+
+
+class TransformerDecoderConfig(TransformerMixerConfig):
     """Transformer decoder for any encoder."""
 
     no_dependency_trees = (

@@ -1,4 +1,4 @@
-"""The decoder of a Transformer: blocks of causal self-attention and cross-attention to the memory.
+"""The decoder of a Transformer: blocks of causal self-attention, or an SSRU, and cross-attention to the memory.
 
 Alignment: of all cross-attention weights (layer, head, target, source) the mean over the heads of one layer is read; by
 default the last but one, which Garg et al. (2019) found the best. `alignment_shift` takes a word's row from the step in
@@ -28,13 +28,14 @@ from harken.models.base import CAPACITY, Decoder, DecoderState, Memory, refuse_t
 from harken.nn.attention.cached import StepCache, cross_attention_step, self_attention_step
 from harken.nn.positions.absolute import SinusoidalPositions
 from harken.nn.positions.rotary import RotaryPositions
+from harken.nn.recurrent.ssru import SSRUCache
 from harken.nn.transformer import stack
 from harken.nn.transformer.balance import Balance
 from harken.nn.transformer.block import DecoderBlock
 from harken.nn.transformer.stack import KVCache
 
 if TYPE_CHECKING:
-    from harken.models.transformer.config import TransformerStackConfig
+    from harken.models.transformer.config import TransformerMixerConfig
 
 
 @dataclass
@@ -43,7 +44,7 @@ class TransformerState(DecoderState):
 
     memory: KVCache  # of the cross-attention, per layer: (B, N, S, K) twice
     mask: Tensor | None  # (B, 1, 1, S), 0 or -inf, added to the scores of the source
-    cache: StepCache  # keys and values of the tokens so far
+    cache: StepCache | SSRUCache  # keys and values of the tokens so far, or the states of recurrent units
     beam: int = 1
     need_weights: bool = False
     attention: Tensor | None = None
@@ -78,11 +79,12 @@ class TransformerState(DecoderState):
 class TransformerDecoder(Decoder):
     """`harken.nn.DecoderStack` on scaled embeddings."""
 
-    def __init__(self, config: TransformerStackConfig) -> None:
+    def __init__(self, config: TransformerMixerConfig) -> None:
         super().__init__()
         layers = config.decoder_depth
         self.embedding = self.memory_width = self.width = config.width
-        self.stack = stack.DecoderStack(layers, **config.stack_options)
+        self.mixer = config.decoder_mixer
+        self.stack = stack.DecoderStack(layers, mixer=self.mixer, **config.stack_options)
         self.balance = config.balance if config.experts else 0.0
         self.is_static = not config.experts  # how many tokens go to an expert is not fixed
         self.alignment_layer = alignment_layer(config.alignment_layer, layers)
@@ -110,9 +112,12 @@ class TransformerDecoder(Decoder):
             self._scaled(memory.values[:, :1], max_length - 1)  # no table of positions grows later
             if isinstance(self.stack.positions, SinusoidalPositions):
                 self.stack.positions(max_length)
-            for block in self.stack.blocks:
+            for block in self.stack.blocks if self.mixer == "attention" else ():
                 if isinstance(rotary := block.attention.positions, RotaryPositions):  # type: ignore[union-attr]
                     rotary.angles(max_length)
+        if self.mixer == "ssru":
+            states = SSRUCache(len(pairs), sources * beam, self.width, pairs[0][0], static)
+            return TransformerState(pairs, mask, states, beam)
         room = max_length if static else min(max_length, CAPACITY)  # limits are far above what is written
         cache = StepCache(len(pairs), sources * beam, heads, size, room, pairs[0][0], static)
         return TransformerState(pairs, mask, cache, beam)
@@ -127,7 +132,11 @@ class TransformerDecoder(Decoder):
         state.attention = None
         for layer, block in enumerate(self.stack.blocks):
             assert isinstance(block, DecoderBlock)
-            change, _ = self_attention_step(block.attention, block.before(block.attention_norm, values), cache, layer)
+            inputs = block.before(block.attention_norm, values)
+            if isinstance(cache, SSRUCache):
+                change = cache.step(block.recurrence, inputs, layer)
+            else:
+                change, _ = self_attention_step(block.attention, inputs, cache, layer)
             values = block.after(block.attention_norm, values, change)
             wanted = state.need_weights and layer == self.alignment_layer
             query = block.before(block.cross_norm, values)

@@ -1,8 +1,8 @@
 """A Transformer encoder-decoder as the compiled decoder of `harken.kernels.decoding` takes it.
 
-Supported are all sizes, norms, activations, tied or separate output layers, scaled and plain dot-product scores, and
-positions that are sinusoidal, learned, rotary, ALiBi or none. For other models `describe` returns None, and search runs
-on the model itself.
+Supported are all sizes, norms, activations, tied or separate output layers, scaled and plain dot-product scores,
+positions that are sinusoidal, learned, rotary, ALiBi or none, and decoders with an SSRU. For other models `describe`
+returns None, and search runs on the model itself.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ def describe(model: EncoderDecoder, device: str | None = "cpu") -> Transformer |
 def _stack(stack: Any) -> Stack | None:
     blocks = list(stack.blocks)
     first = blocks[0]
-    kind, score = type(first.attention.positions), type(first.attention.score)
+    ssru = hasattr(first, "recurrence")
+    attention = first.cross if ssru else first.attention
+    kind, score = AttentionPositions if ssru else type(attention.positions), type(attention.score)
     if score not in (ScaledHeads, DotHeads) or not all(isinstance(block.feedforward, FeedForward) for block in blocks):
         return None
     if kind not in (AttentionPositions, RotaryPositions, AlibiPositions):
@@ -61,12 +63,13 @@ def _stack(stack: Any) -> Stack | None:
     linears: list[Linear] = []
     norms: list[Norm] = []
     for block in blocks:
-        layers = [
-            block.attention.query_key_value,
-            block.attention.output,
-            block.feedforward.expand,
-            block.feedforward.contract,
-        ]
+        layers = [block.feedforward.expand, block.feedforward.contract]
+        if ssru:
+            unit = block.recurrence
+            bias = torch.cat((unit.forget_bias, torch.zeros_like(unit.forget_bias))).detach()
+            linears.append(Linear(unit.forget_candidate.weight, bias))
+        else:
+            layers = [block.attention.query_key_value, block.attention.output, *layers]
         between = [block.attention_norm, block.feedforward_norm]
         if hasattr(block, "cross"):
             layers += [block.cross.query, block.cross.key_value, block.cross.output]
@@ -80,15 +83,16 @@ def _stack(stack: Any) -> Stack | None:
         norms=norms,
         layers=len(blocks),
         width=stack.width,
-        heads=first.attention.heads,
+        heads=attention.heads,
         feedforward=first.feedforward.contract.in_features,
         pre=first.pre,
         activation=next(name for name, one in ACTIVATIONS.items() if one is first.feedforward.activation),
         scaled=score is ScaledHeads,
         positions=stack.positions,
-        angles=first.attention.positions.angles if kind is RotaryPositions else None,
-        slopes=first.attention.positions.slopes if kind is AlibiPositions else None,
+        angles=attention.positions.angles if kind is RotaryPositions else None,
+        slopes=attention.positions.slopes if kind is AlibiPositions else None,
         max_length=learned.embedding.num_embeddings
         if isinstance(learned := stack.positions, LearnedPositions)
         else None,
+        ssru=ssru,
     )

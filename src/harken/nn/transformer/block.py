@@ -5,12 +5,13 @@ post  norm(x + f(x))     as in the paper
 
 FFN(x) = W2 f(W1 x + b1) + b2, with f = ReLU or GELU (Hendrycks and Gimpel, 2016); SwiGLU has a gate instead,
 W2 (SiLU(W1 x + b1) * (W3 x + b3)) + b2 (Shazeer, 2020). Vaswani et al. (2017). With `experts`, a mixture of experts
-takes the place of the feed-forward layer (`experts.py`).
+takes the place of the feed-forward layer (`experts.py`). With `mixer="ssru"` a decoder block has a recurrent unit in
+the place of self-attention (`harken.nn.recurrent.ssru`).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
@@ -18,6 +19,7 @@ from harken.nn.activations import ACTIVATIONS, inner_width
 from harken.nn.attention.multihead import CrossAttention, KeyValue, SelfAttention
 from harken.nn.dropout import Dropout
 from harken.nn.positions.base import AttentionPositions
+from harken.nn.recurrent.ssru import SSRU
 from harken.nn.transformer.balance import Balance
 from harken.nn.transformer.experts import Experts
 
@@ -59,9 +61,13 @@ class _Block(nn.Module):
         score: str = "scaled",
         experts: int = 0,
         experts_active: int = 2,
+        mixer: str = "attention",
     ) -> None:
         super().__init__()
-        self.attention = SelfAttention(width, heads, attention_dropout, positions, score)
+        if mixer == "ssru":
+            self.recurrence = SSRU(width)
+        else:
+            self.attention = SelfAttention(width, heads, attention_dropout, positions, score)
         self.feedforward: nn.Module = (
             Experts(width, feedforward, experts, experts_active, activation, feedforward_dropout)
             if experts
@@ -139,6 +145,9 @@ class EncoderBlock(_Block):
 class DecoderBlock(_Block):
     """Causal self-attention, cross-attention to the encoder, then feed-forward; arguments as `EncoderBlock`.
 
+    Args:
+        mixer: "attention", or "ssru" for a recurrent unit in the place of self-attention.
+
     >>> import torch
     >>> block, memory = DecoderBlock(width=8, heads=2, feedforward=16), torch.randn(2, 5, 8)
     >>> block(torch.randn(2, 3, 8), block.cross.keys_values(memory), mask=None).shape
@@ -153,23 +162,23 @@ class DecoderBlock(_Block):
         *,
         attention_dropout: float = 0.0,
         score: str = "scaled",
+        mixer: Literal["attention", "ssru"] = "attention",
         **options: Any,
     ) -> None:
-        super().__init__(width, heads, feedforward, attention_dropout=attention_dropout, score=score, **options)
+        options |= {"attention_dropout": attention_dropout, "score": score, "mixer": mixer}
+        super().__init__(width, heads, feedforward, **options)
+        self.mixer = mixer
         self.cross = CrossAttention(width, heads, attention_dropout, score)
         self.cross_norm = nn.LayerNorm(width)
 
     def forward(self, values: Tensor, memory: KeyValue, mask: Tensor | None, balance: Balance | None = None) -> Tensor:
         """(B, T, D) -> (B, T, D); memory from `cross.keys_values`, mask (B, 1, 1, S)."""
-        change = self.attention(self.before(self.attention_norm, values), causal=True)
-        values = self.after(self.attention_norm, values, change)
+        values = self._mix(values)
         return self._cross_and_feed_forward(values, memory, mask, balance=balance)[0]
 
     def with_weights(self, values: Tensor, memory: KeyValue, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """The same, and the weights (B, N, T, S) of the cross-attention."""
-        change = self.attention(self.before(self.attention_norm, values), causal=True)
-        values = self.after(self.attention_norm, values, change)
-        values, weights = self._cross_and_feed_forward(values, memory, mask, need_weights=True)
+        values, weights = self._cross_and_feed_forward(self._mix(values), memory, mask, need_weights=True)
         assert weights is not None
         return values, weights
 
@@ -184,11 +193,22 @@ class DecoderBlock(_Block):
         """New positions (B, T, D) after the cached ones -> outputs, the cache with them, weights (B, N, T, S) or None.
 
         The weights are those of the cross-attention; several new positions do not see later ones.
+
+        Raises:
+            ValueError: the block has no self-attention; `harken.nn.recurrent.ssru.SSRUCache` is the state of its unit.
         """
+        if self.mixer == "ssru":
+            raise ValueError('a block with mixer="ssru" has no keys and values; step it with SSRUCache')
         change, kv_cache, _ = self.attention.step(self.before(self.attention_norm, values), kv_cache)
         values = self.after(self.attention_norm, values, change)
         values, weights = self._cross_and_feed_forward(values, memory, mask, need_weights)
         return values, kv_cache, weights
+
+    def _mix(self, values: Tensor) -> Tensor:
+        """The first sub-layer: causal self-attention, or the recurrent unit."""
+        inputs = self.before(self.attention_norm, values)
+        change = self.recurrence(inputs) if self.mixer == "ssru" else self.attention(inputs, causal=True)
+        return self.after(self.attention_norm, values, change)
 
     def _cross_and_feed_forward(
         self,

@@ -2,7 +2,8 @@
 
 A rule is a function on the scores of the next token and the tokens so far: scores (R, V) in, scores (R, V) out. Rules
 are composed in a list; each gets what the one before it returned. They add penalties, exclude tokens with -inf, or
-force one. The sum of what they add is kept apart from the model's log-probabilities (`Hypothesis.added`).
+force one. The sum of what they add is kept apart from the model's log-probabilities (`Hypothesis.added`). A rule may
+also restrict the distribution itself, before the softmax (`restrict`).
 """
 
 from __future__ import annotations
@@ -39,6 +40,10 @@ class ScoreRule:
         """Scores (R, V) of the next token -> scores (R, V); it may change them in place."""
         return scores
 
+    def restrict(self, logits: Tensor, so_far: SoFar) -> Tensor:
+        """Logits (R, V) -> logits with -inf for tokens that have no probability at all; not in place."""
+        return logits
+
     def expand_(self, beam: int) -> None:
         """From one hypothesis a source to `beam`."""
 
@@ -55,6 +60,9 @@ def next_scores(logits: Tensor, rules: Sequence[ScoreRule], so_far: SoFar | None
     Ids that are no text are excluded from what is ranked. Without rules both are one tensor. It may be the memory of
     the logits.
     """
+    if rules and so_far is not None:
+        for rule in rules:
+            logits = rule.restrict(logits, so_far)
     exact = torch.promote_types(logits.dtype, torch.float32)
     if logits.device.type == "cpu" and logits.dtype == exact:  # in place: a second table of R x V costs as much again
         raw = torch.log_softmax(logits, -1, out=logits)

@@ -94,10 +94,23 @@ class Banned(ScoreRule):
 
 @dataclass
 class Shortlist(ScoreRule):
-    """Only tokens that are allowed: (V,) for all sources, or (B, V) for each; EOS must be among them."""
+    """Only tokens that are allowed: (V,) for all sources, or (B, V) for each; EOS always is.
+
+    The distribution is that of the allowed tokens alone, log p(v) = z_v - log sum over allowed u of exp(z_u), so that
+    an implementation need not compute the other logits.
+
+    >>> rule = Shortlist(torch.tensor([False, False, False, False, True, False]))
+    >>> so_far = SoFar(torch.empty(1, 0), torch.tensor([0]), torch.tensor([9]))
+    >>> rule.restrict(torch.zeros(1, 6), so_far).softmax(1)[0].tolist()
+    [0.0, 0.0, 0.0, 0.5, 0.5, 0.0]
+    """
 
     allowed: Tensor
 
-    def __call__(self, scores: Tensor, so_far: SoFar) -> Tensor:
+    def __post_init__(self) -> None:
+        self.allowed = self.allowed.clone()
+        self.allowed[..., EOS] = True
+
+    def restrict(self, logits: Tensor, so_far: SoFar) -> Tensor:
         allowed = self.allowed if self.allowed.dim() == 1 else self.allowed[so_far.source]
-        return scores.masked_fill(~allowed, NEG_INF)
+        return logits.masked_fill(~allowed.to(logits.device), NEG_INF)

@@ -77,6 +77,26 @@ def scores_of(result: Evaluation, comparison: Comparison | None = None) -> Score
     )
 
 
+def agreement_metrics(
+    translator: Translator, pairs: Sequence[Pair], result: Evaluation, shortlist: int, **search: Any
+) -> list[Metric]:
+    """How a search with a shortlist agrees with one of the whole vocabulary: equal translations, BLEU, tokens."""
+    lines = [write_heads(pair.source, pair.heads) for pair in pairs]
+    full = [one.text for one in translator.translate(lines, attention=False, shortlist=0, **search)]
+    equal = sum(one == other for one, other in zip(full, result.hypotheses, strict=True))
+    bleu = corpus_bleu(full, result.references).value
+    joint = translator.source is translator.target
+    sizes = [int(translator.shortlist.allowed([ids], shortlist, joint).sum()) for ids in translator.read(lines).ids]
+    mean, size = sum(sizes) / max(1, len(sizes)), translator.target.size
+    share = 100 * equal / max(1, len(full))
+    note = f"percent of the translations equal those of the whole vocabulary, whose BLEU is {bleu:.2f}"
+    tokens = f"tokens a sentence of {size:,}, shortlist {shortlist}"
+    return [
+        Metric("agreement", share, note=note, digits=2, key="shortlist_agreement"),
+        Metric("shortlist", mean, note=tokens, digits=1, key="shortlist_tokens"),
+    ]
+
+
 def evaluate(
     translator: Translator, pairs: Sequence[Pair], translations: Sequence[Translation], seconds: float
 ) -> Evaluation:

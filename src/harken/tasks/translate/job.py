@@ -23,10 +23,11 @@ from harken.models.sizing import measure
 from harken.tasks.artifacts import Artifact
 from harken.tasks.job import Job, Prepared, Summary, skipped_in_words
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key, words_of
-from harken.tasks.scores import Scores
+from harken.tasks.scores import Metric, Scores
 from harken.tasks.splits import find_split
-from harken.tasks.translate.evaluation import scores_of
+from harken.tasks.translate.evaluation import agreement_metrics, scores_of
 from harken.tasks.translate.recipe import TranslateRecipe
+from harken.tasks.translate.shortlist import SHORTLIST, learn_from
 from harken.tasks.translate.task import TranslationTask
 from harken.tasks.translate.translation import TranslationFigure
 from harken.tasks.translate.translator import TOKENIZERS, Translator
@@ -37,10 +38,13 @@ class TranslateJob(Job):
     """See `harken.tasks.job`; files come in pairs, sources first."""
 
     predictor = Translator
-    artifacts: ClassVar[tuple[Artifact[Any], ...]] = (TOKENIZERS,)
+    artifacts: ClassVar[tuple[Artifact[Any], ...]] = (TOKENIZERS, SHORTLIST)
     usage = "harken translate {}"
     options = frozenset(
-        ("source", "reference", "target", "beam", "compare", "layers", "format", "text_column", "label_column")
+        (
+            *("source", "reference", "target", "beam", "compare", "layers", "format", "text_column", "label_column"),
+            *("precision", "shortlist"),
+        )
     )
 
     def load_data(self, recipe: TranslateRecipe) -> Corpus:
@@ -67,6 +71,8 @@ class TranslateJob(Job):
         if not resuming and fit_model(recipe, task, source.size, target.size):
             torch.manual_seed(recipe.train.seed)
             model = task.model = build_model(recipe.model, source.size, target.size)
+        if recipe.search.shortlist:
+            SHORTLIST.learn_or_load(folder, resuming, lambda: learn_from(task.train, (source.size, target.size)))
         pretrained = PretrainedEmbeddings(recipe, folder, resuming)
         fill_embeddings(pretrained, recipe, texts, model, source, target)
         summary = summarise(recipe, corpus, source, target, pretrained)
@@ -84,12 +90,16 @@ class TranslateJob(Job):
         format: str = "auto",
         text_column: str | None = None,
         label_column: str | None = None,
+        precision: str | None = None,
+        shortlist: int | None = None,
     ) -> Scores:
         """BLEU, chrF, exact match and alignment error.
 
         Args:
             compare: another translator, or its translations.
             format, text_column, label_column: how a file with both sides is read, where not as the training data.
+            precision, shortlist: as the keys of the recipe's [search] table; with a shortlist above 0 the translations
+                are also compared with those of the whole vocabulary.
         """
         notes: list[str] = []
         pairs: Sequence[Pair]
@@ -97,9 +107,13 @@ class TranslateJob(Job):
             pairs, notes = evaluated_pairs(model.recipe.data, files, format, text_column, label_column)
         else:
             pairs = self.examples(model, split)
-        result = model.evaluate(pairs, beam=beam, progress=progress)
+        result = model.evaluate(pairs, beam=beam, progress=progress, precision=precision, shortlist=shortlist)
+        agreement: list[Metric] = []
+        if shortlist:
+            agreement = agreement_metrics(model, pairs, result, shortlist, beam=beam, precision=precision)
         if compare is None:
             scores = scores_of(result)
+            scores.metrics += agreement
             scores.notes += notes
             return scores
         if not isinstance(compare, list | tuple):
@@ -109,6 +123,7 @@ class TranslateJob(Job):
             raise UserError(f"--compare has {len(compare):,} lines, but {len(pairs):,} sentences are scored")
         comparison = compare_systems(result.hypotheses, compare, [pair.target for pair in pairs], test)
         scores = scores_of(result, comparison)
+        scores.metrics += agreement
         scores.notes += notes
         return scores
 

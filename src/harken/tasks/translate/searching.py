@@ -30,7 +30,7 @@ from harken.search.ensemble import Ensemble
 from harken.search.hypotheses import Hypothesis
 from harken.search.rules.constraints import Constraints
 from harken.search.rules.fusion import LanguageModelFusion
-from harken.search.rules.penalties import Banned
+from harken.search.rules.penalties import Banned, Shortlist
 from harken.search.rules.prefix import Prefix, check_prefix
 from harken.tasks.registry import job_of
 from harken.tasks.translate.glossary import Term, forms, joining_tokens, matches, phrase_ids, read_glossary
@@ -84,10 +84,11 @@ class Request:
         """(V,) the target's tokens that continue a word."""
         return joining_tokens(self.translator.target)
 
-    def rules(self, texts: Sequence[str], numbers: Sequence[int], limits: Sequence[int]) -> tuple[Any, ...]:
+    def rules(self, sources: Sources, numbers: Sequence[int], limits: Sequence[int]) -> tuple[Any, ...]:
         """The rules that hold data of these sentences: their places in the call, and the most tokens of each."""
-        target = self.translator.target
+        target, texts = self.translator.target, [sources.texts[number] for number in numbers]
         found: list[Any] = []
+        allowed = self._allowed([sources.forms[number].ids for number in numbers])
         if self.banned:
             found.append(Banned(self.banned))
         prefixes = [self.prefix if isinstance(self.prefix, str) else self.prefix[number] for number in numbers]
@@ -95,15 +96,24 @@ class Request:
             rows = target.encode_all(prefixes)
             for row, limit in zip(rows, limits, strict=True):
                 check_prefix(row, limit)
+            _allow(allowed, rows)
             found.append(Prefix(rows, self.prefix_bias))
         phrases = [[*matches(text, self.terms), *self._required(n)] for text, n in zip(texts, numbers, strict=True)]
         if any(phrases):
             ids = [[phrase_ids(alternatives, target) for alternatives in row] for row in phrases]
+            _allow(allowed, [[token for forms in row for form in forms for token in form] for row in ids])
             found.append(Constraints(ids, self.joins))
         if self.language is not None:
             network = self.language
             found.append(LanguageModelFusion(network, network.start(len(numbers)), self.config.lm_weight))
+        if allowed is not None:
+            found.append(Shortlist(allowed))
         return tuple(found)
+
+    def _allowed(self, rows: Sequence[Sequence[int]]) -> Tensor | None:
+        """(B, V) the tokens that these sources may write; None: all."""
+        count, mine = self.config.shortlist, self.translator
+        return mine.shortlist.allowed(rows, count, mine.source is mine.target) if count else None
 
     def _required(self, number: int) -> list[list[str]]:
         asked = self.require
@@ -134,7 +144,7 @@ def search(
         config,
         wanted,
         batch.distances,
-        request.rules([sources.texts[number] for number in numbers], numbers, limits.tolist()),
+        request.rules(sources, numbers, limits.tolist()),
         torch.tensor(list(numbers)),
         request.cancelled,
         request.observe,
@@ -148,6 +158,12 @@ def search(
         decoder = translator.target.decode
         found = [_by_risk(some, [decoder(one.tokens) for one in some], config.mbr)[:count] for some in found]
     return found
+
+
+def _allow(allowed: Tensor | None, rows: Sequence[Sequence[int]]) -> None:
+    """Add tokens that a translation must have to the shortlist of each source."""
+    for place, tokens in enumerate(rows if allowed is not None else ()):
+        allowed[place, list(tokens)] = True  # type: ignore[index]
 
 
 def _by_risk(found: list[Hypothesis], texts: Sequence[str], metric: str) -> list[Hypothesis]:
@@ -206,7 +222,8 @@ def alternatives(request: Request, sources: Sources, prefix: Sequence[int], coun
     found = []
     limit = max_lengths(request.translator.recipe.model_copy(update={"search": request.config}), batch.lengths)
     for start in starts:
-        rules = (*request.rules([sources.texts[0]], [0], limit.tolist()), Prefix([start]))
+        rules = tuple(rule for rule in request.rules(sources, [0], limit.tolist()) if not isinstance(rule, Shortlist))
+        rules = (*rules, Prefix([start]))
         one = replace(call, options=request.config, nbest=1, max_lengths=limit.clamp(min=len(start) + 1), rules=rules)
         found.append(decode(one)[0][0])
     return found

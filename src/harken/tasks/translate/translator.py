@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
 
@@ -33,6 +34,7 @@ from harken.tasks.translate.recipe import TranslateRecipe
 from harken.tasks.translate.scoring import ScoredPair, score_pairs
 from harken.tasks.translate.searching import Request, alternatives
 from harken.tasks.translate.searching import search as search_batch
+from harken.tasks.translate.shortlist import ShortlistTable, shortlist_of
 from harken.tasks.translate.sources import Sources, encode_pairs
 from harken.tasks.translate.streaming import stream
 from harken.tasks.translate.threads import ThreadTuner
@@ -65,6 +67,11 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
     def open(cls, folder: Path, recipe: TranslateRecipe, device: str) -> Self:
         source, target = TOKENIZERS.load(folder)
         return cls(recipe, build_model(recipe.model, source.size, target.size), source, target, folder)
+
+    @cached_property
+    def shortlist(self) -> ShortlistTable:
+        """The target tokens that source tokens may need, for `search.shortlist`; learnt where the folder has none."""
+        return shortlist_of(self)
 
     @overload
     def translate(self, texts: str, **options: Any) -> Translation: ...
@@ -219,12 +226,13 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
         *,
         beam: int | None = None,
         progress: Progress | None = None,
+        **search: Any,
     ) -> Evaluation:
-        """BLEU, chrF and, where gold alignments are there, the alignment error rate."""
+        """BLEU, chrF and, where gold alignments are there, the alignment error rate; `search` as `request` takes it."""
         started = time.perf_counter()
         pairs = as_pairs(sources, references)
         lines = [write_heads(pair.source, pair.heads) for pair in pairs]
-        found = self.translate(lines, beam=beam, attention=False, progress=progress)
+        found = self.translate(lines, beam=beam, attention=False, progress=progress, **search)
         seconds = time.perf_counter() - started
         return evaluate(self, pairs, found, seconds)
 

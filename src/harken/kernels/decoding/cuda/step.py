@@ -21,9 +21,9 @@ HEAD_WIDTHS = (16, 32, 64, 128)
 
 
 def is_supported(described: Transformer) -> bool:
-    """Positions that are added or none, and heads whose width the kernels know."""
+    """Self-attention, positions that are added or none, and heads whose width the kernels know."""
     stack = described.decoder
-    plain = stack.angles is None and stack.slopes is None and stack.activation in ACTIVATIONS
+    plain = not stack.ssru and stack.angles is None and stack.slopes is None and stack.activation in ACTIVATIONS
     return plain and stack.width // stack.heads in HEAD_WIDTHS
 
 

@@ -1,0 +1,99 @@
+"""`harken distill`: teachers in, a faster student out."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harken.cli.common import EVERY, Beam, Overrides, complete_recipe, output_folder, tell, use_of
+from harken.cli.jobs.translate import weights_of
+from harken.cli.training.train import require_free
+from harken.errors import Interrupted
+
+
+def distill(
+    teachers: Annotated[
+        list[Path], typer.Argument(metavar="TEACHER...", help="Folder of a translator; several are an ensemble.")
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            parser=output_folder,
+            metavar="DIRECTORY",
+            help="Folder for the student; its training pairs are beside it, in DIRECTORY.pairs.",
+        ),
+    ],
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            help="The student's recipe, whose [data] is replaced; phrasebook-student and multi30k-student ship. "
+            "Default: the teacher's, with a deep encoder and a recurrent decoder of two layers.",
+            autocompletion=complete_recipe,
+        ),
+    ] = None,
+    overrides: Overrides = None,
+    beam: Beam = None,
+    weights: Annotated[
+        str | None, typer.Option(help="Weights of several teachers, such as 2,1,1. Default: equal.")
+    ] = None,
+    precision: Annotated[
+        str | None, typer.Option(help="Of the teachers, as search.precision: float32, int8 or auto.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue a run that was stopped, in its translations or its training.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+) -> None:
+    """Train a student on a teacher's translations of its own training text (Kim and Rush, 2016).
+
+    The student decodes several times as fast and is nearly as good. Ctrl-C stops; --resume continues from there.
+    """
+    require_free(out, resume)
+    from harken.api import distill as run
+
+    try:
+        model = run(
+            teachers,
+            out,
+            recipe,
+            overrides=overrides or [],
+            resume=resume,
+            progress=not quiet,
+            weights=weights_of(weights),
+            report=None if quiet else reporter(),
+            beam=beam,
+            precision=precision,
+        )
+    except KeyboardInterrupt as stop:
+        command = [word for word in sys.argv[1:] if word != "--resume"]
+        number = getattr(stop, "number", signal.SIGINT)
+        raise Interrupted(number, f"continue with\n  {shlex.join(['harken', *command, '--resume'])}") from None
+    if not quiet:
+        tell(
+            f"The student is in {out}. Try\n  {use_of(model.recipe.task, out)}\n"
+            f"  harken evaluate {shlex.quote(str(out))} --compare {shlex.quote(str(teachers[0]))}"
+        )
+
+
+def reporter() -> Callable[[int, int], None]:
+    """Tells on stderr how far the translations are, at most every few seconds, with the time left."""
+    started, told, first = time.monotonic(), -EVERY, -1
+
+    def report(done: int, total: int) -> None:
+        nonlocal told, first
+        now = time.monotonic() - started
+        first = done if first < 0 else first
+        if now - told < EVERY and done < total:
+            return
+        told = now
+        left = f", {(total - done) * now / (done - first):.0f} s left" if first < done < total else ""
+        tell(f"translated {done:,} of {total:,} training sentences{left}")
+
+    return report

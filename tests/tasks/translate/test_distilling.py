@@ -1,0 +1,73 @@
+"""Distillation: the pairs are the teacher's translations, a stopped run goes on, and the student is a translator."""
+
+from pathlib import Path
+
+import pytest
+
+import harken
+from harken.errors import UserError
+from harken.tasks.translate.distilling import PARTIAL, SOURCE, TARGET, distil_pairs
+
+TINY = {"architecture": "transformer", "layers": 1, "width": 16, "heads": 2, "feedforward": 16, "tied": "none"}
+
+
+@pytest.fixture(scope="module")
+def teacher(tmp_path_factory):
+    place = tmp_path_factory.mktemp("teacher") / "run"
+    recipe = {
+        "task": "translate",
+        "data": {"corpus": "phrasebook", "size": 40},
+        "tokenizer": {"kind": "word", "joint": False},
+        "model": TINY,
+        "train": {"max_steps": 2, "batch_tokens": 128, "workers": 1, "validate_sentences": 2},
+        "search": {"beam": 2, "max_length_factor": 0.5, "max_length_extra": 1},
+    }
+    harken.train(recipe, place, progress=False)
+    return place
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def test_pairs_are_the_teachers_translations_and_a_stopped_run_goes_on(teacher: Path, tmp_path: Path):
+    model = harken.load(teacher, device="cpu")
+    seen: list[tuple[int, int]] = []
+    data = distil_pairs([model], tmp_path / "pairs", progress=lambda done, total: seen.append((done, total)), beam=1)
+    sources, targets = lines(tmp_path / "pairs" / SOURCE), lines(tmp_path / "pairs" / TARGET)
+    assert targets == [one.text for one in model.translate(sources, beam=1, attention=False)]
+    assert seen[0] == (0, 40)
+    assert seen[-1] == (40, 40)
+    assert (data.source, data.target) == tuple(str(tmp_path / "pairs" / name) for name in (SOURCE, TARGET))
+    assert data.test is not None
+    assert "test" in data.test
+
+    whole = (tmp_path / "pairs" / TARGET).read_bytes()
+    (tmp_path / "pairs" / TARGET).unlink()
+    half = whole[: len(whole) // 2]  # in the midst of a line
+    (tmp_path / "pairs" / PARTIAL).write_bytes(half)
+    seen.clear()
+    distil_pairs([model], tmp_path / "pairs", resume=True, progress=lambda *done: seen.append(done), beam=1)
+    assert seen[0] == (half.count(b"\n"), 40)
+    assert (tmp_path / "pairs" / TARGET).read_bytes() == whole
+
+    with pytest.raises(UserError, match="distilled with other search"):
+        distil_pairs([model], tmp_path / "pairs", resume=True, beam=2)
+    with pytest.raises(UserError, match="is not empty; add --resume"):
+        distil_pairs([model], tmp_path / "pairs", beam=1)
+
+
+def test_a_student_is_trained_on_the_pairs(teacher: Path, tmp_path: Path):
+    student = harken.distill(
+        [teacher, teacher], tmp_path / "student", weights=[2, 1], progress=False, beam=1, overrides=["model.width=8"]
+    )
+    config = student.recipe.model
+    assert (config.encoder_depth, config.decoder_depth, config.decoder_mixer, config.width) == (6, 2, "ssru", 8)
+    assert student.recipe.search.beam == 1
+    assert student.recipe.data.source == str(tmp_path / "student.pairs" / SOURCE)
+    assert isinstance(student.translate("the cat sleeps").text, str)
+
+
+def test_a_teacher_of_another_task_is_refused(tmp_path: Path):
+    with pytest.raises(UserError, match="has no recipe"):
+        harken.distill(tmp_path, tmp_path / "student")
