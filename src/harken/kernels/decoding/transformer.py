@@ -62,6 +62,15 @@ class _Side:
         )
 
 
+def starts_of(sizes: Any) -> Any:
+    """Where each of the sources of these lengths starts when they lie one after the other, and the end.
+
+    >>> starts_of(np.array([3, 1])).tolist()
+    [0, 3, 4]
+    """
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
 def _array(tensor: Tensor) -> Any:
     """A contiguous float32 array; shares memory where it can."""
     return np.ascontiguousarray(tensor.detach().numpy())
@@ -94,6 +103,19 @@ class CompiledTransformer:
         except IndexError:  # none, or another thread took it
             spare = np.empty(0, np.float32)
         return spare if len(spare) >= size else np.empty(size, np.float32)
+
+    def cache_numbers(self, rows: int, longest: int) -> int:
+        """Numbers in the cache of so many hypotheses of at most `longest` tokens."""
+        return 2 * round_up(self.model.decoder.width, STRIDE) * self.model.decoder.layers * rows * longest
+
+    def read(self, model: Any, source: Tensor, lengths: Tensor | None, sizes: Any) -> Any:
+        """The memory (tokens, whole panels) of sources (B, S); `sizes` (B,) are the lengths."""
+        if self.encoder is None:
+            with torch.inference_mode():
+                memory = model.encode(source, lengths).values
+            return self.without_padding(memory, sizes)
+        inside = np.arange(source.shape[1])[None] < sizes[:, None]
+        return self.encode(source.numpy()[inside].astype(np.int64), starts_of(sizes))
 
     def encode(self, tokens: Any, starts: Any) -> Any:
         """The tokens of all sources one after the other, source b from starts[b] -> memory (tokens, whole panels)."""

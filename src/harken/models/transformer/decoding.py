@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import nn
 
 from harken.kernels.decoding.description import Linear, Norm, Stack, Transformer
@@ -27,15 +26,9 @@ if TYPE_CHECKING:
     from harken.models.encoder_decoder import EncoderDecoder
 
 
-def describe(model: EncoderDecoder, device: str | None = "cpu") -> Transformer | None:
-    """The tensors of a model, without an encoder of another kind; None where the decoder is not supported.
-
-    For a `device` they must be there and in float32; None takes any.
-    """
+def describe(model: EncoderDecoder) -> Transformer | None:
+    """The tensors of a model, without an encoder of another kind; None where the decoder is not supported."""
     if not isinstance(model.decoder, TransformerDecoder) or not isinstance(model.narrow, nn.Identity):
-        return None
-    everything = model.parameters()
-    if device is not None and any(one.device.type != device or one.dtype != torch.float32 for one in everything):
         return None
     decoder = _stack(model.decoder.stack)
     if decoder is None:
