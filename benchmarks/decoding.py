@@ -1,12 +1,16 @@
-"""Decoding of Transformers on one CPU core: harken beside CTranslate2 and Hugging Face's generate in one run.
+"""Decoding on one CPU core: harken beside CTranslate2, Hugging Face's generate and JoeyNMT in one run.
 
-    python benchmarks/decoding.py --peer-python PYTHON              # both shapes, float32 and int8; ctranslate2 alone
+    python benchmarks/decoding.py --peer-python PYTHON              # all shapes, float32 and int8; ctranslate2 alone
     python benchmarks/decoding.py --peer-python PYTHON --tools ctranslate2,transformers --shapes small --rounds 5
+    python benchmarks/decoding.py --joey-python PYTHON --shapes lstm,gru          # a venv with joeynmt 2.3
 
 small = 3 + 3 layers, width 256, inner width 1024, 4 heads, 8,000 tokens; base = 6 + 6, 512, 2048, 8, 32,000; norm
-first. Weights are random and the same in harken and CTranslate2, with an output layer of its own; sources have 4 to 30
-tokens, as Multi30k's. Random weights never stop on their own, so every output is forced to 20 tokens. Tokens per second
-count the kept hypotheses, the encoder included.
+first. lstm and gru = a bidirectional encoder and a decoder of one layer, width 512, embeddings of 256, additive
+attention with input feeding, 8,000 tokens, beside JoeyNMT, which is always in float32. A shape whose peer is not
+installed is skipped. Weights are random and the same in harken, CTranslate2 and JoeyNMT (but for the first cell state
+of the LSTM, which JoeyNMT computes in another way), with an output layer of its own; sources have 4 to 30 tokens, as
+Multi30k's. Random weights never stop on their own, so every output is forced to 20 tokens. Tokens per second count the
+kept hypotheses, the encoder included.
 
 The tools take turns and each cell is the best of all rounds, since other processes may use the machine: `ratio`
 compares wall time, `cpu ratio` the CPU seconds of the two processes, the better guide on a busy machine. `same` is the
@@ -35,17 +39,20 @@ from record_writer import processor, table
 
 from harken.kernels.decoding import backend
 from harken.kernels.decoding.search import Rules
+from harken.kernels.decoding.transformer import starts_of
 from harken.models.build import build_model
-from harken.models.config import TransformerConfig
+from harken.models.config import RecurrentConfig, TransformerConfig
 from harken.models.encoder_decoder import EncoderDecoder
 from harken.nn.positions.absolute import sinusoids
 
 SHAPES = {"small": (3, 256, 1024, 4, 8000), "base": (6, 512, 2048, 8, 32000)}  # layers, width, inner, heads, vocabulary
+RECURRENT = {"lstm": (512, 256, 8000), "gru": (512, 256, 8000)}  # width, embedding, vocabulary
 LENGTH = 20
 CELLS = [(1, 1), (1, 5), (64, 1), (64, 5)]  # batch, beam
-SENTENCES = {"small": {1: 20, 64: 256}, "base": {1: 8, 64: 64}}
+SENTENCES = {"small": {1: 20, 64: 256}, "base": {1: 8, 64: 64}, "lstm": {1: 20, 64: 128}, "gru": {1: 20, 64: 128}}
 WARM_UP = 8  # sentences that are not timed, before each run
 AIMS = {1: 1.3, 64: 1.2}
+JOEY_AIM = 5  # at batch 64, beam 5
 
 
 def peer_weights(model: EncoderDecoder, width: int) -> dict[str, np.ndarray]:
@@ -83,6 +90,27 @@ def peer_weights(model: EncoderDecoder, width: int) -> dict[str, np.ndarray]:
     found["decoder/embeddings/weight"] = model.target_embedding.weight
     linear("decoder/projection", model.output_weight, torch.zeros(len(model.output_weight)))
     return {name: value.detach().numpy().astype(np.float32) for name, value in found.items()}
+
+
+def joey_weights(model: EncoderDecoder) -> dict[str, np.ndarray]:
+    """The weights by the names of JoeyNMT's `state_dict`."""
+    decoder: Any = model.decoder
+    score, cell, names = decoder.attend.score, decoder.layers[0], ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    found = {f"encoder.rnn.{name}": value for name, value in model.encoder.layers[0].named_parameters()}  # type: ignore[index, union-attr]
+    found |= {f"decoder.rnn.{name}_l0": getattr(cell, name) for name in names}
+    found |= {
+        "src_embed.lut.weight": model.source_embedding.weight,
+        "trg_embed.lut.weight": model.target_embedding.weight,
+    }
+    with torch.no_grad():
+        score.memory.bias.zero_()  # JoeyNMT has none there
+        combine = torch.cat(decoder.combine.weight.chunk(2, 1)[::-1], 1)  # [state; context]
+    found |= {"decoder.att_vector_layer.weight": combine, "decoder.att_vector_layer.bias": torch.zeros(len(combine))}
+    found |= {"decoder.output_layer.weight": model.output_weight}
+    found |= {f"decoder.bridge_layer.{name}": getattr(decoder.bridge[0], name) for name in ("weight", "bias")}
+    for name, layer in {"key": score.memory, "query": score.query, "energy": score.energy}.items():
+        found[f"decoder.attention.{name}_layer.weight"] = layer.weight
+    return {name: value.detach().numpy() for name, value in found.items()}
 
 
 class Peer:
@@ -129,11 +157,11 @@ def run_harken(model: EncoderDecoder, job: dict[str, Any]) -> dict[str, Any]:
     rules, sources = Rules(job["beam"], 1, 1.0), job["sources"]
 
     def decode(rows: list[list[int]]) -> list[list[int]]:
-        lengths = [len(row) for row in rows]
-        starts = np.concatenate([[0], np.cumsum(lengths)])
-        memory = compiled.encode(np.concatenate([np.array(row) for row in rows]), starts)
+        sizes = np.array([len(row) for row in rows])
+        ids = torch.tensor([row + [0] * (max(sizes) - len(row)) for row in rows])
+        memory = compiled.read(model, ids, torch.from_numpy(sizes), sizes)
         limits = np.full(len(rows), job["length"])
-        found = compiled.search(memory, starts, limits, rules, limits + 1)
+        found = compiled.search(memory, starts_of(sizes), limits, rules, limits + 1)
         assert found is not None
         return [tokens.tolist() for tokens in found.tokens[:, 0]]
 
@@ -151,22 +179,41 @@ def agreement(first: list[list[int]], second: list[list[int]]) -> float:
     return round(sum(a == b for a, b in pairs) / len(pairs), 3)
 
 
+def make(shape: str, folder: Path) -> EncoderDecoder:
+    """The model of a shape; writes its weights and sizes for the peers."""
+    torch.manual_seed(0)
+    if shape in RECURRENT:
+        width, embedding, vocabulary = RECURRENT[shape]
+        sizes = {"width": width, "embedding": embedding}
+        model = build_model(RecurrentConfig(cell=shape, tied="none", **sizes), vocabulary, vocabulary).eval()
+        weights, settings = joey_weights(model), sizes | {"cell": shape}
+    else:
+        layers, width, inner, heads, vocabulary = SHAPES[shape]
+        settings = {"layers": layers, "width": width, "heads": heads, "feedforward": inner}
+        model = build_model(TransformerConfig(**settings, tied="none"), vocabulary, vocabulary).eval()
+        weights = peer_weights(model, width)
+    np.savez(folder / "weights.npz", **weights)  # type: ignore[arg-type]
+    (folder / "settings.json").write_text(json.dumps(settings | {"vocabulary": vocabulary, "threads": 1}))
+    return model
+
+
 def measure(shape: str, given: argparse.Namespace, versions: dict[str, str]) -> list[dict[str, Any]]:
     """The cells of one shape."""
-    layers, width, inner, heads, vocabulary = SHAPES[shape]
-    torch.manual_seed(0)
-    config = TransformerConfig(layers=layers, width=width, heads=heads, feedforward=inner, tied="none")
-    model = build_model(config, vocabulary, vocabulary).eval()
+    python, tools = (
+        (given.joey_python, ["joeynmt"]) if shape in RECURRENT else (given.peer_python, given.tools.split(","))
+    )
+    if python is None or not python.exists():
+        print(f"{shape} is skipped: no Python with {' and '.join(tools)} is given", file=sys.stderr)
+        return []
     chance = random.Random(1)
     lengths = [min(30, max(4, round(chance.gauss(14.3, 4.5)))) for _ in range(256)]
-    sources = [[chance.randrange(4, vocabulary) for _ in range(length)] + [3] for length in lengths]
-    settings = {"layers": layers, "width": width, "heads": heads, "feedforward": inner, "vocabulary": vocabulary}
     rows = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        np.savez(folder / "weights.npz", **peer_weights(model, width))  # type: ignore[arg-type]
-        (folder / "settings.json").write_text(json.dumps(settings | {"threads": 1}))
-        peers = {tool: Peer(given.peer_python, tool, folder) for tool in given.tools.split(",")}
+        model = make(shape, folder)
+        vocabulary = len(model.output_weight)
+        sources = [[chance.randrange(4, vocabulary) for _ in range(length)] + [3] for length in lengths]
+        peers = {tool: Peer(python, tool, folder) for tool in tools}
         versions |= {tool: peer.version for tool, peer in peers.items()}
         for precision in given.precisions.split(","):
             for batch, beam in CELLS:
@@ -203,7 +250,11 @@ def cell(
         row[f"cpu ratio to {tool}"] = round(best[tool]["cpu"] / best["harken"]["cpu"], 2)
     if measured.get("ctranslate2"):
         row["aim"] = AIMS[batch]
-        row["same"] = agreement(measured["harken"][0]["tokens"], measured["ctranslate2"][0]["tokens"])
+    if (batch, beam) == (64, 5) and measured.get("joeynmt"):
+        row["aim"] = JOEY_AIM
+    for tool in ("ctranslate2", "joeynmt"):
+        if measured.get(tool) and shape != "lstm":
+            row["same"] = agreement(measured["harken"][0]["tokens"], measured[tool][0]["tokens"])
     return row
 
 
@@ -227,21 +278,24 @@ def write(folder: Path, rows: list[dict[str, Any]], versions: dict[str, str], co
 def main() -> None:
     """Measure and write down."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument(
-        "--peer-python", type=Path, required=True, help="Python of a venv with ctranslate2, transformers"
-    )
+    parser.add_argument("--peer-python", type=Path, help="Python of a venv with ctranslate2, transformers")
+    parser.add_argument("--joey-python", type=Path, help="Python of a venv with joeynmt 2.3")
     parser.add_argument("--tools", default="ctranslate2")
-    parser.add_argument("--shapes", default="small,base")
+    parser.add_argument("--shapes", default="small,base,lstm,gru")
     parser.add_argument("--precisions", default="float32,int8")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "records")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    backend.prepare()
+    for kind in {"recurrent" if shape in RECURRENT else "transformer" for shape in given.shapes.split(",")}:
+        backend.prepare(kind)
     versions = {"python": platform.python_version(), "torch": torch.__version__, "numba": numba.__version__}
     rows = [row for shape in given.shapes.split(",") for row in measure(shape, given, versions)]
-    command = " ".join(["python benchmarks/decoding.py", *sys.argv[1:]]).replace(str(given.peer_python), "PYTHON")
-    write(given.out, rows, versions, command)
+    command = " ".join(["python benchmarks/decoding.py", *sys.argv[1:]])
+    for python in (given.peer_python, given.joey_python):
+        command = command.replace(str(python), "PYTHON")
+    if rows:
+        write(given.out, rows, versions, command)
 
 
 if __name__ == "__main__":

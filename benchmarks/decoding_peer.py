@@ -1,9 +1,9 @@
-"""The peer side of `decoding.py`: CTranslate2 on the weights harken saved, or Hugging Face's `generate`.
+"""The peer side of `decoding.py`: CTranslate2 or JoeyNMT on the weights harken saved, or Hugging Face's `generate`.
 
     python decoding_peer.py ctranslate2 FOLDER       # reads jobs from stdin, one JSON object a line; answers on stdout
 
-FOLDER has `weights.npz`, whose names are those of CTranslate2's specification, and `settings.json`. Imports nothing of
-harken, so that it runs with the Python of the peer.
+FOLDER has `weights.npz`, whose names are those of CTranslate2's specification or of JoeyNMT's `state_dict`, and
+`settings.json`. Imports nothing of harken, so that it runs with the Python of the peer.
 """
 
 import json
@@ -95,11 +95,62 @@ class Transformers:
         return found
 
 
+class JoeyNMT:
+    """A recurrent encoder-decoder with Bahdanau's score and input feeding, float32."""
+
+    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
+        from importlib.metadata import version
+        from types import SimpleNamespace
+
+        import torch
+        from joeynmt.model import build_model
+        from joeynmt.vocabulary import Vocabulary
+
+        torch.set_num_threads(settings["threads"])
+        symbols = {f"{name}_token": token for name, token in zip(("pad", "unk", "bos", "eos"), SPECIALS, strict=True)}
+        numbers = {"unk_id": 0, "pad_id": 1, "bos_id": 2, "eos_id": 3}  # padding and <unk> have other places here
+        names = SimpleNamespace(**symbols, **numbers, lang_tags=[], sep_token=None, sep_id=None)
+        vocabulary = Vocabulary([f"t{number}" for number in range(4, settings["vocabulary"])], names)
+        side = {
+            "type": "recurrent", "rnn_type": settings["cell"], "num_layers": 1, "dropout": 0.0,
+            "embeddings": {"embedding_dim": settings["embedding"], "scale": True},
+        }  # fmt: skip
+        own = {"hidden_dropout": 0.0, "input_feeding": True, "init_hidden": "bridge", "attention": "bahdanau"}
+        width = settings["width"]
+        config = {
+            "tied_embeddings": False,
+            "tied_softmax": False,
+            "encoder": side | {"bidirectional": True, "hidden_size": width // 2},
+            "decoder": side | {"hidden_size": width} | own,
+        }
+        self.model, self.version = build_model(config, vocabulary, vocabulary).eval(), version("joeynmt")
+        weights = np.load(folder / "weights.npz")
+        self.model.load_state_dict({name: torch.from_numpy(weights[name]) for name in weights.files})
+
+    def __call__(self, sources: list[list[int]], job: dict[str, Any]) -> list[list[int]]:
+        import torch
+        from joeynmt.batch import Batch
+        from joeynmt.search import search
+
+        order = sorted(range(len(sources)), key=lambda row: -len(sources[row]))
+        rows = [sources[row] for row in order]
+        ids = torch.tensor([row + [1] * (len(rows[0]) - len(row)) for row in rows])
+        lengths, device = torch.tensor([len(row) for row in rows]), torch.device("cpu")
+        batch = Batch(ids, lengths, None, None, None, torch.arange(len(rows)), device, 1, 3, is_train=False)
+        length = job["length"]
+        made, *_ = search(self.model, batch, length, job["beam"], 1.0, min_output_length=length + 1)
+        found: list[list[int]] = [[] for _ in rows]
+        for row, tokens in zip(order, made.tolist(), strict=True):
+            found[row] = tokens[:length]
+        return found
+
+
 def main() -> None:
     """Answers one job after the other: seconds of wall and CPU time, and the tokens."""
     folder = Path(sys.argv[2])
     settings = json.loads((folder / "settings.json").read_text())
-    tool = {"ctranslate2": CTranslate2, "transformers": Transformers}[sys.argv[1]](folder, settings)
+    tools: dict[str, Any] = {"ctranslate2": CTranslate2, "transformers": Transformers, "joeynmt": JoeyNMT}
+    tool = tools[sys.argv[1]](folder, settings)
     print(json.dumps({"version": tool.version}), flush=True)
     for line in sys.stdin:
         job = json.loads(line)

@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harken.kernels.cross_entropy import linear_cross_entropy
-from harken.kernels.decoding.description import Transformer
+from harken.kernels.decoding.description import Recurrent, Transformer
 from harken.models.base import CAPACITY, PAD, Decoder, DecoderState, Encoder, Memory, token_embedding
 from harken.nn.transformer.balance import Balance
 
@@ -213,14 +213,19 @@ class EncoderDecoder(TranslationModel):
         """One token per row."""
         return self.logits(self.narrow(self.decoder.step(self.target_embedding(tokens), state)))
 
-    def describe_for_decoding(self, device: str | None = "cpu") -> Transformer | None:
+    def describe_for_decoding(self, device: str | None = "cpu") -> Transformer | Recurrent | None:
         """The model's tensors for the compiled decoders; None where these do not support the model.
 
         For a `device` the tensors must be there and in float32; None takes any.
         """
+        from harken.models.recurrent.decoding import describe_recurrent
         from harken.models.transformer.decoding import describe
 
-        return describe(self, device)
+        if device is not None and any(
+            one.device.type != device or one.dtype != torch.float32 for one in self.parameters()
+        ):
+            return None
+        return describe(self) or describe_recurrent(self)
 
     def attention(
         self, source: Tensor, lengths: Tensor | None, target: Tensor, distances: Tensor | None = None

@@ -1,7 +1,8 @@
-"""The compiled backend of `harken.search.dispatch`: greedy and beam search of Transformers on a CPU.
+"""The compiled backend of `harken.search.dispatch`: greedy and beam search of encoder-decoders on a CPU.
 
-The kernels are in `harken.kernels.decoding`; the reference, whose tokens they give, is `harken.search.reference`. They
-support the options of `SUPPORTED` and a shortlist; every other call is left to the reference.
+Decoders are Transformers or recurrent. The kernels are in `harken.kernels.decoding`; the reference, whose tokens they
+give, is `harken.search.reference`. They support the options of `SUPPORTED` and a shortlist; other calls are left to the
+reference.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ SUPPORTED = {"beam", "length_penalty", "length_rule", "stopping", "patience", "m
 
 
 def supports_compiled(call: DecodingCall) -> bool:
-    """Greedy and beam search by length, with a Transformer decoder in float32 on a CPU.
+    """Greedy and beam search by length, with a Transformer or recurrent decoder in float32 on a CPU.
 
     Raises:
         UserError: int8 is demanded of a call that is not supported.
@@ -38,8 +39,9 @@ def supports_compiled(call: DecodingCall) -> bool:
     supported = _is_supported(call)
     if call.options.precision == "int8" and not supported:
         raise UserError(
-            'search.precision is "int8", which needs a Transformer decoder on a CPU and greedy or beam search without '
-            'further options; choose "auto" for int8 where it is supported, or "float32".'
+            'search.precision is "int8", which needs a Transformer or recurrent decoder of the kinds in '
+            "docs/decoding.md on a CPU, and greedy or beam search without further options; "
+            'choose "auto" for int8 where it is supported, or "float32".'
         )
     return supported
 
@@ -72,8 +74,9 @@ def run_compiled(call: DecodingCall) -> list[list[Hypothesis]]:
     """Up to `nbest` hypotheses for each source, best first; on the reference while loading the kernels costs more."""
     options = call.options
     precision = "int8" if options.precision == "auto" else options.precision
-    if precision == "float32" and not backend.is_ready():
-        return backend.timed(lambda: run_reference(call))
+    kind = backend.kind_of(backend.describe(call.model))
+    if precision == "float32" and not backend.is_ready(kind):
+        return backend.timed(lambda: run_reference(call), kind)
     parts = backend.run(
         call.model,
         call.source,

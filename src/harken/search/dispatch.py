@@ -1,7 +1,7 @@
 """Which implementation decodes a batch: the list of backends in order of preference, and the rule of each.
 
     graphs       `harken.search.graphs`: Transformers and recurrent decoders on a GPU, plain calls, as CUDA graphs
-    compiled     `harken.search.compiled`: Transformers on a CPU, plain calls, in float32 or int8
+    compiled     `harken.search.compiled`: Transformers and recurrent decoders on a CPU, most options, float32 or int8
     reference    `harken.search.reference`: any model with a `step`, every option, any device
 
 A backend has `supports(call) -> bool` and `run(call) -> hypotheses`; `decode` asks them in order, and the reference is

@@ -31,7 +31,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harken.kernels.decoder_loop.cuda_graph import addresses_of, has_hooks
-from harken.kernels.decoding.description import Snapshot
+from harken.kernels.decoding.description import Snapshot, Transformer
 from harken.kernels.settings import has_triton
 from harken.search.contract import limits
 from harken.search.hypotheses import Hypothesis
@@ -39,7 +39,6 @@ from harken.search.reference import run_reference
 from harken.search.static import StaticSearch, choose_best
 
 if TYPE_CHECKING:
-    from harken.kernels.decoding.description import Transformer
     from harken.search.dispatch import DecodingCall
 
 SEARCHES, SHARE = 16, 0.25
@@ -119,7 +118,7 @@ def describe(model: Any) -> Transformer | None:
     from harken.kernels.decoding.cuda import step  # imports Triton
 
     found = getattr(model, "describe_for_decoding", lambda **_: None)(device=None)
-    return found if found is not None and step.is_supported(found) else None
+    return found if isinstance(found, Transformer) and step.is_supported(found) else None
 
 
 def cache_bytes(model: Any, shape: Shape) -> int:

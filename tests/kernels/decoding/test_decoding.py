@@ -248,14 +248,15 @@ def test_training_mode_and_double_precision_are_left_to_the_reference():
 def test_short_work_runs_on_the_reference_until_the_kernels_are_worth_loading(monkeypatch):
     model, (ids, lengths) = model_of(), sources()
     call = DecodingCall(model, ids, lengths, 9, SearchOptions(beam=2))
-    monkeypatch.setattr(backend, "_ready", False)
-    monkeypatch.setattr(backend, "_spent", 0.0)
+    kernels = backend._kernels["transformer"]
+    monkeypatch.setattr(kernels, "is_ready", False)
+    monkeypatch.setattr(kernels, "spent", 0.0)
     monkeypatch.setattr(backend, "sys", type("sys", (), {"modules": {}}))
     run_compiled(call)
-    assert not backend._ready and backend._spent > 0
-    monkeypatch.setattr(backend, "_spent", backend.LOAD_SECONDS)
+    assert not kernels.is_ready and kernels.spent > 0
+    monkeypatch.setattr(kernels, "spent", backend.LOAD_SECONDS)
     run_compiled(call)
-    assert backend._ready  # they were on disk
+    assert kernels.is_ready  # they were on disk
 
 
 def random_shortlist(rows, share=0.5, seed=0):

@@ -55,6 +55,35 @@ def exponentials(values: Any, count: Any, largest: Any) -> Any:
 
 
 @numba.njit(**FLAGS)
+def mix(places: Any, first: Any, count: Any, line: Any, inverse: Any, width: Any, out: Any) -> None:
+    """sum_k line[k] v_k * inverse into `out`, an address; value k (width,) lies at places[k] + first."""
+    whole = width - width % LANES
+    for lane in range(0, whole - whole % (4 * LANES), 4 * LANES):
+        a, b, c, d = splat(np.float32(0)), splat(np.float32(0)), splat(np.float32(0)), splat(np.float32(0))
+        for k in range(count):
+            place, weight = places[k] + first + 4 * lane, splat(line[k])
+            a = multiply_add(weight, load(place), a)
+            b = multiply_add(weight, load(place + 4 * LANES), b)
+            c = multiply_add(weight, load(place + 8 * LANES), c)
+            d = multiply_add(weight, load(place + 12 * LANES), d)
+        here, weight, zero = out + 4 * lane, splat(inverse), splat(np.float32(0))
+        store(here, multiply_add(a, weight, zero))
+        store(here + 4 * LANES, multiply_add(b, weight, zero))
+        store(here + 8 * LANES, multiply_add(c, weight, zero))
+        store(here + 12 * LANES, multiply_add(d, weight, zero))
+    for lane in range(whole - whole % (4 * LANES), whole, LANES):
+        a = splat(np.float32(0))
+        for k in range(count):
+            a = multiply_add(splat(line[k]), load(places[k] + first + 4 * lane), a)
+        store(out + 4 * lane, multiply_add(a, splat(inverse), splat(np.float32(0))))
+    for lane in range(whole, width):
+        total_of_lane = np.float32(0)
+        for k in range(count):
+            total_of_lane += line[k] * number(places[k] + first + 4 * lane)
+        set_number(out + 4 * lane, total_of_lane * inverse)
+
+
+@numba.njit(**FLAGS)
 def _attend_row(
     query: Any, places: Any, count: Any, value_offset: Any, heads: Any, width: Any, scale: Any, scores: Any, out: Any
 ) -> None:
@@ -77,30 +106,7 @@ def _attend_row(
                 score += number(query + start + 4 * lane) * number(key + 4 * lane)
             line[k] += score * scale
         inverse = np.float32(1) / exponentials(line, count, maximum(line, count))
-        first = start + value_offset
-        for lane in range(0, whole - whole % (4 * LANES), 4 * LANES):
-            a, b, c, d = splat(np.float32(0)), splat(np.float32(0)), splat(np.float32(0)), splat(np.float32(0))
-            for k in range(count):
-                place, weight = places[k] + first + 4 * lane, splat(line[k])
-                a = multiply_add(weight, load(place), a)
-                b = multiply_add(weight, load(place + 4 * LANES), b)
-                c = multiply_add(weight, load(place + 8 * LANES), c)
-                d = multiply_add(weight, load(place + 12 * LANES), d)
-            here, weight, zero = out + start + 4 * lane, splat(inverse), splat(np.float32(0))
-            store(here, multiply_add(a, weight, zero))
-            store(here + 4 * LANES, multiply_add(b, weight, zero))
-            store(here + 8 * LANES, multiply_add(c, weight, zero))
-            store(here + 12 * LANES, multiply_add(d, weight, zero))
-        for lane in range(whole - whole % (4 * LANES), whole, LANES):
-            a = splat(np.float32(0))
-            for k in range(count):
-                a = multiply_add(splat(line[k]), load(places[k] + first + 4 * lane), a)
-            store(out + start + 4 * lane, multiply_add(a, splat(inverse), splat(np.float32(0))))
-        for lane in range(whole, width):
-            total_of_lane = np.float32(0)
-            for k in range(count):
-                total_of_lane += line[k] * number(places[k] + first + 4 * lane)
-            set_number(out + start + 4 * lane, total_of_lane * inverse)
+        mix(places, start + value_offset, count, line, inverse, width, out + start)
 
 
 @numba.njit(**FLAGS)

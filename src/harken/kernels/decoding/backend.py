@@ -17,6 +17,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -26,9 +27,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from harken.kernels.decoding.description import Snapshot, Transformer
+from harken.kernels.decoding.description import Recurrent, Snapshot, Transformer
 
 if TYPE_CHECKING:
+    from harken.kernels.decoding.recurrent import CompiledRecurrent
     from harken.kernels.decoding.search import Found
     from harken.kernels.decoding.transformer import CompiledTransformer
 
@@ -39,8 +41,21 @@ Result = TypeVar("Result")
 
 _NUMBA = find_spec("numba") is not None
 _lock = threading.Lock()
-_spent = 0.0  # seconds on the reference that the kernels might have saved
-_ready = False
+
+
+@dataclass
+class _Kernels:
+    """Of one kind of decoder."""
+
+    module: str  # with `compile_ahead` and `is_compiled`
+    spent: float = 0.0  # seconds on the reference that the kernels might have saved
+    is_ready: bool = False
+
+
+_kernels = {
+    "transformer": _Kernels("harken.kernels.decoding.transformer"),
+    "recurrent": _Kernels("harken.kernels.decoding.recurrent"),
+}
 
 
 def _after_fork() -> None:
@@ -56,8 +71,10 @@ class _Known:
     """What is known of a model while it stays the same."""
 
     snapshot: Snapshot
-    described: Transformer | None
-    packed: CompiledTransformer | None = None  # one precision at a time: it is as large as the model
+    described: Transformer | Recurrent | None
+    packed: CompiledTransformer | CompiledRecurrent | None = (
+        None  # one precision at a time: it is as large as the model
+    )
 
 
 _known: WeakKeyDictionary[nn.Module, _Known] = WeakKeyDictionary()
@@ -71,66 +88,72 @@ def _look_up(model: nn.Module) -> _Known:
     return found
 
 
-def describe(model: Any) -> Transformer | None:
-    """The tensors of a model that is supported: a Transformer decoder in float32 on a CPU, not in training."""
+def describe(model: Any) -> Transformer | Recurrent | None:
+    """The tensors of a model that is supported: in float32 on a CPU, not in training."""
     if not _NUMBA or not isinstance(model, nn.Module) or model.training or torch.is_autocast_enabled("cpu"):
         return None
     with _lock:
         return _look_up(model).described
 
 
-def is_short_enough(model: Transformer, source: int, target: int) -> bool:
+def is_short_enough(model: Transformer | Recurrent, source: int, target: int) -> bool:
     """Whether learned positions suffice for sources and targets of these lengths."""
+    if isinstance(model, Recurrent):
+        return True
     sides = ((model.encoder, source), (model.decoder, target))
     return all(side is None or side.max_length is None or length <= side.max_length for side, length in sides)
 
 
-def prepare() -> None:
-    """Loads the kernels, or compiles them."""
-    global _ready
-    from harken.kernels.decoding.transformer import compile_ahead
-
-    compile_ahead()
-    _ready = True
+def kind_of(described: Transformer | Recurrent | None) -> str:
+    """The kernels that a model needs."""
+    return "recurrent" if isinstance(described, Recurrent) else "transformer"
 
 
-def is_ready() -> bool:
+def prepare(kind: str = "transformer") -> None:
+    """Loads the kernels for "transformer" or "recurrent" decoders, or compiles them."""
+    import_module(_kernels[kind].module).compile_ahead()
+    _kernels[kind].is_ready = True
+
+
+def is_ready(kind: str) -> bool:
     """Whether the kernels are loaded, after loading or compiling them if the reference has taken long enough."""
-    global _spent
-    if _ready or _spent == -math.inf:
-        return _ready
-    if _spent < LOAD_SECONDS and "numba" not in sys.modules:
+    mine = _kernels[kind]
+    if mine.is_ready or mine.spent == -math.inf:
+        return mine.is_ready
+    if mine.spent < LOAD_SECONDS and "numba" not in sys.modules:
         return False
-    from harken.kernels.decoding.transformer import is_compiled
-
-    if _spent >= COMPILE_SECONDS or is_compiled():
+    if mine.spent >= COMPILE_SECONDS or import_module(mine.module).is_compiled():
         try:
-            prepare()
+            prepare(kind)
         except Exception as error:  # such as a compiler that does not know this CPU: the reference still works
-            _spent = -math.inf
+            mine.spent = -math.inf
             warnings.warn(f"the compiled decoder is not available, decoding is slower: {error}", stacklevel=2)
-    return _ready
+    return mine.is_ready
 
 
-def timed(run: Callable[[], Result]) -> Result:
+def timed(run: Callable[[], Result], kind: str) -> Result:
     """A call on the reference, whose time counts towards loading the kernels."""
-    global _spent
     started = time.perf_counter()
     try:
         return run()
     finally:
-        _spent += time.perf_counter() - started
+        _kernels[kind].spent += time.perf_counter() - started
 
 
-def packed(model: nn.Module, precision: str) -> CompiledTransformer:
+def packed(model: nn.Module, precision: str) -> CompiledTransformer | CompiledRecurrent:
     """The packed weights of a model that is supported, packed again where they have changed."""
+    from harken.kernels.decoding.recurrent import CompiledRecurrent
     from harken.kernels.decoding.transformer import CompiledTransformer
 
     with _lock:
         known = _look_up(model)
-        assert known.described is not None
+        described = known.described
+        assert described is not None
         if known.packed is None or known.packed.precision != precision:
-            known.packed = CompiledTransformer(known.described, precision)
+            if isinstance(described, Recurrent):
+                known.packed = CompiledRecurrent(described, precision)
+            else:
+                known.packed = CompiledTransformer(described, precision)
         return known.packed
 
 
@@ -183,35 +206,24 @@ def run(
         The results of consecutive parts of the batch, one for each thread of torch.
     """
     from harken.kernels.decoding.search import Rules
-    from harken.kernels.decoding.weights import round_up
+    from harken.kernels.decoding.transformer import starts_of
     from harken.kernels.recurrent.cpu.runtime import run_all
 
     compiled = packed(model, precision)
-    described = compiled.model
     sizes = np.full(len(source), source.shape[1]) if lengths is None else lengths.numpy()
     rules = Rules(beam, nbest, float(penalty), gnmt, float(enough))
-    width, layers = round_up(described.decoder.width, 64), described.decoder.layers
-    slots = 2 if described.decoder.ssru else int(limits.max())
-    numbers = 2 * width * layers * beam * len(source) * slots
+    numbers = compiled.cache_numbers(beam * len(source), int(limits.max()))
     parts = min(len(source), max(torch.get_num_threads(), -(-numbers // MAX_CACHE)))
     edges = [len(source) * part // parts for part in range(parts + 1)]
     stop = np.zeros(1, np.int64)
     results: list[Found | None] = [None] * parts
 
     def decode(part: int, low: int, high: int) -> None:
-        mine = sizes[low:high]
-        starts = np.concatenate([[0], np.cumsum(mine)]).astype(np.int64)
-        if compiled.encoder is None:
-            with torch.inference_mode():
-                memory = model.encode(source[low:high], None if lengths is None else lengths[low:high]).values
-            values = compiled.without_padding(memory, mine)
-        else:
-            inside = np.arange(source.shape[1])[None] < mine[:, None]
-            values = compiled.encode(source[low:high].numpy()[inside].astype(np.int64), starts)
-        fewest = np.full(high - low, min_length + 1, np.int64)
-        mine_allowed = None if allowed is None else allowed[low:high]
+        mine, least = sizes[low:high], np.full(high - low, min_length + 1, np.int64)
+        memory = compiled.read(model, source[low:high], None if lengths is None else lengths[low:high], mine)
         most = limits[low:high].astype(np.int64)
-        results[part] = compiled.search(values, starts, most, rules, fewest, stop, mine_allowed)
+        chosen = None if allowed is None else allowed[low:high]
+        results[part] = compiled.search(memory, starts_of(mine), most, rules, least, stop, chosen)
 
     tasks = [
         lambda part=part, low=low, high=high: decode(part, low, high)

@@ -1,4 +1,4 @@
-"""A Transformer encoder-decoder described by its tensors: what models give to the compiled decoder.
+"""Encoder-decoders described by their tensors: what models give to the compiled decoders.
 
 Nothing here imports numba, so that a model can be described, and the decision to use the kernels be made, without it.
 """
@@ -20,6 +20,7 @@ class Linear(NamedTuple):
     weight: Tensor  # (O, K)
     bias: Tensor | None
     is_output: bool = False  # the last layer: outputs that fill its last panel are never chosen
+    beside: Tensor | None = None  # (O, K') of further inputs: y = W x + W' x' + b
 
 
 class Norm(NamedTuple):
@@ -66,6 +67,36 @@ class Transformer:
     decoder: Stack
     target_embedding: Tensor
     output: Linear
+
+
+@dataclass(frozen=True)
+class Recurrent:
+    """A model with a recurrent decoder, whose memory, keys and first states are computed by the model itself.
+
+    The linear maps of a layer read [input; h] in one: "rnn" and "lstm" have one for all gates; "gru" one for r and z,
+    one of the input and one of h for the candidate; "gru-before" (the reset gate acts on h) one for r and z, one of
+    [input; r * h]. After all layers: of the query, for the additive score; of [context; state], with attention;
+    `narrow`; and the output layer.
+    """
+
+    linears: list[Linear]
+    cell: str
+    layers: int
+    embedding: int  # E
+    width: int  # H
+    target_embedding: Tensor
+    embedding_scale: float
+    score: str | None = None  # additive, dot or cosine; None: no attention
+    scale: float = 1.0  # of the scores
+    energy: Tensor | None = None  # (A,) the vector v of the additive score
+    coverage: Tensor | None = None  # (A,) what it adds for the sum of earlier weights
+    attends_before: bool = False
+    feeds_back: bool = False  # the last attentional state is an input
+    reads: tuple[bool, ...] = (False,)  # the layers that read the context or the last attentional state
+    query_layer: int = 0
+    residual_from: int = 1 << 30  # the first layer whose input is added to its output
+    zoneout: float = 0.0
+    narrows: bool = False  # whether there is a map between the decoder and the output layer
 
 
 class Snapshot:

@@ -204,60 +204,103 @@ def _advance_beam(
     return left
 
 
+def make_search(step: Any) -> Any:
+    """The compiled search over a compiled step.
+
+    Args:
+        step: step(packed, decoder, state, b, tokens (R,), sources (R,), ancestors (R, T), rows, time), which leaves the
+            input of the output layer in b.values.
+
+    Returns:
+        A function that decodes all sources of a batch into `found`; False where the model's outputs are not finite
+        numbers. Its arguments limits and minimums (B,) are the most and the fewest tokens of each source, EOS included;
+        stop (1,) is read at every step: where another thread sets it, the search ends and `found` is incomplete; the
+        last product of `last` is the output layer: `last` is `packed` itself or, with a shortlist, the part that
+        `allowed` describes.
+    """
+
+    @numba.njit(**FLAGS)
+    def search(
+        packed: Any, decoder: Any, state: Any, b: Any, limits: Any, minimums: Any, rules: Any, stop: Any, found: Any,
+        last: Any, allowed: Any,
+    ) -> bool:  # fmt: skip
+        batch, longest, output = limits.shape[0], limits.max(), last.products.shape[0] - 1
+        most, choices = batch * rules.beam, 1 if rules.beam == 1 else 2 * rules.beam
+        chunk = _aligned_chunk(most)
+        logs, ids = np.empty((most, choices), np.float32), np.empty((most, choices), np.int64)
+        no_end, ended = np.zeros(most, np.bool_), np.zeros(batch, np.int64)
+        read = Read(np.full((longest + 1, most), BOS, np.int32), np.zeros((longest + 1, most), np.float32))
+        now = Live(np.arange(most), np.zeros(most, np.float32), np.empty((most, longest), np.int32))
+        then = Live(np.empty(most, np.int64), np.empty(most, np.float32), np.empty((most, longest), np.int32))
+        rows, live, time = batch, np.int64(1), np.int64(0)
+        while rows > 0 and stop[0] == 0:
+            for row in range(rows):
+                now.ancestors[row, time] = row
+                no_end[row] = time + 1 < minimums[now.sources[row]]
+            step(packed, decoder, state, b, read.tokens[time], now.sources, now.ancestors, rows, time)
+            if not most_probable(last, output, b, rows, choices, chunk, logs, ids, no_end, allowed, now.sources):
+                return False
+            norm = _divisor(rules, time + 1)
+            if rules.beam == 1:
+                rows = _advance_greedy(now, then, read, rows, time, logs, ids, limits, norm, found)
+            else:
+                rows = _advance_beam(now, then, read, rows, live, time, logs, ids, limits, norm, rules, ended, found)
+            now, then, live, time = then, now, rules.beam, time + 1
+        return True
+
+    return search
+
+
+class TransformerState(NamedTuple):
+    """What the steps of a Transformer read and write beside their buffers."""
+
+    table: Any  # (V, D) target embeddings
+    memory: Any  # (L, tokens, 2 D) keys and values of the sources
+    starts: Any
+    cache: Any  # (L, T, R, 2 D)
+    scores: Any
+    places: Any
+
+
+@numba.njit(**FLAGS)
+def _transformer_step(
+    packed: Any, blocks: Any, state: Any, b: Any, tokens: Any, sources: Any, ancestors: Any, rows: Any, time: Any
+) -> None:
+    for row in range(rows):
+        embed(blocks, state.table, np.int64(tokens[row]), time, b.values[row])
+    decoder_step(
+        packed, blocks, b, state.memory, sources, state.starts, state.cache, ancestors, rows, time, state.scores,
+        state.places,
+    )  # fmt: skip
+
+
+_search = make_search(_transformer_step)
+
+
 @kept
 def decode(
     packed: Any, blocks: Any, table: Any, memory: Any, starts: Any, limits: Any, minimums: Any, rules: Any, inner: Any,
     workspace: Any, stop: Any, found: Any, last: Any, allowed: Any,
 ) -> bool:  # fmt: skip
-    """Decodes all sources of a batch into `found`; False where the model's outputs are not finite numbers.
+    """Decodes all sources of a batch with a Transformer; for the other arguments see `make_search`.
 
     Args:
         table: (V, D) target embeddings.
         memory: (tokens, D) of all sources, source b from starts[b].
-        limits: (B,) most tokens of each source, EOS included.
-        minimums: (B,) fewest tokens, EOS included.
         inner: width of the widest layer.
-        stop: (1,), read at every step: where another thread sets it, the search ends and `found` is incomplete.
         workspace: for the keys and values of past tokens, at least (L, T, R, 2 D) numbers with D in whole panels; with
             an SSRU in the place of self-attention (L, 2, R, 2 D).
-        last: packed weights whose last product is the output layer; those of a shortlist, or `packed` itself.
-        allowed: the shortlist.
     """
     batch, longest, layers, stride = limits.shape[0], limits.max(), blocks.layers, memory.shape[1]
-    most, choices = batch * rules.beam, 1 if rules.beam == 1 else 2 * rules.beam
-    crossed, output = project_memory(packed, blocks, memory), last.products.shape[0] - 1
-    slots = 2 if blocks.ssru else longest
+    most, crossed, slots = batch * rules.beam, project_memory(packed, blocks, memory), 2 if blocks.ssru else longest
     cache = workspace[: layers * slots * most * 2 * stride].reshape(layers, slots, most, 2 * stride)
-    b = new_buffers(most, blocks.width, inner)
-    longest_source = 0
+    positions = longest
     for source in range(batch):
-        longest_source = max(longest_source, starts[source + 1] - starts[source])
-    positions = max(longest, longest_source)
-    attention, places = np.empty((blocks.heads, positions), np.float32), np.empty(positions, np.int64)
-    chunk = _aligned_chunk(most)
-    logs, ids = np.empty((most, choices), np.float32), np.empty((most, choices), np.int64)
-    no_end, ended = np.zeros(most, np.bool_), np.zeros(batch, np.int64)
-    read = Read(np.full((longest + 1, most), BOS, np.int32), np.zeros((longest + 1, most), np.float32))
-    now = Live(np.arange(most), np.zeros(most, np.float32), np.empty((most, longest), np.int32))
-    then = Live(np.empty(most, np.int64), np.empty(most, np.float32), np.empty((most, longest), np.int32))
-    rows, live, time = batch, np.int64(1), np.int64(0)
-    while rows > 0 and stop[0] == 0:
-        for row in range(rows):
-            embed(blocks, table, np.int64(read.tokens[time, row]), time, b.values[row])
-            now.ancestors[row, time] = row
-            no_end[row] = time + 1 < minimums[now.sources[row]]
-        decoder_step(
-            packed, blocks, b, crossed, now.sources, starts, cache, now.ancestors, rows, time, attention, places
-        )
-        if not most_probable(last, output, b, rows, choices, chunk, logs, ids, no_end, allowed, now.sources):
-            return False
-        norm = _divisor(rules, time + 1)
-        if rules.beam == 1:
-            rows = _advance_greedy(now, then, read, rows, time, logs, ids, limits, norm, found)
-        else:
-            rows = _advance_beam(now, then, read, rows, live, time, logs, ids, limits, norm, rules, ended, found)
-        now, then, live, time = then, now, rules.beam, time + 1
-    return True
+        positions = max(positions, starts[source + 1] - starts[source])
+    scores, places = np.empty((blocks.heads, positions), np.float32), np.empty(positions, np.int64)
+    state = TransformerState(table, crossed, starts, cache, scores, places)
+    b = new_buffers(most, blocks.width, inner)
+    return _search(packed, blocks, state, b, limits, minimums, rules, stop, found, last, allowed)
 
 
 @numba.njit(**FLAGS)

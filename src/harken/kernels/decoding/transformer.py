@@ -15,8 +15,8 @@ from harken.kernels.decoding.description import Linear, Norm, Stack, Table, Tran
 from harken.kernels.decoding.products import GELU, RELU, STRIDE, SWIGLU, round_up
 from harken.kernels.decoding.search import Found, Rules, decode, nothing_found
 from harken.kernels.decoding.stack import Blocks, encode
-from harken.kernels.decoding.topk import EOS, Allowed, all_allowed
-from harken.kernels.decoding.weights import cache_line_array, pack
+from harken.kernels.decoding.topk import all_allowed
+from harken.kernels.decoding.weights import cache_line_array, pack, part_of_output
 
 ACTIVATIONS = {"relu": RELU, "gelu": GELU, "swiglu": SWIGLU}
 
@@ -64,6 +64,15 @@ class _Side:
         )
 
 
+def starts_of(sizes: Any) -> Any:
+    """Where each of the sources of these lengths starts when they lie one after the other, and the end.
+
+    >>> starts_of(np.array([3, 1])).tolist()
+    [0, 3, 4]
+    """
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
 def _array(tensor: Tensor) -> Any:
     """A contiguous float32 array; shares memory where it can."""
     return np.ascontiguousarray(tensor.detach().numpy())
@@ -97,6 +106,21 @@ class CompiledTransformer:
             spare = np.empty(0, np.float32)
         return spare if len(spare) >= size else np.empty(size, np.float32)
 
+    def cache_numbers(self, rows: int, longest: int) -> int:
+        """Numbers in the cache of so many hypotheses of at most `longest` tokens."""
+        decoder = self.model.decoder
+        slots = 2 if decoder.ssru else longest
+        return 2 * round_up(decoder.width, STRIDE) * decoder.layers * rows * slots
+
+    def read(self, model: Any, source: Tensor, lengths: Tensor | None, sizes: Any) -> Any:
+        """The memory (tokens, whole panels) of sources (B, S); `sizes` (B,) are the lengths."""
+        if self.encoder is None:
+            with torch.inference_mode():
+                memory = model.encode(source, lengths).values
+            return self.without_padding(memory, sizes)
+        inside = np.arange(source.shape[1])[None] < sizes[:, None]
+        return self.encode(source.numpy()[inside].astype(np.int64), starts_of(sizes))
+
     def encode(self, tokens: Any, starts: Any) -> Any:
         """The tokens of all sources one after the other, source b from starts[b] -> memory (tokens, whole panels)."""
         return encode(*self.encode_arguments(tokens, starts))
@@ -128,18 +152,6 @@ class CompiledTransformer:
         assert side is not None
         return side.packed, side.for_length(int(np.diff(starts).max())), side.table, tokens, starts, side.inner
 
-    def _part_of_output(self, allowed: Any) -> tuple[Any, Allowed]:
-        """The output layer with the tokens that some source may write, and who may write which."""
-        wanted = allowed.any(0)
-        wanted[: EOS + 1] = True  # the kernel knows PAD, BOS and EOS by their columns
-        tokens = np.flatnonzero(wanted)
-        layer, rows = self.model.output, torch.from_numpy(tokens)
-        bias = None if layer.bias is None else layer.bias.detach()[rows]
-        part = pack([Linear(layer.weight.detach()[rows], bias, is_output=True)], [], self.precision)
-        excluded = np.zeros((len(allowed), round_up(len(tokens), STRIDE)), np.float32)
-        excluded[:, : len(tokens)][~allowed[:, tokens]] = -np.inf
-        return part, Allowed(tokens, excluded)
-
     def decode_arguments(
         self,
         memory: Any,
@@ -158,7 +170,11 @@ class CompiledTransformer:
         workspace = self._acquire(side.stack.layers * slots * batch * rules.beam * 2 * memory.shape[1])
         found = nothing_found(batch, rules.nbest, longest)
         blocks = side.for_length(longest)
-        last, part = (side.packed, all_allowed()) if allowed is None else self._part_of_output(allowed)
+        last, part = (
+            (side.packed, all_allowed())
+            if allowed is None
+            else part_of_output(self.model.output, allowed, self.precision)
+        )
         batch_arguments = (memory, starts, limits, minimums, rules, side.inner, workspace, stop, found, last, part)
         return side.packed, blocks, side.table, *batch_arguments
 

@@ -27,15 +27,9 @@ if TYPE_CHECKING:
     from harken.models.encoder_decoder import EncoderDecoder
 
 
-def describe(model: EncoderDecoder, device: str | None = "cpu") -> Transformer | None:
-    """The tensors of a model, without an encoder of another kind; None where the decoder is not supported.
-
-    For a `device` they must be there and in float32; None takes any.
-    """
+def describe(model: EncoderDecoder) -> Transformer | None:
+    """The tensors of a model, without an encoder of another kind; None where the decoder is not supported."""
     if not isinstance(model.decoder, TransformerDecoder) or not isinstance(model.narrow, nn.Identity):
-        return None
-    everything = model.parameters()
-    if device is not None and any(one.device.type != device or one.dtype != torch.float32 for one in everything):
         return None
     decoder = _stack(model.decoder.stack)
     if decoder is None:

@@ -1,0 +1,150 @@
+"""A model with a recurrent decoder in the form the kernels take: packed once, then used for many batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from harken.kernels.decoding.caching import is_kept, kept
+from harken.kernels.decoding.cells import CELLS, PRODUCTS, SCORES, Cells, Source, new_state, recurrent_step
+from harken.kernels.decoding.description import Linear, Recurrent
+from harken.kernels.decoding.products import INPUTS, STRIDE, round_up
+from harken.kernels.decoding.search import Found, Rules, make_search, nothing_found
+from harken.kernels.decoding.topk import all_allowed
+from harken.kernels.decoding.weights import cache_line_array, pack, part_of_output
+
+_search = make_search(recurrent_step)
+
+
+@kept
+def decode_recurrent(
+    packed: Any, cells: Any, table: Any, source: Any, starts: Any, limits: Any, minimums: Any, rules: Any, stop: Any,
+    found: Any, last: Any, allowed: Any,
+) -> bool:  # fmt: skip
+    """Decodes all sources of a batch into `found`; the arguments are those of `harken.kernels.decoding.search.decode`.
+
+    Args:
+        table: (V, E) target embeddings.
+        source: what the decoder starts from.
+    """
+    hidden = packed.products[packed.products.shape[0] - 1, INPUTS]
+    state, b = new_state(cells, table, source, starts, limits.shape[0] * rules.beam, hidden)
+    return _search(packed, cells, state, b, limits, minimums, rules, stop, found, last, allowed)
+
+
+def _padded(values: Tensor) -> Any:
+    """(..., width) with widths of whole panels, zeros behind."""
+    flat = values.detach().reshape(-1, values.shape[-1]).numpy()
+    out = cache_line_array(len(flat) * round_up(flat.shape[1], STRIDE), np.float32).reshape(len(flat), -1)
+    out[:, : flat.shape[1]] = flat
+    return out.reshape(*values.shape[:-1], -1)
+
+
+@dataclass
+class CompiledRecurrent:
+    """Packed weights and the calls of the compiled function."""
+
+    model: Recurrent
+    precision: str = "float32"
+
+    def __post_init__(self) -> None:
+        model, none = self.model, torch.zeros(0)
+        self.packed = pack(model.linears, [], self.precision)
+        self.table = np.ascontiguousarray(model.target_embedding.detach().numpy())
+        energy, coverage = (none if one is None else one for one in (model.energy, model.coverage))
+        self.cells = Cells(
+            cell=CELLS[model.cell],
+            products=PRODUCTS[CELLS[model.cell]],
+            layers=model.layers,
+            embedding=model.embedding,
+            width=model.width,
+            embedding_scale=np.float32(model.embedding_scale),
+            score=SCORES[model.score],
+            scale=np.float32(model.scale),
+            energy=_padded(energy) if len(energy) else energy.numpy(),
+            coverage=_padded(coverage) if len(coverage) else coverage.numpy(),
+            before=model.attends_before,
+            feeds=model.feeds_back,
+            reads=np.array(model.reads),
+            query_layer=model.query_layer,
+            residual_from=model.residual_from,
+            zoneout=np.float32(model.zoneout),
+            narrows=model.narrows,
+        )
+
+    def cache_numbers(self, rows: int, longest: int) -> int:
+        """Numbers in the state of so many hypotheses, about."""
+        return 2 * round_up(self.model.width, STRIDE) * (self.model.layers * 2 + 8) * rows
+
+    def read(self, model: Any, source: Tensor, lengths: Tensor | None, sizes: Any) -> Source:
+        """What the decoder starts from, by the model's own encoder; `sizes` (B,) are the lengths."""
+        with torch.inference_mode():
+            state = model.decoder.start(model.encode(source, lengths))
+        states = torch.stack([torch.stack(layer) for layer in state.layers])  # (L, P, B, H)
+        feed = torch.zeros(len(source), self.model.width) if state.feed is None else state.feed
+        if state.keys is None:
+            return Source(_padded(states), _padded(feed), np.zeros((0, STRIDE), np.float32), 0)
+        inside = torch.arange(state.memory.shape[1])[None] < torch.as_tensor(sizes)[:, None]
+        keys, values = _padded(state.keys[inside]), _padded(state.memory[inside])
+        return Source(_padded(states), _padded(feed), np.concatenate((keys, values), 1), keys.shape[1])
+
+    def search(
+        self,
+        source: Source,
+        starts: Any,
+        limits: Any,
+        rules: Rules,
+        minimums: Any = None,
+        stop: Any = None,
+        allowed: Any = None,
+    ) -> Found | None:
+        """Decodes all sources; None where the model's outputs are not finite numbers.
+
+        Args:
+            allowed: (B, V) bool, the tokens that each source may write, EOS among them.
+        """
+        arguments = self.decode_arguments(source, starts, limits, rules, minimums, stop, allowed)
+        *_, found, _, _ = arguments
+        return found if decode_recurrent(*arguments) else None
+
+    def decode_arguments(
+        self,
+        source: Source,
+        starts: Any,
+        limits: Any,
+        rules: Rules,
+        minimums: Any = None,
+        stop: Any = None,
+        allowed: Any = None,
+    ) -> tuple[Any, ...]:
+        """Of the compiled function."""
+        minimums = np.zeros(len(limits), np.int64) if minimums is None else minimums
+        stop = np.zeros(1, np.int64) if stop is None else stop
+        found = nothing_found(len(limits), rules.nbest, int(limits.max()))
+        output = self.model.linears[-1]
+        last, part = (
+            (self.packed, all_allowed()) if allowed is None else part_of_output(output, allowed, self.precision)
+        )
+        return self.packed, self.cells, self.table, source, starts, limits, minimums, rules, stop, found, last, part
+
+
+def _tiny_call() -> tuple[Any, ...]:
+    """Of the smallest model: compiled code depends on types alone, so it stands for all."""
+    linears = [Linear(torch.zeros(shape), torch.zeros(shape[0])) for shape in ((2, 4), (8, 2))]
+    model = CompiledRecurrent(Recurrent(linears, "rnn", 1, 2, 2, torch.zeros(8, 2), 1.0))
+    source = Source(_padded(torch.zeros(1, 1, 1, 2)), _padded(torch.zeros(1, 2)), np.zeros((0, STRIDE), np.float32), 0)
+    return model.decode_arguments(source, np.array([0, 1]), np.array([1]), Rules(1, 1, 1.0))
+
+
+def is_compiled() -> bool:
+    """Whether the compiled function is in this process or on disk for this CPU."""
+    return is_kept(decode_recurrent, _tiny_call())
+
+
+def compile_ahead() -> None:
+    """Compiles the function, or loads it from disk; takes some 10 seconds the first time on a machine."""
+    decode_recurrent(*_tiny_call())
