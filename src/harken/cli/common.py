@@ -293,6 +293,7 @@ def counting(what: str, wanted: bool = True, total: int | None = None) -> Iterat
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 
     columns = (what, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    # Without redirect_stdout=False, rich would send what is printed to stdout to its own console, which is stderr.
+    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as progress:
         task = progress.add_task(what, total=total)
         yield lambda done: progress.advance(task, done)

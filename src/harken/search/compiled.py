@@ -8,13 +8,15 @@ reference.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+import warnings
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from harken.errors import UserError
 from harken.kernels.decoding import backend
+from harken.kernels.settings import kernels_enabled
 from harken.search.config import SearchOptions
 from harken.search.hypotheses import Hypothesis
 from harken.search.reference import run_reference
@@ -68,6 +70,15 @@ def _is_supported(call: DecodingCall) -> bool:
     if int(lengths.min()) < 1 or (call.lengths is not None and int(call.lengths.min()) < 1):
         return False
     return backend.is_short_enough(described, call.source.shape[1], int(lengths.max()))
+
+
+def prepare(model: Any) -> None:
+    """Load or compile the kernels now where they support the model, instead of once that is worth it."""
+    if kernels_enabled() and backend.describe(model) is not None and not backend.is_ready():
+        try:
+            backend.prepare()
+        except Exception as error:  # such as a compiler that does not know this CPU: the reference still works
+            warnings.warn(f"the compiled decoder is not available, decoding is slower: {error}", stacklevel=2)
 
 
 def run_compiled(call: DecodingCall) -> list[list[Hypothesis]]:

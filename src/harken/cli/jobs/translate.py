@@ -1,5 +1,6 @@
-"""`harken translate`: lines in, lines out, in batches as they come.
+"""`harken translate`: lines in, lines out, in order, as they come.
 
+Files are sorted by length within a window and translated by all cores (`harken.tasks.translate.lines`).
 Formats, one for each use:
 
     plain      text                              one line for each line; an empty line stays empty
@@ -14,10 +15,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, cast
 
 import typer
 
@@ -29,12 +31,13 @@ from harken.cli.common import (
     ModelFolder,
     ReplaceBytes,
     TextColumn,
-    counting,
-    in_batches,
     load_for,
     open_inputs,
     tell,
 )
+from harken.cli.jobs.output_file import OutputFile, digest_of_input, digest_of_models
+from harken.cli.live_input import LiveInput, live_stdin
+from harken.cli.progress import line_progress, size_of
 from harken.cli.search_options import PANEL, models_and_file, with_search_options
 from harken.errors import UserError
 from harken.files import open_output
@@ -44,6 +47,8 @@ if TYPE_CHECKING:
     from harken.tasks.translate.translator import Translator
 
 NOTED = 5  # lines with unknown words that are named one by one
+NOTED_LONG = 100  # lines that are too long
+Write = Callable[[str], None]  # of text that ends with a line feed
 
 
 @with_search_options
@@ -70,8 +75,20 @@ def translate(
     text_column: TextColumn = None,
     replace: ReplaceBytes = False,
     as_json: AsJson = False,
+    out: Annotated[Path | None, typer.Option(help="Write to this file instead of stdout.")] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Like --out, and continue the file where a killed job left it.")
+    ] = None,
+    long_lines: Annotated[
+        Literal["split", "copy"],
+        typer.Option(help="Lines longer than the model reads: translate them in parts, or copy them."),
+    ] = "split",
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="Batches translated at once. Default: one per CPU core.")
+    ] = None,
     batch: Annotated[
-        int | None, typer.Option(min=1, max=MAX_COUNT, help="Lines translated together. Default: 256; typed: 1.")
+        int | None,
+        typer.Option(min=1, max=MAX_COUNT, help="Lines sorted by length together. Default: 16 at first, then 4,096."),
     ] = None,
     stream: Annotated[
         bool, typer.Option("--stream", help="Print each part of a translation as soon as it is certain.")
@@ -100,55 +117,157 @@ def translate(
     """Translate text: one line out for every line in. A closed pipe or the end of the input ends it."""
     if beam is not None and nbest > beam:
         raise UserError(f"--nbest {nbest} needs a beam as wide: add --beam {nbest}")
+    if resume is not None and out is not None:
+        raise UserError("--out and --resume both name the output; keep one of them")
     folders, file = models_and_file([path for path in (file, *(more or [])) if path is not None])
     translator = load_for("translate", model)
-    lines = open_inputs(translator, file, form, text_column, replace)
     given = {"prefix": prefix, "prefix_bias": prefix_bias, "require": require, "weights": weights_of(weights)}
-    given["ensemble"] = [load_for("translate", folder) for folder in folders]
     options = {**(search or {}), **{name: value for name, value in given.items() if value not in (None, "", [])}}
+    target = resume or out
+    if (alternatives or stream) and (as_json or scores or alignments or nbest > 1 or target or alternatives * stream):
+        name, printed = ("--stream", "plain text") if stream else ("--alternatives", "index ||| text ||| score")
+        raise UserError(f"{name} prints {printed}; leave other formats and files out")
+    if target is not None and alignments is not None:
+        raise UserError("--out and --resume do not write --alignments; --json has the links beside each translation")
+    lines, live = open_live(translator, file, form, text_column, replace)
+    output = None
+    if target is not None:
+        formats = {"nbest": nbest, "scores": scores, "json": as_json, "format": form, "text_column": text_column}
+        asked = {**options, **formats, "beam": beam, "batch": batch, "long_lines": long_lines}
+        source = None if file is None or str(file) == "-" else file
+        record = record_of(translator, [model, *folders], source, asked, resume is not None)
+        output = OutputFile(target, record, resume is not None, grouped=nbest > 1 and not as_json)
+        if output.is_complete:
+            tell(f"{target} is complete: it has {output.done:,} lines")
+            return
+    if folders:
+        options["ensemble"] = [load_for("translate", folder) for folder in folders]
     if alternatives:
-        if as_json or scores or alignments or nbest > 1 or stream:
-            raise UserError("--alternatives prints index ||| text ||| score; leave other formats out")
         options.pop("prefix", None)
-        show = writer(as_json=False, scores=False, nbest=alternatives + 1)
+        show = writer(print_now, as_json=False, scores=False, nbest=alternatives + 1)
         for index, line in enumerate(lines):
             show(index, line, translator.alternatives(line, prefix, alternatives, beam=beam, **options))
         return
     if stream:
-        if as_json or scores or alignments or nbest > 1:
-            raise UserError("--stream prints plain text; leave --json, --scores, --nbest and --alignments out")
         for line in lines:
             for part in translator.stream(line, beam=beam, **options):
                 print(one_line(part), end="", flush=True)
             print(flush=True)
         return
-    attention = alignments is not None or as_json
-    write = writer(as_json, scores, nbest)
     with ExitStack() as stack:
         links = None if alignments is None else stack.enter_context(open_output(alignments))
-        watched = file is not None and not sys.stdout.isatty()  # else the lines themselves show how far it is
-        tick = stack.enter_context(counting("lines", watched))
-        index, unknown = 0, 0
-        for chunk in in_batches(lines, file, batch):
-            chunk = [shorten(translator, line, index + place) for place, line in enumerate(chunk, start=1)]
-            results = translate_lines(translator, chunk, nbest, beam, attention, options)
-            for source, found in zip(chunk, results, strict=True):
-                write(index, source, found)
-                if found and found[0].unknown:
-                    unknown += 1
-                    note_unknown(found[0], index + 1, unknown)
-                if links is not None:
-                    links.writelines(f"{line}\n" for line in [pharaoh(best, model) for best in found] or [""])
-                index += 1
-            tick(len(chunk))
-    if unknown > NOTED:
-        tell(f"{unknown:,} of {index:,} lines have words that the model has never seen; --json names them all")
+        is_watched = target is not None or (live is None and not sys.stdout.isatty())
+        tick = stack.enter_context(line_progress(is_watched, size_of(file) if form in ("auto", "lines") else None))
+        write, done = (print_now, 0) if output is None else (output.write, output.done)
+        pending, notes, show = deque[str](), Notes(), writer(write, as_json, scores, nbest)
+
+        def read() -> Iterator[str]:
+            for number, line in enumerate(lines):
+                if number < done:
+                    tick(line, False)
+                else:
+                    pending.append(line)
+                yield line
+
+        translated = translator.translate_lines(
+            read(),
+            nbest,
+            beam,
+            attention=alignments is not None or as_json,
+            workers=workers,
+            window=batch,
+            skip=done,
+            long_lines=long_lines,
+            available=None if live is None else live.available,
+            report=notes.note_long,
+            **options,
+        )
+        if output is not None:
+            if done:
+                tell(f"Continuing {target} after {done:,} lines")
+            stack.enter_context(output)
+            translator.prepare()  # else a continued job may use another decoder than the one that began it
+        for index, found in enumerate(translated, start=done):
+            source_line = pending.popleft()
+            show(index, source_line, found)
+            notes.note_unknown(index, found)
+            if links is not None:
+                links.writelines(f"{line}\n" for line in [pharaoh(best, model) for best in found] or [""])
+            tick(source_line, True)
+    notes.end()
 
 
-def note_unknown(translation: Translation, number: int, count: int) -> None:
-    """Name the words that the model has never seen; past `NOTED` lines they are only counted."""
-    if count <= NOTED:
-        tell(f"line {number}: {unknown_note(translation.unknown_words)}")
+def open_live(
+    translator: Translator, file: Path | None, form: str, column: str | None, replace: bool
+) -> tuple[Iterator[str], LiveInput | None]:
+    """The lines to translate, and standard input where they come from it and it may pause."""
+    from harken.data.io.files import decode_lines
+
+    live = live_stdin() if (file is None or str(file) == "-") and form in ("auto", "lines") and column is None else None
+    if live is None:
+        return open_inputs(translator, file, form, column, replace), None
+    return decode_lines(cast(BinaryIO, live), "stdin", report=tell if replace else None), live
+
+
+def record_of(
+    translator: Translator, folders: Sequence[Path], file: Path | None, options: dict[str, Any], resume: bool
+) -> dict[str, Any]:
+    """What an output is made of: model, options and input.
+
+    Raises:
+        UserError: an output is to be resumed, and the input is not a file.
+    """
+    import harken
+    from harken.kernels.settings import kernels_enabled
+
+    if resume and file is None:
+        raise UserError("--resume reads its input again from the start, which stdin does not allow; name a file")
+    for name in ("glossary", "language_model", "rerank"):
+        if options.get(name) and (path := Path(options[name])).exists():
+            options[f"{name} sha256"] = digest_of_models([path]) if path.is_dir() else digest_of_input(path)["sha256"]
+    return {
+        "harken": harken.__version__,
+        "model": digest_of_models(folders),
+        "options": {**options, "device": translator.device.type, "kernels": kernels_enabled()},
+        "input": None if file is None else digest_of_input(file),
+    }
+
+
+class Notes:
+    """What is said on stderr of single lines; after the first they are only counted."""
+
+    def __init__(self) -> None:
+        self.lines = self.unknown = self.long = 0
+
+    def note_long(self, index: int, text: str) -> None:
+        """A line is longer than the model reads."""
+        self.long += 1
+        if self.long <= NOTED_LONG:
+            tell(f"line {index + 1} {text}")
+
+    def note_unknown(self, index: int, found: Sequence[Translation]) -> None:
+        """Name the words that the model has never seen."""
+        self.lines += 1
+        if found and found[0].unknown:
+            self.unknown += 1
+            if self.unknown <= NOTED:
+                tell(f"line {index + 1}: {unknown_note(found[0].unknown_words)}")
+
+    def end(self) -> None:
+        """Say how many there were."""
+        if self.long > NOTED_LONG:
+            tell(f"{self.long:,} of {self.lines:,} lines are longer than the model reads")
+        if self.unknown > NOTED:
+            tell(
+                f"{self.unknown:,} of {self.lines:,} lines have words that the model has never seen; "
+                "--json names them all"
+            )
+
+
+def print_now(text: str) -> None:
+    """To stdout, without delay."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
 
 
 def unknown_note(words: Sequence[str]) -> str:
@@ -174,25 +293,8 @@ def weights_of(text: str | None) -> list[float] | None:
         raise UserError(f"--weights {text} is no list of numbers; write them like 2,1,1") from None
 
 
-def shorten(translator: Translator, line: str, number: int) -> str:
-    """A line without what is past the model's limit, with a note: one over-long line does not end the job."""
-    text = translator.shorten(line)
-    if len(text) < len(line):
-        tell(f"line {number} is too long for the model: its first {len(text):,} characters alone are translated")
-    return text
-
-
-def translate_lines(
-    translator: Translator, lines: Sequence[str], nbest: int, beam: int | None, attention: bool, options: dict[str, Any]
-) -> list[list[Translation]]:
-    """Translations of each line, best first; none for an empty line."""
-    wanted = [line for line in lines if line.strip()]
-    results = iter(translator.nbest(wanted, nbest, beam, attention=attention, **options) if wanted else [])
-    return [next(results) if line.strip() else [] for line in lines]
-
-
-def writer(as_json: bool, scores: bool, nbest: int) -> Callable[[int, str, Sequence[Translation]], None]:
-    """What prints the translations of one line, in the format that was asked for."""
+def writer(write: Write, as_json: bool, scores: bool, nbest: int) -> Callable[[int, str, Sequence[Translation]], None]:
+    """What writes the translations of one line, in the format that was asked for."""
 
     def write_json(index: int, source: str, found: Sequence[Translation]) -> None:
         translations: list[dict[str, Any]] = []
@@ -200,17 +302,16 @@ def writer(as_json: bool, scores: bool, nbest: int) -> Callable[[int, str, Seque
             links = None if best.attention is None else best.alignment()
             translations.append({"text": best.text, "score": round(best.score, 4), "alignment": links})
         unknown = found[0].unknown_words if found else []
-        print(json.dumps({"source": source, "unknown": unknown, "translations": translations}, ensure_ascii=False))
+        entry = {"source": source, "unknown": unknown, "translations": translations}
+        write(json.dumps(entry, ensure_ascii=False) + "\n")
 
     def write_nbest(index: int, source: str, found: Sequence[Translation]) -> None:
-        for best in found:
-            print(f"{index} ||| {one_line(best.text)} ||| {best.score:.4f}")
-        if not found:
-            print(f"{index} |||  ||| 0.0000")
+        lines = [f"{index} ||| {one_line(best.text)} ||| {best.score:.4f}\n" for best in found]
+        write("".join(lines) or f"{index} |||  ||| 0.0000\n")
 
     def write_plain(index: int, source: str, found: Sequence[Translation]) -> None:
         text, score = (one_line(found[0].text), found[0].score) if found else ("", 0.0)
-        print(f"{text}\t{score:.4f}" if scores else text)
+        write(f"{text}\t{score:.4f}\n" if scores else f"{text}\n")
 
     if as_json:
         return write_json

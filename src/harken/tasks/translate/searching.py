@@ -124,9 +124,19 @@ class Request:
 
 @torch.no_grad()
 def search(
-    request: Request, sources: Sources, numbers: Sequence[int], count: int, keep_beam: bool = False
+    request: Request,
+    sources: Sources,
+    numbers: Sequence[int],
+    count: int,
+    keep_beam: bool = False,
+    row_numbers: Sequence[int] | None = None,
 ) -> list[list[Hypothesis]]:
-    """The `count` best hypotheses of the sentences of these numbers; `keep_beam` also searches greedily by a beam."""
+    """The `count` best hypotheses of the sentences of these numbers.
+
+    Args:
+        keep_beam: also search greedily by a beam.
+        row_numbers: what the random numbers of each sentence depend on. Default: `numbers`.
+    """
     translator, config = request.translator, request.config
     batch = sources.batch(numbers, translator.device)
     limits = max_lengths(translator.recipe.model_copy(update={"search": config}), batch.lengths)
@@ -145,7 +155,7 @@ def search(
         wanted,
         batch.distances,
         request.rules(sources, numbers, limits.tolist()),
-        torch.tensor(list(numbers)),
+        torch.tensor(list(numbers if row_numbers is None else row_numbers)),
         request.cancelled,
         request.observe,
         keep_beam,

@@ -42,16 +42,25 @@ class Sources:
     trees: Trees | None = None
 
     @classmethod
-    def read(cls, lines: Sequence[str], tokenizer: Tokenizer, headed: bool, with_trees: bool) -> Sources:
+    def read(
+        cls,
+        lines: Sequence[str],
+        tokenizer: Tokenizer,
+        headed: bool,
+        with_trees: bool,
+        numbers: Sequence[int] | None = None,
+    ) -> Sources:
         """Encode lines; `headed` ones carry heads (`harken.data.text.dependency_heads`), which are kept for models
-        that read trees.
+        that read trees. `numbers` are those of the lines in their file, from 0, for errors.
 
         Raises:
             UserError: heads are missing, or make no tree.
         """
         if not headed:
             return cls(list(lines), known_forms(lines, tokenizer))
-        read = [read_heads(line, f"sentence {number}") for number, line in enumerate(lines, start=1)]
+        names = [f"sentence {place}" for place in range(1, len(lines) + 1)]
+        names = names if numbers is None else [f"line {number + 1}" for number in numbers]
+        read = [read_heads(line, name) for line, name in zip(lines, names, strict=True)]
         texts, heads = [text for text, _ in read], [tree for _, tree in read]
         ids = tokenizer.encode_all(texts)  # as they are: a tree has a head for every word
         forms = [KnownForm(text, row) for text, row in zip(texts, ids, strict=True)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
@@ -17,19 +17,21 @@ import numpy as np
 import torch
 
 from harken.data.io.token_rows import ParallelBatch
-from harken.data.text.dependency_heads import write_heads
+from harken.data.text.dependency_heads import read_heads, write_heads
 from harken.data.text.pairs import Pair
 from harken.data.tokenizers.base import Tokenizer
 from harken.errors import UserError
 from harken.models.build import build_model
 from harken.models.config import longest_of
 from harken.models.encoder_decoder import TranslationModel
+from harken.search.compiled import prepare
 from harken.tasks.artifacts import TokenizerPairArtifact
 from harken.tasks.predictor import Predictor, Progress
 from harken.tasks.translate.beam_tree import draw_beam
 from harken.tasks.translate.describing import describe, forced
 from harken.tasks.translate.evaluation import Evaluation, as_pairs, evaluate
 from harken.tasks.translate.known_form import known_forms
+from harken.tasks.translate.lines import Available, LongLines, Report, translate_lines
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.tasks.translate.scoring import ScoredPair, score_pairs
 from harken.tasks.translate.searching import Request, alternatives
@@ -127,6 +129,42 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
             results[number] = best
         return results
 
+    def translate_lines(
+        self,
+        lines: Iterable[str],
+        count: int = 1,
+        beam: int | None = None,
+        *,
+        attention: bool = False,
+        workers: int | None = None,
+        window: int | None = None,
+        skip: int = 0,
+        long_lines: LongLines = "split",
+        available: Available | None = None,
+        report: Report | None = None,
+        **options: Any,
+    ) -> Iterator[list[Translation]]:
+        """The `count` best translations of each line of a stream, in order and in constant memory; none of a blank one.
+
+        Args:
+            workers: threads that translate at once, all with the same weights. Default: one per CPU core.
+            window: lines that are sorted and batched together. Default: few at the start, more later.
+            skip: lines at the start that are not translated.
+            long_lines: what becomes of lines longer than the model reads: `split` translates them in parts, `copy`
+                leaves them as they are.
+            available: whether a line can be read within so many seconds, for streams that may pause; a window then
+                ends where one has to be waited for.
+            report: called with the number of a line, from 0, and a sentence, where it was too long.
+            options: those of `request`.
+        """
+        request = self.request(count, beam=beam, **options)
+        more = {"attention": attention, "workers": workers, "window": window, "skip": skip, "long_lines": long_lines}
+        return translate_lines(self, lines, request, count, **more, available=available, report=report)
+
+    def prepare(self) -> None:
+        """Load or compile the fastest decoder now, not when it is worth it: every call is then decoded by the same."""
+        prepare(self.model)
+
     def request(
         self,
         count: int = 1,
@@ -177,12 +215,20 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
         """How the search found the translation of a text, as a picture; options as `request`."""
         return draw_beam(self, self.shorten(text), self.request(1, **options))
 
-    def shorten(self, text: str) -> str:
-        """A text without the words past `LONGEST` pieces, or past the positions that the model has learned.
+    @property
+    def limit(self) -> int:
+        """The most pieces of a text that are translated at once: `LONGEST`, or the positions that were learned."""
+        return min(LONGEST, (longest_of(self.recipe.model) or LONGEST + 1) - 1)  # one is for EOS
 
-        A text with heads stays whole, as a tree cannot be cut.
-        """
-        limit = min(LONGEST, (longest_of(self.recipe.model) or LONGEST + 1) - 1)  # one is for EOS
+    def count_pieces(self, text: str) -> int:
+        """The pieces of a text as the model reads it, EOS not counted."""
+        if self.recipe.data.source_heads:
+            return len(self.source.encode(read_heads(text, "the line")[0]))
+        return len(known_forms([text], self.source)[0].ids)
+
+    def shorten(self, text: str) -> str:
+        """A text without the words past the `limit`; one with heads stays whole, as a tree cannot be cut."""
+        limit = self.limit
         if len(text) < limit or self.recipe.data.source_heads:
             return text
         kept = text[: LONGEST * PIECE]
@@ -190,13 +236,13 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
             kept = kept[: min(len(kept) - 1, len(kept) * limit // pieces)]
         return text if len(kept) == len(text) else kept.rpartition(" ")[0] or kept
 
-    def read(self, texts: Sequence[str]) -> Sources:
-        """Sentences as the model takes them.
+    def read(self, texts: Sequence[str], numbers: Sequence[int] | None = None) -> Sources:
+        """Sentences as the model takes them; errors name their `numbers` in a file, from 0.
 
         Raises:
             UserError: the model was trained on words with heads (`the|2 cat|3 sleeps|0`), and one has none.
         """
-        return Sources.read(texts, self.source, self.recipe.data.source_heads, self.recipe.reads_trees)
+        return Sources.read(texts, self.source, self.recipe.data.source_heads, self.recipe.reads_trees, numbers)
 
     def align(self, source: str, target: str, layers: bool = False) -> Translation:
         """A given translation under teacher forcing: its score, and what the model attends to."""

@@ -1,0 +1,161 @@
+"""`--out` and `--resume` of `harken translate`: an output file that a killed job can continue.
+
+Lines are appended to the file as they are ready. Beside it, `.NAME.resume.json` says what they were made of:
+
+    {"harken": "0.2.0", "model": "8c31...", "options": {"beam": 5, ...},
+     "input": {"bytes": 52341, "sha256": "..."}, "complete": false}
+
+`--resume` compares it with the command, cuts off what a kill left of the last line, and counts the lines that are
+there. The digest of the input covers its size and its first and last mebibyte.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO, Self
+
+from harken.errors import UserError
+from harken.files import atomic_write, expand_user, is_stream, output_target, read_limited
+
+BLOCK = 2**20
+
+
+class OutputFile:
+    """The lines of one job; `done` is how many inputs have their output in the file already."""
+
+    def __init__(self, path: Path, record: dict[str, Any], resume: bool, grouped: bool) -> None:
+        """
+        Args:
+            record: what the lines are made of; values of JSON.
+            resume: continue a file that is there, and begin one that is not.
+            grouped: lines begin with the number of their input and ` |||`, and an input may have several.
+
+        Raises:
+            UserError: the file belongs to another job, or is unfinished and `resume` was not asked for.
+        """
+        self.path = output_target(path)
+        if is_stream(self.path):
+            raise UserError(f"--out {path} is a device or a pipe; leave --out out and redirect stdout to it")
+        self.sidecar = self.path.with_name(f".{self.path.name}.resume.json")
+        self.record = {**record, "complete": False}
+        self.done, self.is_complete = 0, False
+        known = self._read_sidecar()
+        if resume and self.path.exists():
+            self._compare(known)
+            self.is_complete = known["complete"]
+            self.done, end = _count_groups(self.path) if grouped and not self.is_complete else _count_lines(self.path)
+            os.truncate(self.path, end)
+        elif known is not None and not known["complete"] and self.path.exists():
+            raise UserError(f"{path} is an unfinished output; continue it with --resume {path}, or remove it")
+        self._file: BinaryIO | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = open(self.path, "ab" if self.done else "wb", buffering=0)
+        except OSError as problem:
+            raise UserError(f"{self.path} cannot be written ({problem.strerror}); choose another place") from problem
+        atomic_write(self.sidecar, json.dumps(self.record, indent=1) + "\n")
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        assert self._file is not None
+        with self._file as file:
+            os.fsync(file.fileno())
+        if kind is None:
+            atomic_write(self.sidecar, json.dumps({**self.record, "complete": True}, indent=1) + "\n")
+
+    def write(self, text: str) -> None:
+        """Append the lines of one input."""
+        assert self._file is not None
+        data = memoryview(text.encode())
+        while data:
+            data = data[self._file.write(data) or 0 :]
+
+    def _read_sidecar(self) -> dict[str, Any] | None:
+        with suppress(OSError, ValueError):
+            found = json.loads(read_limited(self.sidecar, BLOCK))
+            if isinstance(found, dict) and isinstance(found.get("complete"), bool):
+                return found
+        return None
+
+    def _compare(self, known: dict[str, Any] | None) -> None:
+        if known is None:
+            raise UserError(
+                f"{self.path} has no {self.sidecar.name} beside it, so it is not known what it was made of; "
+                "remove it to begin again, or choose another output"
+            )
+        named = {"harken": "another version of harken", "model": "another model", "input": "another input"}
+        for key in (*named, "options"):
+            mine, theirs = self.record[key], known.get(key)
+            if mine == theirs:
+                continue
+            what = named.get(key, "other options")
+            if key == "options" and isinstance(theirs, dict):
+                names = sorted(name for name in {*mine, *theirs} if mine.get(name) != theirs.get(name))
+                what = f"other options ({', '.join(names)})"
+            raise UserError(
+                f"{self.path} was begun with {what}; repeat the command that began it, or choose another output"
+            )
+
+
+def _count_lines(path: Path) -> tuple[int, int]:
+    """Complete lines of a file, and where the last of them ends."""
+    count = end = offset = 0
+    with open(path, "rb") as file:
+        while block := file.read(BLOCK):
+            count += block.count(b"\n")
+            if (last := block.rfind(b"\n")) >= 0:
+                end = offset + last + 1
+            offset += len(block)
+    return count, end
+
+
+def _count_groups(path: Path) -> tuple[int, int]:
+    """Inputs before the last one whose lines are there, as the last may lack some; and where they end."""
+    group, start, offset = 0, 0, 0
+    with open(path, "rb") as file:
+        for line in file:
+            number = line.split(b" ", 1)[0]
+            if line.endswith(b"\n") and number.isdigit() and int(number) != group:
+                group, start = int(number), offset
+            offset += len(line)
+    return group, start
+
+
+def digest_of_input(file: Path) -> dict[str, Any]:
+    """The size of a file, and a SHA-256 of its beginning and end.
+
+    Raises:
+        UserError: it is a pipe or a terminal, which cannot be read twice.
+    """
+    file = expand_user(file)
+    if not file.is_file():
+        raise UserError(f"{file} is no regular file, and --resume reads its input again from the start; give a file")
+    size = file.stat().st_size
+    with open(file, "rb") as stream:
+        digest = hashlib.sha256(stream.read(BLOCK))
+        stream.seek(max(0, size - BLOCK))
+        digest.update(stream.read(BLOCK))
+    return {"bytes": size, "sha256": digest.hexdigest()}
+
+
+def digest_of_models(folders: Sequence[Path]) -> str:
+    """A SHA-256 of weights, recipes and tokenizers."""
+    from harken.training.checkpoints import MODEL
+
+    digest = hashlib.sha256()
+    for folder in folders:
+        files = [MODEL, "recipe.toml", *sorted(p.name for kind in ("json", "model") for p in folder.glob(f"*.{kind}"))]
+        for name in files:
+            if name == "data.json" or not (folder / name).is_file():
+                continue
+            digest.update(f"{name}\n".encode())
+            with open(folder / name, "rb") as stream:
+                digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()

@@ -1,0 +1,111 @@
+"""Lines that are longer than a model reads: cut into parts that are translated one by one and joined again.
+
+A text is cut between sentences; a sentence that is too long itself between clauses, then between words, then anywhere.
+The parts put together are the text.
+
+>>> split_text("One two. Three four, five. Six.", limit=3, target=3, count=lambda text: len(text.split()))
+['One two. ', 'Three four, five. ', 'Six.']
+>>> split_text("One two three, four. Five", limit=3, target=3, count=lambda text: len(text.split()))
+['One two three, ', 'four. ', 'Five']
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from harken.tasks.translate.translation import Translation
+
+PART = 128  # pieces of a part: models are trained on sentences, so parts are not as long as they may be
+BOUNDARIES = (
+    re.compile(r"(?<=[.!?…])[\"'”’»)\]]*\s+|(?<=[。！？])"),  # sentences
+    re.compile(r"(?<=[,;:–—])\s+|(?<=[，、；：])"),  # clauses
+    re.compile(r"\s+"),  # words
+)
+
+
+def split_text(text: str, limit: int, target: int, count: Callable[[str], int], level: int = 0) -> list[str]:
+    """Consecutive parts of a text, each with at most `limit` pieces.
+
+    Args:
+        target: shorter neighbours are put together up to so many pieces.
+        count: the pieces of a text.
+        level: the boundaries of `BOUNDARIES` to begin with; past the last one a text is halved.
+    """
+    if level == len(BOUNDARIES):
+        if len(text) < 2 or count(text) <= limit:
+            return [text]
+        half = len(text) // 2
+        return [part for side in (text[:half], text[half:]) for part in split_text(side, limit, target, count, level)]
+    parts: list[str] = []
+    size = target + 1  # pieces of the last part; none may be added to a part that had to be cut further
+    for segment in _segments(text, BOUNDARIES[level]):
+        pieces = count(segment)
+        if pieces > limit:
+            parts += split_text(segment, limit, target, count, level + 1)
+            size = target + 1
+        elif size + pieces <= target and count(parts[-1] + segment) <= limit:
+            parts[-1] += segment
+            size += pieces
+        else:
+            parts.append(segment)
+            size = pieces
+    return parts
+
+
+def _segments(text: str, boundary: re.Pattern[str]) -> list[str]:
+    """The text cut after each boundary."""
+    edges = [0, *(found.end() for found in boundary.finditer(text) if 0 < found.end() < len(text)), len(text)]
+    return [text[start:end] for start, end in pairwise(edges) if end > start]
+
+
+def join_translations(
+    source: str, parts: Sequence[str], found: Sequence[Sequence[Translation]], tokens: Sequence[Sequence[int]]
+) -> list[Translation]:
+    """The translations of a text from those of its parts: the best of each part together, then the second best ...
+
+    The score is the mean of the parts' scores by their number of tokens, which is the score of the whole under the
+    default length normalisation. Where every part ends at a space, the attention has a block for each part.
+
+    Args:
+        parts: what `split_text` made of `source`.
+        found: translations of each part, best first.
+        tokens: the number of tokens of each of them, EOS included.
+    """
+    spaces = [" " if part[-1:].isspace() else "" for part in parts[:-1]]
+    results = []
+    for rank in range(max(len(some) for some in found)):
+        chosen = [min(rank, len(some) - 1) for some in found]  # a part may have fewer
+        best = [some[index] for some, index in zip(found, chosen, strict=True)]
+        sizes = [some[index] for some, index in zip(tokens, chosen, strict=True)]
+        text = best[0].text
+        for space, one in zip(spaces, best[1:], strict=True):
+            text += (space if text and one.text else "") + one.text
+        whole = replace(
+            best[0], source=source, text=text, score=float(np.average([b.score for b in best], weights=sizes))
+        )
+        starts = np.cumsum([0, *(len(part.split()) for part in parts)]).tolist()
+        whole.unknown = []
+        whole.attention = None
+        if all(spaces):
+            whole.unknown = [start + word for start, one in zip(starts, best, strict=False) for word in one.unknown]
+            whole.attention = _blocks([one.attention for one in best], len(text.split()), starts[-1])
+        results.append(whole)
+    return results
+
+
+def _blocks(maps: Sequence[np.ndarray | None], rows: int, columns: int) -> np.ndarray | None:
+    """(rows, columns) with the maps along the diagonal."""
+    known = [weights for weights in maps if weights is not None]
+    if len(known) < len(maps) or sum(len(weights) for weights in known) != rows:
+        return None
+    whole = np.zeros((rows, columns), dtype=np.float32)
+    row = column = 0
+    for weights in known:
+        whole[row : row + weights.shape[0], column : column + weights.shape[1]] = weights
+        row, column = row + weights.shape[0], column + weights.shape[1]
+    return whole

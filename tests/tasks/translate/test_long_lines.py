@@ -1,0 +1,58 @@
+"""Texts cut into parts and their translations joined: nothing is lost, and no part is too long."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harken.tasks.translate.long_lines import join_translations, split_text
+from harken.tasks.translate.translation import Translation
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+@given(st.text("ab .,!。、\n", max_size=80), st.integers(1, 9), st.integers(1, 9))
+def test_the_parts_are_the_text_and_none_is_too_long(text: str, limit: int, target: int) -> None:
+    for count in (words, len):
+        parts = split_text(text, limit, target, count)
+        assert "".join(parts) == text
+        assert all(count(part) <= limit for part in parts)
+
+
+def test_sentences_before_clauses_before_words_before_characters() -> None:
+    text = 'He said "no." She left, and he stayed. abcdefgh'
+    assert split_text(text, 5, 5, words) == ['He said "no." ', "She left, and he stayed. ", "abcdefgh"]
+    assert split_text(text, 3, 3, words) == ['He said "no." ', "She left, ", "and he stayed. ", "abcdefgh"]
+    assert split_text("abcdefgh", 3, 3, len) == ["ab", "cd", "ef", "gh"]
+
+
+def test_short_sentences_are_put_together_up_to_the_target() -> None:
+    text = "a. b. c. d. e. "
+    assert split_text(text, 100, 2, words) == ["a. b. ", "c. d. ", "e. "]
+    assert split_text("a b c d. e.", 4, 2, words) == ["a b c d. ", "e."]  # within the limit: not cut
+
+
+def translation(text: str, score: float, weights: list[list[float]] | None = None, unknown: tuple[int, ...] = ()):
+    return Translation("", text, score, None if weights is None else np.array(weights), unknown=list(unknown))
+
+
+def test_joined_translations_have_the_score_words_and_attention_of_the_whole() -> None:
+    parts = ["the cat. ", "it sleeps"]
+    first = [translation("le chat.", -0.5, [[1, 0], [0, 1]], (1,)), translation("un chat.", -1.0, [[1, 0], [0, 1]])]
+    second = [translation("il dort", -0.2, [[0.5, 0.5], [0, 1]], (0,))]
+    best, other = join_translations("the cat. it sleeps", parts, [first, second], [[4, 4], [3]])
+    assert (best.text, other.text) == ("le chat. il dort", "un chat. il dort")
+    assert best.source_words == ["the", "cat.", "it", "sleeps"]
+    assert best.score == pytest.approx((4 * -0.5 + 3 * -0.2) / 7)
+    assert best.unknown == [1, 2] and other.unknown == [2]
+    assert best.attention is not None
+    assert best.attention.tolist() == [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0.5, 0.5], [0, 0, 0, 1]]
+
+
+def test_parts_without_a_space_between_them_are_joined_without_one() -> None:
+    found = join_translations(
+        "猫。犬。", ["猫。", "犬。"], [[translation("cat.", -1)], [translation("dog.", -1)]], [[1], [1]]
+    )
+    assert (found[0].text, found[0].attention) == ("cat.dog.", None)
