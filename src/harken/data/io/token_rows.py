@@ -30,10 +30,13 @@ CHUNK = 50_000  # lines encoded at once; bounds the memory that Python lists tak
 
 
 class TokenRows:
-    """Rows of ids: `flat` holds them one after another, row i is `flat[offsets[i]:offsets[i + 1]]`."""
+    """Rows of ids: `flat` holds them one after another, row i is `flat[offsets[i]:offsets[i + 1]]`.
+
+    Arrays of unsigned ids, which `harken.data.prepared` maps from files, stay as they are.
+    """
 
     def __init__(self, flat: np.ndarray, offsets: np.ndarray) -> None:
-        self.flat = flat.astype(np.int32, copy=False)
+        self.flat = flat if flat.dtype.kind == "u" else flat.astype(np.int32, copy=False)
         self.offsets = offsets.astype(np.int64, copy=False)
 
     @classmethod

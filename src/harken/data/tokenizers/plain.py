@@ -12,11 +12,12 @@ r"""Words and characters just as a text has them, for language models: nothing i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from typing import ClassVar, Self
 
 from harken.data.tokenizers.tokens import SPECIALS, UNK
-from harken.data.tokenizers.vocabulary import VocabularyTokenizer
+from harken.data.tokenizers.vocabulary import VocabularyTokenizer, most_frequent
 
 UNKNOWN = SPECIALS[UNK]
 
@@ -27,10 +28,10 @@ class PlainWordTokenizer(VocabularyTokenizer):
     kind: ClassVar[str] = "plain word"
 
     @classmethod
-    def train(cls, texts: Iterable[str], size: int, min_count: int = 1) -> Self:
-        """The words of the texts, most frequent first; the mark for unknown words is no word of its own."""
-        found = super().train(texts, size + 1, min_count)
-        return cls([token for token in found.tokens if token not in SPECIALS][: size - len(SPECIALS)])
+    def from_counts(cls, counts: Counter[str], size: int, min_count: int = 1) -> Self:
+        """The words, most frequent first; the mark for unknown words is no word of its own."""
+        found = most_frequent(counts, size + 1, min_count)
+        return cls([token for token in found if token not in SPECIALS][: size - len(SPECIALS)])
 
     @staticmethod
     def split(text: str) -> list[str]:

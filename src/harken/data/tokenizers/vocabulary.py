@@ -42,10 +42,17 @@ class VocabularyTokenizer(ABC):
 
     @classmethod
     def train(cls, texts: Iterable[str], size: int, min_count: int = 1) -> Self:
-        """Learn the vocabulary from the texts."""
+        """Learn the vocabulary from the texts; streamed ones (`harken.data.prepared`) count their tokens themselves."""
+        if hasattr(texts, "token_counts"):
+            return cls.from_counts(texts.token_counts(cls.split), size, min_count)
         counts: Counter[str] = Counter()
         for text in texts:
             counts.update(cls.split(text))
+        return cls.from_counts(counts, size, min_count)
+
+    @classmethod
+    def from_counts(cls, counts: Counter[str], size: int, min_count: int = 1) -> Self:
+        """The vocabulary of counted tokens."""
         return cls(most_frequent(counts, size, min_count))
 
     @staticmethod
