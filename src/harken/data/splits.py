@@ -227,7 +227,7 @@ def skipped_lines(skipped: Mapping[str, int], what: str = "training examples") -
     return [f"skipped {count:,} {what}: {reason}" for reason, count in skipped.items()]
 
 
-def cut_by_position(lengths: Sequence[int], shares: Sequence[float]) -> list[int]:
+def cut_by_position(lengths: Sequence[int] | np.ndarray, shares: Sequence[float]) -> list[int]:
     """Where the parts of a running text end: training first, then the held-out shares, at the ends of rows.
 
     Neighbouring rows stay in one part. When rows are appended, boundaries move towards the end, so that held-out rows

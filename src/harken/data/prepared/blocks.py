@@ -6,7 +6,7 @@ The process that reads does little more than find line feeds; decoding is for th
 >>> folder = Path(tempfile.mkdtemp())
 >>> _ = (folder / "a.en").write_bytes(b"one\ntwo\n"), (folder / "a.fr").write_bytes(b"un\r\ndeux")
 >>> block = next(read_blocks([(str(folder / "a.en"), str(folder / "a.fr"))]))
->>> block.count, block.lines(0), block.lines(1)
+>>> block.size, block.lines(0), block.lines(1)
 (2, ['one', 'two'], ['un', 'deux'])
 """
 
@@ -31,7 +31,7 @@ class Block(NamedTuple):
 
     files: tuple[str, ...]
     first: int  # the number of the first line in its file, from 1
-    count: int
+    size: int  # lines
     texts: tuple[bytes, ...]  # each line ended by a line feed
 
     def lines(self, side: int) -> list[str]:

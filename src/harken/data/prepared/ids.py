@@ -76,10 +76,7 @@ def parallel_ids(rows: StreamedRows, source: Tokenizer, target: Tokenizer) -> Pa
 
     def encode(columns: Columns) -> list[TokenRows]:
         tokenizers = (source, target)
-        return [
-            TokenRows.from_lists(tokenizer.encode_all(column), eos=True)
-            for tokenizer, column in zip(tokenizers, columns, strict=True)
-        ]
+        return [TokenRows.encode(tokenizer, column) for tokenizer, column in zip(tokenizers, columns, strict=True)]
 
     key = [tokenizer_key(source), tokenizer_key(target)]
     return ParallelIds(*encode_rows(rows, ("source", "target"), encode, key, max(source.size, target.size)))
@@ -90,8 +87,9 @@ def running_ids(rows: StreamedRows, tokenizer: Tokenizer, ended: bool) -> np.nda
     space = [] if ended else tokenizer.encode(" ")
 
     def encode(columns: Columns) -> list[TokenRows]:
-        ids = tokenizer.encode_all(columns[0])
-        return [TokenRows.from_lists(ids if ended else [[*row, *space] for row in ids], eos=ended)]
+        if not space:
+            return [TokenRows.encode(tokenizer, columns[0], eos=ended)]
+        return [TokenRows.encode(tokenizer, [f"{line} " for line in columns[0]], eos=False)]
 
     key = [tokenizer_key(tokenizer), ended]
     flat = encode_rows(rows, ("text",), encode, key, tokenizer.size, prefix=(EOS,))[0].flat

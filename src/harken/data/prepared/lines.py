@@ -37,7 +37,7 @@ class TextReader:
     sides: int = 1
 
     def rows_in(self, block: Block) -> int:
-        return block.count
+        return block.size
 
     def columns(self, block: Block) -> Columns:
         return (block.lines(0),)

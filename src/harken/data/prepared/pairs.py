@@ -60,7 +60,7 @@ class PairReader:
         return self.layout.max_line_bytes
 
     def rows_in(self, block: Block) -> int:
-        return block.count - (self._has_header(block) and block.first == 1)
+        return block.size - (self._has_header(block) and block.first == 1)
 
     def columns(self, block: Block) -> Columns:
         if len(block.files) == 2:
@@ -121,7 +121,8 @@ class PairReader:
         return sum(map(_pair_digest, *columns)) % DIGEST_SPACE
 
     def row(self, texts: tuple[str, ...]) -> Pair:
-        return Pair(*texts)
+        source, target = texts
+        return Pair(source, target)
 
 
 def stream_pairs(

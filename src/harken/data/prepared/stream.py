@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain, compress
@@ -54,9 +54,17 @@ class Scan(NamedTuple):
 class Reader(Protocol):
     """How lines become rows."""
 
-    files: Sequence[tuple[str, ...]]
-    max_line_bytes: int
-    sides: int  # texts of a row
+    @property
+    def files(self) -> Sequence[tuple[str, ...]]:
+        """Aligned files side by side."""
+
+    @property
+    def max_line_bytes(self) -> int:
+        """A longer line is refused."""
+
+    @property
+    def sides(self) -> int:
+        """Texts of a row."""
 
     def rows_in(self, block: Block) -> int:
         """How many rows a block has, without reading them."""
@@ -241,19 +249,19 @@ class StreamedTexts(Sequence[str]):
                 side += some
         return list(chain.from_iterable(found))
 
-    def token_counts(self, split: Callable[[str], list[str]]) -> Counter[str]:
-        """How often each token occurs; beyond `MOST_COUNTED` different ones, those seen once so far are dropped."""
+    def token_counts(self, count: Callable[[Iterable[str]], Counter[str]]) -> Counter[str]:
+        """How often each token occurs; beyond `MOST_COUNTED` different ones, those seen once so far are dropped.
+
+        Args:
+            count: counts the tokens of some texts.
+        """
         sides = self.sides
 
-        def count(columns: Columns, first: int) -> Counter[str]:
-            found: Counter[str] = Counter()
-            for side in sides:
-                for text in columns[side]:
-                    found.update(split(text))
-            return found
+        def run(columns: Columns, first: int) -> Counter[str]:
+            return count(chain.from_iterable(columns[side] for side in sides))
 
         total: Counter[str] = Counter()
-        for counts in self.rows.stream.map(self.rows.code, "counting tokens", count):
+        for counts in self.rows.stream.map(self.rows.code, "counting tokens", run):
             total.update(counts)
             if len(total) > MOST_COUNTED:
                 total = Counter({token: seen for token, seen in total.items() if seen > 1})
@@ -271,8 +279,8 @@ def write_index(
     codes = mapped(folder / CODES, np.uint8)
     counts = [0] * len(parts)
     for start in range(0, len(codes), BLOCK_ROWS):
-        found = np.bincount(codes[start : start + BLOCK_ROWS], minlength=LEFT_OUT + 1)
-        counts = [count + int(more) for count, more in zip(counts, found[1 : len(parts) + 1], strict=True)]
+        seen = np.bincount(codes[start : start + BLOCK_ROWS], minlength=LEFT_OUT + 1)[1 : len(parts) + 1]
+        counts = [count + int(more) for count, more in zip(counts, seen, strict=True)]
 
     def run(item: tuple[Block, np.ndarray]) -> list[tuple[int, Columns, int]]:
         block, own = item
@@ -328,7 +336,7 @@ def _progress(what: str, blocks: Iterator[Block]) -> Iterator[Block]:
     lines = 0
     for block in blocks:
         yield block
-        lines += block.count
+        lines += block.size
         if time.monotonic() - last > NOTE_EVERY:
             last = time.monotonic()
             note(f"{what}: {lines:,} lines, {lines / (last - began):,.0f} a second")

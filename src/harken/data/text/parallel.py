@@ -13,7 +13,7 @@ or test data, split off or given as files, is not trained on.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
@@ -84,7 +84,7 @@ def _stream_corpus(config: Any, splits: dict[str, Split], layout: Layout, folder
     reader = PairReader(files, layout, config.seed, config.skip_empty, *limits)
     name, (source_language, target_language) = _name(config), _languages(config)
     stream = stream_pairs(folder, name, reader, sizes, [*chain(*given.values())], given_files)
-    held = {**given, **{part: stream.held_out(part) for part in sizes}}
+    held: dict[str, Sequence[Pair]] = {**given, **{part: stream.held_out(part) for part in sizes}}
     train, valid = StreamedRows(stream, "train"), held.pop("valid")
     return Corpus(name, source_language, target_language, train, valid, held, {**stream.skipped, **skipped})
 

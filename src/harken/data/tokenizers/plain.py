@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import ClassVar, Self
 
+from harken.data.tokenizers.flat import CharacterTable, Flat, WordTable
 from harken.data.tokenizers.tokens import SPECIALS, UNK
 from harken.data.tokenizers.vocabulary import VocabularyTokenizer, most_frequent
 
@@ -26,6 +27,7 @@ class PlainWordTokenizer(VocabularyTokenizer):
     """Text as whitespace words."""
 
     kind: ClassVar[str] = "plain word"
+    _table: WordTable | None = None  # of `encode_flat`
 
     @classmethod
     def from_counts(cls, counts: Counter[str], size: int, min_count: int = 1) -> Self:
@@ -37,6 +39,13 @@ class PlainWordTokenizer(VocabularyTokenizer):
     def split(text: str) -> list[str]:
         """What stands between white space."""
         return text.split()
+
+    def encode_flat(self, texts: Sequence[str]) -> Flat:
+        """The ids of many texts in one array, and the length of each."""
+        if self._table is None:
+            known = self._ids
+            self._table = WordTable(lambda word: [known.get(word, UNK)])
+        return self._table.encode(texts)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Words with a space between them; an unknown one is <unk>."""
@@ -51,11 +60,18 @@ class PlainCharacterTokenizer(VocabularyTokenizer):
     """Text as characters, all of them."""
 
     kind: ClassVar[str] = "plain character"
+    _table: CharacterTable | None = None  # of `encode_flat`
 
     @staticmethod
     def split(text: str) -> list[str]:
         """Every character."""
         return list(text)
+
+    def encode_flat(self, texts: Sequence[str]) -> Flat:
+        """The ids of many texts in one array, and the length of each."""
+        if self._table is None:
+            self._table = CharacterTable(self._ids)
+        return self._table.encode(texts)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The characters; unknown ones show as ⁇."""
