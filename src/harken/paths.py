@@ -4,6 +4,7 @@
     PathInDir      a file, folder or pattern; relative to `dir` of the same table where that is set, else to the recipe
     BaseDir        the folder that the `PathInDir` of its table are relative to, and nothing that is read itself
     VectorsPath    a file or folder of embeddings, or the word "own"
+    OutputDir      a folder that is written to; relative to the recipe, and no part of the data
 
 >>> from pydantic import BaseModel
 >>> class Data(BaseModel):
@@ -34,17 +35,20 @@ class RecipePath:
     Args:
         in_dir: relative to `dir` of its table.
         is_base: others are relative to it.
+        is_output: written, not read.
         words: values that are no path.
     """
 
     in_dir: bool = False
     is_base: bool = False
+    is_output: bool = False
     words: tuple[str, ...] = ()
 
 
 PathStr = Annotated[str, RecipePath()]
 PathInDir = Annotated[str, RecipePath(in_dir=True)]
 BaseDir = Annotated[str, RecipePath(is_base=True)]
+OutputDir = Annotated[str, RecipePath(is_output=True)]
 VectorsPath = Annotated[str, RecipePath(words=("own",))]
 Files = PathStr | list[PathStr]
 FilesInDir = PathInDir | list[PathInDir]

@@ -58,11 +58,32 @@ def token_batches(
         first = first + random.integers(0, noise + 1, rows)
         second = second + random.integers(0, noise + 1, rows)
     swinging = np.where(first % 2 == 0, second, -second)
-    order = np.lexsort((tie_break, swinging, first))
+    order = _order(first, swinging, tie_break)
     batches = _cut(order, source[order], target[order], budget, count, min(max_rows or rows, budget))
     if shuffle:
         batches = [batches[index] for index in random.permutation(len(batches))]
     return batches
+
+
+def _order(first: np.ndarray, second: np.ndarray, tie_break: np.ndarray) -> np.ndarray:
+    """`np.lexsort((tie_break, second, first))`; `tie_break` is a permutation.
+
+    The three keys are packed into one integer where they fit: sorting integers, instead of their indices, is several
+    times faster for millions of rows.
+    """
+    rows = len(first)
+    if not rows:
+        return np.zeros(0, dtype=np.int64)
+    low, spread = int(second.min()), int(second.max()) - int(second.min()) + 1
+    bits = [max(1, (count - 1).bit_length()) for count in (int(first.max()) + 1, spread, rows)]
+    if int(first.min()) < 0 or sum(bits) > 63:
+        return np.lexsort((tie_break, second, first))
+    keys = (((first << bits[1]) | (second - low)) << bits[2]) | tie_break
+    keys.sort()
+    keys &= (1 << bits[2]) - 1
+    row_of = np.empty(rows, dtype=np.int64)
+    row_of[tie_break] = np.arange(rows)
+    return row_of[keys]
 
 
 def _cut(

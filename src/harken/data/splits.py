@@ -39,7 +39,9 @@ Size = int | float | tuple[float, int]  # rows, a share, or a share of at most s
 TRAIN = "train"
 DUPLICATES = "also in the validation or test data"  # why a training row is left out
 SCALE = 1 << 64
+BLOCK_ROWS = 1 << 20  # of an array on the disk that are in memory at once
 Row = TypeVar("Row")
+Group = TypeVar("Group", str, int)
 
 
 def size_of(wanted: int | float | None, default: tuple[float, int] = (0.05, 1000)) -> Size:
@@ -61,7 +63,7 @@ def normalise(text: str) -> str:
 
 def content_key(value: Any) -> str:
     """A key for rows that are known by their content alone: arrays, or tuples of arrays and texts."""
-    return hashlib.blake2b(_encode(value), digest_size=16).hexdigest()
+    return hashlib.blake2b(encode_row(value), digest_size=16).hexdigest()
 
 
 def split_groups(
@@ -81,7 +83,7 @@ def split_groups(
     rows: dict[str, list[int]] = {}
     for row, key in enumerate(keys):
         rows.setdefault(key, []).append(row)
-    order = sorted((_position(seed, key), key) for key in rows)
+    order = sorted((group_position(seed, key), key) for key in rows)
     weight = {key: len(own) if weights is None else sum(weights[row] for row in own) for key, own in rows.items()}
     order = [(position, key) for position, key in order if weight[key]]
     parts: dict[str, list[int]] = {}
@@ -95,21 +97,88 @@ def split_groups(
     parts[TRAIN] = [row for row in range(len(keys)) if row not in held]
     for name, part in parts.items():
         if not part:
-            asked = " and ".join(f"data.{one}_size = {_written(size)}" for one, size in sizes.items())
-            raise UserError(
-                f"{asked} of {len(keys):,} examples in {len(rows):,} groups leaves none for {name}; change the size, "
-                "give more examples, or name files for each part"
-            )
+            raise _nothing_left(sizes, len(keys), len(rows), name)
     return parts
 
 
+def split_positions(positions: np.ndarray, sizes: Mapping[str, Size]) -> dict[str, list[int]]:
+    """The groups of every part of `sizes`, each by its position, as `split_groups` places them.
+
+    Groups are known by `group_position` alone, so that millions of rows need 8 bytes each, and only those with small
+    positions are looked at: they hold the parts.
+
+    Args:
+        positions: of every row, in an array that may lie on the disk.
+
+    Raises:
+        UserError: a part would be empty.
+
+    >>> rows = np.array([group_position(1, key) for key in ("go", "run", "go", "stop")], dtype=np.uint64)
+    >>> [len(groups) for groups in split_positions(rows, {"valid": 1}).values()]
+    [1]
+    """
+    shares = [size[0] if isinstance(size, tuple) else size for size in sizes.values() if not isinstance(size, int)]
+    limit = sum(shares) or 1 / 64
+    while True:
+        limit = 1.0 if limit >= 0.5 else limit
+        parts = _take_below(positions, sizes, limit)
+        if parts is not None:
+            break
+        limit *= 4
+    held = sum(map(len, parts.values()))
+    empty = [name for name, groups in parts.items() if not groups]
+    if not empty and held and not _any_above(positions, {position for groups in parts.values() for position in groups}):
+        empty = [TRAIN]
+    if empty:
+        groups = len(np.unique(positions))
+        raise _nothing_left(sizes, len(positions), groups, empty[0])
+    return parts
+
+
+def _take_below(positions: np.ndarray, sizes: Mapping[str, Size], limit: float) -> dict[str, list[int]] | None:
+    """The parts, where the groups below `limit` suffice to know them."""
+    bound = np.uint64(min(int(limit * SCALE), SCALE - 1))
+    blocks = (positions[start : start + BLOCK_ROWS] for start in range(0, len(positions), BLOCK_ROWS))
+    found = np.concatenate([block[block < bound] if limit < 1 else block for block in blocks])
+    values, counts = np.unique(found, return_counts=True)
+    weight = dict(zip(values.tolist(), counts.tolist(), strict=True))
+    order = [(position, position) for position in weight]
+    parts: dict[str, list[int]] = {}
+    start = 0.0
+    for name, size in sizes.items():
+        taken, start = _take(order, weight, size, start)
+        if limit < 1 and (start > limit or not taken):
+            return None
+        chosen = set(taken)
+        order = [entry for entry in order if entry[1] not in chosen]
+        parts[name] = taken
+    return parts
+
+
+def _any_above(positions: np.ndarray, held: set[int]) -> bool:
+    """Whether some row is in no held-out group."""
+    groups = np.array(sorted(held), dtype=np.uint64)
+    return any(
+        not np.isin(positions[start : start + BLOCK_ROWS], groups).all()
+        for start in range(0, len(positions), BLOCK_ROWS)
+    )
+
+
+def _nothing_left(sizes: Mapping[str, Size], rows: int, groups: int, name: str) -> UserError:
+    asked = " and ".join(f"data.{one}_size = {_written(size)}" for one, size in sizes.items())
+    return UserError(
+        f"{asked} of {rows:,} examples in {groups:,} groups leaves none for {name}; change the size, "
+        "give more examples, or name files for each part"
+    )
+
+
 def _take(
-    order: Sequence[tuple[int, str]], weight: Mapping[str, int], size: Size, start: float
-) -> tuple[list[str], float]:
+    order: Sequence[tuple[int, Group]], weight: Mapping[Group, int], size: Size, start: float
+) -> tuple[list[Group], float]:
     """Keys of the next part, and where on [0, 1) the part after it begins."""
     share, count = size if isinstance(size, tuple) else (None, size) if isinstance(size, int) else (size, None)
     stop = 1.0 if share is None else min(1.0, start + share)
-    taken: list[str] = []
+    taken: list[Group] = []
     held = 0
     for position, key in order:
         if position >= stop * SCALE:
@@ -126,7 +195,8 @@ def _take(
     return taken, stop
 
 
-def _position(seed: int, key: str) -> int:
+def group_position(seed: int, key: str) -> int:
+    """Where a group lies on [0, 2^64)."""
     return int.from_bytes(hashlib.blake2b(f"{seed}\0{key}".encode("utf-8", "surrogatepass"), digest_size=8).digest())
 
 
@@ -157,7 +227,7 @@ def skipped_lines(skipped: Mapping[str, int], what: str = "training examples") -
     return [f"skipped {count:,} {what}: {reason}" for reason, count in skipped.items()]
 
 
-def cut_by_position(lengths: Sequence[int], shares: Sequence[float]) -> list[int]:
+def cut_by_position(lengths: Sequence[int] | np.ndarray, shares: Sequence[float]) -> list[int]:
     """Where the parts of a running text end: training first, then the held-out shares, at the ends of rows.
 
     Neighbouring rows stay in one part. When rows are appended, boundaries move towards the end, so that held-out rows
@@ -212,11 +282,26 @@ def digest(rows: Iterable[Any]) -> str:
     >>> digest(["a", "b"]) == digest(["b", "a"]), digest(["a", "b"]) == digest(["a", "b", "b"])
     (True, False)
     """
+    if hasattr(rows, "digest"):  # streamed rows know theirs
+        return str(rows.digest())
     count = total = 0
     for row in rows:
-        total += int.from_bytes(hashlib.blake2b(_encode(row), digest_size=16).digest())
+        total += row_digest(encode_row(row))
         count += 1
-    return f"{count}:{total % (1 << 128):032x}"
+    return format_digest(count, total)
+
+
+DIGEST_SPACE = 1 << 128
+
+
+def row_digest(encoded: bytes) -> int:
+    """What one row adds to a digest; `encoded` is `encode_row` of it."""
+    return int.from_bytes(hashlib.blake2b(encoded, digest_size=16).digest())
+
+
+def format_digest(count: int, total: int) -> str:
+    """A digest from the number of rows and the sum of what each adds."""
+    return f"{count}:{total % DIGEST_SPACE:032x}"
 
 
 def changed_parts(stored: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
@@ -234,7 +319,7 @@ def _field_names(kind: type) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()
 
 
-def _encode(value: Any) -> bytes:
+def encode_row(value: Any) -> bytes:
     """Bytes that differ where values differ."""
     if isinstance(value, str):
         return b"s" + value.encode("utf-8", "surrogatepass")
@@ -245,6 +330,6 @@ def _encode(value: Any) -> bytes:
     if isinstance(value, (frozenset, set)):
         value = sorted(value)
     if isinstance(value, (tuple, list)):
-        inside = [_encode(item) for item in value]
+        inside = [encode_row(item) for item in value]
         return b"t" + b"".join([len(item).to_bytes(8) + item for item in inside])
     return b"r" + repr(value).encode("utf-8", "surrogatepass")

@@ -65,7 +65,7 @@ def require_paths(recipe: Any, section: str = "") -> None:
     """
     for place in paths_in(recipe):
         path = location(place)
-        if path is None or _exists(path) or not place.key.startswith(section):
+        if path is None or place.kind.is_output or _exists(path) or not place.key.startswith(section):
             continue
         source = f" in {recipe.source}" if getattr(recipe, "source", None) else ""
         raise UserError(f"{place.key} is {path}{source}, which does not exist: {suggestion(Path(path))}")

@@ -248,7 +248,7 @@ def settings_of(recipe: Recipe) -> dict[str, Any]:
     if data is None:
         return {}
     blank = map_paths(data, lambda place: "PATH" if place.is_path else place.value)
-    return _flat(json.loads(blank.model_dump_json(exclude={"name"})), "data")
+    return _flat(json.loads(blank.model_dump_json(exclude={"name", "prepared"})), "data")
 
 
 def digests_of(data: Any) -> dict[str, str]:

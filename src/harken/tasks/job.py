@@ -149,7 +149,7 @@ def skipped_in_words(skipped: Mapping[str, int]) -> str:
 def files_at(place: Place) -> list[InputFile]:
     """The file or folder of one path, or all files that fit a pattern."""
     path = location(place)
-    if path is None or place.kind.is_base:
+    if path is None or place.kind.is_base or place.kind.is_output:
         return []
     if not is_pattern(path) or os.path.exists(path):
         return [InputFile(place.key, Path(path))]

@@ -19,6 +19,7 @@ import os
 import stat
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -60,18 +61,23 @@ def read_lines(
 
 
 def decode_lines(
-    stream: BinaryIO, name: str, max_line_bytes: int = MAX_LINE_BYTES, report: Callable[[str], None] | None = None
+    stream: BinaryIO,
+    name: str,
+    max_line_bytes: int = MAX_LINE_BYTES,
+    report: Callable[[str], None] | None = None,
+    first: int = 1,
 ) -> Iterator[str]:
     """Yield the lines of an open byte stream; `name` is what errors call it.
 
     Args:
+        first: the number of the first line in its file.
         report: called with a sentence for each line that is not UTF-8, whose wrong bytes are then replaced by U+FFFD;
             None refuses the line.
 
     Raises:
         UserError: a line is not UTF-8 or longer than `max_line_bytes`, or the compressed data is damaged.
     """
-    number = 0
+    number = first - 1
     while True:
         number += 1
         line = _read_line(stream, name, number, max_line_bytes)
@@ -83,10 +89,7 @@ def decode_lines(
                 return
         line = line.removesuffix(b"\n").removesuffix(b"\r")
         if len(line) > max_line_bytes:
-            raise UserError(
-                f"{name}, line {number} is longer than {max_line_bytes:,} bytes: "
-                "break the line up, or raise data.max_line_bytes if it is meant."
-            )
+            raise line_too_long(name, number, max_line_bytes)
         try:
             yield line.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -100,9 +103,28 @@ def decode_lines(
             yield line.decode("utf-8", errors="replace")
 
 
+def line_too_long(name: str, number: int, max_line_bytes: int) -> UserError:
+    """The error on a line beyond the limit."""
+    return UserError(
+        f"{name}, line {number} is longer than {max_line_bytes:,} bytes: "
+        "break the line up, or raise data.max_line_bytes if it is meant."
+    )
+
+
 def _read_line(stream: BinaryIO, name: str, number: int, max_line_bytes: int) -> bytes:
-    try:
+    with readable(name, number - 1):
         return stream.readline(max_line_bytes + 8)  # room for the byte-order mark and the line's end
+
+
+@contextmanager
+def readable(name: str, lines: int) -> Iterator[None]:
+    """Turn an error of reading or unpacking into one sentence; `lines` were read before.
+
+    Raises:
+        UserError: the file cannot be read, or its compressed data is damaged.
+    """
+    try:
+        yield
     except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
         if isinstance(error, EOFError):
             found = "ends in the middle of its compressed data"
@@ -110,7 +132,7 @@ def _read_line(stream: BinaryIO, name: str, number: int, max_line_bytes: int) ->
             found = f"cannot be read ({error.strerror or error})"
         else:
             found = "is not valid compressed data"
-        raise UserError(f"{name} {found} after line {number - 1}: copy or download the file again.") from error
+        raise UserError(f"{name} {found} after line {lines}: copy or download the file again.") from error
 
 
 def require_file(path: str | Path) -> Path:

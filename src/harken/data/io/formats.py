@@ -75,11 +75,16 @@ def read_aligned(source: str | Path, target: str | Path, max_line_bytes: int) ->
     source_count = count + (left is not None) + sum(1 for _ in sources)
     target_count = count + (right is not None) + sum(1 for _ in targets)
     if source_count != target_count:
-        shorter = min(source_count, target_count)
-        raise UserError(
-            f"{source} has {source_count:,} lines but {target} has {target_count:,}, "
-            f"so line {shorter + 1:,} has no partner: make line i of one the translation of line i of the other."
-        )
+        raise unequal_lines(source, source_count, target, target_count)
+
+
+def unequal_lines(source: str | Path, source_count: int, target: str | Path, target_count: int) -> UserError:
+    """The error on two files that are not aligned."""
+    return UserError(
+        f"{source} has {source_count:,} lines but {target} has {target_count:,}, "
+        f"so line {min(source_count, target_count) + 1:,} has no partner: make line i of one the translation of line i "
+        "of the other."
+    )
 
 
 def read_column(path: str | Path, layout: Layout) -> Iterator[str]:
@@ -100,9 +105,16 @@ def read_column(path: str | Path, layout: Layout) -> Iterator[str]:
         yield source
 
 
-def read_tsv(path: str | Path, layout: Layout) -> Iterator[tuple[str, str]]:
-    """Two columns of a tab-separated file; a blank line is a pair of empty sides."""
-    lines = enumerate(read_lines(path, layout.max_line_bytes), start=1)
+NumberedLines = Iterator[tuple[int, str]]
+
+
+def read_tsv(path: str | Path, layout: Layout, lines: NumberedLines | None = None) -> Iterator[tuple[str, str]]:
+    """Two columns of a tab-separated file; a blank line is a pair of empty sides.
+
+    Args:
+        lines: some of the file's lines with their numbers, the header first where there is one; None: all of them.
+    """
+    lines = enumerate(read_lines(path, layout.max_line_bytes), start=1) if lines is None else lines
     names: list[str] | None = None
     if layout.header:
         names = next(lines, (1, ""))[1].split("\t")
@@ -134,11 +146,16 @@ def _column(chosen: int | str | None, default: int, names: list[str] | None, pat
     return names.index(chosen)
 
 
-def read_jsonl(path: str | Path, layout: Layout) -> Iterator[tuple[str, str]]:
-    """Two keys of every JSON object; a blank line is a pair of empty sides."""
+def read_jsonl(path: str | Path, layout: Layout, lines: NumberedLines | None = None) -> Iterator[tuple[str, str]]:
+    """Two keys of every JSON object; a blank line is a pair of empty sides.
+
+    Args:
+        lines: some of the file's lines with their numbers; None: all of them.
+    """
+    lines = enumerate(read_lines(path, layout.max_line_bytes), start=1) if lines is None else lines
     source_key = str("source" if layout.source_column is None else layout.source_column)
     target_key = str("target" if layout.target_column is None else layout.target_column)
-    for number, line in enumerate(read_lines(path, layout.max_line_bytes), start=1):
+    for number, line in lines:
         if not line.strip():
             yield "", ""
             continue

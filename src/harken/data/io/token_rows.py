@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from harken.data.batching import Count, token_batches
+from harken.data.tokenizers.flat import encode_flat
 from harken.data.tokenizers.tokens import BOS, EOS, PAD
 
 if TYPE_CHECKING:
@@ -30,10 +31,13 @@ CHUNK = 50_000  # lines encoded at once; bounds the memory that Python lists tak
 
 
 class TokenRows:
-    """Rows of ids: `flat` holds them one after another, row i is `flat[offsets[i]:offsets[i + 1]]`."""
+    """Rows of ids: `flat` holds them one after another, row i is `flat[offsets[i]:offsets[i + 1]]`.
+
+    Arrays of unsigned ids, which `harken.data.prepared` maps from files, stay as they are.
+    """
 
     def __init__(self, flat: np.ndarray, offsets: np.ndarray) -> None:
-        self.flat = flat.astype(np.int32, copy=False)
+        self.flat = flat if flat.dtype.kind == "u" else flat.astype(np.int32, copy=False)
         self.offsets = offsets.astype(np.int64, copy=False)
 
     @classmethod
@@ -49,8 +53,21 @@ class TokenRows:
     def encode(cls, tokenizer: Tokenizer, texts: Sequence[str], *, eos: bool = True) -> TokenRows:
         """The ids of many texts, each ended by the end-of-sentence id."""
         starts = range(0, len(texts), CHUNK)
-        parts = [cls.from_lists(tokenizer.encode_all(texts[start : start + CHUNK]), eos=eos) for start in starts]
-        return cls.concatenate(parts)
+        parts = [cls.from_flat(*encode_flat(tokenizer, texts[start : start + CHUNK]), eos=eos) for start in starts]
+        return cls.concatenate(parts) if len(parts) != 1 else parts[0]
+
+    @classmethod
+    def from_flat(cls, flat: np.ndarray, lengths: np.ndarray, *, eos: bool = False) -> TokenRows:
+        """Rows of these lengths, one after another in `flat`; `eos` ends every row with the end-of-sentence id."""
+        ends = np.cumsum(lengths)
+        if not eos:
+            return cls(flat, np.concatenate([[0], ends]))
+        last = ends + np.arange(len(ends))  # where the ends of the rows go
+        inside = np.ones(len(flat) + len(ends), dtype=bool)
+        inside[last] = False
+        ids = np.full(len(inside), EOS, dtype=np.int32)
+        ids[inside] = flat
+        return cls(ids, np.concatenate([[0], last + 1]))
 
     @classmethod
     def concatenate(cls, parts: Iterable[TokenRows]) -> TokenRows:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from harken.data.io.files import MAX_LINE_BYTES
 from harken.data.text.locations import BUILT_IN
-from harken.paths import Files, PathStr
+from harken.paths import Files, OutputDir, PathStr
 
 Column = Annotated[int, Field(ge=0)] | str
 Share = Annotated[int, Field(ge=0)] | Annotated[float, Field(gt=0, lt=1)]
@@ -134,6 +134,13 @@ class DataConfig(BaseModel):
     )
     max_line_bytes: Annotated[int, Field(gt=0)] = Field(
         default=MAX_LINE_BYTES, description="A longer line in any file ends the run with an error."
+    )
+    prepared: OutputDir | None = Field(
+        default=None,
+        description=(
+            "Folder for prepared data: ids in memory-mapped files, used again by later runs; default: the user's cache "
+            "folder if the training files have more than 64 MB, else none."
+        ),
     )
     skip_empty: bool = Field(default=True, description="Whether to skip (and count) pairs with an empty side.")
     seed: int = Field(default=1, ge=0, description="Seed of the held-out split and of the generated corpus.")

@@ -7,10 +7,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from harken.data.splits import Parts
+from harken.data.splits import Parts, normalise
+from harken.errors import UserError
 
 Link = tuple[int, int]  # (source word, target word), counted from 0 over whitespace-separated words
 
@@ -68,3 +69,17 @@ class Corpus(Parts):
     valid: Sequence[Pair]
     tests: dict[str, Sequence[Pair]] = field(default_factory=dict)
     skipped: dict[str, int] = field(default_factory=dict)  # reason -> lines left out
+
+
+def pair_key(source: str, target: str) -> str:
+    """The group of a pair (`harken.data.splits`); `data.skip_empty = false` keeps pairs without a source."""
+    return normalise(source) or normalise(target)
+
+
+def nothing_left(name: str, files: Sequence[str], reasons: Mapping[str, int]) -> UserError:
+    """The error on a split without a pair."""
+    left_out = ", ".join(f"{count:,} with {reason}" for reason, count in reasons.items()) or "the files are empty"
+    return UserError(
+        f"No sentence pair is left in the {name} split of {', '.join(files)} ({left_out}): "
+        "check the files and the limits in [data]."
+    )

@@ -13,21 +13,21 @@ or test data, split off or given as files, is not trained on.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from harken.data.io.files import require_file
 from harken.data.io.folders import Split
 from harken.data.io.formats import Layout, read_pairs
-from harken.data.splits import Size, normalise, size_of, split_groups, without_held_out
+from harken.data.prepared.store import prepared_folder
+from harken.data.splits import Size, size_of, split_groups, without_held_out
 from harken.data.synthetic.seq2seq import MADE, load_made
 from harken.data.text.dependency_heads import read_heads
 from harken.data.text.locations import as_list, file_pairs, layout_of, origin, splits_of
-from harken.data.text.pairs import Corpus, Pair
-from harken.errors import UserError
+from harken.data.text.pairs import Corpus, Pair, nothing_left, pair_key
 
 
 def read_corpus(config: Any) -> Corpus:
@@ -40,6 +40,10 @@ def read_corpus(config: Any) -> Corpus:
         return _read_built_in(config)
     splits = splits_of(config)
     layout = layout_of(config)
+    chosen = getattr(config, "prepared", None)
+    folder = prepared_folder(chosen, chain(*splits["train"]))
+    if folder is not None and not config.source_heads:
+        return _stream_corpus(config, splits, layout, folder)
     skipped: Counter[str] = Counter()
     train = _read_split("train", splits.pop("train"), layout, config, skipped, limited=True)
     valid_files = splits.pop("valid", None)
@@ -57,6 +61,32 @@ def read_corpus(config: Any) -> Corpus:
     skipped.update({f"train: source {reason}": count for reason, count in left_out.items()})
     source_language, target_language = _languages(config)
     return Corpus(_name(config), source_language, target_language, train, valid, dict(tests), dict(skipped))
+
+
+def _stream_corpus(config: Any, splits: dict[str, Split], layout: Layout, folder: Path) -> Corpus:
+    """As `read_corpus`, with training pairs that are not in memory (`harken.data.prepared`)."""
+    from harken.data.prepared.pairs import PairReader, stream_pairs
+    from harken.data.prepared.stream import StreamedRows
+
+    skipped: Counter[str] = Counter()
+    files = tuple(
+        (source,) if target is None or target == source else (source, target)
+        for source, target in file_pairs("train", splits.pop("train"), layout)
+    )
+    given_files = [path for name, split in splits.items() for side in split for path in side]
+    given = {name: _read_split(name, split, layout, config, skipped) for name, split in splits.items()}
+    sizes: dict[str, Size] = {}
+    if not given.keys() - {"valid"} and config.test_size:
+        sizes["test"] = config.test_size
+    if "valid" not in given:
+        sizes["valid"] = size_of(config.valid_size)
+    limits = config.max_words, config.max_characters, config.lowercase
+    reader = PairReader(files, layout, config.seed, config.skip_empty, *limits)
+    name, (source_language, target_language) = _name(config), _languages(config)
+    stream = stream_pairs(folder, name, reader, sizes, [*chain(*given.values())], given_files)
+    held: dict[str, Sequence[Pair]] = {**given, **{part: stream.held_out(part) for part in sizes}}
+    train, valid = StreamedRows(stream, "train"), held.pop("valid")
+    return Corpus(name, source_language, target_language, train, valid, held, {**stream.skipped, **skipped})
 
 
 def check_files(config: Any) -> list[Path]:
@@ -125,11 +155,7 @@ def _read_split(
             pairs.append(pair)
     skipped.update({f"{name}: {reason}": count for reason, count in reasons.items()})
     if not pairs:
-        left_out = ", ".join(f"{count:,} with {reason}" for reason, count in reasons.items()) or "the files are empty"
-        raise UserError(
-            f"No sentence pair is left in the {name} split of {', '.join(split.sources)} ({left_out}): "
-            "check the files and the limits in [data]."
-        )
+        raise nothing_left(name, split.sources, reasons)
     return _lowercase(pairs) if config.lowercase else pairs
 
 
@@ -140,7 +166,7 @@ def _pair(source: str, target: str, headed: bool, where: str) -> Pair:
 
 
 def _key(pair: Pair) -> str:
-    return normalise(pair.source) or normalise(pair.target)  # data.skip_empty = false keeps pairs without a source
+    return pair_key(pair.source, pair.target)
 
 
 def _languages(config: Any) -> tuple[str, str]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harken.data.io.files import COMPRESSIONS, read_lines, require_file
+from harken.data.prepared.store import prepared_folder
 from harken.data.splits import cut_by_position, digest
 from harken.data.text.text_config import TextConfig
 from harken.errors import UserError
@@ -51,6 +52,9 @@ def read_texts(config: TextConfig) -> TextCorpus:
     if config.corpus == "phrasebook":
         return _phrasebook(config)
     files = files_of(config)
+    folder = prepared_folder(config.prepared, files["train"])
+    if folder is not None:
+        return _streamed(config, files, folder)
     train = _lines(files["train"])
     held = {name: _lines(files[name]) for name in ("valid", "test")}
     shares = [
@@ -62,6 +66,22 @@ def read_texts(config: TextConfig) -> TextCorpus:
         raise UserError(f"{files['train'][0]} holds no text to train on; give a file with some words")
     if not any(line.strip() for line in (held["valid"] or valid)):
         raise UserError("there is no text to validate on; give data.valid, or a larger data.valid_size")
+    return TextCorpus(name, train, held["valid"] or valid, held["test"] or test)
+
+
+def _streamed(config: TextConfig, files: dict[str, list[Path]], folder: Path) -> TextCorpus:
+    """As `read_texts`, with text that is not in memory (`harken.data.prepared`)."""
+    from harken.data.prepared.lines import TextReader, stream_texts
+    from harken.data.prepared.stream import StreamedRows
+
+    held = {name: _lines(files[name]) for name in ("valid", "test")}
+    if held["valid"] and not any(line.strip() for line in held["valid"]):
+        raise UserError("there is no text to validate on; give data.valid, or a larger data.valid_size")
+    shares = 0.0 if held["valid"] else config.valid_size, 0.0 if held["test"] else config.test_size
+    name = config.name or files["train"][0].name.split(".")[0]
+    reader = TextReader(tuple((str(path),) for path in files["train"]), LONGEST_LINE)
+    stream = stream_texts(folder, name, reader, shares)
+    train, valid, test = (StreamedRows(stream, part) for part in ("train", "valid", "test"))
     return TextCorpus(name, train, held["valid"] or valid, held["test"] or test)
 
 

@@ -16,8 +16,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
+
+import numpy as np
 
 from harken.data.tokenizers.character import CharacterTokenizer
 from harken.data.tokenizers.plain import PlainCharacterTokenizer, PlainWordTokenizer
@@ -82,9 +85,13 @@ def train_tokenizer(
         return PlainCharacterTokenizer.train(texts, size, min_count)
     if kind not in ("bpe", "unigram"):
         raise UserError(f'tokenizer.kind is "{kind}": use bpe, unigram, word or character.')
-    lines = list(texts)
-    if len(lines) > max_lines:
-        lines = [lines[index] for index in sorted(random.Random(seed).sample(range(len(lines)), max_lines))]
+    found = texts if isinstance(texts, Sequence) else list(texts)
+    lines: list[str]
+    if len(found) > max_lines:
+        indices = sorted(random.Random(seed).sample(range(len(found)), max_lines))
+        lines = found.choose(np.array(indices)) if hasattr(found, "choose") else [found[index] for index in indices]
+    else:
+        lines = list(found)
     return SubwordTokenizer.train(kind, lines, size, character_coverage, byte_fallback, normalization)
 
 
@@ -107,7 +114,8 @@ def train_tokenizers(
         )
 
     if config.joint:
-        joint = train([*sources, *targets])
+        both = (sources, targets)
+        joint = train(sources + targets if hasattr(sources, "token_counts") else list(chain.from_iterable(both)))  # type: ignore[operator]
         return joint, joint
     return train(sources), train(targets)
 

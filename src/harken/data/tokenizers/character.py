@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from harken.data.tokenizers.flat import CharacterTable, Flat
 from harken.data.tokenizers.vocabulary import VocabularyTokenizer
 
 
@@ -21,11 +22,18 @@ class CharacterTokenizer(VocabularyTokenizer):
     """Text as characters."""
 
     kind: ClassVar[str] = "character"
+    _table: CharacterTable | None = None  # of `encode_flat`
 
     @staticmethod
     def split(text: str) -> list[str]:
         """The characters of a text, white space collapsed."""
         return list(" ".join(text.split()))
+
+    def encode_flat(self, texts: Sequence[str]) -> Flat:
+        """The ids of many texts in one array, and the length of each."""
+        if self._table is None:
+            self._table = CharacterTable(self._ids)
+        return self._table.encode([" ".join(text.split()) for text in texts])
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text behind the ids; padding, beginning and end are dropped, unknown characters show as ⁇."""

@@ -12,11 +12,13 @@ r"""Words and characters just as a text has them, for language models: nothing i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from typing import ClassVar, Self
 
+from harken.data.tokenizers.flat import CharacterTable, Flat, WordTable
 from harken.data.tokenizers.tokens import SPECIALS, UNK
-from harken.data.tokenizers.vocabulary import VocabularyTokenizer
+from harken.data.tokenizers.vocabulary import VocabularyTokenizer, most_frequent
 
 UNKNOWN = SPECIALS[UNK]
 
@@ -25,17 +27,25 @@ class PlainWordTokenizer(VocabularyTokenizer):
     """Text as whitespace words."""
 
     kind: ClassVar[str] = "plain word"
+    _table: WordTable | None = None  # of `encode_flat`
 
     @classmethod
-    def train(cls, texts: Iterable[str], size: int, min_count: int = 1) -> Self:
-        """The words of the texts, most frequent first; the mark for unknown words is no word of its own."""
-        found = super().train(texts, size + 1, min_count)
-        return cls([token for token in found.tokens if token not in SPECIALS][: size - len(SPECIALS)])
+    def from_counts(cls, counts: Counter[str], size: int, min_count: int = 1) -> Self:
+        """The words, most frequent first; the mark for unknown words is no word of its own."""
+        found = most_frequent(counts, size + 1, min_count)
+        return cls([token for token in found if token not in SPECIALS][: size - len(SPECIALS)])
 
     @staticmethod
     def split(text: str) -> list[str]:
         """What stands between white space."""
         return text.split()
+
+    def encode_flat(self, texts: Sequence[str]) -> Flat:
+        """The ids of many texts in one array, and the length of each."""
+        if self._table is None:
+            known = self._ids
+            self._table = WordTable(lambda word: [known.get(word, UNK)])
+        return self._table.encode(texts)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Words with a space between them; an unknown one is <unk>."""
@@ -50,11 +60,18 @@ class PlainCharacterTokenizer(VocabularyTokenizer):
     """Text as characters, all of them."""
 
     kind: ClassVar[str] = "plain character"
+    _table: CharacterTable | None = None  # of `encode_flat`
 
     @staticmethod
     def split(text: str) -> list[str]:
         """Every character."""
         return list(text)
+
+    def encode_flat(self, texts: Sequence[str]) -> Flat:
+        """The ids of many texts in one array, and the length of each."""
+        if self._table is None:
+            self._table = CharacterTable(self._ids)
+        return self._table.encode(texts)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The characters; unknown ones show as ⁇."""

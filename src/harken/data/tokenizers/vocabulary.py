@@ -9,6 +9,7 @@ import json
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -42,10 +43,18 @@ class VocabularyTokenizer(ABC):
 
     @classmethod
     def train(cls, texts: Iterable[str], size: int, min_count: int = 1) -> Self:
-        """Learn the vocabulary from the texts."""
-        counts: Counter[str] = Counter()
-        for text in texts:
-            counts.update(cls.split(text))
+        """Learn the vocabulary from the texts; streamed ones (`harken.data.prepared`) count their tokens themselves."""
+        counts = texts.token_counts(cls.count) if hasattr(texts, "token_counts") else cls.count(texts)
+        return cls.from_counts(counts, size, min_count)
+
+    @classmethod
+    def count(cls, texts: Iterable[str]) -> Counter[str]:
+        """How often each token occurs."""
+        return Counter(chain.from_iterable(map(cls.split, texts)))
+
+    @classmethod
+    def from_counts(cls, counts: Counter[str], size: int, min_count: int = 1) -> Self:
+        """The vocabulary of counted tokens."""
         return cls(most_frequent(counts, size, min_count))
 
     @staticmethod

@@ -13,10 +13,13 @@ punctuation token means that no space is there.
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import ClassVar
 
+from harken.data.tokenizers.flat import Flat, WordTable
 from harken.data.tokenizers.tokens import UNK
 from harken.data.tokenizers.vocabulary import VocabularyTokenizer
 
@@ -27,11 +30,28 @@ class WordTokenizer(VocabularyTokenizer):
     """Text as words and punctuation."""
 
     kind: ClassVar[str] = "word"
+    _table: WordTable | None = None  # of `encode_flat`
 
     @staticmethod
     def split(text: str) -> list[str]:
         """The words and punctuation marks of a text."""
         return [token for word in text.split() for token in split_word(word)]
+
+    def encode_flat(self, texts: Sequence[str]) -> Flat:
+        """The ids of many texts in one array, and the length of each."""
+        if self._table is None:
+            known = self._ids
+            self._table = WordTable(lambda word: [known.get(token, UNK) for token in split_word(word)])
+        return self._table.encode(texts)
+
+    @classmethod
+    def count(cls, texts: Iterable[str]) -> Counter[str]:
+        """How often each token occurs; every whitespace word is cut once."""
+        counts: Counter[str] = Counter()
+        for word, seen in Counter(chain.from_iterable(map(str.split, texts))).items():
+            for token in split_word(word):
+                counts[token] += seen
+        return counts
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text behind the ids; padding, beginning and end are dropped, unknown words show as ⁇."""

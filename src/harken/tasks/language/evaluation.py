@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harken.data.prepared.stream import StreamedRows
 from harken.data.tokenizers.tokens import UNK
 from harken.metrics.interval import Interval, bootstrap
 from harken.tasks.language.streams import corpus_ids
@@ -29,13 +30,13 @@ def evaluate(
 ) -> Scores:
     """Scores of a text; `train` is what the n-gram model learns from, where there is to be one."""
     data, kind = model.recipe.data, model.recipe.tokenizer.kind
-    ids = corpus_ids(model.tokenizer, lines, data.lines)
+    ids = corpus_ids(model.tokenizer, lines, data.lines).astype(np.int64, copy=False)
     characters = sum(len(line) + 1 for line in lines)
     surprise = -model.log_probabilities(ids, progress)
     rows = metrics_of(surprise, characters, kind, "")
     unknown = int((ids == UNK).sum())
     details = {"characters": characters, "unknown_tokens": unknown, "scored": how_scored(model)}
-    if train is not None and data.ngram:
+    if train is not None and data.ngram and not isinstance(train, StreamedRows):  # its table is held in memory
         from harken.models.language.ngram import NGram
 
         table = NGram.train(corpus_ids(model.tokenizer, train, data.lines), model.tokenizer.size, data.ngram)

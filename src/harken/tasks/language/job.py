@@ -8,6 +8,7 @@ from pathlib import Path
 
 from harken.data.fingerprints import InputFile
 from harken.data.io.files import read_lines
+from harken.data.prepared.ids import kept_tokenizer
 from harken.data.text.texts import LONGEST_LINE, TextCorpus, files_of, read_texts
 from harken.data.tokenizers.base import train_tokenizer
 from harken.errors import UserError
@@ -54,7 +55,11 @@ class LanguageJob(Job):
         tokenizer = TOKENIZER.learn_or_load(
             folder,
             resuming,
-            lambda: train_tokenizer(kind, corpus.train, settings.size, seed, min_count=settings.min_count),
+            lambda: kept_tokenizer(
+                corpus.train,
+                [settings.model_dump(), seed],
+                lambda texts: train_tokenizer(kind, texts, settings.size, seed, min_count=settings.min_count),
+            ),
         )
         model, pretrained = build_language(recipe.model, tokenizer.size), PretrainedEmbeddings(recipe, folder, resuming)
         pretrained.fill(model.embedding.weight, words_of(tokenizer), corpus.train, width_key(recipe.model))

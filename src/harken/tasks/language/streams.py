@@ -31,6 +31,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from harken.data.prepared.ids import running_ids
+from harken.data.prepared.stream import StreamedRows
 from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.tokens import EOS
 from harken.training.task import Indices
@@ -39,7 +41,12 @@ MOST_STREAMS, MAX_LENGTH = 1 << 14, 1 << 48  # 14 + 48 + 1 bits
 
 
 def corpus_ids(tokenizer: Tokenizer, lines: Sequence[str], ended: bool) -> np.ndarray:
-    """(N,) ids of the lines of a corpus; `ended`: each has an end, else they are one running text."""
+    """(N,) ids of the lines of a corpus; `ended`: each has an end, else they are one running text.
+
+    Those of streamed lines are memory-mapped and unsigned.
+    """
+    if isinstance(lines, StreamedRows):
+        return running_ids(lines, tokenizer, ended)
     if not ended:
         return np.array([EOS, *tokenizer.encode(" ".join(lines))], dtype=np.int64)
     rows = tokenizer.encode_all(lines)

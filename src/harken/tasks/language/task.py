@@ -40,8 +40,8 @@ class LanguageTask:
     mode = "min"
 
     def __init__(self, recipe: LanguageRecipe, model: LanguageNetwork, train: np.ndarray, valid: np.ndarray) -> None:
-        self.recipe, self.model, self.valid = recipe, model, valid
-        self.ids = torch.from_numpy(train)
+        self.recipe, self.model, self.valid = recipe, model, valid.astype(np.int64, copy=False)
+        self.ids = train  # (N,), memory-mapped where the text is large
         self.streams = fitting_streams(len(train), recipe.streams, recipe.data.chunk)
         self.carried = model.carried(self.streams) if recipe.carries else {}
         self.loss_of: Callable[..., Any] = torch.compile(model.loss) if recipe.train.compile else model.loss
@@ -63,8 +63,9 @@ class LanguageTask:
 
     def collate(self, indices: Indices) -> StreamBatch:
         chunks = Chunks.read(indices)
-        places = torch.from_numpy(chunks.starts)[:, None] + torch.arange(chunks.length + 1)
-        return StreamBatch(self.ids[places], torch.from_numpy(chunks.streams), chunks.first)
+        places = chunks.starts[:, None] + np.arange(chunks.length + 1)
+        tokens = torch.from_numpy(self.ids[places].astype(np.int64, copy=False))
+        return StreamBatch(tokens, torch.from_numpy(chunks.streams), chunks.first)
 
     def loss(self, model: LanguageNetwork, batch: StreamBatch) -> tuple[Tensor, int]:
         """Summed over all tokens of the chunks; the states after them go into `carried`."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from harken.data.prepared.ids import kept_tokenizer
 from harken.data.text.lines import Lines, read_files, read_line_splits
 from harken.data.tokenizers.base import Tokenizer, train_tokenizer
 from harken.inspection.pictures.picture import Picture
@@ -31,7 +32,7 @@ class MaskedJob(Job):
     example_input = "the black [MASK] sleeps"
 
     def load_data(self, recipe: MaskedRecipe) -> Lines:
-        return read_line_splits(recipe.data)
+        return read_line_splits(recipe.data, streamed=True)
 
     def prepare(self, recipe: MaskedRecipe, folder: Path, resuming: bool) -> Prepared:
         text = self.load_data(recipe)
@@ -79,20 +80,24 @@ class MaskedJob(Job):
 JOB = MaskedJob()
 
 
-def learn_tokenizer(recipe: MaskedRecipe, lines: list[str]) -> Tokenizer:
+def learn_tokenizer(recipe: MaskedRecipe, lines: Sequence[str]) -> Tokenizer:
     """From the training lines."""
     config = recipe.tokenizer
-    return train_tokenizer(
-        config.kind,
-        lines,
-        config.size,
-        recipe.train.seed,
-        min_count=config.min_count,
-        character_coverage=config.character_coverage,
-        byte_fallback=config.byte_fallback,
-        normalization=config.normalization,
-        max_lines=config.max_lines,
-    )
+
+    def learn(texts: Sequence[str]) -> Tokenizer:
+        return train_tokenizer(
+            config.kind,
+            texts,
+            config.size,
+            recipe.train.seed,
+            min_count=config.min_count,
+            character_coverage=config.character_coverage,
+            byte_fallback=config.byte_fallback,
+            normalization=config.normalization,
+            max_lines=config.max_lines,
+        )
+
+    return kept_tokenizer(lines, [config.model_dump(), recipe.train.seed], learn)
 
 
 def size_of(model: MaskedModel, recipe: MaskedRecipe) -> Size:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -11,6 +12,8 @@ import torch
 
 from harken.data.fingerprints import InputFile
 from harken.data.io.folders import splits_in_folder
+from harken.data.prepared.ids import kept_tokenizers
+from harken.data.prepared.stream import StreamedRows
 from harken.data.text.inputs import evaluated_pairs
 from harken.data.text.pairs import Corpus, Pair
 from harken.data.text.parallel import read_corpus
@@ -62,9 +65,12 @@ class TranslateJob(Job):
     def prepare(self, recipe: TranslateRecipe, folder: Path, resuming: bool) -> Prepared:
         corpus = self.load_data(recipe)
         folder.mkdir(parents=True, exist_ok=True)
-        texts = [pair.source for pair in corpus.train], [pair.target for pair in corpus.train]
+        texts, seed = sides_of(corpus.train), recipe.train.seed
+        settings = [recipe.tokenizer.model_dump(), seed]
         source, target = TOKENIZERS.learn_or_load(
-            folder, resuming, lambda: train_tokenizers(recipe.tokenizer, *texts, recipe.train.seed)
+            folder,
+            resuming,
+            lambda: kept_tokenizers(corpus.train, settings, lambda: train_tokenizers(recipe.tokenizer, *texts, seed)),
         )
         model = build_model(recipe.model, source.size, target.size)
         task = TranslationTask(recipe, corpus, model, source, target)
@@ -188,7 +194,7 @@ def fit_model(recipe: TranslateRecipe, task: TranslationTask, *vocabularies: int
 def fill_embeddings(
     pretrained: PretrainedEmbeddings,
     recipe: TranslateRecipe,
-    texts: tuple[list[str], list[str]],
+    texts: tuple[Sequence[str], Sequence[str]],
     model: TranslationModel,
     source: Tokenizer,
     target: Tokenizer,
@@ -197,10 +203,17 @@ def fill_embeddings(
     decoder = getattr(recipe.model, "decoder", None)
     keys = width_key(recipe.model), width_key(decoder, "model.decoder") if decoder else width_key(recipe.model)
     if model.source_embedding is model.target_embedding:
-        pretrained.fill(model.source_embedding.weight, words_of(source), [*texts[0], *texts[1]], keys[0])
+        pretrained.fill(model.source_embedding.weight, words_of(source), chain(*texts), keys[0])
         return
     pretrained.fill(model.source_embedding.weight, words_of(source), texts[0], keys[0], side="source")
     pretrained.fill(model.target_embedding.weight, words_of(target), texts[1], keys[1], side="target")
+
+
+def sides_of(pairs: Sequence[Pair]) -> tuple[Sequence[str], Sequence[str]]:
+    """The sources and the targets."""
+    if isinstance(pairs, StreamedRows):
+        return pairs.texts(0), pairs.texts(1)
+    return [pair.source for pair in pairs], [pair.target for pair in pairs]
 
 
 def summarise(

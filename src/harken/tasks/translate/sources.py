@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 
 from harken.data.io.token_rows import ParallelIds, TokenRows
+from harken.data.prepared.ids import parallel_ids
+from harken.data.prepared.stream import StreamedRows
 from harken.data.text.dependency_heads import Trees, read_heads
 from harken.data.text.pairs import Pair
 from harken.data.tokenizers.base import Tokenizer
@@ -80,7 +82,9 @@ class Sources:
 
 
 def encode_pairs(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer) -> ParallelIds:
-    """Both sides as ids, each row ended by EOS."""
+    """Both sides as ids, each row ended by EOS; of streamed pairs, memory-mapped."""
+    if isinstance(pairs, StreamedRows):
+        return parallel_ids(pairs, source, target)
     return ParallelIds.encode([pair.source for pair in pairs], [pair.target for pair in pairs], source, target)
 
 

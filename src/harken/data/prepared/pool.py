@@ -1,0 +1,134 @@
+"""A function applied to many items by forked processes; results come in the order of the items.
+
+Each process has one item at a time, so memory is bounded by the number of processes. Processes are forked and thus
+inherit the function and all it refers to; they exit when the pipe to the parent closes, also when the parent is killed.
+
+>>> list(ordered_map(lambda number: number * number, range(5), processes=2))
+[0, 1, 4, 9, 16]
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import traceback
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+from harken.errors import MachineError, UserError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+MOST_PROCESSES = 16  # beyond that, the parent that reads and writes is the limit
+DIED = "a process that prepares the data was killed, usually because the machine ran out of memory; free some memory"
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def ordered_map(
+    function: Callable[[Item], Result], items: Iterable[Item], processes: int | None = None
+) -> Iterator[Result]:
+    """`map` over several processes.
+
+    Args:
+        processes: by default the cores of the machine; with 1, everything happens in this process.
+
+    Raises:
+        UserError: as the function raises.
+        MachineError: a process was killed.
+    """
+    count = min(available_cores(), MOST_PROCESSES) if processes is None else processes
+    if count == 1:
+        yield from map(function, items)
+        return
+    pool = _Pool(function, count)
+    try:
+        pending: deque[int] = deque()
+        free = deque(range(count))
+        for item in items:
+            if not free:
+                worker = pending.popleft()
+                result = pool.receive(worker)
+                pool.send(worker, item)  # before the result is used, so that the process goes on meanwhile
+                pending.append(worker)
+                yield result
+                continue
+            worker = free.popleft()
+            pool.send(worker, item)
+            pending.append(worker)
+        while pending:
+            yield pool.receive(pending.popleft())
+    finally:
+        pool.close()
+
+
+class _Pool:
+    def __init__(self, function: Callable[[Any], Any], count: int) -> None:
+        import multiprocessing
+
+        context = multiprocessing.get_context("fork")
+        self.pipes: list[Any] = []
+        self.processes: list[Any] = []
+        for _ in range(count):
+            here, there = context.Pipe()
+            self.pipes.append(here)
+            process = context.Process(target=_serve, args=(function, there, list(self.pipes)), daemon=True)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)
+                process.start()
+            there.close()
+            self.processes.append(process)
+
+    def send(self, worker: int, item: Any) -> None:
+        try:
+            self.pipes[worker].send_bytes(pickle.dumps(item, pickle.HIGHEST_PROTOCOL))
+        except OSError:
+            raise MachineError(DIED) from None
+
+    def receive(self, worker: int) -> Any:
+        try:
+            kind, value = pickle.loads(self.pipes[worker].recv_bytes())
+        except (EOFError, OSError):
+            raise MachineError(DIED) from None
+        if kind == "user error":
+            raise UserError(value)
+        if kind == "failed":
+            raise RuntimeError(f"a process that prepares the data failed:\n{value}")
+        return value
+
+    def close(self) -> None:
+        for pipe in self.pipes:
+            pipe.close()
+        for process in self.processes:
+            process.kill()  # it holds nothing: results are written by the parent
+            process.join()
+
+
+def _serve(function: Callable[[Any], Any], pipe: Any, parents: list[Any]) -> None:
+    """A process's life: wait for an item, compute, answer; end when the parent goes."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the parent decides what they mean
+        signal.signal(number, signal.SIG_IGN)
+    for other in parents:  # else the pipes of a dead parent would stay open here
+        other.close()
+    while True:
+        try:
+            item = pickle.loads(pipe.recv_bytes())
+        except (EOFError, OSError):
+            os._exit(0)
+        try:
+            answer: Any = ("result", function(item))
+        except UserError as problem:
+            answer = ("user error", str(problem))
+        except Exception:
+            answer = ("failed", traceback.format_exc())
+        try:
+            pipe.send_bytes(pickle.dumps(answer, pickle.HIGHEST_PROTOCOL))
+        except OSError:
+            os._exit(0)
