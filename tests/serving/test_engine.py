@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -19,7 +19,7 @@ from harken.serving.settings import ServerSettings
 class FakeWorker:
     """Upper-cases texts; "die" kills it, "bad" is the user's error, "wait" is never answered."""
 
-    batches: list[list[str]] = []
+    batches: ClassVar[list[list[str]]] = []
     refuses = ""
     started = 0
 

@@ -89,7 +89,7 @@ class BeamBody(Search):  # type: ignore[misc]
     glossary: list[tuple[Phrase, Phrase]] = Field([], max_length=1000, description="pairs of source and target terms")
 
 
-class AlternativesBody(Search):  # type: ignore[misc]
+class AlternativesBody(Search):
     """POST /v1/alternatives."""
 
     text: str = Field(description="a sentence")
