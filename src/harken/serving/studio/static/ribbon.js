@@ -27,13 +27,13 @@ function usePlaces(box, dependencies) {
 
 export function Links({ places, attention, active }) {
   if (!places || !attention) return null;
-  const lines = [];
+  const lines = [], wrapped = [places.source, places.target].some((row) => row.some((word) => word.top > row[0].top + 4));
   attention.forEach((row, t) => row.forEach((weight, s) => {
     const from = places.source[s], to = places.target[t];
-    if (!from || !to || weight < FAINT) return;
+    if (!from || !to || weight < FAINT || (wrapped && !active)) return; // over several lines, links of all words cross everything
     const chosen = !active || (active.side === "target" ? active.at === t : active.at === s);
     const middle = (from.bottom + to.top) / 2;
-    lines.push(html`<path key=${`${t} ${s}`} d=${`M${from.x} ${from.bottom} C${from.x} ${middle} ${to.x} ${middle} ${to.x} ${to.top}`} stroke-width=${1 + 2 * weight} opacity=${chosen ? Math.min(1, (active ? 0.3 : 0.12) + 0.7 * weight) : 0.05} />`);
+    lines.push(html`<path key=${`${t} ${s}`} d=${`M${from.x} ${from.bottom} C${from.x} ${middle} ${to.x} ${middle} ${to.x} ${to.top}`} stroke-width=${1 + 2 * weight} opacity=${wrapped && !chosen ? 0 : chosen ? Math.min(1, (active ? 0.3 : 0.12) + 0.7 * weight) : 0.05} />`);
   }));
   return html`<svg aria-hidden="true">${lines}</svg>`;
 }

@@ -69,7 +69,7 @@ function Gradients({ model, models, params, change }) {
   const { value, busy, problem } = useWork((signal) => (asked ? post("studio/gradients", { model: model.name, sentences: count, compare: other ? [other] : [] }, signal) : null), [asked]);
   return html`<p class="note">The gradient of the loss at the last word, at every earlier step, over sentences of the model's own validation data.</p>
     <div class="bar"><${Range} label="Sentences" min=${8} max=${128} step=${8} value=${count} onInput=${(sentences) => change({ sentences })} />
-      <${Field} label="Beside"><select value=${other} onChange=${(event) => change({ against: event.target.value })}><option value="">no other model</option>${models.filter((one) => one.name !== model.name && one.recurrent).map((one) => html`<option key=${one.name} value=${one.name}>${one.name}</option>`)}</select><//>
+      <${Field} label="Beside"><select value=${other} onChange=${(event) => change({ against: event.target.value })}><option value="">no other model</option>${models.filter((one) => one.name !== model.name && one.recurrent).map((one) => html`<option key=${one.name} value=${one.name} selected=${one.name === other}>${one.name}</option>`)}</select><//>
       <button type="button" class="button strong" disabled=${busy} onClick=${() => ask(asked + 1)}>Measure</button><${Busy} busy=${busy}>Going back through time<//></div>
     <${Problem} problem=${problem} />
     ${value && html`<div class="card">${Object.entries(value.verdicts).map(([name, { kind, sentence }]) => html`<p key=${name} class=${`verdict ${kind}`}><b>${name}</b>: ${sentence}</p>`)}<p class="note">${value.caption}</p><${Figures} figures=${value.figures} /><${Table} head=${value.columns} rows=${value.rows} /></div>`}`;
@@ -79,7 +79,7 @@ function Neighbours({ model, params, change }) {
   const word = params.word ?? "cat", side = params.side ?? "source";
   const { value, busy, problem } = useWork((signal) => (word.trim() ? post("studio/neighbours", { model: model.name, word, side }, signal) : null), [model.name, word, side], 250);
   return html`<div class="bar"><${Field} label="Word"><input type="search" value=${word} onInput=${(event) => change({ word: event.target.value || " " })} /><//>
-      ${model.task === "translate" && html`<${Field} label="Vocabulary"><select value=${side} onChange=${(event) => change({ side: event.target.value })}><option value="source">source</option><option value="target">target</option></select><//>`}<${Busy} busy=${busy} /></div>
+      ${model.task === "translate" && html`<${Field} label="Vocabulary"><select value=${side} onChange=${(event) => change({ side: event.target.value })}>${["source", "target"].map((one) => html`<option key=${one} value=${one} selected=${one === side}>${one}</option>`)}</select><//>`}<${Busy} busy=${busy} /></div>
     <${Problem} problem=${problem} />
     ${value && html`<div class="card"><h2>Nearest to “${value.word}” of ${value.size.toLocaleString("en")} tokens, by cosine in ${value.width} dimensions</h2>
       <div class="options">${value.neighbours.map((one) => html`<button type="button" key=${one.word} onClick=${() => change({ word: one.word })}><b>${one.word}</b><span><${Meter} value=${Math.max(0, one.cosine)} /></span><span class="number">${one.cosine.toFixed(3)}</span></button>`)}</div></div>`}`;

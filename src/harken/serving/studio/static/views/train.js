@@ -43,6 +43,8 @@ const joined = (old, found) => ({ ...found, ...Object.fromEntries(["train", "val
 
 const pace = (run) => (run.tokens_per_second ? `${Math.round(run.tokens_per_second).toLocaleString("en")} tokens/s` : "");
 const took = (seconds) => (seconds ? `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}` : "");
+const MAIN = ["bleu", "f1", "accuracy", "mase", "symbol_error", "nats", "perplexity", "loss"]; // the first that a run has
+const best = (run) => { const key = MAIN.find((one) => one in run.best); return key ? `${key === "bleu" ? "BLEU" : key.replaceAll("_", " ")} ${number(run.best[key], 4)}` : ""; };
 function progress(run) {
   if (run.state !== "running") return null;
   const shares = [run.max_steps ? run.step / run.max_steps : 0, run.max_minutes ? run.seconds / 60 / run.max_minutes : 0];
@@ -74,8 +76,8 @@ export default function Train({ params, change }) {
   });
   return html`<${Problem} problem=${problem} />
     <div class="scroll" tabindex="0" role="region" aria-label="Runs"><table class="plain runs"><thead><tr><th scope="col">Shown</th><th scope="col">Run</th><th scope="col">State</th><th scope="col">Network</th><th scope="col">Data</th><th scope="col">Updates</th><th scope="col">Loss</th><th scope="col">Best validation</th><th scope="col">Speed</th><th scope="col">Time</th></tr></thead><tbody>
-      ${runs.map((run) => html`<tr key=${run.name}><td><input type="checkbox" aria-label=${`Show ${run.name}`} checked=${shown.includes(run.name)} onChange=${() => toggle(run.name)} /></td><td><b>${run.name}</b></td><td><span class=${`state ${run.state}`}>${run.state}</span>${progress(run) !== null && html`<progress aria-label=${`Progress of ${run.name}`} value=${progress(run)}></progress>`}</td><td>${run.task}: ${run.network}</td><td>${run.data}</td><td class="n">${run.step?.toLocaleString("en")}</td><td class="n">${number(run.loss)}</td><td class="n">${Object.entries(run.best).filter(([key]) => ["bleu", "accuracy", "f1", "mase", "symbol_error", "nats", "perplexity"].includes(key)).slice(0, 1).map(([key, value]) => `${key === "bleu" ? "BLEU" : key} ${number(value, 4)}`)}</td><td class="n">${pace(run)}</td><td class="n">${took(run.seconds)}</td></tr>`)}</tbody></table></div>
-    <div class="bar" style=${{ marginTop: "14px" }}><${Field} label="Over"><select value=${axis} onChange=${(event) => change({ axis: event.target.value })}><option value="step">updates</option><option value="time">time</option></select><//>
+      ${runs.map((run) => html`<tr key=${run.name}><td><input type="checkbox" aria-label=${`Show ${run.name}`} checked=${shown.includes(run.name)} onChange=${() => toggle(run.name)} /></td><td><b>${run.name}</b></td><td><span class=${`state ${run.state}`}>${run.state}</span>${progress(run) !== null && html`<progress aria-label=${`Progress of ${run.name}`} value=${progress(run)}></progress>`}</td><td>${run.task}: ${run.network}</td><td>${run.data}</td><td class="n">${run.step?.toLocaleString("en")}</td><td class="n">${number(run.loss)}</td><td class="n">${best(run)}</td><td class="n">${pace(run)}</td><td class="n">${took(run.seconds)}</td></tr>`)}</tbody></table></div>
+    <div class="bar" style=${{ marginTop: "14px" }}><${Field} label="Over"><select value=${axis} onChange=${(event) => change({ axis: event.target.value })}><option value="step" selected=${axis === "step"}>updates</option><option value="time" selected=${axis === "time"}>time</option></select><//>
       <label><input type="checkbox" checked=${log} onChange=${(event) => change({ log: event.target.checked ? null : "no" })} /> logarithmic loss</label></div>
     <div class="columns">${metrics.map((metric) => { const panel = panelOf(metric); return panel.series.length > 0 && html`<section class="card" key=${metric.join()}><h2>${panel.title}</h2><${Lines} panel=${panel} label=${panel.title} /></section>`; })}</div>
     ${shown.map((name) => html`<${Documents} key=${name} name=${name} />`)}`;
