@@ -25,6 +25,7 @@ from harken.cli.jobs.tag import tag
 from harken.cli.jobs.transcribe import transcribe
 from harken.cli.jobs.translate import translate
 from harken.cli.jobs.write import write
+from harken.cli.serving.serve import serve
 from harken.cli.training.check import check
 from harken.cli.training.demo import demo
 from harken.cli.training.evaluate import evaluate
@@ -90,6 +91,9 @@ EXAMPLES: dict[Callable[..., None], str] = {
     "harken write runs/omniglot --count 12 --out drawings.html      (a model that draws from nothing)",
     tag: "echo 'we clean the clean house' | harken tag runs/tags\n\n"
     "harken tag runs/tags sentences.txt --conll > tagged.conll",
+    serve: "harken serve runs/demo      (then open http://127.0.0.1:5000)\n\n"
+    "harken serve runs/en-fr@en-fr runs/fr-de@fr-de --workers 2      (en to de goes through fr)\n\n"
+    "harken serve --api-keys keys.json --new-key alice      (prints a key)",
     demo: "harken demo\n\nharken demo --out runs/another",
 }
 

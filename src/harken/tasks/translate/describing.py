@@ -43,6 +43,8 @@ def describe(
             text if texts_out else sources.forms[number].restore(text),
             hypothesis.normalised,
             unknown=sources.forms[number].unknown,
+            token_ids=hypothesis.tokens,
+            token_scores=hypothesis.token_scores,
         )
         for (number, hypothesis), text in zip(rows, outputs, strict=True)
     ]

@@ -26,6 +26,8 @@ class Translation:
     source_pieces: list[str] = field(default_factory=list, repr=False)
     target_pieces: list[str] = field(default_factory=list, repr=False)
     unknown: list[int] = field(default_factory=list)  # source words, counted from 0, that the model has never seen
+    token_ids: list[int] = field(default_factory=list, repr=False)  # of the target, without EOS
+    token_scores: list[float] = field(default_factory=list, repr=False)  # log-probabilities, EOS last if it ended
 
     @property
     def source_words(self) -> list[str]:

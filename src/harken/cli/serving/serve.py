@@ -1,0 +1,94 @@
+"""`harken serve`: model folders behind HTTP, with the dialects of LibreTranslate and DeepL and a page to look at.
+
+--new-key NAME    adds a key to the file of --api-keys, prints it once, and ends
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from harken.cli.common import tell
+from harken.errors import UserError
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+def serve(
+    models: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="MODEL...", help="Model folders; FOLDER@en-fr says the languages of a translator."),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all of this machine.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any that is free.")] = 5000,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Worker processes, each with all models.")] = 1,
+    device: Annotated[str, typer.Option(help="Where models run: auto, cpu, cuda, cuda:1 ...")] = "auto",
+    api_keys: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File of API keys; without it no key is needed.")
+    ] = None,
+    new_key: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Add a key to the file of --api-keys, print it, and leave.")
+    ] = None,
+    key_rate: Annotated[int | None, typer.Option(min=1, help="With --new-key: requests a minute of that key.")] = None,
+    key_characters: Annotated[
+        int | None, typer.Option(min=1, help="With --new-key: characters of that key until a restart.")
+    ] = None,
+    rate_limit: Annotated[
+        int | None, typer.Option(min=1, help="Requests a minute of each client; default: no limit.")
+    ] = None,
+    batch_tokens: Annotated[int, typer.Option(min=1, help="Source tokens of a batch, estimated.")] = 4096,
+    queue_tokens: Annotated[
+        int, typer.Option(min=1, help="Tokens that may wait; past it clients get 429 with Retry-After.")
+    ] = 65536,
+    timeout: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds until a request is given up.")] = 60.0,
+    max_characters: Annotated[int, typer.Option(min=1, help="Characters of a request.")] = 50_000,
+    max_texts: Annotated[int, typer.Option(min=1, help="Texts of a request.")] = 512,
+    cors: Annotated[
+        list[str] | None, typer.Option(metavar="ORIGIN", help="Origin that browsers may call from; may be given often.")
+    ] = None,
+    state: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder of glossaries; default: lost when the server stops.")
+    ] = None,
+    suggestions: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Append what POST /suggest sends; default: it is off.")
+    ] = None,
+    access_log: Annotated[
+        bool, typer.Option("--access-log", help="A line for each request on stderr, without its text.")
+    ] = False,
+) -> None:
+    """Serve models: LibreTranslate's and DeepL's API, a native one for every job, and a page in the browser."""
+    if new_key is not None:
+        _add_key(api_keys, new_key, key_rate, key_characters)
+        return
+    if not models:
+        raise UserError("there is no model to serve; name at least one folder, as in harken serve runs/demo")
+    from harken.serving.app import create_app, run
+    from harken.serving.settings import ServerSettings
+
+    given: dict[str, Any] = {
+        "workers": workers, "device": device, "api_keys": api_keys, "rate_limit": rate_limit,
+        "batch_tokens": batch_tokens, "queue_tokens": queue_tokens, "timeout": timeout,
+        "max_characters": max_characters, "max_texts": max_texts, "cors": cors or [], "state": state,
+        "suggestions": suggestions, "access_log": access_log,
+    }  # fmt: skip
+    app = create_app(models, ServerSettings(**given))
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s")
+    for model in app.state.serving.registry.models.values():
+        pair = f", {model.source} -> {model.target}" if model.source else ""
+        tell(f"Serving {model.name} ({model.task}{pair}) from {model.folder}")
+    if host not in LOOPBACK and api_keys is None:
+        tell(f"note: everybody who reaches {host} may use this server; --api-keys FILE asks for a key")
+    run(app, host, port, announce=tell)
+
+
+def _add_key(path: Path | None, name: str, per_minute: int | None, characters: int | None) -> None:
+    from harken.serving.keys import new_key
+
+    if path is None:
+        raise UserError("--new-key needs --api-keys FILE, the file that the key's hash is written to")
+    print(new_key(path, name, per_minute, characters))
+    tell(f"Its hash is in {path}; the key itself is kept nowhere, so note it now.")

@@ -1,0 +1,186 @@
+"""`create_app`: the server as a FastAPI app; `run` puts it on a socket with uvicorn.
+
+app = create_app(["runs/demo"], ServerSettings())
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
+
+from harken.errors import UserError
+from harken.serving.context import Serving
+from harken.serving.dialects import jobs, native
+from harken.serving.documentation import documentation_page
+from harken.serving.errors import ApiError
+from harken.serving.limits import Guard
+from harken.serving.metrics import resident_bytes
+from harken.serving.registry import Registry
+from harken.serving.settings import ServerSettings
+
+log = logging.getLogger("harken.serving")
+STUDIO = Path(__file__).parent / "studio"
+ABOUT = """Models of harken behind HTTP: /v1 is the native API of every job; /translate, /detect, /languages ... are
+the dialect of LibreTranslate, and /v2 is that of DeepL."""
+
+
+def create_app(models: Sequence[str | Path], settings: ServerSettings | None = None) -> FastAPI:
+    """An app that serves model folders.
+
+    Args:
+        models: folders, each perhaps with its languages, as in "runs/demo@en-fr".
+        settings: how; defaults to `ServerSettings()`.
+
+    Raises:
+        UserError: a folder is no model.
+    """
+    import harken
+
+    settings = settings or ServerSettings()
+    serving = Serving(Registry(models), settings)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        try:
+            await serving.engine.start()
+        except UserError as error:
+            app.state.problem = str(error)  # `run` raises it again: an error here reaches uvicorn alone
+            raise
+        app.state.on_ready()
+        watcher = asyncio.create_task(_watch(serving)) if settings.reload_seconds else None
+        try:
+            yield
+        finally:
+            if watcher:
+                watcher.cancel()
+            await serving.engine.stop()
+
+    app = FastAPI(
+        title="harken",
+        version=str(harken.__version__),
+        description=ABOUT,
+        lifespan=lifespan,
+        swagger_ui_oauth2_redirect_url=None,
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.serving, app.state.problem, app.state.on_ready = serving, None, lambda: None
+    for router in (native.router, jobs.router):
+        app.include_router(router)
+    _add_pages(app, serving)
+    _add_errors(app)
+    if settings.cors:
+        from fastapi.middleware.cors import CORSMiddleware
+
+        app.add_middleware(CORSMiddleware, allow_origins=settings.cors, allow_methods=["*"], allow_headers=["*"])
+    app.add_middleware(Guard, settings=settings, metrics=serving.metrics)
+    if STUDIO.is_dir() and (STUDIO / "index.html").is_file():
+        app.mount("/", StaticFiles(directory=STUDIO, html=True), name="studio")
+    return app
+
+
+def _add_pages(app: FastAPI, serving: Serving) -> None:
+    """Pages about the server itself."""
+
+    @app.get("/health", tags=["server"])
+    async def health() -> Response:
+        """Whether requests are answered."""
+        if serving.engine.is_healthy:
+            return JSONResponse({"status": "ok"})
+        return JSONResponse({"status": "error", "error": serving.engine.problem or "no worker is ready"}, 503)
+
+    @app.get("/metrics", tags=["server"], response_class=PlainTextResponse)
+    async def metrics() -> Response:
+        """Counts and times in Prometheus' text format."""
+        gauges = {"queue_tokens": serving.engine.batcher.waiting, "resident_bytes": resident_bytes()}
+        return PlainTextResponse(serving.metrics.text(gauges), media_type="text/plain; version=0.0.4")
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        """The OpenAPI description as a page that loads nothing from elsewhere."""
+        return HTMLResponse(documentation_page(app.openapi()))
+
+
+def _add_errors(app: FastAPI) -> None:
+    """Errors in the form of the dialect that was spoken."""
+
+    def answer(request: Request, status: int, message: str, headers: dict[str, str] | None = None) -> Response:
+        key = "message" if request.url.path.startswith("/v2/") else "error"
+        return JSONResponse({key: message}, status, headers)
+
+    @app.exception_handler(ApiError)
+    async def api_error(request: Request, error: ApiError) -> Response:
+        return answer(request, error.status, error.message, error.headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"][1:])
+        return answer(request, 422, f"{place}: {first['msg']}" if place else str(first["msg"]))
+
+    @app.exception_handler(HTTPException)
+    async def http_error(request: Request, error: HTTPException) -> Response:
+        return answer(request, error.status_code, str(error.detail), dict(error.headers or {}))
+
+    @app.exception_handler(Exception)
+    async def internal(request: Request, error: Exception) -> Response:
+        return answer(request, 500, "internal error")
+
+
+async def _watch(serving: Serving) -> None:
+    """Load models again whose folder has changed."""
+    while True:
+        await asyncio.sleep(serving.settings.reload_seconds)
+        for model in await asyncio.to_thread(serving.registry.changed):
+            log.info("%s has changed; it is loaded again", model.name)
+            serving.engine.reload(model.name, model.folder)
+
+
+def run(app: FastAPI, host: str, port: int, announce: Callable[[str], None] = print) -> None:
+    """Serve until SIGINT or SIGTERM; what was accepted is finished first.
+
+    Raises:
+        UserError: the address cannot be used, or a model cannot be loaded.
+    """
+    import uvicorn
+
+    settings: ServerSettings = app.state.serving.settings
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,  # uvicorn's would have query strings, which may carry texts
+        timeout_graceful_shutdown=int(settings.stop_seconds) or 1,
+        server_header=False,
+    )
+    listening = _listen(host, port)
+    server = uvicorn.Server(config)
+    address, number = listening.getsockname()[:2]
+    shown = f"[{address}]" if ":" in address else address
+    app.state.on_ready = lambda: announce(f"Ready on http://{shown}:{number} (Ctrl-C stops)")
+    with listening:
+        server.run(sockets=[listening])
+    if app.state.problem is not None:
+        raise UserError(app.state.problem)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A socket bound before models are loaded, so that a port in use is told at once."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((host, port))
+    except (OSError, OverflowError) as error:
+        found.close()
+        raise UserError(f"cannot listen on {host}:{port} ({error}); choose another --port or --host") from None
+    return found

@@ -1,0 +1,130 @@
+"""What every route shares: the registry, the engine, who calls, and how a call becomes work."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from typing import Any, TypeVar
+
+from fastapi import Request
+
+from harken.serving.engine.batching import Work, estimate_tokens
+from harken.serving.engine.engine import Engine
+from harken.serving.errors import ApiError
+from harken.serving.keys import Client, Keys
+from harken.serving.limits import Rates, Usage
+from harken.serving.metrics import Metrics
+from harken.serving.registry import Registry, ServedModel
+from harken.serving.settings import ServerSettings
+
+T = TypeVar("T")
+
+
+class Serving:
+    """The parts of one server; `request.app.state.serving`."""
+
+    def __init__(self, registry: Registry, settings: ServerSettings) -> None:
+        self.registry, self.settings, self.metrics = registry, settings, Metrics()
+        self.engine = Engine(registry.folders, settings, self.metrics)
+        self.keys, self.rates, self.usage = Keys(settings.api_keys), Rates(), Usage()
+
+    def client(self, request: Request, key: str | None) -> Client:
+        """Who calls.
+
+        Raises:
+            ApiError: 403 where a key is wrong, 401 where it is missing, 429 past the client's rate.
+        """
+        address = request.client.host if request.client else "unknown"
+        client = self.keys.client(key, address)
+        if client is None:
+            raise ApiError(403, "the API key is not valid") if key else ApiError(401, "an API key is needed")
+        limit = client.per_minute or self.settings.rate_limit
+        if limit is not None and (wait := self.rates.wait(client.name, limit)):
+            raise ApiError(429, f"Slowdown: more than {limit} requests a minute", wait)
+        return client
+
+    def check_texts(self, texts: Sequence[str]) -> int:
+        """The characters of texts.
+
+        Raises:
+            ApiError: too many texts, or characters.
+        """
+        limits = self.settings
+        if len(texts) > limits.max_texts:
+            raise ApiError(400, f"{len(texts):,} texts are too many; send at most {limits.max_texts:,} at a time")
+        characters = sum(map(len, texts))
+        if characters > limits.max_characters:
+            raise ApiError(
+                400, f"{characters:,} characters are too many; send at most {limits.max_characters:,} at a time"
+            )
+        return characters
+
+    async def call(
+        self,
+        client: Client,
+        model: ServedModel,
+        operation: str,
+        options: dict[str, Any],
+        items: Sequence[Any],
+        whole: bool = False,
+        seconds: float | None = None,
+    ) -> list[Any]:
+        """The results of an operation, one for each item; batched with those of other calls unless `whole`.
+
+        Raises:
+            ApiError: see `Engine.submit`.
+        """
+        costs = [_cost(item) for item in items]
+        work = Work(model.name, operation, options, list(items), client.name, costs, whole)
+        return await self.engine.submit(work, seconds)
+
+    def events(
+        self, model: ServedModel, operation: str, options: dict[str, Any], item: Any
+    ) -> AsyncIterator[dict[str, Any]]:
+        """The events of a stream."""
+        return self.engine.stream(model.name, operation, options, item)
+
+
+def _cost(item: Any) -> int:
+    if isinstance(item, dict):
+        text = item.get("text")
+        if isinstance(text, str):
+            return estimate_tokens(text)
+        if isinstance(item.get("data"), bytes):
+            return 1 + len(item["data"]) // 1000
+        if "facts" in item:
+            return sum(map(estimate_tokens, item["facts"]))
+        item = text if text is not None else item.get("past") or ""
+    return estimate_tokens(item) if isinstance(item, str) else 1 + len(item)
+
+
+async def until_disconnected(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """The result of `work`, which is cancelled where the client leaves first.
+
+    Raises:
+        ApiError: the client has left; nobody reads the status.
+    """
+    task = asyncio.ensure_future(work)
+
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    watcher = asyncio.ensure_future(watch())
+    try:
+        await asyncio.wait({task, watcher}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise ApiError(499, "the client has left")
+    finally:
+        for one in (task, watcher):
+            one.cancel()
+        with contextlib.suppress(asyncio.CancelledError, ApiError):
+            await task
+
+
+def serving_of(request: Request) -> Serving:
+    """The server that a request came to."""
+    found: Serving = request.app.state.serving
+    return found

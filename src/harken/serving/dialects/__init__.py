@@ -1,0 +1,1 @@
+"""The APIs that clients speak: routes that turn their requests into operations of the engine."""

@@ -1,0 +1,253 @@
+"""The native API of translators: /v1/models, /v1/translate and what looks inside; the other jobs are in jobs.py.
+
+Every answer is {"model": name, "results": [...]}, one result for each text. Errors are {"error": sentence}.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import JSONResponse, StreamingResponse
+from pydantic import BaseModel
+
+from harken.errors import UserError
+from harken.serving.context import Serving, serving_of, until_disconnected
+from harken.serving.dialects.schemas import (
+    SEARCH_KEYS,
+    AlternativesBody,
+    AttentionBody,
+    BeamBody,
+    GatesBody,
+    ScoreBody,
+    TranslateBody,
+)
+from harken.serving.errors import ApiError
+from harken.serving.keys import Client
+from harken.serving.registry import ServedModel
+
+
+class ErrorAnswer(BaseModel):
+    """What every error is answered with."""
+
+    error: str
+
+
+class ResultsAnswer(BaseModel):
+    """One result for each input."""
+
+    model: str
+    results: list[Any]
+
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    code: {"model": ErrorAnswer, "description": about}
+    for code, about in {
+        400: "a bad request", 401: "an API key is needed", 403: "the API key is not valid", 413: "too large",
+        422: "a bad request", 429: "too many requests", 500: "an internal error", 503: "stopping", 504: "too slow",
+    }.items()
+}  # fmt: skip
+router = APIRouter(prefix="/v1", responses=ERRORS)
+
+
+def caller(request: Request) -> Client:
+    """Who calls, by `Authorization: Bearer KEY`."""
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    return serving_of(request).client(request, key.strip() if scheme.lower() == "bearer" else None)
+
+
+Caller = Annotated[Client, Depends(caller)]
+
+
+@router.get("/models", tags=["native"])
+async def models(request: Request, client: Caller) -> dict[str, Any]:
+    """The served models: jobs, languages, sizes, operations, defaults of the search."""
+    serving = serving_of(request)
+    return {
+        "models": [
+            {
+                "name": name,
+                "task": model.task,
+                "source_language": model.source,
+                "target_language": model.target,
+                **serving.engine.facts.get(name, {}),
+            }
+            for name, model in serving.registry.models.items()
+        ]
+    }
+
+
+@router.post("/translate", tags=["native"], response_model=ResultsAnswer)
+async def translate(body: TranslateBody, request: Request, client: Caller) -> Any:
+    """Translate texts with every option of the search; n-best lists, token scores, alignments; or a stream."""
+    serving = serving_of(request)
+    model = translator(serving, body)
+    texts = [body.text] if isinstance(body.text, str) else body.text
+    serving.check_texts(texts)
+    items = [{"text": text} for text in texts]
+    _add_constraints(items, body)
+    constrained = any(len(item) > 1 for item in items)
+    options: dict[str, Any] = {"nbest": body.nbest, "search": search_of(body), "constrained": constrained}
+    options |= {name: True for name in ("attention", "alignment", "tokens") if getattr(body, name)}
+    if body.stream:
+        if len(items) != 1:
+            raise ApiError(400, "a stream has one text; send several requests")
+        return await server_sent(serving, model, "translate", {"search": options["search"]}, items[0])
+    return await results_of(request, client, model, "translate", options, items, body, whole=bool(body.sample))
+
+
+def _add_constraints(items: list[dict[str, Any]], body: Any) -> None:
+    prefixes = body.prefix
+    if isinstance(prefixes, list) and len(prefixes) != len(items):
+        raise ApiError(400, f"there are {len(prefixes)} prefixes for {len(items)} texts; give one for each")
+    for number, item in enumerate(items):
+        prefix = prefixes[number] if isinstance(prefixes, list) else prefixes
+        given = {"prefix": prefix, "require": body.require, "glossary": body.glossary}
+        item |= {name: value for name, value in given.items() if value}
+
+
+def translator(serving: Serving, body: Any) -> ServedModel:
+    """The model that a request names, by its name or its languages.
+
+    Raises:
+        ApiError: there is none.
+    """
+    try:
+        if body.model is None and (getattr(body, "source", None) or getattr(body, "target", None)):
+            for model in serving.registry.translators():
+                if body.source in (None, model.source) and body.target in (None, model.target):
+                    return model
+            raise UserError(f"no model translates from {body.source or 'any language'} to {body.target or 'any'}")
+        return serving.registry.find(body.model, "translate")
+    except UserError as error:
+        raise ApiError(400, str(error)) from None
+
+
+def search_of(body: Any) -> dict[str, Any]:
+    """The options of the search that were given."""
+    return {name: value for name, value in body.model_dump(include=set(SEARCH_KEYS)).items() if value is not None}
+
+
+async def results_of(
+    request: Request,
+    client: Client,
+    model: ServedModel,
+    operation: str,
+    options: dict[str, Any],
+    items: Sequence[Any],
+    body: Any,
+    whole: bool = False,
+) -> JSONResponse:
+    """Run an operation and answer; cancelled where the client leaves."""
+    serving = serving_of(request)
+    work = serving.call(client, model, operation, options, items, whole, body.timeout)
+    return JSONResponse({"model": model.name, "results": await until_disconnected(request, work)})
+
+
+async def server_sent(
+    serving: Serving, model: ServedModel, operation: str, options: dict[str, Any], item: dict[str, Any]
+) -> StreamingResponse:
+    """Events as `data: {...}` lines; the last is `event: done`, or `event: error`.
+
+    The first event is awaited before the answer begins, so that a bad request gets its status.
+    """
+    events = serving.events(model, operation, options, item)
+    first: dict[str, Any] | None = None
+    try:
+        first = await anext(events)
+    except StopAsyncIteration:
+        first = None
+
+    async def written() -> AsyncIterator[str]:
+        whole = ""
+        try:
+            event = first
+            while event is not None:
+                whole += event.get("text", "")
+                yield f"data: {json.dumps(event, ensure_ascii=False)}\n\n"
+                event = await anext(events, None)
+            yield f"event: done\ndata: {json.dumps({'model': model.name, 'text': whole}, ensure_ascii=False)}\n\n"
+        except ApiError as error:
+            yield f"event: error\ndata: {json.dumps({'error': error.message})}\n\n"
+        finally:
+            await events.aclose()  # type: ignore[attr-defined]
+
+    return StreamingResponse(written(), media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
+
+
+@router.post("/attention", tags=["native"], response_model=ResultsAnswer)
+async def attention(body: AttentionBody, request: Request, client: Caller) -> Any:
+    """The attention of any layer and head over pieces; of classifiers and regressors the weights over words."""
+    serving = serving_of(request)
+    model = _any_model(serving, body.model, "attention")
+    serving.check_texts([body.text, body.target or ""])
+    options = {"kind": body.kind, "layer": body.layer, "head": body.head, "search": search_of(body)}
+    return await results_of(
+        request, client, model, "attention", options, [{"text": body.text, "target": body.target}], body
+    )
+
+
+@router.post("/beam", tags=["native"], response_model=ResultsAnswer)
+async def beam(body: BeamBody, request: Request, client: Caller) -> Any:
+    """The tree of the beam search, each hypothesis with the terms of its score, and why the best one won."""
+    serving = serving_of(request)
+    serving.check_texts([body.text])
+    items: list[dict[str, Any]] = [{"text": body.text}]
+    _add_constraints(items, body)
+    return await results_of(
+        request, client, translator(serving, body), "beam", {"search": search_of(body)}, items, body
+    )
+
+
+@router.post("/alternatives", tags=["native"], response_model=ResultsAnswer)
+async def alternatives(body: AlternativesBody, request: Request, client: Caller) -> Any:
+    """Translations that share a beginning and go on with different tokens, the most probable first."""
+    serving = serving_of(request)
+    serving.check_texts([body.text, body.prefix])
+    options = {"count": body.count, "search": search_of(body)}
+    items = [{"text": body.text, "prefix": body.prefix}]
+    return await results_of(request, client, translator(serving, body), "alternatives", options, items, body)
+
+
+@router.post("/gates", tags=["native"], response_model=ResultsAnswer)
+async def gates(body: GatesBody, request: Request, client: Caller) -> Any:
+    """Every gate and state of a recurrent model over the steps of a text."""
+    serving = serving_of(request)
+    model = _any_model(serving, body.model, "gates")
+    items = [{"text": body.text, "target": body.target}]
+    return await results_of(request, client, model, "gates", {"units": body.units}, items, body)
+
+
+@router.post("/score", tags=["native"], response_model=ResultsAnswer)
+async def score(body: ScoreBody, request: Request, client: Caller) -> Any:
+    """How probable given translations, or texts of a language model, are; token by token."""
+    serving = serving_of(request)
+    model = _any_model(serving, body.model, "score")
+    texts, targets = ([one] if isinstance(one, str) else one for one in (body.text, body.target or []))
+    serving.check_texts([*texts, *targets])
+    if model.task == "translate" and len(targets) != len(texts):
+        raise ApiError(400, f"there are {len(targets)} targets for {len(texts)} texts; give one for each")
+    if model.task == "translate":
+        items = [{"text": text, "target": target} for text, target in zip(texts, targets, strict=True)]
+    else:
+        items = [{"text": text} for text in texts]
+    return await results_of(request, client, model, "score", {}, items, body)
+
+
+def _any_model(serving: Serving, name: str | None, operation: str) -> ServedModel:
+    """A model by its name, or the first with an operation."""
+    from harken.serving.operations import operations_of
+
+    known = [model for model in serving.registry.models.values() if operation in operations_of(model.task)]
+    if name is not None:
+        found = [model for model in known if model.name == name]
+        if not found:
+            names = ", ".join(model.name for model in known) or "none of those served"
+            raise ApiError(400, f"there is no model {name!r} with {operation}; choose from {names}")
+        return found[0]
+    ready = [model for model in known if operation in serving.engine.facts.get(model.name, {}).get("operations", [])]
+    if not ready:
+        raise ApiError(400, f"no served model has {operation}")
+    return ready[0]

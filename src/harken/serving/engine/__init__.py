@@ -1,0 +1,1 @@
+"""Requests to batches, batches to workers, results back to requests."""

@@ -1,0 +1,266 @@
+"""A worker: holds the models, runs batches and streams, one step after the other.
+
+Messages to a worker:
+
+    ("batch", number, model, operation, options, items)     -> ("result", number, results) or ("error", number, problem)
+    ("stream", number, model, operation, options, item)     -> ("event", number, value) ..., ("end", number)
+    ("cancel", number)                                      ends a stream
+    ("load", model, folder)                                 -> ("loaded", model, facts) or ("refused", model, message)
+    ("stop",)
+
+Streams are advanced by one event between batches, so neither waits long for the other. A folder is loaded beside the
+work and swapped in between two batches. A worker is a process (`ProcessWorker`) or, for tests, a thread
+(`ThreadWorker`); both run the same `WorkerLoop`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import queue
+import signal
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+Message = tuple[Any, ...]
+
+
+class Problem(Exception):
+    """An error in a form that travels between processes: whose fault it is, and one sentence."""
+
+    def __init__(self, message: str, is_user_error: bool = False) -> None:
+        super().__init__(message)
+        self.message, self.is_user_error = message, is_user_error
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Problem, (self.message, self.is_user_error))
+
+    @classmethod
+    def of(cls, error: Exception) -> Problem:
+        """A `UserError` keeps its sentence; of any other error the type alone is told."""
+        from harken.errors import UserError
+
+        if isinstance(error, UserError):
+            return cls(str(error), True)
+        return cls(f"internal error: {type(error).__name__}")
+
+
+class WorkerLoop:
+    """What a worker does, whether thread or process.
+
+    Args:
+        send: gives a message back; called from one thread at a time.
+        device: where models are loaded.
+        prepare: load or compile the decoding kernels before they are needed.
+    """
+
+    def __init__(self, send: Callable[[Message], None], device: str, prepare: bool = False) -> None:
+        self.inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self.models: dict[str, Any] = {}
+        self._send, self._device, self._prepare = send, device, prepare
+        self._streams: dict[int, Iterator[Any]] = {}
+        self._cancelled: set[int] = set()
+        self._lock = threading.Lock()
+
+    def put(self, message: Message) -> None:
+        """Give the worker a message, from any thread; a cancellation is seen at once."""
+        if message[0] == "cancel":
+            self._cancelled.add(message[1])
+        self.inbox.put(message)
+
+    def send(self, message: Message) -> None:
+        """Give a message back, from any thread."""
+        with self._lock:
+            self._send(message)
+
+    def run(self) -> None:
+        """Work until told to stop; streams that run are finished first."""
+        stopping = False
+        while not stopping or self._streams:
+            try:
+                message = self.inbox.get(block=not self._streams)
+            except queue.Empty:
+                message = ("advance",)
+            stopping = stopping or message[0] == "stop"
+            getattr(self, f"_do_{message[0]}")(*message[1:])
+            if self._streams:
+                self._advance()
+
+    def _do_stop(self) -> None:
+        pass
+
+    def _do_advance(self) -> None:
+        pass
+
+    def _do_cancel(self, number: int) -> None:
+        stream = self._streams.pop(number, None)
+        if stream is not None:
+            stream.close()  # type: ignore[attr-defined]
+        self._cancelled.discard(number)
+
+    def _do_batch(self, number: int, model: str, operation: str, options: dict[str, Any], items: list[Any]) -> None:
+        from harken.serving.operations import run_batch
+
+        try:
+            results = run_batch(self.models[model], operation, items, options)
+        except Exception as error:
+            _report(error)
+            self.send(("error", number, Problem.of(error)))
+            return
+        self.send(("result", number, [_problem(one) if isinstance(one, Exception) else one for one in results]))
+
+    def _do_stream(self, number: int, model: str, operation: str, options: dict[str, Any], item: Any) -> None:
+        from harken.serving.operations import run_stream
+
+        try:
+            self._streams[number] = run_stream(
+                self.models[model], operation, item, options, lambda: number in self._cancelled
+            )
+        except Exception as error:
+            _report(error)
+            self.send(("error", number, Problem.of(error)))
+
+    def _do_load(self, name: str, folder: str) -> None:
+        def load() -> None:
+            from harken.api import load as load_folder
+
+            try:
+                loaded = load_folder(folder, self._device)
+                self.put(("swap", name, loaded))
+            except Exception as error:
+                _report(error)
+                self.send(("refused", name, Problem.of(error).message))
+
+        if name in self.models:  # another version of a model that is served: requests go on meanwhile
+            threading.Thread(target=load, daemon=True).start()
+        else:
+            load()
+
+    def _do_swap(self, name: str, loaded: Any) -> None:
+        from harken.serving.operations import facts_of
+
+        self.models[name] = loaded
+        if self._prepare:
+            from harken.serving.operations.looking import prepare_kernels
+
+            prepare_kernels(loaded)
+        self.send(("loaded", name, facts_of(loaded)))
+
+    def _advance(self) -> None:
+        """One event of every stream."""
+        for number, stream in list(self._streams.items()):
+            try:
+                self.send(("event", number, next(stream)))
+            except StopIteration:
+                del self._streams[number]
+                self.send(("end", number))
+            except Exception as error:
+                _report(error)
+                del self._streams[number]
+                self.send(("error", number, Problem.of(error)))
+
+
+def _report(error: Exception) -> None:
+    """An internal error is printed with where it happened; texts of requests are no part of that."""
+    import sys
+    import traceback
+
+    from harken.errors import UserError
+
+    if not isinstance(error, UserError):
+        lines = traceback.format_tb(error.__traceback__)
+        print(f"internal error: {type(error).__name__}\n{''.join(lines)}", file=sys.stderr, flush=True)
+
+
+def _problem(error: Exception) -> Problem:
+    return error if isinstance(error, Problem) else Problem.of(error)
+
+
+class ThreadWorker:
+    """A worker in this process.
+
+    Args:
+        receive: called with every message of the worker, in its thread; None where it has ended.
+    """
+
+    def __init__(self, device: str, receive: Callable[[Message | None], None]) -> None:
+        self._receive = receive
+        self._loop = WorkerLoop(receive, device)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._loop.run()
+        finally:
+            self._receive(None)
+
+    def send(self, message: Message) -> None:
+        """Give the worker a message."""
+        self._loop.put(message)
+
+    def join(self, seconds: float) -> bool:
+        """Wait until the worker has ended; whether it has."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def kill(self) -> None:
+        """A thread cannot be killed; it ends with its process."""
+
+
+class ProcessWorker:
+    """A worker in a process of its own; where that dies, `receive` is called with None."""
+
+    def __init__(self, device: str, receive: Callable[[Message | None], None]) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._connection, other = context.Pipe()
+        self.process = context.Process(target=_process_main, args=(other, device), daemon=True)
+        self.process.start()
+        other.close()
+        self._receive, self._lock = receive, threading.Lock()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        while True:
+            try:
+                message = self._connection.recv()
+            except (EOFError, OSError):
+                self._receive(None)
+                return
+            self._receive(message)
+
+    def send(self, message: Message) -> None:
+        """Give the worker a message; one that is dead is reported by `receive`."""
+        with self._lock, contextlib.suppress(OSError):
+            self._connection.send(message)
+
+    def join(self, seconds: float) -> bool:
+        """Wait until the process has ended; whether it has."""
+        self.process.join(seconds)
+        return not self.process.is_alive()
+
+    def kill(self) -> None:
+        """End the process now."""
+        self.process.kill()
+
+
+def _process_main(connection: Any, device: str) -> None:
+    """The main function of a worker process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which stops its workers
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    warnings.simplefilter("ignore")  # a warning may quote the text of a request
+    loop = WorkerLoop(connection.send, device, prepare=True)
+
+    def read() -> None:
+        while True:
+            try:
+                loop.put(connection.recv())
+            except (EOFError, OSError):  # the server is gone
+                loop.put(("stop",))
+                return
+
+    threading.Thread(target=read, daemon=True).start()
+    with contextlib.suppress(BrokenPipeError):
+        loop.run()

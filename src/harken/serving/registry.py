@@ -1,0 +1,192 @@
+"""The served models: their names, jobs, language pairs and ways through a third language; which folders have changed.
+
+A model is named on the command line as FOLDER or FOLDER@en-fr; without languages those of its recipe are taken.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harken.errors import UserError
+from harken.files import expand_user
+from harken.serving.languages import canonical, language_name
+
+WATCHED = ("model.safetensors", "recipe.toml", "card.md")
+
+
+@dataclass
+class ServedModel:
+    """One model folder."""
+
+    name: str
+    folder: Path
+    task: str
+    recipe: Any = field(repr=False)
+    source: str | None = None  # language codes of a translator
+    target: str | None = None
+    signature: tuple[Any, ...] = ()
+
+    @classmethod
+    def open(cls, given: str | Path, name: str | None = None) -> ServedModel:
+        """Read the recipe of FOLDER or FOLDER@SOURCE-TARGET.
+
+        Raises:
+            UserError: no model folder, or languages that cannot be understood.
+        """
+        from harken.recipe import load_recipe
+
+        text, at, pair = str(given).rpartition("@")
+        if not at or Path(given).is_dir():
+            text, pair = str(given), ""
+        folder = expand_user(text)
+        for file in ("recipe.toml", "model.safetensors"):
+            if not (folder / file).is_file():
+                raise UserError(
+                    f"{folder} has no {file}, so it is no finished model folder; train one with harken train"
+                )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            recipe = load_recipe(folder / "recipe.toml")
+        source, target = _languages(recipe, pair) if recipe.task == "translate" else (None, None)
+        return cls(name or folder.resolve().name, folder, recipe.task, recipe, source, target, signature_of(folder))
+
+
+def _languages(recipe: Any, pair: str) -> tuple[str, str]:
+    """Language codes: those given, those of the recipe, or "source" and "target"."""
+    data = recipe.data
+    if pair:
+        codes = pair.split("-") if pair.count("-") == 1 else pair.split("_to_")
+        if len(codes) != 2 or not all(codes):
+            raise UserError(f"{pair!r} after @ is no language pair; write it as en-fr")
+        return canonical(codes[0]), canonical(codes[1])
+    named = data.pair or (data.direction if data.corpus == "phrasebook" else None)
+    source, target = named.split("-") if named and named.count("-") == 1 else ("source", "target")
+    return canonical(data.source_language or source), canonical(data.target_language or target)
+
+
+def signature_of(folder: Path) -> tuple[Any, ...]:
+    """What changes where a folder is written anew: times and sizes of its files."""
+    found: list[Any] = []
+    for name in WATCHED:
+        try:
+            status = os.stat(folder / name)
+            found.append((status.st_mtime_ns, status.st_size, status.st_ino))
+        except OSError:
+            found.append(None)
+    return tuple(found)
+
+
+class Registry:
+    """All served models.
+
+    Args:
+        given: folders, each perhaps with @languages.
+
+    Raises:
+        UserError: a folder is no model, or there is none.
+    """
+
+    def __init__(self, given: Sequence[str | Path]) -> None:
+        if not given:
+            raise UserError("there is no model to serve; name at least one folder")
+        self.models: dict[str, ServedModel] = {}
+        self._seen: dict[str, tuple[Any, ...]] = {}
+        for one in given:
+            model = ServedModel.open(one)
+            base, number = model.name, 2
+            while model.name in self.models:
+                model.name, number = f"{base}-{number}", number + 1
+            self.models[model.name] = model
+
+    @property
+    def folders(self) -> dict[str, Path]:
+        """The folder of every model."""
+        return {name: model.folder for name, model in self.models.items()}
+
+    def find(self, name: str | None, task: str) -> ServedModel:
+        """A model of a job by its name; the first one where no name is given.
+
+        Raises:
+            UserError: there is none.
+        """
+        known = [model for model in self.models.values() if model.task == task]
+        if name is None:
+            if not known:
+                raise UserError(f"no model of the task {task!r} is served")
+            return known[0]
+        found = self.models.get(name)
+        if found is None:
+            raise UserError(f"there is no model called {name!r}; choose from {', '.join(self.models)}")
+        if found.task != task:
+            raise UserError(f"the model {name!r} is of the task {found.task!r}, not {task!r}")
+        return found
+
+    def translators(self) -> list[ServedModel]:
+        """All models that translate."""
+        return [model for model in self.models.values() if model.task == "translate"]
+
+    def sources(self) -> list[str]:
+        """Languages that are read."""
+        return list(dict.fromkeys(model.source for model in self.translators() if model.source))
+
+    def targets(self, source: str) -> list[str]:
+        """Languages that a language can be translated into, directly or through others."""
+        found = [source]
+        for code in found:
+            found += [
+                model.target
+                for model in self.translators()
+                if model.source == code and model.target and model.target not in found
+            ]
+        return found[1:]
+
+    def languages(self) -> list[dict[str, Any]]:
+        """Every language that is read, with its name and its targets."""
+        return [
+            {"code": code, "name": language_name(code), "targets": [code, *self.targets(code)]}
+            for code in self.sources()
+        ]
+
+    def route(self, source: str, target: str) -> list[ServedModel]:
+        """The shortest chain of models from one language to another; empty where both are the same.
+
+        Raises:
+            UserError: there is none.
+        """
+        source, target = canonical(source), canonical(target)
+        ways: dict[str, list[ServedModel]] = {source: []}
+        waiting = deque([source])
+        while waiting:
+            code = waiting.popleft()
+            if code == target:
+                return ways[code]
+            for model in self.translators():
+                if model.source == code and model.target and model.target not in ways:
+                    ways[model.target] = [*ways[code], model]
+                    waiting.append(model.target)
+        raise UserError(f"no model translates from {source} to {target}")
+
+    def changed(self) -> list[ServedModel]:
+        """Models whose folder was written anew and has been left alone since the last call; read again.
+
+        A folder that cannot be read, as it is being written, is left for a later call.
+        """
+        found = []
+        for name, model in list(self.models.items()):
+            now = signature_of(model.folder)
+            settled, self._seen[name] = self._seen.get(name) == now, now
+            if now == model.signature or not settled or None in now[:2]:
+                continue
+            try:
+                read = ServedModel.open(model.folder, name)
+            except UserError:
+                continue
+            model.recipe, model.signature = read.recipe, now
+            found.append(model)
+        return found

@@ -1,0 +1,145 @@
+"""The queue: budgets, fairness between clients, bounds, retries."""
+
+import pytest
+
+from harken.serving.engine.batching import Batch, Batcher, Work, estimate_tokens
+from harken.serving.errors import QueueFull
+
+
+def work(client: str, count: int, cost: int = 2, **options: object) -> Work:
+    items = [f"{client}{number}" for number in range(count)]
+    return Work("m", "translate", dict(options), items, client, [cost] * count)
+
+
+def batches(batcher: Batcher) -> list[list[str]]:
+    found = []
+    while (batch := batcher.next()) is not None:
+        found.append(batch.items)
+    return found
+
+
+def test_texts_of_several_requests_share_a_batch_within_the_budget() -> None:
+    batcher = Batcher(batch_tokens=6, batch_texts=100, queue_tokens=100)
+    for client in "abcd":
+        batcher.add(work(client, 1))
+    assert batches(batcher) == [["a0", "b0", "c0"], ["d0"]]
+    assert batcher.waiting == 0
+
+
+def test_a_batch_has_no_more_texts_than_allowed() -> None:
+    batcher = Batcher(batch_tokens=1000, batch_texts=2, queue_tokens=1000)
+    batcher.add(work("a", 5))
+    assert [len(batch) for batch in batches(batcher)] == [2, 2, 1]
+
+
+def test_a_large_request_does_not_delay_others() -> None:
+    batcher = Batcher(batch_tokens=8, batch_texts=100, queue_tokens=1000)
+    batcher.add(work("greedy", 100))
+    batcher.add(work("small", 2))
+    first = batcher.next()
+    assert first is not None and {"small0", "small1"} <= set(first.items) and len(first.items) == 4
+
+
+def test_clients_share_by_tokens_and_not_by_texts() -> None:
+    batcher = Batcher(batch_tokens=40, batch_texts=100, queue_tokens=1000)
+    batcher.add(work("long", 10, cost=10))
+    batcher.add(work("short", 40, cost=2))
+    found = batcher.next()
+    assert found is not None
+    assert sum(10 for item in found.items if item.startswith("long")) == 20
+    assert sum(2 for item in found.items if item.startswith("short")) == 20
+
+
+def test_other_options_or_models_run_in_other_batches() -> None:
+    batcher = Batcher(batch_tokens=100, batch_texts=100, queue_tokens=100)
+    batcher.add(work("a", 2, beam=1))
+    batcher.add(work("b", 2, beam=5))
+    batcher.add(work("c", 1, beam=1))
+    assert sorted(map(sorted, batches(batcher))) == [["a0", "a1", "c0"], ["b0", "b1"]]
+
+
+def test_work_that_must_stay_whole_runs_alone_and_in_one_piece() -> None:
+    batcher = Batcher(batch_tokens=4, batch_texts=2, queue_tokens=100)
+    whole = Work("m", "translate", {}, ["x", "y", "z"], "a", [2, 2, 2], whole=True)
+    batcher.add(whole)
+    batcher.add(work("b", 1))
+    assert batches(batcher) == [["x", "y", "z"], ["b0"]]
+
+
+def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
+    batcher = Batcher(batch_tokens=10, batch_texts=100, queue_tokens=10)
+    batcher.rate = 2.0
+    batcher.add(work("a", 4))  # 8 tokens
+    with pytest.raises(QueueFull) as refused:
+        batcher.add(work("b", 2))
+    assert refused.value.status == 429 and refused.value.headers == {"Retry-After": "4"}
+    batcher.add(work("b", 1))
+
+
+def test_a_request_larger_than_the_queue_has_room_in_an_empty_one() -> None:
+    batcher = Batcher(batch_tokens=10, batch_texts=100, queue_tokens=10)
+    batcher.add(work("a", 50))
+    assert sum(map(len, batches(batcher))) == 50
+
+
+def test_cancelled_work_is_dropped_and_its_room_is_free() -> None:
+    batcher = Batcher(batch_tokens=10, batch_texts=100, queue_tokens=10)
+    gone, there = work("a", 3), work("b", 2)
+    batcher.add(gone)
+    batcher.add(there)
+    gone.over = True
+    assert batches(batcher) == [["b0", "b1"]]
+    assert batcher.waiting == 0
+
+
+def test_results_go_to_their_requests() -> None:
+    batcher = Batcher(batch_tokens=100, batch_texts=100, queue_tokens=100)
+    done = []
+    first, second = work("a", 2), work("b", 1)
+    for one in (first, second):
+        one.on_done = done.append
+        batcher.add(one)
+    batch = batcher.next()
+    assert batch is not None
+    batch.finish([item.upper() for item in batch.items])
+    assert first.results == ["A0", "A1"] and second.results == ["B0"] and set(done) == {first, second}
+
+
+def test_an_error_of_one_text_fails_its_request_alone() -> None:
+    batcher = Batcher(batch_tokens=100, batch_texts=100, queue_tokens=100)
+    failed = []
+    first, second = work("a", 1), work("b", 1)
+    first.on_error = lambda one, error: failed.append(str(error))
+    for one in (first, second):
+        batcher.add(one)
+    batch = batcher.next()
+    assert batch is not None
+    batch.finish([ValueError("bad") if item == "a0" else "fine" for item in batch.items])
+    assert failed == ["bad"] and second.results == ["fine"]
+
+
+def test_work_of_a_dead_worker_runs_again_each_request_alone() -> None:
+    batcher = Batcher(batch_tokens=100, batch_texts=100, queue_tokens=100)
+    for client in "ab":
+        batcher.add(work(client, 2))
+    batch = batcher.next()
+    assert isinstance(batch, Batch) and len(batch.items) == 4
+    for one in batch.works():
+        one.attempts = 1
+    batcher.put_back(batch)
+    assert sorted(map(sorted, batches(batcher))) == [["a0", "a1"], ["b0", "b1"]]
+
+
+def test_late_work_fails() -> None:
+    batcher = Batcher(batch_tokens=100, batch_texts=100, queue_tokens=100)
+    late, failed = work("a", 2), []
+    late.deadline, late.on_error = 5.0, lambda one, error: failed.append(error)
+    batcher.add(late)
+    batcher.drop_late(6.0, lambda one: ValueError("late"))
+    assert len(failed) == 1 and batcher.next() is None
+
+
+def test_tokens_are_estimated_for_any_script() -> None:
+    assert estimate_tokens("the black cat sleeps") == 6
+    assert estimate_tokens("x" * 400) == 101
+    assert estimate_tokens("猫が寝ている") == 7
