@@ -9,10 +9,9 @@ import asyncio
 import json
 import threading
 from collections.abc import AsyncIterator, Callable
-from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, File, Form, Request, UploadFile
+from fastapi import APIRouter, Depends, File, Form, Request, UploadFile
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
@@ -105,22 +104,29 @@ class StudioRoute(APIRoute):
         return guarded
 
 
-def create_studio(library: Library) -> APIRouter:
-    """The router of the page and of everything it asks."""
-    router = APIRouter(route_class=StudioRoute, include_in_schema=False)
+def create_studio(library: Library, check: Callable[[Request], None] | None = None) -> APIRouter:
+    """The router of the page and of everything it asks.
+
+    Args:
+        library: the models and runs to show.
+        check: called with every request but those for the page's own files; it raises where a key is missing.
+    """
+    pages = APIRouter(include_in_schema=False)
+    guards = [] if check is None else [Depends(check)]
+    router = APIRouter(route_class=StudioRoute, include_in_schema=False, dependencies=guards)
     lab_lock = threading.Lock()
 
-    @router.get("/")
+    @pages.get("/")
     def index() -> Response:
         return _static("index.html")
 
-    @router.get("/studio/static/{name:path}")
+    @pages.get("/studio/static/{name:path}")
     def static(name: str) -> Response:
         return _static(name)
 
     @router.get("/studio/models")
     def models() -> dict[str, Any]:
-        return {"models": library.models(), "root": library.root is not None}
+        return {"models": library.models(), "api": library.root is None}
 
     @router.post("/studio/translate")
     async def translate(body: TranslateBody) -> StreamingResponse:
@@ -248,7 +254,8 @@ def create_studio(library: Library) -> APIRouter:
         with library.use(model) as opened:
             return jobs.answer(opened, text[:MOST_TEXT], given, **_options(options))
 
-    return router
+    pages.include_router(router)
+    return pages
 
 
 def _static(name: str) -> Response:
@@ -279,7 +286,9 @@ async def _translation_events(opened: Any, asked: Any) -> AsyncIterator[str]:
     from harken.serving.studio.translating import translate
 
     loop, queue, stopped = asyncio.get_running_loop(), asyncio.Queue[dict[str, Any] | None](), threading.Event()
-    put = partial(loop.call_soon_threadsafe, queue.put_nowait)
+
+    def put(message: dict[str, Any] | None) -> None:
+        loop.call_soon_threadsafe(queue.put_nowait, message)
 
     def work() -> None:
         try:

@@ -36,7 +36,7 @@ function KeyForm({ done }) {
 function App() {
   const [{ view, params }, change] = useAddress();
   const [theme, switchTheme] = useTheme();
-  const [known, setKnown] = useState({ models: [], root: false });
+  const [known, setKnown] = useState({ models: [], api: false });
   const [state, setState] = useState("loading");
   const [views, setViews] = useState({});
   const name = VIEWS[view] ? view : "translate";
@@ -63,9 +63,9 @@ function App() {
       ${state === "key" ? html`<${KeyForm} done=${load} />`
       : state === "loading" ? html`<p class="busy" role="status">Loading …</p>`
       : state !== "ready" ? html`<p class="problem" role="alert">${state}</p>`
-      : View ? html`<${View} key=${name} models=${known.models} root=${known.root} params=${params} change=${change} />` : null}
+      : View ? html`<${View} key=${name} models=${known.models} params=${params} change=${change} />` : null}
     </main>
-    <footer class="foot">harken · everything on this page runs on this server; nothing leaves it · <a href="docs">API</a></footer>`;
+    <footer class="foot">harken · everything on this page runs on this server; nothing leaves it${known.api && html` · <a href="docs">API</a>`}</footer>`;
 }
 
 render(html`<${App} />`, document.getElementById("app"));
