@@ -26,6 +26,7 @@ from harken.cli.jobs.transcribe import transcribe
 from harken.cli.jobs.translate import translate
 from harken.cli.jobs.write import write
 from harken.cli.serving.serve import serve
+from harken.cli.serving.studio import studio
 from harken.cli.training.check import check
 from harken.cli.training.demo import demo
 from harken.cli.training.distill import distill
@@ -98,7 +99,8 @@ EXAMPLES: dict[Callable[..., None], str] = {
     serve: "harken serve runs/demo      (then open http://127.0.0.1:5000)\n\n"
     "harken serve runs/en-fr@en-fr runs/fr-de@fr-de --workers 2      (en to de goes through fr)\n\n"
     "harken serve --api-keys keys.json --new-key alice      (prints a key)",
-    demo: "harken demo\n\nharken demo --out runs/another",
+    studio: "harken studio runs --open\n\nharken studio runs/demo --port 8000",
+    demo: "harken demo\n\nharken demo --out runs/another\n\nharken demo --open      (then the studio in the browser)",
 }
 
 for verb, examples in EXAMPLES.items():

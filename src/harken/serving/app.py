@@ -15,7 +15,6 @@ from pathlib import Path
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
-from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 from harken.errors import UserError
@@ -27,9 +26,10 @@ from harken.serving.limits import Guard
 from harken.serving.metrics import resident_bytes
 from harken.serving.registry import Registry
 from harken.serving.settings import ServerSettings
+from harken.serving.studio.library import Library
+from harken.serving.studio.routes import create_studio
 
 log = logging.getLogger("harken.serving")
-STUDIO = Path(__file__).parent / "studio"
 ABOUT = """Models of harken behind HTTP: /v1 is the native API of every job; /translate, /detect, /languages ... are
 the dialect of LibreTranslate, and /v2 is that of DeepL."""
 
@@ -78,15 +78,24 @@ def create_app(models: Sequence[str | Path], settings: ServerSettings | None = N
     for router in (native.router, jobs.router):
         app.include_router(router)
     _add_pages(app, serving)
+    app.include_router(create_studio(Library(serving.registry.folders, device=settings.device), _key_of(serving)))
     _add_errors(app)
     if settings.cors:
         from fastapi.middleware.cors import CORSMiddleware
 
         app.add_middleware(CORSMiddleware, allow_origins=settings.cors, allow_methods=["*"], allow_headers=["*"])
     app.add_middleware(Guard, settings=settings, metrics=serving.metrics)
-    if STUDIO.is_dir() and (STUDIO / "index.html").is_file():
-        app.mount("/", StaticFiles(directory=STUDIO, html=True), name="studio")
     return app
+
+
+def _key_of(serving: Serving) -> Callable[[Request], None]:
+    """Asks for the key that a request of the studio carries, where one is needed."""
+
+    def check(request: Request) -> None:
+        scheme, _, key = request.headers.get("Authorization", "").partition(" ")
+        serving.client(request, key.strip() if scheme.lower() == "bearer" else None)
+
+    return check
 
 
 def _add_pages(app: FastAPI, serving: Serving) -> None:

@@ -40,6 +40,9 @@ def demo(
             help="Folder for the model and pictures; a finished one is reused.",
         ),
     ] = DEFAULT_OUT,
+    open_page: Annotated[
+        bool, typer.Option("--open", help="Then open the studio with the model in the browser.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a translator, score it, and draw its alignment: about two minutes on two idle cores, at most ten."""
@@ -69,6 +72,12 @@ def demo(
     for name in ("alignment.html", "alignment.png"):
         print(f"wrote {picture.save(out / name)}")
     print(f"\nWhat to try next:\n{suggestions(out)}")
+    if open_page:
+        from harken.cli.serving.studio import studio
+
+        studio(out, open_page=True)
+    else:
+        print(f"\nTo translate and look inside in the browser: {program()} studio {shlex.quote(str(out))} --open")
 
 
 def trained(out: Path) -> Translator:
@@ -90,14 +99,19 @@ def trained(out: Path) -> Translator:
 def suggestions(out: Path) -> str:
     """Commands that work as they stand."""
     folder = shlex.quote(str(out))
-    program = ".venv/bin/harken" if Path(".venv/bin/harken").exists() else "harken"
+    call = program()
     return "\n".join(
         f"  {line}"
         for line in (
-            f"echo 'the young queen does not read the red book' | {program} translate {folder}",
-            f"{program} attention {folder} 'the black cat does not see the small dog' --out {folder}/cat.html",
-            f"{program} evaluate {folder} --split test-long",
-            f"{program} train phrasebook-attention --out runs/attention    # the same with a recurrent network",
-            f"{program} recipes                                            # all that ships, and a file to start from",
+            f"echo 'the young queen does not read the red book' | {call} translate {folder}",
+            f"{call} attention {folder} 'the black cat does not see the small dog' --out {folder}/cat.html",
+            f"{call} evaluate {folder} --split test-long",
+            f"{call} train phrasebook-attention --out runs/attention    # the same with a recurrent network",
+            f"{call} recipes                                            # all that ships, and a file to start from",
         )
     )
+
+
+def program() -> str:
+    """How harken is called from here."""
+    return ".venv/bin/harken" if Path(".venv/bin/harken").exists() else "harken"

@@ -1,0 +1,48 @@
+"""`harken studio`: the web page for every model and training in a folder of runs."""
+
+from __future__ import annotations
+
+import threading
+import webbrowser
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harken.cli.common import tell
+from harken.cli.serving.serve import LOOPBACK
+
+
+def studio(
+    runs: Annotated[Path, typer.Argument(metavar="RUNS_DIR", help="Folder of runs, or one model folder.")] = Path(
+        "runs"
+    ),
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all of this machine.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any that is free.")] = 5001,
+    device: Annotated[str, typer.Option(help="Where models run: auto, cpu, cuda, cuda:1 ...")] = "auto",
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+) -> None:
+    """Open the studio: translate, look inside models, follow trainings and run the lab, in the browser."""
+    from harken.serving.app import run
+    from harken.serving.studio.app import create_studio_app
+
+    app = create_studio_app(runs, device, loopback=host in LOOPBACK)
+    found = app.state.library.folders()
+    finished = sum(1 for one in app.state.library.models())
+    tell(f"{len(found)} run{'s' * (len(found) != 1)} in {runs}, {finished} with a model")
+    if host not in LOOPBACK:
+        tell(f"note: everybody who reaches {host} may use this page; harken serve --api-keys FILE asks for a key")
+    run(app, host, port, announce=announcer(open_page))
+
+
+def announcer(open_page: bool) -> Callable[[str], None]:
+    """Prints that the server is ready and, where asked, opens its page."""
+
+    def announce(line: str) -> None:
+        tell(line)
+        if open_page:
+            address = next(word for word in line.split() if word.startswith("http"))
+            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+
+    return announce

@@ -1,0 +1,14 @@
+"""The studio: a web page that translates, shows what a model does inside, and follows trainings.
+
+library.py      the models and runs that the page knows, loaded when they are first asked for
+translating.py  translations with the probability of every word, their alignment, alternatives
+inside.py       attention of every head, heads and words switched off, gates, gradients, neighbours
+searching.py    the beam as a tree
+runs.py         metrics, recipes and cards of run folders
+laboratory.py   the claims of `harken.lab`, run in a process of their own
+explorations.py figures of some claims with sliders
+figures.py      figures of harken.inspection as JSON
+jobs.py         the pictures of every other job
+routes.py       the HTTP routes under /studio
+static/         the page: ES modules, no build step
+"""

@@ -1,0 +1,270 @@
+"""Claims with sliders: the measurement behind a claim, for values that the reader chooses, in a second or two.
+
+The functions are those of `harken.lab.claims`; only their arguments are free here. The claim itself is judged by the
+whole experiment, at the sizes its thresholds were written for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from harken.errors import UserError
+from harken.inspection.figure import Bars, Figure, Lines, Mark, Series
+from harken.inspection.figure.spec import Group
+from harken.serving.studio.figures import figures_json
+
+Values = Mapping[str, Any]
+Drawn = tuple[Figure, str]  # and what the numbers say, in a sentence
+
+
+@dataclass(frozen=True)
+class Slider:
+    """A number that the reader chooses, or one of some names."""
+
+    key: str
+    label: str
+    low: float = 0.0
+    high: float = 1.0
+    step: float = 1.0
+    value: float | str = 0.0
+    choices: tuple[str, ...] = ()
+
+    def read(self, given: Any) -> Any:
+        """A given value within the limits; the default where it is none.
+
+        >>> Slider("s", "s", 0.5, 2.0, 0.1, 1.0).read(99), Slider("d", "d", 1, 9, 1, 3).read("x")
+        (2.0, 3)
+        """
+        if self.choices:
+            return given if given in self.choices else self.value
+        try:
+            number = min(max(float(given), self.low), self.high)
+        except (TypeError, ValueError):
+            number = float(self.value)
+        return round(number) if self.step >= 1 else number
+
+
+@dataclass(frozen=True)
+class Exploration:
+    """Sliders and the figure they change."""
+
+    sliders: tuple[Slider, ...]
+    draw: Callable[[Values, int], Drawn]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"sliders": [asdict(one) for one in self.sliders]}
+
+
+def explore(name: str, given: Values, seed: int = 1) -> dict[str, Any]:
+    """The figure of a claim for chosen values.
+
+    Raises:
+        UserError: the claim has no sliders.
+    """
+    found = EXPLORATIONS.get(name)
+    if found is None:
+        raise UserError(f"{name} has no sliders; those that have: {', '.join(EXPLORATIONS)}")
+    values = {one.key: one.read(given.get(one.key, one.value)) for one in found.sliders}
+    figure, said = found.draw(values, seed)
+    return {"values": values, "said": said, "figures": figures_json([figure])}
+
+
+def _vanishing(values: Values, seed: int) -> Drawn:
+    from harken.lab.claims.vanishing import DISTANCE, gradient_lengths
+
+    size, width, way = values["s"], values["width"], values["way"]
+    found = gradient_lengths(way, size, width, 8, 20, seed)
+    bound = [size**distance for distance in range(DISTANCE + 1)]
+    series = [
+        Series("measured", range(DISTANCE + 1), found["lengths"]),
+        Series("s^distance", range(DISTANCE + 1), bound, dashed=True, colour=7),
+    ]
+    panel = Lines(
+        "", "steps back from the loss", "|dL/dh|, relative", series, log_y=True, dots=False, marks=[Mark(1, "")]
+    )
+    last = found["lengths"][-1]
+    fate = "vanishes" if last < 0.1 else "explodes" if last > 10 else "stays"
+    said = f"After {DISTANCE} steps {last:.2g} of the gradient is left, so it {fate}; s is {found['largest']:.3g}."
+    return Figure("", [panel], f"Vanilla tanh RNN, {width} units, 8 sequences."), said
+
+
+def _clipping(values: Values, seed: int) -> Drawn:
+    from harken.lab.claims.clipping import CHANCE, train
+
+    updates = 120
+    runs = {
+        "no clipping": train(values["scale"], math.inf, updates, 16, seed),
+        f"clipped at {values['clip']:g}": train(values["scale"], values["clip"], updates, 16, seed),
+    }
+    losses = [Series(name, range(len(one["losses"])), one["losses"]) for name, one in runs.items()]
+    norms = [Series(name, range(len(one["lengths"])), one["lengths"]) for name, one in runs.items()]
+    panels = [
+        Lines("", "update", "loss", losses, log_y=True, dots=False, marks=[Mark(CHANCE, "guessing")]),
+        Lines("", "update", "norm of the gradient, before clipping", norms, log_y=True, dots=False),
+    ]
+    ends = "; ".join(
+        f"{name}: loss {one['losses'][-1]:.3g} after {len(one['losses'])} updates" for name, one in runs.items()
+    )
+    return Figure("", panels, "Vanilla RNN, 64 units, echo of 3 steps, SGD."), f"{ends}."
+
+
+def _cell_memory(values: Values, seed: int) -> Drawn:
+    from harken.lab.claims.cell_memory import keeper, predicted_half_life
+
+    steps, bias = 300, values["bias"]
+    torch.manual_seed(seed)
+    layer = keeper(1, torch.tensor([bias])).double()
+    with torch.no_grad():
+        for name, parameter in layer.named_parameters():
+            if "weight" in name:  # f is sigmoid(b) alone
+                parameter[1:2] = 0.0
+        first = torch.ones(1, 1, 1, dtype=torch.float64)
+        _, _, trace = layer(torch.randn(1, steps, 4, dtype=torch.float64), (torch.zeros_like(first), first), trace=True)
+    kept = [1.0, *trace[0].cell[0, :, 0].tolist()]
+    life = predicted_half_life(bias)
+    series = [Series("share of C_0 in C_t", range(steps + 1), kept)]
+    panel = Lines(
+        "", "step", "share of the first cell state", series, dots=False, y_limits=(0, 1.02), marks=[Mark(0.5, "")]
+    )
+    forget = 1 / (1 + math.exp(-bias))
+    return Figure(
+        "", [panel], "An LSTM with its input gate shut."
+    ), f"f = {forget:.4f}: half is left after {life:.3g} steps."
+
+
+def _long_memory(values: Values, seed: int) -> Drawn:
+    from harken.lab.claims.long_memory import accuracies
+
+    delay, updates = values["delay"], values["updates"]
+    asked = sorted({max(1, delay // 2), delay, 2 * delay})
+    kinds = ("RNN, orthogonal", "LSTM, forget bias 5")
+    found = {kind: accuracies(kind, delay, delay, asked, updates, seed) for kind in kinds}
+    groups = [Group(kind, shares) for kind, shares in found.items()]
+    panel = Bars(
+        "",
+        "delay asked",
+        "share right",
+        [str(one) for one in asked],
+        groups,
+        y_limits=(0, 1.05),
+        marks=[Mark(0.25, "guessing")],
+    )
+    place = asked.index(delay)
+    said = "; ".join(f"{kind}: {shares[place]:.0%} right at {delay} steps" for kind, shares in found.items())
+    return Figure("", [panel], f"Trained on one delay, {updates} updates."), f"{said}."
+
+
+def _saturation(values: Values, seed: int) -> Drawn:
+    from harken.lab.claims.saturation import KEYS, SCORES, WORDS, random_weights
+
+    widths = [2**power for power in range(1, int(math.log2(values["width"])) + 1)]
+    found = {kind: [random_weights(kind, width, 64, seed) for width in widths] for kind in SCORES}
+    panels = [
+        Lines(
+            "",
+            "width of queries and keys",
+            title,
+            [Series(WORDS[kind], widths, [one[what] for one in rows]) for kind, rows in found.items()],
+            log_x=True,
+            y_limits=limits,
+        )
+        for what, title, limits in (
+            ("largest", "mean largest weight", (0.0, 1.0)),
+            ("gradient", "mean |gradient| of the scores", None),
+        )
+    ]
+    plain, scaled = (found[kind][-1]["largest"] for kind in ("dot", "scaled"))
+    said = (
+        f"At width {widths[-1]} the largest of {KEYS} weights is {plain:.2f} undivided and {scaled:.2f} divided by √d."
+    )
+    return Figure("", panels, f"Random queries and keys of unit variance, {KEYS} keys."), said
+
+
+def _path_length(values: Values, seed: int) -> Drawn:
+    from harken.lab.claims.path_length import KINDS, hops
+
+    length = values["length"]
+    found = {kind: hops(kind, length, seed) for kind in KINDS}
+    panel = Bars("", "", "rounds", list(found), [Group("", list(found.values()))], log_y=True)
+    said = "; ".join(f"{kind} {count}" for kind, count in found.items())
+    return Figure("", [panel]), f"Rounds until the last of {length} outputs depends on the first input: {said}."
+
+
+def _deep_stacks(values: Values, seed: int) -> Drawn:
+    from harken.lab.claims.deep_stacks import KINDS, signal_at_the_top
+
+    depths = list(range(1, values["depth"] + 1))
+    found = {kind: [signal_at_the_top(values["cell"], kind, depth, seed) for depth in depths] for kind in KINDS}
+    panel = Lines(
+        "",
+        "layers",
+        "signal at the top, relative",
+        [Series(kind, depths, shares) for kind, shares in found.items()],
+        log_y=True,
+    )
+    said = "; ".join(f"{kind} {shares[-1]:.2g}" for kind, shares in found.items())
+    return Figure(
+        "", [panel], "Before training: how much outputs differ between sequences."
+    ), f"With {depths[-1]} layers: {said}."
+
+
+def _averaging(values: Values, seed: int) -> Drawn:
+    from harken.lab.claims.averaging import STACKS, likeness
+
+    depth, width = values["depth"], values["width"]
+    found = {kind: likeness(kind, depth, width, values["tokens"], 4, seed) for kind in STACKS}
+    panel = Lines(
+        "",
+        "layer",
+        "difference between tokens, relative",
+        [Series(kind, range(depth + 1), curve) for kind, curve in found.items()],
+        log_y=True,
+        dots=False,
+    )
+    said = "; ".join(f"{kind} {curve[-1]:.2g}" for kind, curve in found.items())
+    return Figure(
+        "", [panel], f"Untrained stacks, width {width}."
+    ), f"What is left of the differences after {depth} layers: {said}."
+
+
+EXPLORATIONS = {
+    "vanishing": Exploration(
+        (
+            Slider("s", "Largest singular value s", 0.5, 2.0, 0.05, 0.9),
+            Slider("width", "Units", 4, 128, 4, 32),
+            Slider("way", "Weights", value="quiet", choices=("quiet", "driven", "gaussian", "trained")),
+        ),
+        _vanishing,
+    ),
+    "clipping": Exploration(
+        (
+            Slider("scale", "Scale of the recurrent weights", 0.8, 3.0, 0.1, 2.0),
+            Slider("clip", "Clip at", 0.1, 5.0, 0.1, 1.0),
+        ),
+        _clipping,
+    ),
+    "long-memory": Exploration(
+        (Slider("delay", "Delay", 2, 60, 1, 10), Slider("updates", "Updates", 20, 300, 20, 100)), _long_memory
+    ),
+    "cell-memory": Exploration((Slider("bias", "Forget bias", -2.0, 8.0, 0.25, 3.0),), _cell_memory),
+    "path-length": Exploration((Slider("length", "Words", 4, 64, 4, 32),), _path_length),
+    "saturation": Exploration((Slider("width", "Width of a head", 4, 1024, 1, 256),), _saturation),
+    "averaging": Exploration(
+        (
+            Slider("depth", "Layers", 1, 16, 1, 8),
+            Slider("width", "Width", 16, 128, 16, 32),
+            Slider("tokens", "Tokens", 2, 32, 1, 12),
+        ),
+        _averaging,
+    ),
+    "deep-stacks": Exploration(
+        (Slider("depth", "Layers", 2, 16, 1, 8), Slider("cell", "Cell", value="LSTM", choices=("LSTM", "vanilla RNN"))),
+        _deep_stacks,
+    ),
+}

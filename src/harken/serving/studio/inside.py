@@ -1,0 +1,218 @@
+"""What a translator does inside: attention of every head, and what changes where heads or words are switched off.
+
+A head is switched off by zeroing its part of the context before the output matrix W^O (Michel et al., 2019, "Are
+Sixteen Heads Really Better than One?"); a source word by replacing its ids with the id of unknown words, which works
+for every architecture.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from harken.data.io.token_rows import pad
+from harken.data.tokenizers.tokens import BOS, UNK
+from harken.errors import UserError
+from harken.inspection.pictures.pieces import piece_names
+from harken.nn.attention.multihead import CrossAttention, SelfAttention
+from harken.search.hypotheses import Hypothesis
+from harken.serving.studio.translating import explained
+from harken.tasks.translate.describing import describe
+from harken.tasks.translate.searching import search
+
+if TYPE_CHECKING:
+    from harken.tasks.translate.sources import Sources
+    from harken.tasks.translate.translator import Translator
+
+KINDS = ("cross", "encoder", "decoder")  # attention to the source, and self-attention of either side
+END = "</s>"
+
+
+@dataclass(frozen=True)
+class Head:
+    """One attention head; layers and heads are counted from 0."""
+
+    kind: str
+    layer: int
+    head: int
+
+
+@dataclass(frozen=True)
+class SwitchedOff:
+    """What the model has to do without."""
+
+    heads: Sequence[Head] = field(default=())
+    words: Sequence[int] = field(default=())  # source words, counted from 0
+
+    def __bool__(self) -> bool:
+        return bool(self.heads or self.words)
+
+
+def look_inside(translator: Translator, text: str, off: SwitchedOff, beam: int | None = None) -> dict[str, Any]:
+    """The translation with the weights of every layer and head; with something switched off, also what that changes.
+
+    `changed` has the translation without the heads and words, and for each word of the full model's translation its
+    probability with and without them.
+
+    Raises:
+        UserError: no words, or a head or word that does not exist.
+    """
+    sources = translator.read([translator.shorten(text)])
+    if not sources.ids[0]:
+        raise UserError("the sentence has no words; give some")
+    request = translator.request(1, beam=beam)
+    request.observe = lambda step: None  # through the modules, as the compiled decoders run no hooks
+    full = search(request, sources, [0], 1)[0]
+    found = explained(translator, sources, full)[0]
+    reduced = without_words(translator, sources, off.words)
+    with torch.no_grad(), without_heads(translator.model, off.heads):
+        shown = describe(translator, reduced, [(0, full[0])], True, True)[0]
+        if off:
+            other = search(request, reduced, [0], 1)[0]
+            without = explained(translator, reduced, other)[0]
+            scores = forced_scores(translator, reduced, full[0].tokens)
+    result = {**found, **heads_of(shown)}
+    if off:
+        before = Hypothesis(full[0].tokens, 0.0, 0.0, True, forced_scores(translator, sources, full[0].tokens))
+        after = Hypothesis(full[0].tokens, 0.0, 0.0, True, scores)
+        both = [explained(translator, sources, [one])[0]["words"] for one in (before, after)]
+        result["changed"] = {
+            "text": without["text"],
+            "words": without["words"],
+            "with": [word["probability"] for word in both[0]],
+            "without": [word["probability"] for word in both[1]],
+            "log_probability": [math.fsum(before.token_scores), math.fsum(after.token_scores)],
+        }
+    return result
+
+
+def heads_of(shown: Any) -> dict[str, Any]:
+    """The weights of a described translation, by kind, each (L, N, rows, columns), and the pieces they stand for."""
+    source = [*piece_names(shown.source_pieces), END]
+    target = [*piece_names(shown.target_pieces), END]
+    kinds = {}
+    for kind, weights, rows, columns in (
+        ("cross", shown.layers, target, source),
+        ("encoder", shown.encoder_layers, source, source),
+        ("decoder", shown.decoder_layers, ["<s>", *target[:-1]], ["<s>", *target[:-1]]),
+    ):
+        if weights is not None:
+            kinds[kind] = {"weights": np.round(weights, 3).tolist(), "rows": rows, "columns": columns}
+    return {"heads": kinds}
+
+
+@contextmanager
+def without_heads(model: nn.Module, heads: Sequence[Head]) -> Iterator[None]:
+    """Inside, these heads contribute nothing.
+
+    Raises:
+        UserError: there is no such head.
+    """
+    layers = attention_layers(model)
+    hooks = []
+    try:
+        for kind in KINDS:
+            for layer in {one.layer for one in heads if one.kind == kind}:
+                chosen = [one.head for one in heads if (one.kind, one.layer) == (kind, layer)]
+                if not (0 <= layer < len(layers[kind])) or max(chosen) >= layers[kind][layer].heads:
+                    raise UserError(f"there is no {kind} attention head {max(chosen) + 1} in layer {layer + 1}")
+                module = layers[kind][layer]
+                hooks.append(module.output.register_forward_pre_hook(_zeroing(chosen, module.heads)))
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def attention_layers(model: nn.Module) -> dict[str, list[Any]]:
+    """The attention modules of an encoder-decoder by kind, the lowest layer first; empty where there are none."""
+    found: dict[str, list[Any]] = {kind: [] for kind in KINDS}
+    for name, module in model.named_modules():
+        if isinstance(module, CrossAttention):
+            found["cross"].append(module)
+        elif isinstance(module, SelfAttention):
+            found["encoder" if name.startswith("encoder") else "decoder"].append(module)
+    return found
+
+
+def _zeroing(chosen: Sequence[int], heads: int) -> Any:
+    def hook(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        context = inputs[0].unflatten(-1, (heads, -1)).clone()  # (..., N, K)
+        context[..., list(chosen), :] = 0
+        return (context.flatten(-2), *inputs[1:])
+
+    return hook
+
+
+def without_words(translator: Translator, sources: Sources, words: Sequence[int]) -> Sources:
+    """The first sentence with the ids of some words replaced by that of unknown words."""
+    if not words:
+        return sources
+    form = sources.forms[0]
+    places = translator.source.word_of(form.ids, form.text)
+    ids = [UNK if place in words else index for index, place in zip(form.ids, places, strict=True)]
+    return replace(sources, forms=[replace(form, ids=ids)])
+
+
+@torch.no_grad()
+def forced_scores(translator: Translator, sources: Sources, tokens: Sequence[int]) -> list[float]:
+    """log P(y_t | y_<t, x) of given tokens and of the end after them."""
+    source, lengths, distances = sources.batch([0], translator.device)
+    before, _ = pad([[BOS, *tokens]], eos=False)
+    after, _ = pad([list(tokens)], eos=True)
+    hidden = translator.model(source, lengths, before.to(translator.device), distances)
+    scores = torch.log_softmax(translator.model.logits(hidden).float(), -1)  # (1, T, V)
+    return scores.gather(-1, after.to(translator.device)[..., None])[0, :, 0].tolist()
+
+
+def neighbours(model: Any, word: str, side: str = "source", count: int = 12) -> dict[str, Any]:
+    """The tokens whose embeddings have the largest cosine with that of a word.
+
+    Raises:
+        UserError: the word has no embedding of its own, or the model none at all.
+    """
+    matrix, tokenizer = embeddings_of(model, side)
+    ids = [index for index in tokenizer.encode(word.strip()) if index != UNK]
+    if not ids:
+        raise UserError(f"the model has no embedding for {word!r}; give a word of its vocabulary")
+    rows = matrix.detach().float().cpu()
+    unit = rows / rows.norm(dim=1, keepdim=True).clamp(min=1e-12)
+    cosine = unit @ unit[ids].mean(0)
+    cosine[:4] = -2  # padding, unknown, begin and end are no words
+    cosine[ids] = -2
+    values, best = cosine.topk(min(count, len(cosine)))
+    names = piece_names(tokenizer.pieces(best.tolist()))
+    return {
+        "word": word,
+        "pieces": piece_names(tokenizer.pieces(ids)),
+        "size": len(rows),
+        "width": rows.shape[1],
+        "neighbours": [
+            {"word": name, "cosine": round(value, 4)}
+            for name, value in zip(names, values.tolist(), strict=True)
+            if value > -2
+        ],
+    }
+
+
+def embeddings_of(model: Any, side: str) -> tuple[Tensor, Any]:
+    """The embedding matrix (V, D) of a side of a translator, or of a model of texts, and its tokenizer.
+
+    Raises:
+        UserError: the model reads no tokens.
+    """
+    if hasattr(model, "source") and hasattr(model, "target"):
+        name = "target_embedding" if side == "target" else "source_embedding"
+        return getattr(model.model, name).weight, model.target if side == "target" else model.source
+    tokenizer = getattr(model, "tokenizer", None)
+    for module in model.model.modules():
+        if tokenizer is not None and isinstance(module, nn.Embedding) and module.num_embeddings == tokenizer.size:
+            return module.weight, tokenizer
+    raise UserError("this model has no embeddings of words; choose a model that reads texts")

@@ -1,0 +1,178 @@
+"""The models that the studio knows: names, folders, and what of them is loaded.
+
+Inspection attaches hooks to a model while it runs it, so two requests must not use one model at the same time: each
+opened model has a lock. The studio therefore holds models of its own and never those that answer the API.
+"""
+
+from __future__ import annotations
+
+import threading
+import tomllib
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harken.errors import UserError
+
+RECIPE, WEIGHTS, METRICS, CARD, LOCK = "recipe.toml", "model.safetensors", "metrics.jsonl", "card.md", ".lock"
+DEPTH = 4  # folders below the root that are searched for runs
+LOADED = 6  # models kept in memory; the one that was not used for longest is dropped
+
+
+@dataclass
+class Opened:
+    """A loaded model, and the lock under which it is run."""
+
+    name: str
+    model: Any
+    job: Any
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def task(self) -> str:
+        """The job it was trained for."""
+        return str(self.model.recipe.task)
+
+
+class Library:
+    """Run folders by name.
+
+    Args:
+        folders: name -> folder, of models that are given one by one.
+        root: a folder of runs; every run below it is found, also those that begin later.
+        device: where models are loaded.
+    """
+
+    def __init__(
+        self, folders: Mapping[str, Path] | None = None, root: Path | None = None, device: str = "auto"
+    ) -> None:
+        self.given, self.root, self.device = dict(folders or {}), root, device
+        self._opened: OrderedDict[str, tuple[float, Opened]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def folders(self) -> dict[str, Path]:
+        """Every run, by its name: what was given, then what lies below the root."""
+        found = dict(self.given)
+        if self.root is not None:
+            for folder in run_folders(self.root):
+                name = folder.relative_to(self.root).as_posix() if folder != self.root else folder.resolve().name
+                found.setdefault(name, folder)
+        return found
+
+    def folder(self, name: str) -> Path:
+        """The folder of a run.
+
+        Raises:
+            UserError: there is no run of this name.
+        """
+        known = self.folders()
+        if name not in known:
+            raise UserError(f"there is no run {name!r}; known are {', '.join(known) or 'none'}")
+        return known[name]
+
+    def models(self) -> list[dict[str, Any]]:
+        """What can be loaded: name, task and network of every folder with weights."""
+        found = []
+        for name, folder in self.folders().items():
+            if (folder / WEIGHTS).is_file():
+                recipe = read_toml(folder / RECIPE)
+                model = recipe.get("model", {})
+                found.append(
+                    {
+                        "name": name,
+                        "task": recipe.get("task", ""),
+                        "architecture": str(model.get("architecture", "")),
+                        "network": network_name(model),
+                        "beam": recipe.get("search", {}).get("beam"),
+                        "length_penalty": recipe.get("search", {}).get("length_penalty"),
+                        "corpus": str(recipe.get("data", {}).get("corpus", "")),
+                        "attends": model.get("attention") != "none",
+                        "recurrent": "recurrent" in parts_of(model),
+                        "direction": str(recipe.get("data", {}).get("direction", "")),
+                    }
+                )
+        return found
+
+    def open(self, name: str) -> Opened:
+        """A model, loaded on first use and again where its weights have changed.
+
+        Raises:
+            UserError: there is none, or its folder does not hold together.
+        """
+        from harken.api import load
+        from harken.tasks.registry import job_of
+
+        weights = self.folder(name) / WEIGHTS
+        with self._lock:
+            changed = weights.stat().st_mtime if weights.is_file() else 0.0
+            kept = self._opened.get(name)
+            if kept is None or kept[0] != changed:
+                model = load(weights.parent, self.device)
+                self._opened[name] = kept = (changed, Opened(name, model, job_of(model.recipe.task)))
+                while len(self._opened) > LOADED:
+                    self._opened.popitem(last=False)
+            self._opened.move_to_end(name)
+            return kept[1]
+
+    @contextmanager
+    def use(self, name: str, task: str | None = None) -> Iterator[Opened]:
+        """A model that nobody else runs in the meantime.
+
+        Raises:
+            UserError: there is none, or it was trained for another task.
+        """
+        opened = self.open(name)
+        if task is not None and opened.task != task:
+            raise UserError(f"{name} was trained for the task {opened.task!r}; choose a model of the task {task!r}")
+        with opened.lock:
+            yield opened
+
+
+def run_folders(root: Path, depth: int = DEPTH) -> list[Path]:
+    """Folders with a recipe, at most `depth` levels down, by name; a run inside a run is not one of them."""
+    if (root / RECIPE).is_file():
+        return [root]
+    if depth == 0 or not root.is_dir():
+        return []
+    try:
+        below = sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
+    except OSError:
+        return []
+    return [found for path in below for found in run_folders(path, depth - 1)]
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A recipe as tables; empty where it cannot be read, as while it is being written."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def parts_of(model: Mapping[str, Any]) -> set[str]:
+    """The architectures in a recipe's `[model]`: its own, and that of its decoder where that differs."""
+    decoder = model.get("decoder")
+    own = {str(model.get("architecture", "recurrent"))}
+    return own | ({str(decoder.get("architecture", ""))} if isinstance(decoder, Mapping) else set())
+
+
+def network_name(model: Mapping[str, Any]) -> str:
+    """A network in a few words.
+
+    >>> network_name({"architecture": "recurrent", "cell": "lstm", "attention": "additive", "width": 256})
+    'LSTM, additive attention, width 256'
+    >>> network_name({"architecture": "transformer", "layers": 3, "heads": 4, "width": 128})
+    'transformer, 3 layers, 4 heads, width 128'
+    """
+    kind = str(model.get("architecture", ""))
+    parts = [str(model["cell"]).upper() if kind == "recurrent" and "cell" in model else kind]
+    if kind == "recurrent" and "attention" in model:
+        parts.append("no attention" if model["attention"] == "none" else f"{model['attention']} attention")
+    if kind != "recurrent":
+        parts += [f"{model[key]} {key}" for key in ("layers", "heads") if isinstance(model.get(key), int)]
+    if isinstance(model.get("width"), int):
+        parts.append(f"width {model['width']}")
+    return ", ".join(filter(None, parts))

@@ -1,0 +1,124 @@
+"""Run folders as the page shows them: state, metrics so far, recipe and card."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from harken.serving.studio.library import CARD, LOCK, METRICS, RECIPE, WEIGHTS, Library, network_name, read_toml
+
+MOST_POINTS = 2000  # of a curve; longer ones are thinned evenly
+
+
+def list_runs(library: Library) -> list[dict[str, Any]]:
+    """Every run: what it trains, how far it is, and its last metrics; the one that changed last comes first."""
+    found = [describe_run(name, folder) for name, folder in library.folders().items()]
+    return sorted(found, key=lambda run: -run["changed"])
+
+
+def describe_run(name: str, folder: Path) -> dict[str, Any]:
+    """One run."""
+    recipe = read_toml(folder / RECIPE)
+    lines = read_metrics(folder)
+    train = [line for line in lines if line.get("kind") == "train"]
+    valid = [line for line in lines if line.get("kind") == "valid"]
+    best = next((line for line in reversed(valid) if line.get("best")), valid[-1] if valid else None)
+    path = folder / METRICS
+    last = train[-1] if train else {}
+    return {
+        "name": name,
+        "task": recipe.get("task", ""),
+        "network": network_name(recipe.get("model", {})),
+        "data": data_name(recipe.get("data", {})),
+        "state": state_of(folder),
+        "changed": path.stat().st_mtime if path.is_file() else 0.0,
+        "step": last.get("step"),
+        "max_steps": recipe.get("train", {}).get("max_steps"),
+        "max_minutes": recipe.get("train", {}).get("max_minutes"),
+        "seconds": lines[-1].get("seconds") if lines else None,
+        "loss": last.get("loss"),
+        "tokens_per_second": last.get("tokens_per_second"),
+        "best": {key: value for key, value in (best or {}).items() if key not in ("kind", "best")},
+        "has_model": (folder / WEIGHTS).is_file(),
+    }
+
+
+def state_of(folder: Path) -> str:
+    """`finished` where the card is written, `running` while a process holds the folder, `stopped` otherwise."""
+    if (folder / CARD).is_file():
+        return "finished"
+    return "running" if is_locked(folder / LOCK) else "stopped"
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process holds the lock of a run folder (`harken.training.folder.RunLock`)."""
+    import fcntl
+
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    else:
+        fcntl.flock(handle, fcntl.LOCK_UN)
+        return False
+    finally:
+        os.close(handle)
+
+
+def curves(folder: Path, after: int = 0) -> dict[str, Any]:
+    """The metrics of a run as columns: kind -> name -> values; lines before `after` are left out.
+
+    Returns: `lines`, how many there are, to be given as `after` of the next call; `train` and `valid` columns.
+    """
+    lines = read_metrics(folder)
+    found: dict[str, Any] = {"lines": len(lines), "state": state_of(folder), "at": time.time()}
+    for kind in ("train", "valid"):
+        rows = [line for line in lines[after:] if line.get("kind") == kind]
+        rows = rows[:: max(1, -(-len(rows) // MOST_POINTS))]
+        names = sorted({name for row in rows for name, value in row.items() if isinstance(value, int | float)})
+        found[kind] = {name: [row.get(name) for row in rows] for name in names}
+    return found
+
+
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl; one that is being written is left out."""
+    try:
+        text = (folder / METRICS).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return []
+    found = []
+    for line in text.splitlines():
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict):
+            found.append(row)
+    return found
+
+
+def documents(folder: Path) -> dict[str, str]:
+    """The recipe and the card as text."""
+    found = {}
+    for key, name in (("recipe", RECIPE), ("card", CARD)):
+        path = folder / name
+        found[key] = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    return found
+
+
+def data_name(data: dict[str, Any]) -> str:
+    """What a run is trained on, in a word."""
+    for key in ("corpus", "train", "source", "dir", "text"):
+        value = data.get(key)
+        if isinstance(value, str) and value:
+            return Path(value).name
+        if isinstance(value, list) and value:
+            return Path(str(value[0])).name
+    return ""

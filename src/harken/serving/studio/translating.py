@@ -1,0 +1,146 @@
+"""A translation as the page shows it: words with their probabilities, what they attend to, other ways to go on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from harken.errors import UserError
+from harken.search.hypotheses import Hypothesis
+from harken.search.streaming import CertainPrefix
+from harken.tasks.translate.describing import describe
+from harken.tasks.translate.glossary import Term
+from harken.tasks.translate.searching import Request, alternatives, search
+
+if TYPE_CHECKING:
+    from harken.tasks.translate.sources import Sources
+    from harken.tasks.translate.translator import Translator
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the page asks of a translator."""
+
+    text: str
+    beam: int | None = None
+    length_penalty: float | None = None
+    nbest: int = 1
+    prefix: str = ""  # as the model writes it: `raw` of an earlier translation, cut at a space
+    glossary: Sequence[tuple[str, str]] = field(default=())  # source term, target term
+
+
+def translate(
+    translator: Translator,
+    asked: Asked,
+    emit: Callable[[str], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> list[dict[str, Any]]:
+    """The best translations of one sentence.
+
+    Args:
+        emit: called with the text so far whenever more of it is certain.
+        cancelled: asked at every step of the search; True ends it.
+
+    Raises:
+        UserError: options that do not fit, or a glossary term that the vocabulary cannot write.
+    """
+    sources = translator.read([translator.shorten(asked.text)])
+    if not sources.ids[0]:
+        return []
+    request = _request(translator, asked, cancelled)
+    if emit is not None:
+        restore, decode = replace(sources.forms[0], end_mark="").restore, translator.target.decode
+        request.observe = CertainPrefix(lambda tokens: emit(restore(decode(tokens[:-1]))))
+    found = search(request, sources, [0], asked.nbest)[0]
+    return explained(translator, sources, found)
+
+
+def other_ways(translator: Translator, asked: Asked, count: int = 6) -> list[dict[str, Any]]:
+    """Translations that share the prefix and go on with different tokens, the most probable token first.
+
+    Each has `next`, the first word after the prefix, and `probability`, that of the first token after it.
+    """
+    sources = translator.read([translator.shorten(asked.text)])
+    if not sources.ids[0]:
+        return []
+    start = translator.target.encode(asked.prefix)
+    found = alternatives(_request(translator, replace(asked, prefix="")), sources, start, count)
+    place = len(asked.prefix.split())
+    return [
+        {
+            **one,
+            "next": one["words"][place]["text"] if place < len(one["words"]) else "",
+            "probability": _probability(best.token_scores[len(start) : len(start) + 1]),
+        }
+        for best, one in zip(found, explained(translator, sources, found), strict=True)
+    ]
+
+
+def explained(translator: Translator, sources: Sources, found: Sequence[Hypothesis]) -> list[dict[str, Any]]:
+    """Hypotheses of the first sentence with their words, probabilities and attention."""
+    results = describe(translator, sources, [(0, one) for one in found], True, False)
+    shown = []
+    for best, result in zip(found, results, strict=True):
+        raw = translator.target.decode(best.tokens)
+        words = [{"text": word, "probability": 1.0} for word in result.target_words]
+        for place, word in enumerate(_word_scores(translator, best, raw, len(words))):
+            words[place]["probability"] = _probability(word)
+        shown.append(
+            {
+                "source": result.source,
+                "text": result.text,
+                "raw": raw,
+                "score": result.score,
+                "source_words": [
+                    {"text": word, "unknown": place in result.unknown} for place, word in enumerate(result.source_words)
+                ],
+                "words": words,
+                "end": _probability(best.token_scores[len(best.tokens) :]) if best.finished else None,
+                "attention": None if result.attention is None else result.attention.round(4).tolist(),
+            }
+        )
+    return shown
+
+
+def glossary_terms(text: str) -> list[tuple[str, str]]:
+    """The terms of the glossary box: a line each, source and target with a tab, = or → between them.
+
+    >>> glossary_terms("black cat = minou noir\\n\\n# a comment\\nNATO → OTAN")
+    [('black cat', 'minou noir'), ('NATO', 'OTAN')]
+
+    Raises:
+        UserError: a line without two sides.
+    """
+    found = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        mark = next((mark for mark in ("\t", "→", "=") if mark in line), "\t")
+        source, _, target = (part.strip() for part in line.partition(mark))
+        if not source or not target:
+            raise UserError(f"glossary, line {number}: write a source term, = and a target term")
+        found.append((source, target))
+    return found
+
+
+def _request(translator: Translator, asked: Asked, cancelled: Callable[[], bool] | None = None) -> Request:
+    options: dict[str, Any] = {"beam": asked.beam, "length_penalty": asked.length_penalty}
+    request = translator.request(asked.nbest, prefix=asked.prefix, cancelled=cancelled, **options)
+    request.terms = [Term(*pair) for pair in asked.glossary]
+    return request
+
+
+def _word_scores(translator: Translator, best: Hypothesis, raw: str, count: int) -> list[list[float]]:
+    """The log-probabilities of the tokens of each word."""
+    scores: list[list[float]] = [[] for _ in range(count)]
+    places = translator.target.word_of(best.tokens, raw)
+    for place, score in zip(places, best.token_scores, strict=False):
+        if 0 <= place < count:
+            scores[place].append(score)
+    return scores
+
+
+def _probability(scores: Sequence[float]) -> float:
+    return round(math.exp(min(0.0, math.fsum(scores))), 4)
