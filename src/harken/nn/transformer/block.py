@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from harken.nn.activations import ACTIVATIONS, inner_width
 from harken.nn.attention.multihead import CrossAttention, KeyValue, SelfAttention
+from harken.nn.attention.packed import PackedMask
 from harken.nn.dropout import Dropout
 from harken.nn.positions.base import AttentionPositions
 from harken.nn.transformer.balance import Balance
@@ -112,6 +113,11 @@ class EncoderBlock(_Block):
         change = self.attention(self.before(self.attention_norm, values), mask, causal, distances)
         return self.feed_forward(self.after(self.attention_norm, values, change), balance)
 
+    def packed(self, values: Tensor, mask: PackedMask) -> Tensor:
+        """(S, D) -> (S, D) for packed sentences."""
+        change = self.attention.packed(self.before(self.attention_norm, values), mask)
+        return self.feed_forward(self.after(self.attention_norm, values, change))
+
     def with_weights(
         self, values: Tensor, mask: Tensor | None, distances: Tensor | None = None, causal: bool = False
     ) -> tuple[Tensor, Tensor]:
@@ -164,6 +170,13 @@ class DecoderBlock(_Block):
         change = self.attention(self.before(self.attention_norm, values), causal=True)
         values = self.after(self.attention_norm, values, change)
         return self._cross_and_feed_forward(values, memory, mask, balance=balance)[0]
+
+    def packed(self, values: Tensor, memory: Tensor, past: PackedMask, sources: PackedMask) -> Tensor:
+        """(T, D) and memory (S, D) -> (T, D) for packed sentences."""
+        change = self.attention.packed(self.before(self.attention_norm, values), past)
+        values = self.after(self.attention_norm, values, change)
+        change = self.cross.packed(self.before(self.cross_norm, values), memory, sources)
+        return self.feed_forward(self.after(self.cross_norm, values, change))
 
     def with_weights(self, values: Tensor, memory: KeyValue, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """The same, and the weights (B, N, T, S) of the cross-attention."""

@@ -25,6 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from harken.nn.attention.multihead import KeyValue
+from harken.nn.attention.packed import PackedMask
 from harken.nn.dropout import Dropout
 from harken.nn.masks import length_mask
 from harken.nn.positions.kinds import added_positions, attention_positions
@@ -79,14 +80,16 @@ class _Stack(nn.Module):
             elif parameter.dim() == 2 and "embedding" not in name:
                 nn.init.xavier_uniform_(parameter)
 
-    def add_positions(self, values: Tensor, start: int = 0) -> Tensor:
+    def add_positions(self, values: Tensor, start: int | Tensor = 0) -> Tensor:
         """The input of the first block: (B, T, D) plus positions from `start` on, if they are of the added kind.
+
+        Packed sentences (T, D) come with the positions of their tokens (T,), which a table must have.
 
         Raises:
             ValueError: longer than the positions that were learned.
         """
         if self.positions is not None:
-            values = values + self.positions(values.shape[1], start)
+            values = values + self.positions(values.shape[-2], start)
         return self.dropout(values)
 
 
@@ -119,6 +122,13 @@ class EncoderStack(_Stack):
         values = self.add_positions(values)
         for block in self.blocks:
             values = block(values, mask, distances, self.causal, balance)
+        return self.norm(values)
+
+    def packed(self, values: Tensor, mask: PackedMask) -> Tensor:
+        """(T, D) -> (T, D) for packed sentences."""
+        values = self.add_positions(values, mask.positions)
+        for block in self.blocks:
+            values = block.packed(values, mask)  # type: ignore[operator]
         return self.norm(values)
 
     def with_weights(
@@ -170,6 +180,13 @@ class DecoderStack(_Stack):
         values = self.add_positions(values)
         for block in self.blocks:
             values = block(values, block.cross.keys_values(memory), mask, balance)  # type: ignore[union-attr,operator]
+        return self.norm(values)
+
+    def packed(self, values: Tensor, memory: Tensor, past: PackedMask, sources: PackedMask) -> Tensor:
+        """(T, D), memory (S, D) -> (T, D) for packed sentences: what a token sees of its own, and of its source."""
+        values = self.add_positions(values, past.positions)
+        for block in self.blocks:
+            values = block.packed(values, memory, past, sources)  # type: ignore[operator]
         return self.norm(values)
 
     def with_weights(self, values: Tensor, memory: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
