@@ -1,7 +1,8 @@
 """The training loop.
 
-One update: gradients of the mean loss over the batch (several processes on a CPU), clipping, learning rate, AdamW,
-weight average. Every `validate_every` updates the averaged weights are evaluated; the best are `model.safetensors`.
+One update is computed by a strategy (`harken.training.strategies`): gradients of the mean loss over the batch,
+clipping, AdamW, weight average. Every `validate_every` updates the averaged weights are evaluated; the best are
+`model.safetensors`.
 
 Exactness: the order of the data is a function of (seed, epoch), random numbers of (seed, step, worker), and a
 checkpoint holds all other state; so a run that was killed and resumed ends with the same bits as one that was not (on a
@@ -14,8 +15,9 @@ import math
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,25 +25,14 @@ import torch
 from torch import Tensor
 
 from harken.errors import Interrupted, MachineError, UserError
-from harken.training.average import Average
-from harken.training.checkpoints import (
-    MODEL,
-    Progress,
-    load_checkpoint,
-    save_checkpoint,
-    save_tensors,
-    state_of,
-    with_current_names,
-)
+from harken.training.checkpoints import MODEL, Progress, load_checkpoint, save_checkpoint, save_tensors
 from harken.training.config import TrainConfig
 from harken.training.display import Display, Silence
 from harken.training.fitting import Plan, fit
 from harken.training.log import MetricsLog
-from harken.training.measuring import autocast
-from harken.training.optimizers import build_optimizer, clip_by_global_norm, optimizer_tensors, restore_optimizer
 from harken.training.schedules import factor
-from harken.training.task import Indices, Task, carried_by, move_carried
-from harken.training.workers import Workers
+from harken.training.strategies import StepResult, Strategy, choose_strategy
+from harken.training.task import Indices, Task
 
 VALIDATION_SHARE = 0.2  # of the time that a run limited in minutes may spend on validation before its end
 Callback = Callable[[dict[str, Any]], Any]  # called with each line of metrics.jsonl; True ends the run
@@ -63,10 +54,11 @@ class Trainer:
         self.ended = False  # by a callback
         self.display = display or Silence()
         self.device = torch.device(config.device)
-        self.names: dict[Tensor, str] = {value: name for name, value in task.model.named_parameters()}
+        self.strategy: Strategy
         self.progress = Progress()
         self.stopping: int | None = None  # the signal that asked for it
-        self.skipped = 0
+        self.unread: deque[tuple[int, int, StepResult]] = deque()  # step, tokens and result of the last updates
+        self.skipped = 0  # updates in a row
         self.speed = 0.0  # tokens per second since the last line of metrics.jsonl
         self.current_epoch: tuple[int, Sequence[Indices]] | None = None  # its number and batches
 
@@ -83,14 +75,8 @@ class Trainer:
             UserError: the loss is NaN, nothing can be trained on, or the folder cannot be written.
             MachineError: out of memory, or a worker was killed.
         """
-        torch.set_num_threads(self.config.threads or 1)
-        self.task.model.to(self.device).train()
-        move_carried(self.task, self.device)
-        workers = self.config.workers or 1 if self.device.type == "cpu" else 1
-        self.workers = Workers(self.task, workers, self.config.seed, self._autocast, self.config.threads or 1)
+        self.strategy = choose_strategy(self.task, self.config)
         try:
-            self.optimizer = build_optimizer(self.task.model, self.config)
-            self.average = Average(self.task.model, self.config.average)
             restored = self._restore() if resume else False
             self.log = MetricsLog(self.folder, self.progress.step if restored else None)
             if not self._done():
@@ -104,7 +90,7 @@ class Trainer:
                 f"({self.config.batch_tokens}) or the model's width, and continue with resume=True"
             ) from problem
         finally:
-            self.workers.close()
+            self.strategy.close()
             self.display.stop()
         return self.progress
 
@@ -146,28 +132,30 @@ class Trainer:
         state, config = self.progress, self.config
         state.step += 1
         num_tokens = sum(self.task.size(indices) for indices in batches)
-        loss = self.workers.backward(state.step, batches, max(num_tokens, 1))
-        norm = clip_by_global_norm(self.names, config.clip_norm)
-        rate = config.learning_rate * factor(
+        self.rate = config.learning_rate * factor(
             config.schedule, state.step, self._spent(), config.warmup_steps, state.reduced
         )
-        if math.isfinite(loss) and bool(torch.isfinite(norm)):
-            for group in self.optimizer.param_groups:
-                group["lr"] = rate
-            self.optimizer.step()
-            self.average.update(state.step)
-            state.window_loss += loss
-            state.window_tokens += num_tokens
-            self.skipped = 0
-        else:
+        result = self.strategy.update(state.step, batches, num_tokens, self.rate)
+        state.tokens += num_tokens
+        self.unread.append((state.step, num_tokens, result))
+        self._read_results(keep=1 if isinstance(result.loss, Tensor) else 0)
+
+    def _read_results(self, keep: int = 0) -> None:
+        """Count the results of updates, but for the last `keep`: reading those of a GPU would wait for it."""
+        state = self.progress
+        while len(self.unread) > keep:
+            step, num_tokens, result = self.unread.popleft()
+            if not bool(result.skipped):
+                state.window_loss += float(result.loss)
+                state.window_tokens += num_tokens
+                self.skipped = 0
+                continue
             self.skipped += 1
             if self.skipped >= NAN_PATIENCE:
                 raise UserError(
-                    f"the loss or its gradient is NaN or infinite since step {state.step - self.skipped + 1}; lower "
-                    f"train.learning_rate ({config.learning_rate}) or train.clip_norm and train into a new folder"
+                    f"the loss or its gradient is NaN or infinite since step {step - self.skipped + 1}; lower "
+                    f"train.learning_rate ({self.config.learning_rate}) or train.clip_norm and train into a new folder"
                 )
-        state.tokens += num_tokens
-        self.rate = rate
 
     def _show(self) -> None:
         state = self.progress
@@ -238,6 +226,7 @@ class Trainer:
 
     def _log_training(self) -> None:
         state = self.progress
+        self._read_results()
         entry = {
             "kind": "train",
             "step": state.step,
@@ -255,14 +244,15 @@ class Trainer:
         """Evaluate the averaged weights and save them if they are the best; True where patience is exhausted."""
         state, config = self.progress, self.config
         began = state.seconds
-        with self.average.applied():
-            metrics = self.workers.validate()
+        self._read_results()
+        with self.strategy.average.applied():
+            metrics = self.strategy.validate()
             score = metrics[self.task.monitor]
             last = math.nan if state.best is None else state.best  # NaN is worse than any score
             better = math.isnan(last) or (score > last if self.task.mode == "max" else score < last)
             if better:
                 state.best, state.best_step, state.stale, state.waited = score, state.step, 0, 0
-                save_tensors(self.folder / MODEL, state_of(self.task.model))
+                save_tensors(self.folder / MODEL, self.strategy.weights())
             else:
                 state.stale += 1
                 state.waited += 1
@@ -277,17 +267,13 @@ class Trainer:
         return self._patience_exhausted()
 
     def _save(self) -> None:
-        tensors = {f"model.{name}": value for name, value in state_of(self.task.model).items()}
-        tensors |= {f"average.{name}": value for name, value in self.average.shadow.items()}
-        tensors |= dict(optimizer_tensors(self.optimizer, self.names))
-        tensors |= {f"carried.{name}": value for name, value in carried_by(self.task).items()}
-        save_checkpoint(self.folder, tensors, self.progress, self._settings())
+        self._read_results()
+        save_checkpoint(self.folder, self.strategy.state(), self.progress, self._settings())
 
     def _restore(self) -> bool:
         found = load_checkpoint(self.folder)
         if found is None:
             return False
-        found = found._replace(tensors=with_current_names(self.task.model, found.tensors))
         for key, value in self._settings().items():
             if found.settings.get(key) != value:
                 old = str(found.settings.get(key))[:100]
@@ -295,20 +281,8 @@ class Trainer:
                     f"{self.folder} was trained with train.{key} = {old}, not {value}; resume with the old value "
                     f"(--set train.{key}={old}) or train into a new folder"
                 )
-        wanted = {f"model.{name}": value for name, value in state_of(self.task.model).items()}
-        wanted |= {f"average.{name}": value for name, value in self.average.shadow.items()}
-        wanted |= {f"carried.{name}": value for name, value in carried_by(self.task).items()}
-        for name, value in wanted.items():
-            if name not in found.tensors or found.tensors[name].shape != value.shape:
-                raise UserError(
-                    f"the checkpoint in {self.folder} has no {name} of shape {tuple(value.shape)}, so it belongs to "
-                    "another recipe or version; train into a new folder, or start this run over with restart=True"
-                )
-        with torch.no_grad():
-            for name, value in wanted.items():
-                value.copy_(found.tensors[name])
+        self.strategy.restore(found.tensors, self.folder)
         self.progress = found.progress
-        restore_optimizer(self.optimizer, self.names, found.tensors)
         if found.warning:
             self.display.note(f"{found.warning}; resuming from the checkpoint before it, at step {self.progress.step}")
         return True
@@ -317,9 +291,6 @@ class Trainer:
         """The settings that must not change when a run is resumed."""
         config = self.config
         return {"seed": config.seed, "batch_tokens": config.batch_tokens, "precision": config.precision}
-
-    def _autocast(self) -> AbstractContextManager[Any]:
-        return autocast(self.config)
 
     @contextmanager
     def _signals(self) -> Iterator[None]:

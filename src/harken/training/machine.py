@@ -1,7 +1,7 @@
 """Hardware choices: the device, the number of processes, and whether bfloat16 works and is faster.
 
 Small matrices do not profit from several threads: synchronisation costs more than it gains. So on a CPU harken trains
-with one process per core, each with one thread and its own share of the batch (`harken.training.workers`).
+with one process per core, each with one thread and its own share of the batch (`harken.training.strategies.forked`).
 
 bfloat16 through oneDNN can crash with an illegal instruction where a machine reports instructions that it lacks, so it
 is tried in a child process first and used only where the child succeeds and is clearly faster.

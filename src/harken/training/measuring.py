@@ -1,29 +1,24 @@
 """How fast a task trains and how much memory it takes, from a few real updates on its own batches.
 
 `harken check` predicts a run from it, and `harken.training.fitting` plans one. The updates are those of
-`harken.training.loop`: gradients by the same worker processes in the same precision, clipping, AdamW, and the weight
-average. The learning rate is 0, so the weights stay as they are, and so do buffers and what a task carries from batch
-to batch.
+`harken.training.loop`, by the same strategy: gradients in the same precision, clipping, AdamW, weight average. The
+learning rate is 0, so the weights stay as they are, and so do buffers and what a task carries from batch to batch.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from harken.errors import MachineError, UserError
-from harken.training.average import Average
 from harken.training.config import TrainConfig
-from harken.training.optimizers import build_optimizer, clip_by_global_norm
-from harken.training.task import Indices, Task, carried_by, move_carried
-from harken.training.workers import Workers
+from harken.training.strategies import Strategy, choose_strategy
+from harken.training.task import Indices, Task, carried_by
 
 WARM_UP = 2  # updates that are not counted: kernels are compiled, memory is allocated
 MOST_UPDATES = 30
@@ -55,45 +50,29 @@ def measure_speed(task: Task, config: TrainConfig, seconds: float = 4.0) -> Spee
         MachineError: out of memory.
     """
     device = torch.device(config.device)
-    workers = _workers(task, config)
+    strategy = choose_strategy(task, config)
     try:
-        times, tokens = _updates(task, config, workers, task.epoch(0), seconds)
-        validation = _validation(task, workers)
-        memory = _memory([process.pid for process in workers.processes], device)
+        times, tokens = _updates(strategy, task.epoch(0), seconds)
+        validation = _validation(strategy)
+        memory = _memory([process.pid for process in getattr(strategy, "processes", [])], device)
     except (torch.OutOfMemoryError, MemoryError) as problem:
         raise MachineError(
             f"this machine ran out of memory in the first updates; lower train.batch_tokens ({config.batch_tokens}) or "
             "the model's width"
         ) from problem
     finally:
-        workers.close()
+        strategy.close()
     return Speed(len(times), _typical(times), tokens, validation, memory)
 
 
 def seconds_per_update(task: Task, config: TrainConfig, epoch: Sequence[Indices], seconds: float) -> float:
     """The time of an update with batches from all over `epoch`, from a few of them."""
-    workers = _workers(task, config)
+    strategy = choose_strategy(task, config)
     spread = [epoch[place * len(epoch) // MOST_UPDATES] for place in range(MOST_UPDATES)] if len(epoch) else []
     try:
-        return _typical(_updates(task, config, workers, spread, seconds)[0])
+        return _typical(_updates(strategy, spread, seconds)[0])
     finally:
-        workers.close()
-
-
-def autocast(config: TrainConfig) -> AbstractContextManager[Any]:
-    """The context that the model computes in."""
-    if config.precision == "bfloat16":
-        return torch.autocast(torch.device(config.device).type, torch.bfloat16)
-    return nullcontext()
-
-
-def _workers(task: Task, config: TrainConfig) -> Workers:
-    device = torch.device(config.device)
-    torch.set_num_threads(config.threads or 1)
-    task.model.to(device).train()
-    move_carried(task, device)
-    count = config.workers or 1 if device.type == "cpu" else 1
-    return Workers(task, count, config.seed, lambda: autocast(config), config.threads or 1)
+        strategy.close()
 
 
 def _typical(times: list[float]) -> float:
@@ -102,11 +81,9 @@ def _typical(times: list[float]) -> float:
     return sum(middle) / len(middle)
 
 
-def _updates(
-    task: Task, config: TrainConfig, workers: Workers, epoch: Sequence[Indices], seconds: float
-) -> tuple[list[float], float]:
+def _updates(strategy: Strategy, epoch: Sequence[Indices], seconds: float) -> tuple[list[float], float]:
     """The times of the updates, and the mean number of tokens of one."""
-    optimizer, average = build_optimizer(task.model, config), Average(task.model, config.average)
+    task, config = strategy.task, strategy.config
     parameters = list(task.model.parameters())
     kept = [(value, value.clone()) for value in (*task.model.buffers(), *carried_by(task).values())]
     if not len(epoch):
@@ -120,12 +97,7 @@ def _updates(
         step += 1
         began = time.perf_counter()
         size = sum(task.size(indices) for indices in chosen)
-        workers.backward(step, chosen, max(size, 1))
-        clip_by_global_norm(parameters, config.clip_norm)
-        for group in optimizer.param_groups:
-            group["lr"] = 0.0
-        optimizer.step()
-        average.update(step)
+        strategy.update(step, chosen, size, 0.0)
         if parameters[0].is_cuda:
             torch.cuda.synchronize()
         times.append(time.perf_counter() - began)
@@ -140,16 +112,15 @@ def _updates(
     return counted, sum(sizes) / len(sizes)
 
 
-def _validation(task: Task, workers: Workers) -> float:
-    """Seconds of a whole validation by all workers, from a share of it by one."""
-    task.model.eval()
+def _validation(strategy: Strategy) -> float:
+    """Seconds of a whole validation by all processes, from a share of it by one."""
     took = 0.0
-    with torch.no_grad(), workers.autocast():
+    with strategy.evaluating():
         for parts in SHARES:
             start = time.perf_counter()
-            task.validate(0, parts)
-            took = (time.perf_counter() - start) * parts / workers.count
-            if took / parts * workers.count > FAST:
+            strategy.task.validate(0, parts)
+            took = (time.perf_counter() - start) * parts / strategy.world_size
+            if took / parts * strategy.world_size > FAST:
                 break
     return took
 

@@ -16,7 +16,7 @@ import mmap
 import os
 import signal
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,8 @@ from torch import Tensor
 
 from harken.errors import MachineError
 from harken.training.checkpoints import state_of
-from harken.training.task import Indices, Task, batch_loss, carried_by
+from harken.training.strategies.base import Strategy
+from harken.training.task import Indices, carried_by
 
 DIED = (
     "a training worker was killed, usually because the machine ran out of memory; lower train.batch_tokens or "
@@ -35,11 +36,6 @@ OUT_OF_MEMORY = (
     "a training worker ran out of memory; lower train.batch_tokens or train.workers and continue with resume=True"
 )
 POLL = 1.0  # seconds between checks that a worker is alive while its answer is awaited
-
-
-def seed_step(seed: int, step: int, worker: int) -> None:
-    """Seed torch by (seed, step, worker), so that a resumed run draws the same random numbers."""
-    torch.manual_seed(int(np.random.SeedSequence([seed, step, worker]).generate_state(1, np.uint64)[0] >> 1))
 
 
 def shared_like(tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -53,25 +49,21 @@ def shared_like(tensors: Sequence[Tensor]) -> list[Tensor]:
     ]
 
 
-class Workers:
-    """The parent's side of the workers; worker 0 is the parent itself."""
+class Forked(Strategy):
+    """The parent's side of the workers; worker 0 is the parent itself. See `Strategy`."""
 
-    def __init__(self, task: Task, count: int, seed: int, autocast: Callable[[], Any], threads: int = 1) -> None:
-        self.task, self.count, self.seed, self.autocast, self.threads = task, count, seed, autocast, threads
-        self.parameters = [parameter for parameter in task.model.parameters() if parameter.requires_grad]
+    def place(self) -> None:
+        """Move the parameters to shared memory and fork `train.workers` - 1 processes."""
+        self.world_size = self.config.workers or 1
+        self.parameters = [parameter for parameter in self.task.model.parameters() if parameter.requires_grad]
         self.pipes: list[Any] = []
         self.gradients: list[list[Tensor]] = []  # of each worker but the parent
         self.used: list[Tensor] = []  # which parameters each of these workers has a gradient for
         self.buffers: list[Tensor] = []  # the parent's, for validation in all workers
         self.processes: list[Any] = []
-        if count > 1:
-            try:
-                self._fork(count)
-            except BaseException:
-                self.close()
-                raise
+        self._fork()
 
-    def _fork(self, count: int) -> None:
+    def _fork(self) -> None:
         import multiprocessing
         import warnings
 
@@ -83,7 +75,7 @@ class Workers:
             carried[name] = shared.copy_(carried[name])
         self.buffers = shared_like(self._own_buffers())
         context = multiprocessing.get_context("fork")
-        for worker in range(1, count):
+        for worker in range(1, self.world_size):
             here, there = context.Pipe()
             self.gradients.append(shared_like(self.parameters))
             self.used.extend(shared_like([torch.zeros(len(self.parameters), dtype=torch.uint8)]))
@@ -99,11 +91,11 @@ class Workers:
         return [value for value in state_of(self.task.model).values() if not isinstance(value, torch.nn.Parameter)]
 
     def backward(self, step: int, batches: list[Indices], num_tokens: int) -> float:
-        """Gradients of the loss divided by `num_tokens`, left in `.grad`; returns the summed loss."""
-        shares = [self.task.share(examples, self.count) for examples in batches]
+        """Every worker computes its share; the parent adds the gradients up in the order of the workers."""
+        shares = [self.task.share(examples, self.world_size) for examples in batches]
         for worker, pipe in enumerate(self.pipes, start=1):
             self._send(pipe, _pack(step, num_tokens, [share[worker] for share in shares]))
-        loss = self._compute(0, step, [share[0] for share in shares], num_tokens)
+        loss = self.share_gradients(0, step, [share[0] for share in shares], num_tokens)
         for worker, (gradients, used) in enumerate(zip(self.gradients, self.used, strict=True)):
             loss += self._receive(worker)
             for parameter, gradient, present in zip(self.parameters, gradients, used.tolist(), strict=True):
@@ -121,7 +113,7 @@ class Workers:
             shared.copy_(own)
         for pipe in self.pipes:
             self._send(pipe, b"validate")
-        results = [self._validate(0)]
+        results = [self.validate_share(0)]
         results += [self._receive(worker) for worker in range(len(self.pipes))]
         return self.task.score(results)
 
@@ -157,33 +149,13 @@ class Workers:
             raise RuntimeError(f"a training worker failed:\n{answer['failed']}")
         return answer
 
-    def _compute(self, worker: int, step: int, shares: list[Indices], num_tokens: int) -> float:
-        seed_step(self.seed, step, worker)
-        for parameter in self.parameters:
-            parameter.grad = None
-        total = 0.0
-        for indices in shares:
-            if len(indices):
-                with self.autocast():
-                    loss = batch_loss(self.task, indices)
-                (loss / num_tokens).backward()
-                total += float(loss.detach())
-        return total
-
-    def _validate(self, worker: int) -> Any:
-        self.task.model.eval()
-        with torch.no_grad(), self.autocast():
-            result = self.task.validate(worker, self.count)
-        self.task.model.train()
-        return result
-
     def _serve(self, worker: int, pipe: Any, parents: list[Any]) -> None:
         """A worker's life: wait for a share, compute, answer; end when the parent goes."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the parent decides what they mean
             signal.signal(number, signal.SIG_IGN)
         for other in parents:  # else the pipes of a dead parent would stay open here
             other.close()
-        torch.set_num_threads(self.threads)
+        torch.set_num_threads(self.config.threads or 1)
         own, used = self.gradients[worker - 1], self.used[worker - 1]
         while True:
             try:
@@ -194,10 +166,10 @@ class Workers:
                 if message == b"validate":
                     for own_buffer, shared in zip(self._own_buffers(), self.buffers, strict=True):
                         own_buffer.copy_(shared)
-                    answer: Any = self._validate(worker)
+                    answer: Any = self.validate_share(worker)
                 else:
                     step, num_tokens, shares = _unpack(message)
-                    answer = self._compute(worker, step, shares, num_tokens)
+                    answer = self.share_gradients(worker, step, shares, num_tokens)
                     used.copy_(torch.tensor([parameter.grad is not None for parameter in self.parameters]))
                     for parameter, gradient in zip(self.parameters, own, strict=True):
                         if parameter.grad is not None:

@@ -3,7 +3,6 @@
 import os
 import signal
 import time
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,21 @@ import torch
 from torch import Tensor
 
 from harken.errors import MachineError
-from harken.training.workers import Workers, _pack, _unpack, seed_step, shared_like
+from harken.training.config import TrainConfig
+from harken.training.strategies.base import seed_step
+from harken.training.strategies.forked import Forked, _pack, _unpack, shared_like
+from harken.training.strategies.single import Single
 
 BATCHES = [np.arange(0, 7), np.arange(7, 12)]
 
 
+def strategy(task: Any, count: int, seed: int = 1) -> Any:
+    config = TrainConfig(workers=count, seed=seed, device="cpu", precision="float32", max_steps=1)
+    return Forked(task, config) if count > 1 else Single(task, config)
+
+
 def gradients(task: Any, count: int, step: int = 1, seed: int = 3) -> tuple[float, list[Tensor]]:
-    workers = Workers(task, count, seed, nullcontext)
+    workers = strategy(task, count, seed)
     try:
         loss = workers.backward(step, BATCHES, 12)
         return loss, [parameter.grad.clone() for parameter in task.model.parameters()]
@@ -51,7 +58,7 @@ def test_dropout_is_repeatable_to_the_bit(table: Any, count: int) -> None:
 
 def test_a_batch_smaller_than_the_workers(table: Any) -> None:
     task = table(dropout=0.0)
-    workers = Workers(task, 3, 1, nullcontext)
+    workers = strategy(task, 3)
     try:
         loss = workers.backward(1, [np.array([5])], 1)
     finally:
@@ -61,7 +68,7 @@ def test_a_batch_smaller_than_the_workers(table: Any) -> None:
 
 def test_an_update_of_the_first_is_seen_by_all(table: Any) -> None:
     task = table(dropout=0.0)
-    workers = Workers(task, 2, 1, nullcontext)
+    workers = strategy(task, 2)
     try:
         with torch.no_grad():
             for parameter in task.model.parameters():
@@ -75,7 +82,7 @@ def test_an_update_of_the_first_is_seen_by_all(table: Any) -> None:
 
 
 def test_closing_ends_the_processes(table: Any) -> None:
-    workers = Workers(table(), 3, 1, nullcontext)
+    workers = strategy(table(), 3)
     processes = list(workers.processes)
     assert len(processes) == 2 and all(process.is_alive() for process in processes)
     workers.close()
@@ -92,7 +99,7 @@ def test_a_failing_worker_is_told_with_its_traceback(table: Any) -> None:
                 raise ValueError("row 17 is bad")
             return super().summed(examples)
 
-    workers = Workers(Failing(), 2, 1, nullcontext)
+    workers = strategy(Failing(), 2)
     try:
         with pytest.raises(RuntimeError, match=r"(?s)a training worker failed:\nTraceback.*ValueError: row 17 is bad"):
             workers.backward(1, BATCHES, 12)
@@ -112,7 +119,7 @@ def test_a_killed_worker_is_an_error_and_no_wait(table: Any, when: str) -> None:
                 os.kill(workers.processes[0].pid, signal.SIGKILL)
             return super().summed(examples)
 
-    workers = Workers(Dying(), 2, 1, nullcontext)
+    workers = strategy(Dying(), 2)
     try:
         if when == "unread":  # it has got its share and will never look at it
             os.kill(workers.processes[0].pid, signal.SIGSTOP)
@@ -132,7 +139,7 @@ def test_a_killed_worker_is_an_error_and_no_wait(table: Any, when: str) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_worker_leaves_signals_to_its_parent(table: Any, number: int) -> None:
-    workers = Workers(table(), 2, 1, nullcontext)
+    workers = strategy(table(), 2)
     try:
         workers.backward(1, BATCHES, 12)  # so that it is surely waiting for work
         os.kill(workers.processes[0].pid, number)

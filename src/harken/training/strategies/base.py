@@ -1,0 +1,198 @@
+"""The contract between the training loop and the way a global batch is computed.
+
+The loop (`harken.training.loop`) decides what happens: which batches, the learning rate, when to validate, save and
+stop. A strategy decides how an update is computed: in one process, in forked workers, or by `torch.distributed`. It
+owns the optimizer and the weight average, so that a strategy may also capture a whole update as one CUDA graph.
+
+A global batch is a function of (seed, epoch) alone. A strategy splits it by `Task.share` and sums the gradients of the
+shares, divided by the number of tokens of the whole batch, so the number of processes does not change the objective.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from harken.errors import UserError
+from harken.training.average import Average
+from harken.training.checkpoints import state_of, with_current_names
+from harken.training.config import TrainConfig
+from harken.training.optimizers import build_optimizer, clip_by_global_norm, optimizer_tensors, restore_optimizer
+from harken.training.task import Indices, Task, batch_loss, carried_by, move_carried
+
+T = TypeVar("T")
+
+
+class StepResult(NamedTuple):
+    """What an update gave. On a GPU these may be tensors, which the loop reads one step later."""
+
+    loss: float | Tensor  # summed over the global batch
+    norm: float | Tensor  # of the gradient, before clipping
+    skipped: bool | Tensor  # no update was made: the loss or the norm is NaN or infinite
+
+
+class Strategy(ABC):
+    """Computes updates and validations of one task.
+
+    A subclass defines `backward` and `validate`, and what it needs of `place`, `broadcast` and `close`; one that
+    computes a whole update in its own way defines `update`.
+
+    Attributes:
+        rank: the number of this process among those that run the loop.
+        world_size: how many processes share a batch.
+        optimizer, average: of the parameters as `place` left them.
+        names: parameter -> name.
+    """
+
+    rank = 0
+    world_size = 1
+
+    def __init__(self, task: Task, config: TrainConfig) -> None:
+        self.task, self.config, self.device = task, config, torch.device(config.device)
+        torch.set_num_threads(config.threads or 1)
+        task.model.to(self.device).train()
+        move_carried(task, self.device)
+        try:
+            self.place()
+            self.names = {value: name for name, value in task.model.named_parameters()}
+            self.optimizer = build_optimizer(task.model, config)
+            self.average = Average(task.model, config.average)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this process writes the run folder and decides."""
+        return self.rank == 0
+
+    def place(self) -> None:
+        """Put the parameters where they are trained, before the optimizer is built: shared memory, shards ..."""
+        return
+
+    @abstractmethod
+    def backward(self, step: int, batches: list[Indices], num_tokens: int) -> float | Tensor:
+        """Leave the gradient of the global batch's loss / `num_tokens` in `.grad`; returns the summed loss."""
+
+    def update(self, step: int, batches: list[Indices], num_tokens: int, rate: float) -> StepResult:
+        """One update: gradient of the global batch, clipping, optimizer, weight average.
+
+        Args:
+            step: its number, from 1; random numbers are drawn from (seed, step, rank).
+            batches: the batches whose gradients are accumulated.
+            num_tokens: the number of tokens in them that the loss is summed over.
+            rate: the learning rate.
+        """
+        return self.apply_gradients(step, self.backward(step, batches, max(num_tokens, 1)), rate)
+
+    def apply_gradients(self, step: int, loss: float | Tensor, rate: float) -> StepResult:
+        """Clip, update the parameters and their average; nothing where the loss or the norm is not finite."""
+        norm = self.clip()
+        skipped = not (bool(np.isfinite(float(loss))) and bool(torch.isfinite(norm)))
+        if not skipped:
+            for group in self.optimizer.param_groups:
+                group["lr"] = rate
+            self.optimizer.step()
+            self.average.update(step)
+        return StepResult(float(loss), float(norm), skipped)
+
+    def clip(self) -> Tensor:
+        """Clip the gradients by their global norm; returns the norm before."""
+        return clip_by_global_norm(self.names, self.config.clip_norm)
+
+    @abstractmethod
+    def validate(self) -> dict[str, float]:
+        """The metrics of the validation data with the current weights, the same on every rank."""
+
+    def broadcast(self, value: T) -> T:
+        """The value of rank 0, of numbers, strings, lists and dicts of them."""
+        return value
+
+    def maximum(self, values: list[float]) -> list[float]:
+        """The element-wise maximum over all ranks."""
+        return values
+
+    def state(self) -> dict[str, Tensor]:
+        """What a checkpoint holds: weights, average, optimizer, carried states. Called on all ranks."""
+        return {**self._placed(), **dict(optimizer_tensors(self.optimizer, self.names))}
+
+    def weights(self) -> dict[str, Tensor]:
+        """The weights and buffers of the model, whole. Called on all ranks."""
+        return state_of(self.task.model)
+
+    def restore(self, tensors: dict[str, Tensor], folder: Path) -> None:
+        """Restore what `state` gave.
+
+        Raises:
+            UserError: the checkpoint has other tensors than this run.
+        """
+        tensors = with_current_names(self.task.model, tensors)
+        placed = self._placed()
+        for name, value in placed.items():
+            if name not in tensors or tensors[name].shape != value.shape:
+                raise UserError(
+                    f"the checkpoint in {folder} has no {name} of shape {tuple(value.shape)}, so it belongs to "
+                    "another recipe or version; train into a new folder, or start this run over with restart=True"
+                )
+        with torch.no_grad():
+            for name, value in placed.items():
+                value.copy_(tensors[name])
+        restore_optimizer(self.optimizer, self.names, tensors)
+
+    def _placed(self) -> dict[str, Tensor]:
+        """The tensors of a checkpoint that exist before the first update."""
+        tensors = {f"model.{name}": value for name, value in state_of(self.task.model).items()}
+        tensors |= {f"average.{name}": value for name, value in self.average.shadow.items()}
+        tensors |= {f"carried.{name}": value for name, value in carried_by(self.task).items()}
+        return tensors
+
+    def close(self) -> None:
+        """End what the strategy started."""
+        return
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """The context that the model computes in."""
+        if self.config.precision == "bfloat16":
+            return torch.autocast(self.device.type, torch.bfloat16)
+        return nullcontext()
+
+    def share_gradients(self, rank: int, step: int, shares: list[Indices], num_tokens: int) -> float:
+        """The gradient of one rank's shares, in `.grad`; returns their summed loss. Empty shares give none."""
+        seed_step(self.config.seed, step, rank)
+        for parameter in self.task.model.parameters():
+            parameter.grad = None
+        total = 0.0
+        for indices in shares:
+            if len(indices):
+                with self.autocast():
+                    loss = batch_loss(self.task, indices)
+                (loss / num_tokens).backward()
+                total += float(loss.detach())
+        return total
+
+    def validate_share(self, rank: int) -> Any:
+        """One rank's part of the validation, for `Task.score`."""
+        with self.evaluating():
+            return self.task.validate(rank, self.world_size)
+
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Inside the block the model is in evaluation mode, without gradients."""
+        self.task.model.eval()
+        try:
+            with torch.no_grad(), self.autocast():
+                yield
+        finally:
+            self.task.model.train()
+
+
+def seed_step(seed: int, step: int, rank: int) -> None:
+    """Seed torch by (seed, step, rank), so that a resumed run draws the same random numbers."""
+    torch.manual_seed(int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0] >> 1))
