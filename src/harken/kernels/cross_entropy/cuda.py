@@ -52,8 +52,8 @@ def row_kernel(
             tl.store(start + begin + columns, tl.zeros([BLOCK], logits.dtype.element_ty), mask=inside)
         tl.store(losses + row, 0.0)
     else:
-        peak = tl.full([BLOCK], -1.0e30, tl.float32)  # a running maximum and sum in every lane: no reduction a block
-        total = tl.zeros([BLOCK], tl.float32)
+        peak = -1.0e30
+        total = 0.0
         summed = tl.zeros([BLOCK], tl.float32)
         for begin in range(0, vocabulary, BLOCK):
             inside = begin + columns < vocabulary
@@ -62,11 +62,10 @@ def row_kernel(
                 values += tl.load(bias + begin + columns, mask=inside, other=0.0).to(tl.float32)
             summed += tl.where(inside, values, 0.0)
             values = tl.where(inside, values, -1.0e30)
-            higher = tl.maximum(peak, values)
-            total = total * tl.exp(peak - higher) + tl.where(inside, tl.exp(values - higher), 0.0)
+            higher = tl.maximum(peak, tl.max(values, 0))
+            total = total * tl.exp(peak - higher) + tl.sum(tl.exp(values - higher), 0)
             peak = higher
-        most = tl.max(peak, 0)
-        log_sum = most + tl.log(tl.sum(total * tl.exp(peak - most), 0))
+        log_sum = peak + tl.log(total)
         chosen = tl.load(start + target).to(tl.float32)
         if HAS_BIAS:
             chosen += tl.load(bias + target).to(tl.float32)

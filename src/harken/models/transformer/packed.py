@@ -8,9 +8,8 @@ gradients are those of the padded batch.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 
 from harken.kernels.cross_entropy import linear_cross_entropy
@@ -18,12 +17,14 @@ from harken.kernels.packed_attention import operator
 from harken.models.base import PAD
 from harken.models.transformer.decoder import TransformerDecoder
 from harken.models.transformer.encoder import TransformerEncoder
+from harken.nn.attention.multihead import SelfAttention
 from harken.nn.attention.packed import PackedMask
 from harken.nn.positions.absolute import LearnedPositions, SinusoidalPositions
 from harken.nn.positions.base import AttentionPositions
 from harken.nn.positions.rotary import RotaryPositions
 from harken.nn.transformer.block import DecoderBlock, EncoderBlock
 from harken.nn.transformer.experts import Experts
+from harken.nn.transformer.fused import Draws
 
 if TYPE_CHECKING:
     from harken.models.encoder_decoder import TranslationModel
@@ -41,6 +42,7 @@ def is_supported(model: TranslationModel) -> bool:
     kinds = (type(None), SinusoidalPositions, LearnedPositions)
     return all(type(stack.positions) in kinds for stack in (encoder.stack, decoder.stack)) and all(
         type(block) in (EncoderBlock, DecoderBlock)
+        and type(block.attention) is SelfAttention
         and type(block.attention.positions) in (AttentionPositions, RotaryPositions)
         and block.attention.score.is_dot_product
         and not block.attention.dropout
@@ -63,6 +65,19 @@ def grow_positions(model: TranslationModel, length: int) -> None:
             module(length)
 
 
+def packed_arguments(pairs: Any) -> tuple[Tensor, Tensor, Tensor, PackedMask, PackedMask, PackedMask]:
+    """The arguments of `packed_loss` after the model, of a window from `harken.data.packing.pack`."""
+    source_span, target_span = (pairs.source_first, pairs.source_end), (pairs.target_first, pairs.target_end)
+    to_sources = pairs.target_first_source, pairs.target_end_source
+    to_targets = pairs.source_first_target, pairs.source_end_target
+    return (
+        *(pairs.source, pairs.target_input, pairs.target_output),
+        PackedMask(pairs.source_positions, *source_span, *source_span),
+        PackedMask(pairs.target_positions, *target_span, *target_span),
+        PackedMask(pairs.target_positions, *to_sources, *to_targets),
+    )
+
+
 def packed_hidden(
     model: TranslationModel,
     source: Tensor,
@@ -70,22 +85,19 @@ def packed_hidden(
     sources: PackedMask,
     targets: PackedMask,
     cross: PackedMask,
-    residual_dtype: torch.dtype | None = None,
 ) -> Tensor:
     """Source ids (S,), target ids so far (T,) -> hidden states (T, D) before the output layer.
 
     Args:
         sources, targets: self-attention within every source and target; made causal here for the targets.
         cross: from targets to sources.
-        residual_dtype: of the residual stream; None: that of the embeddings.
     """
     encoder, decoder = model.encoder, model.decoder
     read = model.source_embedding(source) * math.sqrt(encoder.width)
     write = model.target_embedding(target) * math.sqrt(decoder.width)
-    if residual_dtype is not None:
-        read, write = read.to(residual_dtype), write.to(residual_dtype)
-    memory = encoder.stack.packed(read, sources)
-    return model.narrow(decoder.stack.packed(write, memory, targets.causal(), cross))
+    draws = Draws.on(source.device)
+    memory = encoder.stack.packed(read, sources, draws)
+    return model.narrow(decoder.stack.packed(write, memory, targets.causal(), cross, draws))
 
 
 def packed_loss(

@@ -32,6 +32,7 @@ from harken.nn.positions.kinds import added_positions, attention_positions
 from harken.nn.recurrent.options import at_least
 from harken.nn.transformer.balance import Balance
 from harken.nn.transformer.block import DecoderBlock, EncoderBlock
+from harken.nn.transformer.fused import Draws
 
 KVCache = list[KeyValue]  # keys and values of every layer, each (B, N, P, K)
 
@@ -92,6 +93,16 @@ class _Stack(nn.Module):
             values = values + self.positions(values.shape[-2], start)
         return self.dropout(values)
 
+    def enter_packed(self, values: Tensor, mask: PackedMask) -> tuple[Tensor, Tensor]:
+        """Packed values (T, D) with positions, and the input of the first block."""
+        values = self.add_positions(values, mask.positions)
+        first = self.blocks[0]
+        return values, first.before(first.attention_norm, values)  # type: ignore[operator]
+
+    def following_norms(self) -> list[nn.Module]:
+        """For every block the norm that is applied to its output, if norms come first."""
+        return [*(block.attention_norm for block in self.blocks[1:]), self.norm]  # type: ignore[list-item,union-attr]
+
 
 class EncoderStack(_Stack):
     """Blocks of self-attention; further arguments are those of `EncoderBlock`.
@@ -124,12 +135,12 @@ class EncoderStack(_Stack):
             values = block(values, mask, distances, self.causal, balance)
         return self.norm(values)
 
-    def packed(self, values: Tensor, mask: PackedMask) -> Tensor:
+    def packed(self, values: Tensor, mask: PackedMask, draws: Draws) -> Tensor:
         """(T, D) -> (T, D) for packed sentences."""
-        values = self.add_positions(values, mask.positions)
-        for block in self.blocks:
-            values = block.packed(values, mask)  # type: ignore[operator]
-        return self.norm(values)
+        values, inputs = self.enter_packed(values, mask)
+        for block, following in zip(self.blocks, self.following_norms(), strict=True):
+            values, inputs = block.packed(values, inputs, mask, following, draws)  # type: ignore[operator]
+        return inputs
 
     def with_weights(
         self, values: Tensor, lengths: Tensor | None = None, distances: Tensor | None = None
@@ -182,12 +193,12 @@ class DecoderStack(_Stack):
             values = block(values, block.cross.keys_values(memory), mask, balance)  # type: ignore[union-attr,operator]
         return self.norm(values)
 
-    def packed(self, values: Tensor, memory: Tensor, past: PackedMask, sources: PackedMask) -> Tensor:
+    def packed(self, values: Tensor, memory: Tensor, past: PackedMask, sources: PackedMask, draws: Draws) -> Tensor:
         """(T, D), memory (S, D) -> (T, D) for packed sentences: what a token sees of its own, and of its source."""
-        values = self.add_positions(values, past.positions)
-        for block in self.blocks:
-            values = block.packed(values, memory, past, sources)  # type: ignore[operator]
-        return self.norm(values)
+        values, inputs = self.enter_packed(values, past)
+        for block, following in zip(self.blocks, self.following_norms(), strict=True):
+            values, inputs = block.packed(values, inputs, memory, past, sources, following, draws)  # type: ignore[operator]
+        return inputs
 
     def with_weights(self, values: Tensor, memory: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The same, and the weights (B, L, N, T, S) of the cross-attention."""
