@@ -147,13 +147,7 @@ class TranslationModel(nn.Module, ABC):
 
     def _loss_of_hidden(self, hidden: Tensor, wanted: Tensor, smoothing: float) -> Tensor:
         flat, wanted = hidden.reshape(-1, hidden.shape[-1]), wanted.reshape(-1)
-        if flat.is_cuda:  # fixed shapes: no synchronisation for the count of real tokens
-            logits = F.linear(flat, self.output_weight, self.output_bias).float()
-            return F.cross_entropy(logits, wanted, ignore_index=PAD, label_smoothing=smoothing, reduction="sum")
-        real = wanted != PAD
-        if not bool(real.all()):
-            flat, wanted = flat[real], wanted[real]
-        return linear_cross_entropy(flat, self.output_weight, self.output_bias, wanted, smoothing)
+        return linear_cross_entropy(flat, self.output_weight, self.output_bias, wanted, smoothing, padding=PAD)
 
     def dry_run(self, length: int) -> Tensor:
         """Logits (1, T, V) of a source and a target of `length` tokens (`harken.models.sizing`)."""

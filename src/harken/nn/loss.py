@@ -15,10 +15,18 @@ import torch
 from torch import Tensor
 
 
-def smoothed_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float = 0.0, padding: int = 0) -> Tensor:
-    """Logits (M, V), targets (M,) -> the summed loss, a scalar; rows whose target is `padding` do not count."""
+def smoothed_cross_entropy(
+    logits: Tensor, targets: Tensor, smoothing: float = 0.0, padding: int = 0, z_loss: float = 0.0
+) -> Tensor:
+    """Logits (M, V), targets (M,) -> the summed loss, a scalar; rows whose target is `padding` do not count.
+
+    `z_loss` is the factor of (log Z)^2, Z = sum_v exp(logit_v), which keeps logits from drifting (Chowdhery et al.,
+    2022).
+    """
     log_probability = torch.log_softmax(logits, -1, dtype=torch.promote_types(logits.dtype, torch.float32))  # (M, V)
     real = targets != padding
     chosen = log_probability.gather(-1, targets.clamp(min=0)[:, None])[:, 0]  # (M,)
     loss = -(1 - smoothing) * chosen - smoothing * log_probability.mean(-1)
+    if z_loss:
+        loss = loss + z_loss * logits.to(loss.dtype).logsumexp(-1).square()
     return (loss * real).sum()

@@ -80,10 +80,7 @@ class LanguageNetwork(nn.Module, ABC):
         """Summed over `wanted` (B, T), which is `tokens` one step ahead; and the state after the last token."""
         found = self.read(tokens, state)
         flat, wanted = found.hidden.flatten(0, 1), wanted.flatten()
-        if flat.is_cuda:
-            total = F.cross_entropy(self.logits(flat).float(), wanted, label_smoothing=smoothing, reduction="sum")
-        else:
-            total = linear_cross_entropy(flat, self.output_weight, self.output_bias, wanted, smoothing)
+        total = linear_cross_entropy(flat, self.output_weight, self.output_bias, wanted, smoothing)
         return total if found.penalty is None else total + wanted.numel() * found.penalty, found.state
 
     def dry_run(self, length: int) -> Tensor:

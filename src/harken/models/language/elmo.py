@@ -18,7 +18,6 @@ torch.Size([3, 1, 4, 8])
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harken.kernels.cross_entropy import linear_cross_entropy
@@ -76,8 +75,6 @@ class ElmoNetwork(nn.Module):
     def loss(self, batch: WordBatch, lengths: Tensor, smoothing: float = 0.0) -> Tensor:
         """- log P of every next word and of every previous one, summed."""
         hidden, wanted = (torch.cat(pair) for pair in zip(*self.top(batch, lengths), strict=True))
-        if hidden.is_cuda:
-            return F.cross_entropy(self.output(hidden).float(), wanted, label_smoothing=smoothing, reduction="sum")
         return linear_cross_entropy(hidden, self.output.weight, self.output.bias, wanted, smoothing)
 
     def dry_run(self, length: int) -> Tensor:

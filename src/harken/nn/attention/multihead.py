@@ -11,14 +11,18 @@ torch.Size([1, 3, 8])
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
 from harken.nn.attention.functional import attend, attend_with_weights
-from harken.nn.attention.head_scores import head_score
+from harken.nn.attention.head_scores import ScaledHeads, head_score
+from harken.nn.attention.packed import PackedMask, packed_attend
 from harken.nn.positions.base import AttentionPositions
 
 KeyValue = tuple[Tensor, Tensor]  # each (B, N, S, K)
+Linear = Callable[[nn.Linear, Tensor], Tensor]  # applies a layer (`harken.nn.transformer.fused.linear`)
 
 
 def split_heads(values: Tensor, heads: int) -> Tensor:
@@ -100,6 +104,16 @@ class SelfAttention(nn.Module):
         output, weights = self._attend(query, key, value, mask, causal, distances, need_weights)
         return output, (key, value), weights
 
+    def packed(self, values: Tensor, mask: PackedMask, linear: Linear) -> Tensor:
+        """(T, D) -> contexts (T, D) of packed sentences, before `output`; the score must be a dot product."""
+        projected = linear(self.query_key_value, values).view(len(values), 3, self.heads, -1)  # (T, 3, N, K)
+        if self.positions.rotates_qk or type(self.score) is not ScaledHeads:
+            query, key, value = (part.transpose(0, 1)[None] for part in projected.unbind(1))  # (1, N, T, K)
+            query, key = self.score.queries(query), self.score.keys(key)
+            query, key = self.positions.apply_rotary(query, key, mask.positions)
+            projected = torch.stack((query, key, value), 1)[0].permute(2, 0, 1, 3).to(projected.dtype).contiguous()
+        return packed_attend(projected, None, mask).flatten(1)
+
     def _attend(
         self,
         query: Tensor,
@@ -153,6 +167,17 @@ class CrossAttention(nn.Module):
         query = self.score.queries(split_heads(self.query(values), self.heads))
         dropout = self.dropout if self.training else 0.0
         return self.output(join_heads(attend(query, *memory, mask, dropout=dropout, score=self.score)))
+
+    def packed(self, values: Tensor, memory: Tensor, mask: PackedMask, linear: Linear) -> Tensor:
+        """(T, D), memory (S, D) -> contexts (T, D) of packed sentences, before `output`; a dot-product score."""
+        query = linear(self.query, values).view(len(values), 1, self.heads, -1)
+        key_value = linear(self.key_value, memory).view(len(memory), 2, self.heads, -1)
+        if type(self.score) is not ScaledHeads:
+            key, value = (part.transpose(0, 1)[None] for part in key_value.unbind(1))  # (1, N, S, K)
+            queries = self.score.queries(query[:, 0].transpose(0, 1)[None])
+            query = queries[0].transpose(0, 1)[:, None].to(query.dtype).contiguous()
+            key_value = torch.stack((self.score.keys(key), value), 1)[0].permute(2, 0, 1, 3).to(query.dtype).contiguous()
+        return packed_attend(query, key_value, mask).flatten(1)
 
     def with_weights(self, values: Tensor, memory: KeyValue, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The same without dropout, and the weights (B, N, T, S)."""

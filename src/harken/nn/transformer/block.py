@@ -13,15 +13,18 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harken.nn.activations import ACTIVATIONS, inner_width
 from harken.nn.attention.multihead import CrossAttention, KeyValue, SelfAttention
+from harken.nn.attention.packed import PackedMask
 from harken.nn.dropout import Dropout
 from harken.nn.positions.base import AttentionPositions
 from harken.nn.recurrent.ssru import SSRU
 from harken.nn.transformer.balance import Balance
 from harken.nn.transformer.experts import Experts
+from harken.nn.transformer.fused import Draws, linear, residual_norm
 
 
 class FeedForward(nn.Module):
@@ -42,6 +45,14 @@ class FeedForward(nn.Module):
     def forward(self, values: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
         return self.contract(self.dropout(self.activation(self.expand(values))))
+
+    def packed(self, values: Tensor) -> Tensor:
+        """(T, D) -> (T, D), without the bias of `contract`."""
+        if self.activation is ACTIVATIONS["relu"]:
+            inner = linear(self.expand, values, relu=True)
+        else:
+            inner = self.activation(linear(self.expand, values))
+        return F.linear(self.dropout(inner), self.contract.weight)
 
 
 class _Block(nn.Module):
@@ -86,6 +97,28 @@ class _Block(nn.Module):
         values = values + self.dropout(change)
         return values if self.pre else norm(values)
 
+    def connect(
+        self, values: Tensor, change: Tensor, bias: Tensor, own: nn.Module, following: nn.Module, draws: Draws
+    ) -> tuple[Tensor, Tensor]:
+        """The residual connection around a sub-layer of packed sentences whose output is change + bias.
+
+        Returns:
+            The values after it, and the input of the next sub-layer, whose norm is `following`.
+        """
+        if self.pre:
+            assert isinstance(following, nn.LayerNorm)
+            return residual_norm(values, change, bias, following, self.dropout, draws)
+        values = own(values + self.dropout(change + bias))
+        return values, values
+
+    def packed_feed_forward(
+        self, values: Tensor, inputs: Tensor, following: nn.Module, draws: Draws
+    ) -> tuple[Tensor, Tensor]:
+        """The last sub-layer for packed sentences; results as `connect`."""
+        assert isinstance(self.feedforward, FeedForward)
+        change, bias = self.feedforward.packed(inputs), self.feedforward.contract.bias
+        return self.connect(values, change, bias, self.feedforward_norm, following, draws)
+
     def feed_forward(self, values: Tensor, balance: Balance | None = None) -> Tensor:
         """The last sub-layer: (B, T, D) -> (B, T, D); experts add to the balance."""
         inputs = self.before(self.feedforward_norm, values)
@@ -117,6 +150,19 @@ class EncoderBlock(_Block):
         """(B, S, D) -> (B, S, D); mask (B, 1, 1, S); distances (B, S, S) for relative positions that are given."""
         change = self.attention(self.before(self.attention_norm, values), mask, causal, distances)
         return self.feed_forward(self.after(self.attention_norm, values, change), balance)
+
+    def packed(
+        self, values: Tensor, inputs: Tensor, mask: PackedMask, following: nn.Module, draws: Draws
+    ) -> tuple[Tensor, Tensor]:
+        """(S, D) -> (S, D) for packed sentences; `inputs` are the values after the first norm, `following` the next.
+
+        Returns:
+            The values after the block, and the input of the next.
+        """
+        output = self.attention.output
+        change = F.linear(self.attention.packed(inputs, mask, linear), output.weight)
+        values, inputs = self.connect(values, change, output.bias, self.attention_norm, self.feedforward_norm, draws)
+        return self.packed_feed_forward(values, inputs, following, draws)
 
     def with_weights(
         self, values: Tensor, mask: Tensor | None, distances: Tensor | None = None, causal: bool = False
@@ -175,6 +221,25 @@ class DecoderBlock(_Block):
         """(B, T, D) -> (B, T, D); memory from `cross.keys_values`, mask (B, 1, 1, S)."""
         values = self._mix(values)
         return self._cross_and_feed_forward(values, memory, mask, balance=balance)[0]
+
+    def packed(
+        self,
+        values: Tensor,
+        inputs: Tensor,
+        memory: Tensor,
+        past: PackedMask,
+        sources: PackedMask,
+        following: nn.Module,
+        draws: Draws,
+    ) -> tuple[Tensor, Tensor]:
+        """As `EncoderBlock.packed`, with a memory (S, D)."""
+        output = self.attention.output
+        change = F.linear(self.attention.packed(inputs, past, linear), output.weight)
+        values, inputs = self.connect(values, change, output.bias, self.attention_norm, self.cross_norm, draws)
+        output = self.cross.output
+        change = F.linear(self.cross.packed(inputs, memory, sources, linear), output.weight)
+        values, inputs = self.connect(values, change, output.bias, self.cross_norm, self.feedforward_norm, draws)
+        return self.packed_feed_forward(values, inputs, following, draws)
 
     def with_weights(self, values: Tensor, memory: KeyValue, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """The same, and the weights (B, N, T, S) of the cross-attention."""

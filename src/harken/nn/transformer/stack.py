@@ -25,12 +25,14 @@ import torch
 from torch import Tensor, nn
 
 from harken.nn.attention.multihead import KeyValue
+from harken.nn.attention.packed import PackedMask
 from harken.nn.dropout import Dropout
 from harken.nn.masks import length_mask
 from harken.nn.positions.kinds import added_positions, attention_positions
 from harken.nn.recurrent.options import at_least
 from harken.nn.transformer.balance import Balance
 from harken.nn.transformer.block import DecoderBlock, EncoderBlock
+from harken.nn.transformer.fused import Draws
 
 KVCache = list[KeyValue]  # keys and values of every layer, each (B, N, P, K)
 
@@ -79,15 +81,27 @@ class _Stack(nn.Module):
             elif parameter.dim() == 2 and "embedding" not in name:
                 nn.init.xavier_uniform_(parameter)
 
-    def add_positions(self, values: Tensor, start: int = 0) -> Tensor:
+    def add_positions(self, values: Tensor, start: int | Tensor = 0) -> Tensor:
         """The input of the first block: (B, T, D) plus positions from `start` on, if they are of the added kind.
+
+        Packed sentences (T, D) come with the positions of their tokens (T,), which a table must have.
 
         Raises:
             ValueError: longer than the positions that were learned.
         """
         if self.positions is not None:
-            values = values + self.positions(values.shape[1], start)
+            values = values + self.positions(values.shape[-2], start)
         return self.dropout(values)
+
+    def enter_packed(self, values: Tensor, mask: PackedMask) -> tuple[Tensor, Tensor]:
+        """Packed values (T, D) with positions, and the input of the first block."""
+        values = self.add_positions(values, mask.positions)
+        first = self.blocks[0]
+        return values, first.before(first.attention_norm, values)  # type: ignore[operator]
+
+    def following_norms(self) -> list[nn.Module]:
+        """For every block the norm that is applied to its output, if norms come first."""
+        return [*(block.attention_norm for block in self.blocks[1:]), self.norm]  # type: ignore[list-item,union-attr]
 
 
 class EncoderStack(_Stack):
@@ -120,6 +134,13 @@ class EncoderStack(_Stack):
         for block in self.blocks:
             values = block(values, mask, distances, self.causal, balance)
         return self.norm(values)
+
+    def packed(self, values: Tensor, mask: PackedMask, draws: Draws) -> Tensor:
+        """(T, D) -> (T, D) for packed sentences."""
+        values, inputs = self.enter_packed(values, mask)
+        for block, following in zip(self.blocks, self.following_norms(), strict=True):
+            values, inputs = block.packed(values, inputs, mask, following, draws)  # type: ignore[operator]
+        return inputs
 
     def with_weights(
         self, values: Tensor, lengths: Tensor | None = None, distances: Tensor | None = None
@@ -171,6 +192,13 @@ class DecoderStack(_Stack):
         for block in self.blocks:
             values = block(values, block.cross.keys_values(memory), mask, balance)  # type: ignore[union-attr,operator]
         return self.norm(values)
+
+    def packed(self, values: Tensor, memory: Tensor, past: PackedMask, sources: PackedMask, draws: Draws) -> Tensor:
+        """(T, D), memory (S, D) -> (T, D) for packed sentences: what a token sees of its own, and of its source."""
+        values, inputs = self.enter_packed(values, past)
+        for block, following in zip(self.blocks, self.following_norms(), strict=True):
+            values, inputs = block.packed(values, inputs, memory, past, sources, following, draws)  # type: ignore[operator]
+        return inputs
 
     def with_weights(self, values: Tensor, memory: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The same, and the weights (B, L, N, T, S) of the cross-attention."""

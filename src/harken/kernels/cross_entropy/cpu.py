@@ -24,7 +24,13 @@ BLOCK_VALUES = 2**21  # logits held at once: 8 MiB, for the cache of a CPU
 class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        targets: Tensor,
+        smoothing: float,
+        z_loss: float,
     ) -> Tensor:
         device = hidden.device.type
         low = torch.is_autocast_enabled(device)
@@ -53,6 +59,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 peak = logits.amax(-1, keepdim=True)
                 log_sum = peak - gradient.amax(-1, keepdim=True).log()
                 loss += (log_sum - (1 - smoothing) * chosen - smoothing * mean).sum()
+                if z_loss:
+                    loss += z_loss * log_sum.square().sum()
+                    gradient.mul_(1 + 2 * z_loss * log_sum)
                 if smoothing:
                     gradient.sub_(smoothing / vocabulary)
                 gradient.scatter_add_(-1, target, torch.full_like(chosen, smoothing - 1))
@@ -78,13 +87,23 @@ class _LinearCrossEntropy(torch.autograd.Function):
         hidden, weight, bias = ctx.saved_tensors
         if hidden is not None:
             hidden = hidden.to(ctx.hidden_dtype) * scale.to(ctx.hidden_dtype)
-        return hidden, None if weight is None else weight * scale, None if bias is None else bias * scale, None, None
+        return hidden, None if weight is None else weight * scale, None if bias is None else bias * scale, None, None, None
 
 
 def linear_cross_entropy(
-    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float = 0.0
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Tensor,
+    smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    padding: int | None = None,
 ) -> Tensor:
-    """`smoothed_cross_entropy(hidden @ weight.T + bias, targets)` for hidden (M, D), weight (V, D), targets (M,)."""
+    """See `harken.kernels.cross_entropy`."""
     if not torch.is_grad_enabled():  # a Function knows what requires gradients, not whether gradients are enabled
         hidden, weight, bias = hidden.detach(), weight.detach(), None if bias is None else bias.detach()
-    return _LinearCrossEntropy.apply(hidden, weight, bias, targets, smoothing)
+    if padding is not None:
+        real = targets != padding
+        if not bool(real.all()):
+            hidden, targets = hidden[real], targets[real]
+    return _LinearCrossEntropy.apply(hidden, weight, bias, targets.long(), smoothing, z_loss)

@@ -1,0 +1,146 @@
+"""Sentence pairs packed into windows of fixed size, without padding between them.
+
+A window holds up to `sources` source tokens and up to `targets` target tokens, sentence after sentence. Every window
+has the same shapes, so a step on a GPU can be captured once, and none of its tokens is padding but the last few. Which
+pairs share a window depends on (seed, epoch) alone, and every pair occurs once.
+
+>>> [batch.tolist() for batch in packed_batches([2, 9, 2, 5], [3, 9, 2, 3], Window(10, 10), seed=1, epoch=0)]
+[[2, 3, 0], [1]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from harken.data.io.token_rows import ParallelIds, TokenRows
+from harken.data.tokenizers.tokens import BOS, PAD
+
+MULTIPLE = 128  # sizes of windows: whole tiles for matrix products
+MARGIN = 3.0  # standard deviations of a window's length ratio that the smaller side has room for
+
+
+class Window(NamedTuple):
+    """The size of one window in tokens."""
+
+    sources: int
+    targets: int
+
+
+class PackedPairs(NamedTuple):
+    """One window. Positions, spans and intervals are int32; padding at the end has empty intervals."""
+
+    source: Tensor  # (S,) ids, every sentence ended by EOS
+    source_positions: Tensor  # (S,) from 0 in every sentence
+    source_first: Tensor  # (S,) the first token of the sentence that a token belongs to
+    source_end: Tensor  # (S,) one past its last
+    source_first_target: Tensor  # (S,) the first target token of its pair
+    source_end_target: Tensor  # (S,)
+    target_input: Tensor  # (T,) BOS, y1 ... yn
+    target_output: Tensor  # (T,) y1 ... yn, EOS
+    target_positions: Tensor  # (T,)
+    target_first: Tensor  # (T,)
+    target_end: Tensor  # (T,)
+    target_first_source: Tensor  # (T,) the first source token of its pair
+    target_end_source: Tensor  # (T,)
+
+
+def window_of(source_lengths: np.ndarray, target_lengths: np.ndarray, budget: int) -> Window:
+    """The window whose longer side has `budget` tokens and whose other side is as long as these pairs need on average.
+
+    >>> window_of(np.array([10, 11, 9]), np.array([20, 22, 18]), 4096)
+    Window(sources=2048, targets=4096)
+    """
+    source, target = float(source_lengths.mean()), float(target_lengths.mean())
+    ratio = min(source, target) / max(source, target, 1e-9)
+    longer, shorter = (source_lengths, target_lengths) if source > target else (target_lengths, source_lengths)
+    pairs = budget / max(1e-9, float(longer.mean()))
+    spread = float((shorter - ratio * longer).std()) * np.sqrt(pairs)  # of the shorter side in a full window
+    size = min(_whole(budget), _whole(ratio * budget + MARGIN * spread))
+    return Window(_whole(budget), size) if source > target else Window(size, _whole(budget))
+
+
+def _whole(tokens: float) -> int:
+    """Rounded up to whole tiles; smaller windows to a multiple of 16."""
+    multiple = MULTIPLE if tokens > MULTIPLE else 16
+    return max(multiple, int(-(-tokens // multiple)) * multiple)
+
+
+def packed_batches(
+    source_lengths: Sequence[int] | np.ndarray,
+    target_lengths: Sequence[int] | np.ndarray,
+    window: Window,
+    *,
+    seed: int,
+    epoch: int,
+) -> list[np.ndarray]:
+    """The pairs of every window of an epoch, in an order drawn for it.
+
+    Pairs are taken in random order until one does not fit. A pair that is longer than a window is a batch of its own
+    (`fits` tells): nothing is dropped.
+    """
+    source, target = np.asarray(source_lengths, dtype=np.int64), np.asarray(target_lengths, dtype=np.int64)
+    order = np.random.default_rng([seed, epoch]).permutation(len(source))
+    fitting = (source[order] <= window.sources) & (target[order] <= window.targets)
+    batches = [np.array([index]) for index in order[~fitting]]
+    order = order[fitting]
+    source_sums, target_sums = np.cumsum(source[order]), np.cumsum(target[order])
+    start, source_before, target_before = 0, 0, 0
+    while start < len(order):
+        stop = min(
+            int(np.searchsorted(source_sums, source_before + window.sources, side="right")),
+            int(np.searchsorted(target_sums, target_before + window.targets, side="right")),
+        )
+        batches.append(order[start:stop])
+        source_before, target_before, start = int(source_sums[stop - 1]), int(target_sums[stop - 1]), stop
+    if len(batches) > 1:  # the last window is not full and the long pairs come first: no fixed place for either
+        batches = [batches[place] for place in np.random.default_rng([seed, epoch, 1]).permutation(len(batches))]
+    return batches
+
+
+def fits(pairs: ParallelIds, indices: np.ndarray, window: Window) -> bool:
+    """Whether these pairs fit into one window."""
+    sides = (pairs.source, window.sources), (pairs.target, window.targets)
+    return all(int((rows.offsets[indices + 1] - rows.offsets[indices]).sum()) <= size for rows, size in sides)
+
+
+def pack(pairs: ParallelIds, indices: np.ndarray, window: Window) -> PackedPairs:
+    """The tensors of one window; `indices` (B,) must fit into it."""
+    source, source_lengths = _flat(pairs.source, indices, window.sources)
+    output, target_lengths = _flat(pairs.target, indices, window.targets)
+    source_first, source_end, source_positions = _spans(source_lengths, source_lengths, window.sources)
+    target_first, target_end, target_positions = _spans(target_lengths, target_lengths, window.targets)
+    first_target, end_target, _ = _spans(target_lengths, source_lengths, window.sources)
+    first_source, end_source, _ = _spans(source_lengths, target_lengths, window.targets)
+    shifted = np.roll(output, 1)
+    shifted[np.cumsum(target_lengths) - target_lengths] = BOS
+    shifted[int(target_lengths.sum()) :] = PAD
+    arrays = (
+        *(source, source_positions, source_first, source_end, first_target, end_target),
+        *(shifted, output, target_positions, target_first, target_end, first_source, end_source),
+    )
+    return PackedPairs(*(torch.from_numpy(array) for array in arrays))
+
+
+def _flat(rows: TokenRows, indices: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """The ids of some rows one after another, padded to `size`, and their lengths."""
+    starts = rows.offsets[indices]
+    lengths = rows.offsets[indices + 1] - starts
+    total = int(lengths.sum())
+    places = np.arange(total) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
+    ids = np.full(size, PAD, dtype=np.int32)
+    ids[:total] = rows.flat[places]
+    return ids, lengths
+
+
+def _spans(lengths: np.ndarray, repeats: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """First token, end, and position for tokens of which `repeats` each belong to spans of these lengths."""
+    total, ends = int(repeats.sum()), np.cumsum(lengths)
+    first, end, positions = (np.full(size, fill, dtype=np.int32) for fill in (0, 0, 0))
+    first[:total], end[:total] = np.repeat(ends - lengths, repeats), np.repeat(ends, repeats)
+    positions[:total] = np.arange(total) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+    return first, end, positions

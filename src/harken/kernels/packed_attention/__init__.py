@@ -1,0 +1,1 @@
+"""Attention between sentences that are packed into one row of tokens."""

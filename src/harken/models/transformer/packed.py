@@ -1,0 +1,116 @@
+"""A Transformer encoder-decoder on packed sentence pairs (`harken.data.packing`).
+
+The tokens of all sentences lie one after another, so every linear map and norm works on (S, D) or (T, D) without
+padding; attention keeps sentences apart (`harken.nn.attention.packed`), and positions start anew in each. Loss and
+gradients are those of the padded batch.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from harken.kernels.cross_entropy import linear_cross_entropy
+from harken.kernels.packed_attention import operator
+from harken.models.base import PAD
+from harken.models.transformer.decoder import TransformerDecoder
+from harken.models.transformer.encoder import TransformerEncoder
+from harken.nn.attention.multihead import SelfAttention
+from harken.nn.attention.packed import PackedMask
+from harken.nn.positions.absolute import LearnedPositions, SinusoidalPositions
+from harken.nn.positions.base import AttentionPositions
+from harken.nn.positions.rotary import RotaryPositions
+from harken.nn.transformer.block import DecoderBlock, EncoderBlock
+from harken.nn.transformer.experts import Experts
+from harken.nn.transformer.fused import Draws
+
+if TYPE_CHECKING:
+    from harken.models.encoder_decoder import TranslationModel
+
+
+def is_supported(model: TranslationModel) -> bool:
+    """Whether `packed_loss` can replace the model's loss: Transformer blocks with dot products on both sides.
+
+    Relative, ALiBi and dependency positions, dropout on attention weights and mixtures of experts need padded batches.
+    """
+    encoder, decoder = getattr(model, "encoder", None), getattr(model, "decoder", None)
+    if type(encoder) is not TransformerEncoder or type(decoder) is not TransformerDecoder or model.join is not None:
+        return False
+    blocks = [*encoder.stack.blocks, *decoder.stack.blocks]
+    kinds = (type(None), SinusoidalPositions, LearnedPositions)
+    return all(type(stack.positions) in kinds for stack in (encoder.stack, decoder.stack)) and all(
+        type(block) in (EncoderBlock, DecoderBlock)
+        and type(block.attention) is SelfAttention
+        and type(block.attention.positions) in (AttentionPositions, RotaryPositions)
+        and block.attention.score.is_dot_product
+        and not block.attention.dropout
+        and not isinstance(block.feedforward, Experts)
+        for block in blocks
+    )
+
+
+def has_kernels(model: TranslationModel) -> bool:
+    """Whether the kernels for packed attention run on the model's device; the reference is for tests."""
+    weight = model.output_weight
+    heads = model.encoder.stack.blocks[0].attention.heads
+    return operator.is_supported(weight.device, weight.dtype, model.encoder.width // heads)
+
+
+def grow_positions(model: TranslationModel, length: int) -> None:
+    """Make every table of positions at least this long; packed forward passes only read them."""
+    for module in model.modules():
+        if isinstance(module, SinusoidalPositions):
+            module(length)
+
+
+def packed_arguments(pairs: Any) -> tuple[Tensor, Tensor, Tensor, PackedMask, PackedMask, PackedMask]:
+    """The arguments of `packed_loss` after the model, of a window from `harken.data.packing.pack`."""
+    source_span, target_span = (pairs.source_first, pairs.source_end), (pairs.target_first, pairs.target_end)
+    to_sources = pairs.target_first_source, pairs.target_end_source
+    to_targets = pairs.source_first_target, pairs.source_end_target
+    return (
+        *(pairs.source, pairs.target_input, pairs.target_output),
+        PackedMask(pairs.source_positions, *source_span, *source_span),
+        PackedMask(pairs.target_positions, *target_span, *target_span),
+        PackedMask(pairs.target_positions, *to_sources, *to_targets),
+    )
+
+
+def packed_hidden(
+    model: TranslationModel,
+    source: Tensor,
+    target: Tensor,
+    sources: PackedMask,
+    targets: PackedMask,
+    cross: PackedMask,
+) -> Tensor:
+    """Source ids (S,), target ids so far (T,) -> hidden states (T, D) before the output layer.
+
+    Args:
+        sources, targets: self-attention within every source and target; made causal here for the targets.
+        cross: from targets to sources.
+    """
+    encoder, decoder = model.encoder, model.decoder
+    read = model.source_embedding(source) * math.sqrt(encoder.width)
+    write = model.target_embedding(target) * math.sqrt(decoder.width)
+    draws = Draws.on(source.device)
+    memory = encoder.stack.packed(read, sources, draws)
+    return model.narrow(decoder.stack.packed(write, memory, targets.causal(), cross, draws))
+
+
+def packed_loss(
+    model: TranslationModel,
+    source: Tensor,
+    target: Tensor,
+    wanted: Tensor,
+    sources: PackedMask,
+    targets: PackedMask,
+    cross: PackedMask,
+    smoothing: float = 0.0,
+    z_loss: float = 0.0,
+) -> Tensor:
+    """The summed loss of packed pairs; `wanted` (T,) is `target` one step ahead with EOS, 0 where there is padding."""
+    hidden = packed_hidden(model, source, target, sources, targets, cross)
+    return linear_cross_entropy(hidden, model.output_weight, model.output_bias, wanted, smoothing, z_loss, PAD)

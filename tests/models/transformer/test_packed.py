@@ -1,0 +1,72 @@
+"""Packed pairs have the loss and the gradients of the padded batch."""
+
+import numpy as np
+import pytest
+import torch
+
+from harken.data.io.token_rows import ParallelIds, TokenRows
+from harken.data.packing import Window, pack
+from harken.models.build import build_model
+from harken.models.config import TransformerConfig
+from harken.models.encoder_decoder import TranslationModel
+from harken.models.transformer.packed import grow_positions, is_supported, packed_arguments, packed_loss
+
+PAIRS = 7
+
+
+def model_with(**changes: object) -> TranslationModel:
+    options = {"layers": 2, "width": 16, "heads": 2, "feedforward": 32, "dropout": 0.0} | changes
+    torch.manual_seed(0)
+    return build_model(TransformerConfig(**options), 30, 30).double()
+
+
+@pytest.fixture
+def pairs() -> ParallelIds:
+    random = np.random.default_rng(0)
+    sides = [[random.integers(4, 30, random.integers(1, 9)).tolist() for _ in range(PAIRS)] for _ in range(2)]
+    return ParallelIds(*(TokenRows.from_lists(side, eos=True) for side in sides))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"positions": kind} for kind in ("sinusoidal", "learned", "rotary", "none")),
+        *({"attention": score} for score in ("dot", "cosine", "multiplicative")),
+        {"norm": "post", "activation": "swiglu", "tied": "none"},
+    ],
+    ids=lambda changes: "-".join(map(str, changes.values())),
+)
+def test_packed_equals_padded_in_loss_and_gradients(changes: dict, pairs: ParallelIds) -> None:
+    model, indices = model_with(**changes), np.arange(PAIRS)
+    assert is_supported(model)
+    padded = pairs.batch(indices)
+    losses = model.loss(padded.source, padded.source_lengths, padded.target_input, padded.target_output, 0.1)
+    wanted = torch.autograd.grad(losses, list(model.parameters()))
+    grow_positions(model, 16)
+    packed = packed_loss(model, *packed_arguments(pack(pairs, indices, Window(64, 80))), 0.1)
+    found = torch.autograd.grad(packed, list(model.parameters()))
+    torch.testing.assert_close(packed, losses, rtol=1e-12, atol=0)
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
+
+
+def test_sinusoidal_tables_grow_before_packed_sentences_read_them() -> None:
+    model = model_with()
+    grow_positions(model, 2000)
+    assert model.encoder.stack.positions.table.shape[0] >= 2000  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"positions": "relative"},
+        {"positions": "alibi"},
+        {"attention_dropout": 0.1},
+        {"experts": 2},
+        {"attention": "additive"},
+        {"decoder": {"architecture": "recurrent", "embedding": 16, "width": 16}},
+    ],
+    ids=str,
+)
+def test_other_networks_are_not_packed(changes: dict) -> None:
+    assert not is_supported(model_with(**changes))
