@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from harken.errors import UserError
 from harken.tasks.sequence_task import length_batches
 from harken.training.checkpoints import MODEL, load_weights
 from harken.training.machine import choose_device
@@ -32,6 +33,26 @@ R = TypeVar("R", bound=Any)  # the job's recipe
 M = TypeVar("M", bound=nn.Module)  # its network
 T = TypeVar("T")
 Progress = Callable[[int], None]  # called with the number done since the last call
+
+
+def require_texts(texts: Any) -> list[str]:
+    """Several texts as a list.
+
+    Raises:
+        UserError: a single text, or values that are no texts.
+
+    >>> require_texts(("a", "b"))
+    ['a', 'b']
+    """
+    if isinstance(texts, str):
+        raise UserError("a single text was given where a list is expected; write [text]")
+    if not isinstance(texts, Iterable):
+        raise UserError(f"{type(texts).__name__} was given where texts are expected; give a string or a list of strings")
+    found = list(texts)
+    for number, text in enumerate(found, 1):
+        if not isinstance(text, str):
+            raise UserError(f"text {number} is a {type(text).__name__}; give strings")
+    return found
 
 
 class Rows(Protocol):

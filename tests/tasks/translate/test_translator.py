@@ -224,6 +224,15 @@ def test_aligning_nothing_is_refused(models: Callable) -> None:
         models("transformer").align("the cat", " ")
 
 
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [(5, "int was given where texts are expected"), (None, "NoneType was given"), (["one", 2], "text 2 is a int")],
+)
+def test_values_that_are_no_texts_are_refused(models: Callable, texts: Any, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        models("transformer").translate(texts)
+
+
 def test_a_model_without_attention(models: Callable) -> None:
     best = models("rnn").translate(ENGLISH[0], layers=True)
     assert best.attention is None and best.layers is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -79,6 +79,8 @@ class LabelledPredictor(Predictor[R, M]):
         """
         if isinstance(examples, str):
             raise UserError("a single text was given where a list is expected; write [text]")
+        if not isinstance(examples, Iterable):
+            raise UserError(f"{type(examples).__name__} was given where a list of examples is expected")
         require_kind(examples, self.recipe)
         known = examples if self.tokenizer is None else [cleaned(text, self.recipe.data) for text in examples]
         rows = as_rows(known, self.recipe, self.tokenizer, self.channels)

@@ -26,7 +26,7 @@ from harken.models.config import longest_of
 from harken.models.encoder_decoder import TranslationModel
 from harken.search.compiled import prepare
 from harken.tasks.artifacts import TokenizerPairArtifact
-from harken.tasks.predictor import Predictor, Progress
+from harken.tasks.predictor import Predictor, Progress, require_texts
 from harken.tasks.translate.beam_tree import draw_beam
 from harken.tasks.translate.describing import describe, forced
 from harken.tasks.translate.evaluation import Evaluation, as_pairs, evaluate
@@ -107,6 +107,7 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
         **options: Any,
     ) -> list[list[Translation]]:
         """The `count` best translations of each text, best first; further options are those of `request`."""
+        texts = require_texts(texts)
         kept = [self.shorten(text) for text in texts]
         if cut := sum(len(short) < len(text) for short, text in zip(kept, texts, strict=True)):
             warnings.warn(f"{cut} texts are too long for the model; their beginning alone is translated", stacklevel=2)
