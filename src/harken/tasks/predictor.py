@@ -47,7 +47,7 @@ def require_texts(texts: Any) -> list[str]:
     if isinstance(texts, str):
         raise UserError("a single text was given where a list is expected; write [text]")
     if not isinstance(texts, Iterable):
-        raise UserError(f"{type(texts).__name__} was given where texts are expected; give a string or a list of strings")
+        raise UserError(f"{type(texts).__name__} was given where texts are expected; give strings")
     found = list(texts)
     for number, text in enumerate(found, 1):
         if not isinstance(text, str):
