@@ -11,7 +11,7 @@ the place of self-attention (`harken.nn.recurrent.ssru`).
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -57,6 +57,8 @@ class FeedForward(nn.Module):
 
 class _Block(nn.Module):
     """Self-attention and a feed-forward layer or experts; residual connection, dropout and norm around each."""
+
+    sharded_methods: ClassVar = ("forward", "step")  # with FSDP, the weights are gathered while one of these runs
 
     def __init__(
         self,
