@@ -24,7 +24,7 @@ import torch
 from torch import nn
 
 from harken.tasks.sequence_task import length_batches
-from harken.training.checkpoints import MODEL, load_weights
+from harken.training.checkpoints import MODEL, load_weights, without_initialization
 from harken.training.machine import choose_device
 
 BATCH_TOKENS = 16384  # that are read at once outside training
@@ -71,7 +71,8 @@ class Predictor(ABC, Generic[R, M]):
             UserError: the folder does not hold together.
         """
         device = choose_device(device)
-        found = cls.open(folder, recipe, device)
+        with without_initialization():
+            found = cls.open(folder, recipe, device)
         load_weights(found.model, folder / MODEL)
         found.model.to(device).eval()
         return found
