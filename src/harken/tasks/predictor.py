@@ -25,7 +25,7 @@ from torch import nn
 
 from harken.errors import UserError
 from harken.tasks.sequence_task import length_batches
-from harken.training.checkpoints import MODEL, load_weights
+from harken.training.checkpoints import MODEL, load_weights, without_initialization
 from harken.training.machine import choose_device
 
 BATCH_TOKENS = 16384  # that are read at once outside training
@@ -92,7 +92,8 @@ class Predictor(ABC, Generic[R, M]):
             UserError: the folder does not hold together.
         """
         device = choose_device(device)
-        found = cls.open(folder, recipe, device)
+        with without_initialization():
+            found = cls.open(folder, recipe, device)
         load_weights(found.model, folder / MODEL)
         found.model.to(device).eval()
         return found

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch.overrides import TorchFunctionMode
 
 from harken.errors import UserError
 from harken.files import atomic_path
@@ -28,6 +29,10 @@ CHECKPOINT, MODEL = "checkpoint.safetensors", "model.safetensors"
 PREVIOUS = "checkpoint.previous.safetensors"
 DIGEST = "sha256"  # key of the metadata
 RECIPE = "recipe.toml"
+DRAWN = {  # functions of torch.Tensor and torch.nn.init that draw the first weights of networks
+    *("uniform_", "normal_", "trunc_normal_", "xavier_uniform_", "xavier_normal_", "kaiming_uniform_"),
+    *("kaiming_normal_", "orthogonal_"),
+}
 SPARE = 1_000_000  # parameters that a network may have beyond what its weights allow: those of small models
 # What torch and Python raise on sizes that no network can have. Other errors, such as an AttributeError, are defects of
 # harken and stay what they are: they must not be taken for a damaged folder.
@@ -246,6 +251,28 @@ def fitting_weights(folder: Path) -> Iterator[None]:
         hook.remove()
 
 
+class _NothingDrawn(TorchFunctionMode):
+    """Zeros in the place of random numbers."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__name__", "") in DRAWN:
+            with torch.no_grad():
+                return (args[0] if args else kwargs["tensor"]).zero_()
+        return func(*args, **kwargs)
+
+
+def without_initialization() -> TorchFunctionMode:
+    """A context in which networks are built without random weights, as those of a file will take their place.
+
+    >>> with without_initialization():
+    ...     layer = nn.Linear(2, 2)
+    >>> layer.weight.abs().sum().item()
+    0.0
+    """
+    return _NothingDrawn()
+
+
 def load_weights(model: nn.Module, path: Path) -> None:
     """Copy the tensors of a safetensors file into a model, all of them or none.
 
@@ -266,7 +293,7 @@ def load_weights(model: nn.Module, path: Path) -> None:
             f"{path} does not match the recipe.toml beside it (first difference: {wrong[0][:200]}); was one replaced?"
         )
     for name, value in tensors.items():
-        if value.is_floating_point() and not bool(torch.isfinite(value).all()):
+        if value.is_floating_point() and not _is_finite(value):
             raise UserError(
                 f"{path} has NaN or infinite values in {name[:200]}; training diverged or the file was changed, so "
                 "train again with a lower train.learning_rate"
@@ -274,6 +301,11 @@ def load_weights(model: nn.Module, path: Path) -> None:
     with torch.no_grad():
         for name, value in tensors.items():
             state[name].copy_(value)
+
+
+def _is_finite(values: Tensor) -> bool:
+    """Whether no value is NaN or infinite; the least and the largest show it, in one pass and without a mask."""
+    return not values.numel() or all(bool(torch.isfinite(one)) for one in torch.aminmax(values))
 
 
 def _brief(problem: BaseException) -> str:

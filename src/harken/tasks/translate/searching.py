@@ -232,9 +232,9 @@ def alternatives(request: Request, sources: Sources, prefix: Sequence[int], coun
     found = []
     limit = max_lengths(request.translator.recipe.model_copy(update={"search": request.config}), batch.lengths)
     for start in starts:
-        rules = tuple(rule for rule in request.rules(sources, [0], limit.tolist()) if not isinstance(rule, Shortlist))
-        rules = (*rules, Prefix([start]))
-        one = replace(call, options=request.config, nbest=1, max_lengths=limit.clamp(min=len(start) + 1), rules=rules)
+        others = [rule for rule in request.rules(sources, [0], limit.tolist()) if not isinstance(rule, Shortlist)]
+        longest = limit.clamp(min=len(start) + 1)
+        one = replace(call, options=request.config, nbest=1, max_lengths=longest, rules=(*others, Prefix([start])))
         found.append(decode(one)[0][0])
     return found
 

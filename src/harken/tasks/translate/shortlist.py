@@ -64,7 +64,8 @@ class ShortlistTable:
         if each.sum() > PAIRS_OF_TOKENS:
             order = np.random.default_rng(0).permutation(len(each))
             chosen = np.sort(order[np.cumsum(each[order]) <= PAIRS_OF_TOKENS])
-        table = learn_table([sources[i] + 1 for i in chosen], [targets[i] for i in chosen], ITERATIONS, tension=0.0)
+        rows: list[int] = chosen.tolist()
+        table = learn_table([sources[i] + 1 for i in rows], [targets[i] for i in rows], ITERATIONS, tension=0.0)
         known = table.source > 0  # without the empty word
         source, target, probability = table.source[known] - 1, table.target[known], table.probability[known]
         order = np.lexsort((target, -probability, source))

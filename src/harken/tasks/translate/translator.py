@@ -27,7 +27,6 @@ from harken.models.encoder_decoder import TranslationModel
 from harken.search.compiled import prepare
 from harken.tasks.artifacts import TokenizerPairArtifact
 from harken.tasks.predictor import Predictor, Progress, require_texts
-from harken.tasks.translate.beam_tree import draw_beam
 from harken.tasks.translate.describing import describe, forced
 from harken.tasks.translate.evaluation import Evaluation, as_pairs, evaluate
 from harken.tasks.translate.known_form import known_forms
@@ -214,6 +213,8 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
 
     def beam(self, text: str, **options: Any) -> BeamPicture:
         """How the search found the translation of a text, as a picture; options as `request`."""
+        from harken.tasks.translate.beam_tree import draw_beam  # imports all pictures
+
         return draw_beam(self, self.shorten(text), self.request(1, **options))
 
     @property

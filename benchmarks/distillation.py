@@ -1,0 +1,132 @@
+"""A teacher and its student on a test set: BLEU and decoding speed on one CPU core, in float32 and int8.
+
+    python benchmarks/distillation.py TEACHER STUDENT --source test.en --reference test.de --name multi30k-student
+
+Each model searches as its recipe says; `--as-teacher` adds the student with the teacher's beam. The configurations take
+turns, and each cell is the best of all rounds, since other processes may use the machine. Speed counts target words of
+the outputs per second, tokenisation and encoder included; `cpu` divides by the CPU seconds of the process, the better
+guide on a busy machine. `equal` is the share of translations that are equal to those in float32 with all tokens.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+from record_writer import processor, table
+
+import harken
+from harken.kernels.decoding import backend
+from harken.metrics import corpus_bleu
+
+FOLDER = Path(__file__).parent / "records"
+
+
+def configurations(student: Any, teacher: Any, as_teacher: bool) -> list[tuple[str, Any, dict[str, Any]]]:
+    """Name, model and options of every row; the teacher in float32 first."""
+    rows = []
+    for name, model in (("teacher", teacher), ("student", student)):
+        shortlist = model.recipe.search.shortlist
+        for precision in ("float32", "int8"):
+            rows.append((name, model, {"precision": precision, "beam": model.recipe.search.beam, "shortlist": 0}))
+            if shortlist:
+                rows.append((name, model, {**rows[-1][2], "shortlist": shortlist}))
+    if as_teacher:
+        beam = teacher.recipe.search.beam
+        rows.append(("student", student, {"precision": "float32", "beam": beam, "shortlist": 0}))
+    return rows
+
+
+def main() -> None:
+    """Measure, print the table, and write the record."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("teacher", type=Path)
+    parser.add_argument("student", type=Path)
+    parser.add_argument("--source", type=Path, required=True)
+    parser.add_argument("--reference", type=Path, required=True)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--batch", type=int, default=64, help="sentences per batch")
+    parser.add_argument("--as-teacher", action="store_true", help="also the student with the teacher's beam")
+    parser.add_argument("--name", default="distillation")
+    parser.add_argument("--note", default="")
+    chosen = parser.parse_args()
+    torch.set_num_threads(1)
+    backend.prepare()
+    teacher, student = (harken.load(folder, device="cpu") for folder in (chosen.teacher, chosen.student))
+    sources, references = (path.read_text(encoding="utf-8").splitlines() for path in (chosen.source, chosen.reference))
+    rows = configurations(student, teacher, chosen.as_teacher)
+    outputs: list[list[str]] = [[] for _ in rows]
+    best = [(float("inf"), float("inf"))] * len(rows)
+    for _, model, options in rows:  # packs the weights, compiles what is not on disk
+        model.translate(sources[: chosen.batch], attention=False, batch_sentences=chosen.batch, **options)
+    for _ in range(chosen.rounds):
+        for place, (_, model, options) in enumerate(rows):
+            model.translate(sources[:2], attention=False, **options)  # one precision is packed at a time
+            wall, cpu = time.perf_counter(), time.process_time()
+            found = model.translate(sources, attention=False, batch_sentences=chosen.batch, **options)
+            spent = time.perf_counter() - wall, time.process_time() - cpu
+            best[place] = min(best[place][0], spent[0]), min(best[place][1], spent[1])
+            outputs[place] = [one.text for one in found]
+    first = {name: place for place, (name, _, options) in reversed(list(enumerate(rows)))}
+    teacher_cpu = {
+        rows[place][2]["precision"]: best[place][1] for place in range(len(rows)) if rows[place][0] == "teacher"
+    }
+    cells = []
+    for place, (name, _, options) in enumerate(rows):
+        wall, cpu = best[place]
+        words = sum(len(text.split()) for text in outputs[place])
+        same = sum(a == b for a, b in zip(outputs[place], outputs[first[name]], strict=True)) / len(sources)
+        cells.append(
+            {
+                "model": name,
+                **options,
+                "bleu": round(corpus_bleu(outputs[place], references).value, 2),
+                "equal": round(same, 3),
+                "words/s": round(words / wall),
+                "words/cpu-s": round(words / cpu),
+                "cpu ratio to the teacher in float32": round(teacher_cpu["float32"] / cpu, 2),
+                "cpu ratio at the same precision": round(teacher_cpu[options["precision"]] / cpu, 2),
+            }
+        )
+    write(chosen, cells, teacher, student)
+
+
+def write(chosen: Any, cells: list[dict[str, Any]], teacher: Any, student: Any) -> None:
+    """Both files of the record."""
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False, cwd=Path(__file__).parent
+    ).stdout.strip()
+    now = datetime.now()
+    parameters = {
+        name: sum(one.numel() for one in model.model.parameters())
+        for name, model in (("teacher", teacher), ("student", student))
+    }
+    record = {
+        "date": f"{now:%Y-%m-%d %H:%M}", "commit": commit, "torch": torch.__version__, "threads": 1,
+        "batch": chosen.batch, "rounds": chosen.rounds, "test": chosen.source.name, "parameters": parameters,
+        "note": chosen.note, "processor": processor(), "cells": cells,
+    }  # fmt: skip
+    shown = table([*cells[0]], [[*cell.values()] for cell in cells])
+    cpu = record["processor"]
+    facts = [
+        f"Test set {chosen.source.name}, {chosen.batch} sentences a batch, one thread, best of {chosen.rounds} rounds.",
+        f"Parameters: teacher {parameters['teacher']:,}, student {parameters['student']:,}.",
+        f"CPU: {cpu['model']} ({', '.join(cpu['flags'])}); torch {torch.__version__}; commit {commit}.",
+        *([chosen.note] if chosen.note else []),
+    ]
+    page = [f"# {chosen.name}, {record['date']}", __doc__.strip(), shown, "\n".join(f"- {fact}" for fact in facts)]
+    path = FOLDER / f"{now:%Y-%m-%d-%H%M}-{chosen.name}.md"
+    path.write_text("\n\n".join(page) + "\n", encoding="utf-8")
+    path.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    print(shown)
+    print(f"wrote {path}")
+
+
+if __name__ == "__main__":
+    main()
