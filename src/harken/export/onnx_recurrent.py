@@ -35,16 +35,17 @@ def refuse_unsupported(side: RecurrentEncoder | RecurrentDecoder) -> None:
     Raises:
         UserError: ONNX has no operator for one of its options.
     """
-    is_encoder = isinstance(side, RecurrentEncoder)
-    cells = [cell for layer in side.layers for cell in (layer.cells_of(0) if is_encoder else [layer])]  # type: ignore[operator]
     found: list[str] = []
+    cells: list[Any] = list(side.layers)
+    if isinstance(side, RecurrentEncoder):
+        found += [f"zoneout={layer.options.zoneout}" for layer in cells if layer.options.zoneout]
+        cells = [cell for layer in cells for cell in layer.cells_of(0)]
+    elif side.attends:
+        attention: Any = side.attend
+        found += [] if type(attention.score) in SCORES else [f"attention={type(attention.score).__name__}"]
+        found += ["hard_attention=True"] if attention.hard else []
     for cell in cells:
         found += lacking(cell) if type(cell) in OPERATORS else [f"cell={type(cell).__name__}"]
-    if is_encoder:
-        found += [f"zoneout={layer.options.zoneout}" for layer in side.layers if layer.options.zoneout]  # type: ignore[union-attr]
-    elif side.attends:
-        found += [] if type(side.attend.score) in SCORES else [f"attention={type(side.attend.score).__name__}"]
-        found += ["hard_attention=True"] if side.attend.hard else []
     if found:
         raise UserError(
             f"the export to ONNX has no form for {found[0]} of a recurrent model; train without it to export"

@@ -19,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
+from harken.cli.common import tell
 from harken.errors import UserError
 from harken.files import atomic_write, expand_user, is_stream, output_target, read_limited
 
@@ -66,6 +67,8 @@ class OutputFile:
         assert self._file is not None
         with self._file as file:
             os.fsync(file.fileno())
+        if kind is not None and issubclass(kind, KeyboardInterrupt):
+            tell(f"Continue with --resume {self.path}")
         if kind is None:
             atomic_write(self.sidecar, json.dumps({**self.record, "complete": True}, indent=1) + "\n")
 
