@@ -35,6 +35,7 @@ ALLOWED = {
         "registry",
         "errors",
     },
+    "export": {"tasks", "models", "nn", "data", "errors"},
     "estimators": {"tasks", "training", "data", "metrics", "recipe", "registry", "run", "card", "api", "errors"},
     "serving": INNER_PACKAGES | {"tasks", "lab", "api", "recipe", "registry", "errors"},
     "lab": INNER_PACKAGES | {"embeddings", "tasks", "api", "card", "recipe", "registry", "errors"},

@@ -31,6 +31,7 @@ from harken.cli.training.check import check
 from harken.cli.training.demo import demo
 from harken.cli.training.distill import distill
 from harken.cli.training.evaluate import evaluate
+from harken.cli.training.export import export
 from harken.cli.training.new import new
 from harken.cli.training.recipes import recipes
 from harken.cli.training.train import train
@@ -58,6 +59,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     translate: "echo 'the black cat sleeps' | harken translate runs/demo\n\n"
     "harken translate runs/demo text.en --alignments links.txt > text.fr\n\n"
     "harken translate runs/demo text.en --nbest 5      (lines of: index ||| text ||| score)\n\n"
+    "harken translate runs/demo million.en --resume million.fr      (continues after a kill)\n\n"
     "harken translate runs/demo runs/attention text.en      (an ensemble)\n\n"
     "harken translate runs/demo text.en --glossary terms.tsv --no-repeat-ngram 3",
     score: "harken score runs/demo test.en test.fr\n\n"
@@ -72,6 +74,8 @@ EXAMPLES: dict[Callable[..., None], str] = {
     "harken regress runs/prices homes.txt --json\n\nharken regress runs/load signals.npz",
     evaluate: "harken evaluate runs/demo --source test.en --reference test.fr\n\n"
     "harken evaluate runs/demo --split test-long --compare runs/attention",
+    export: "harken export runs/demo --to onnx --out runs/demo-onnx\n\n"
+    "harken export runs/demo --to ctranslate2 --out runs/demo-ct2",
     answer: "printf 'Anna went to the hall.\\nWhere is Anna?\\n' | harken answer runs/answer\n\n"
     "harken answer runs/answer story.txt --question 'Where is the key?' --json",
     attention: "harken attention runs/demo 'the black cat sleeps'\n\n"

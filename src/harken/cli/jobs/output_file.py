@@ -19,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
+from harken.cli.common import tell
 from harken.errors import UserError
 from harken.files import atomic_write, expand_user, is_stream, output_target, read_limited
 
@@ -46,8 +47,7 @@ class OutputFile:
         self.done, self.is_complete = 0, False
         known = self._read_sidecar()
         if resume and self.path.exists():
-            self._compare(known)
-            self.is_complete = known["complete"]
+            self.is_complete = self._compared(known)["complete"]
             self.done, end = _count_groups(self.path) if grouped and not self.is_complete else _count_lines(self.path)
             os.truncate(self.path, end)
         elif known is not None and not known["complete"] and self.path.exists():
@@ -67,6 +67,8 @@ class OutputFile:
         assert self._file is not None
         with self._file as file:
             os.fsync(file.fileno())
+        if kind is not None and issubclass(kind, KeyboardInterrupt):
+            tell(f"Continue with --resume {self.path}")
         if kind is None:
             atomic_write(self.sidecar, json.dumps({**self.record, "complete": True}, indent=1) + "\n")
 
@@ -84,7 +86,12 @@ class OutputFile:
                 return found
         return None
 
-    def _compare(self, known: dict[str, Any] | None) -> None:
+    def _compared(self, known: dict[str, Any] | None) -> dict[str, Any]:
+        """The record of the file, which is that of this job.
+
+        Raises:
+            UserError: it is not, or there is none.
+        """
         if known is None:
             raise UserError(
                 f"{self.path} has no {self.sidecar.name} beside it, so it is not known what it was made of; "
@@ -102,6 +109,7 @@ class OutputFile:
             raise UserError(
                 f"{self.path} was begun with {what}; repeat the command that began it, or choose another output"
             )
+        return known
 
 
 def _count_lines(path: Path) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -162,7 +163,7 @@ def translate_lines(
                     Window(number - len(taken), taken, translator, long_lines == "split", report or (lambda *_: None))
                 )
                 for batch in windows[-1].batches(tokens):
-                    pool.submit(lambda of=windows[-1], batch=batch: run(of, batch))
+                    pool.submit(partial(run, windows[-1], batch))
                     running += 1
             while windows and windows[0].is_ready(position):
                 if windows[0].first + position >= skip:

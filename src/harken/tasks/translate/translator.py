@@ -158,8 +158,19 @@ class Translator(Predictor[TranslateRecipe, TranslationModel]):
             options: those of `request`.
         """
         request = self.request(count, beam=beam, **options)
-        more = {"attention": attention, "workers": workers, "window": window, "skip": skip, "long_lines": long_lines}
-        return translate_lines(self, lines, request, count, **more, available=available, report=report)
+        return translate_lines(
+            self,
+            lines,
+            request,
+            count,
+            attention=attention,
+            workers=workers,
+            window=window,
+            skip=skip,
+            long_lines=long_lines,
+            available=available,
+            report=report,
+        )
 
     def prepare(self) -> None:
         """Load or compile the fastest decoder now, not when it is worth it: every call is then decoded by the same."""

@@ -1,0 +1,25 @@
+"""`harken export`: a translator for other runtimes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from harken.cli.common import ModelFolder, load_for, output_folder, tell
+
+
+def export(
+    model: ModelFolder,
+    to: Annotated[
+        Literal["onnx", "ctranslate2"],
+        typer.Option(help="onnx: encoder and decoder step; ctranslate2: Transformers for CTranslate2."),
+    ],
+    out: Annotated[Path, typer.Option(parser=output_folder, metavar="DIR", help="An empty or a new folder.")],
+) -> None:
+    """Write a translator in the format of another runtime: ONNX or CTranslate2."""
+    from harken.export import export_model
+
+    export_model(load_for("translate", model), to, out)
+    tell(f"Wrote {out}")

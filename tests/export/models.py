@@ -1,0 +1,48 @@
+"""Small translators with random weights for the tests of exports."""
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+import harken
+from harken.data.tokenizers.base import save_tokenizers, train_tokenizers
+from harken.data.tokenizers.tokens import EOS
+from harken.models.build import build_model
+from harken.recipe import load_recipe
+from harken.tasks.translate.translator import Translator
+from harken.training.checkpoints import save_tensors
+
+ENGLISH = ["the black cat sleeps", "a dog sees the old house", "the bird and the cat", "does the dog eat?", "yes"]
+FRENCH = ["le chat noir dort", "un chien voit la vieille maison", "l'oiseau et le chat", "le chien mange-t-il ?", "oui"]
+SMALL = ["model.dropout=0.0", "search.max_length_factor=1.0", "search.max_length_extra=6"]
+TRANSFORMER = [
+    *("phrasebook-transformer", "model.layers=2", "model.width=16", "model.heads=2", "model.feedforward=24"),
+    *("tokenizer.kind=bpe", "tokenizer.size=60", "tokenizer.joint=true"),
+]
+RECURRENT = ["phrasebook-attention", "model.width=12", "model.embedding=8"]
+
+
+def make_model(folder: Path, base: list[str], *overrides: str) -> Translator:
+    """A model folder, loaded; weights are large enough for clear decisions, and biases are not zero."""
+    recipe = load_recipe(base[0], [*base[1:], *SMALL, *overrides])
+    source, target = train_tokenizers(recipe.tokenizer, ENGLISH * 3, FRENCH * 3)
+    folder.mkdir()
+    save_tokenizers(folder, source, target)
+    torch.manual_seed(4)
+    model = build_model(recipe.model, source.size, target.size)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() < 2:
+                parameter.add_(0.2 * torch.randn_like(parameter))
+            else:
+                parameter.mul_(2.0)
+        if hasattr(model.decoder, "stack"):  # make EOS more probable, so that outputs differ in length
+            stack = model.decoder.stack
+            norm = stack.norm if isinstance(stack.norm, nn.LayerNorm) else stack.blocks[-1].feedforward_norm
+            norm.bias.add_(model.output_weight[EOS] if model.narrow(norm.bias) is norm.bias else 0)
+    save_tensors(folder / "model.safetensors", dict(model.named_parameters()))
+    (folder / "recipe.toml").write_text(recipe.to_toml())
+    loaded = harken.load(folder, device="cpu")
+    loaded.threads.count = 1
+    return loaded
