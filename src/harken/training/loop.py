@@ -39,12 +39,14 @@ from harken.training.fitting import Plan, fit
 from harken.training.log import MetricsLog
 from harken.training.measuring import autocast
 from harken.training.optimizers import build_optimizer, clip_by_global_norm, optimizer_tensors, restore_optimizer
+from harken.training.prefetch import prefetcher_for
 from harken.training.schedules import factor
 from harken.training.task import Indices, Task, carried_by, move_carried
 from harken.training.workers import Workers
 
 VALIDATION_SHARE = 0.2  # of the time that a run limited in minutes may spend on validation before its end
 Callback = Callable[[dict[str, Any]], Any]  # called with each line of metrics.jsonl; True ends the run
+SLOW_DATA = 0.05  # share of the time spent on batches that the user is told of
 NAN_PATIENCE = 20  # updates in a row with a NaN or infinite gradient before the run is given up
 
 
@@ -67,6 +69,7 @@ class Trainer:
         self.progress = Progress()
         self.stopping: int | None = None  # the signal that asked for it
         self.skipped = 0
+        self.said_slow = False  # that batches take too long
         self.speed = 0.0  # tokens per second since the last line of metrics.jsonl
         self.current_epoch: tuple[int, Sequence[Indices]] | None = None  # its number and batches
 
@@ -87,6 +90,7 @@ class Trainer:
         self.task.model.to(self.device).train()
         move_carried(self.task, self.device)
         workers = self.config.workers or 1 if self.device.type == "cpu" else 1
+        self.prefetcher = prefetcher_for(self.task, self.device)
         self.workers = Workers(self.task, workers, self.config.seed, self._autocast, self.config.threads or 1)
         try:
             self.optimizer = build_optimizer(self.task.model, self.config)
@@ -105,6 +109,7 @@ class Trainer:
             ) from problem
         finally:
             self.workers.close()
+            self.prefetcher.close()
             self.display.stop()
         return self.progress
 
@@ -117,7 +122,9 @@ class Trainer:
             self._epoch()
             self._save()  # from here on there is always something to resume from
         while self._spent() < 1 and not self.ended:
-            self._update([next(batches) for _ in range(config.accumulate)])
+            chosen = [next(batches) for _ in range(config.accumulate)]
+            self.prefetcher.expect(self._upcoming())
+            self._update(chosen)
             self._tick()
             self._show()
             if state.step % config.log_every == 0:
@@ -184,6 +191,11 @@ class Trainer:
                 yield epoch[state.position - 1]
             state.epoch, state.position = state.epoch + 1, 0
 
+    def _upcoming(self) -> Sequence[Indices]:
+        """The batches of the next update, as far as this epoch has them."""
+        position = self.progress.position
+        return self._epoch()[position : position + self.config.accumulate]
+
     def _epoch(self) -> Sequence[Indices]:
         """The batches of the current epoch."""
         if self.current_epoch is None or self.current_epoch[0] != self.progress.epoch:
@@ -246,9 +258,13 @@ class Trainer:
             "learning_rate": self.rate,
             "tokens": state.window_tokens,
             "tokens_per_second": state.window_tokens / max(state.window_seconds, 1e-9),
+            "data_wait": round(self.prefetcher.share_of(state.window_seconds), 4),
             "seconds": state.seconds,
         }
         self._record(entry)
+        if entry["data_wait"] > SLOW_DATA and not self.said_slow:
+            self.said_slow = True
+            self.display.note(f"note: {entry['data_wait']:.0%} of the time since the last entry was spent on batches")
         state.window_loss, state.window_tokens, state.window_seconds = 0.0, 0, 0.0
 
     def _validate(self) -> bool:
