@@ -250,6 +250,7 @@ class Trainer:
 
     def _log_training(self) -> None:
         state = self.progress
+        data_wait = round(self.prefetcher.share_of(state.window_seconds), 4)
         entry = {
             "kind": "train",
             "step": state.step,
@@ -258,13 +259,13 @@ class Trainer:
             "learning_rate": self.rate,
             "tokens": state.window_tokens,
             "tokens_per_second": state.window_tokens / max(state.window_seconds, 1e-9),
-            "data_wait": round(self.prefetcher.share_of(state.window_seconds), 4),
+            "data_wait": data_wait,
             "seconds": state.seconds,
         }
         self._record(entry)
-        if entry["data_wait"] > SLOW_DATA and not self.said_slow:
+        if data_wait > SLOW_DATA and not self.said_slow:
             self.said_slow = True
-            self.display.note(f"note: {entry['data_wait']:.0%} of the time since the last entry was spent on batches")
+            self.display.note(f"note: {data_wait:.0%} of the time of the last updates was spent waiting for batches")
         state.window_loss, state.window_tokens, state.window_seconds = 0.0, 0, 0.0
 
     def _validate(self) -> bool:
