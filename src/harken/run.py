@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from harken.card import CARD, best_validation, cut_short, write_card
 from harken.data.io.in_memory import name_of
+from harken.data.prepared.store import report_to
 from harken.errors import UserError
 from harken.files import TEMPORARY, atomic_write
 from harken.recipe import Recipe, as_recipe, load_recipe, require_paths
@@ -108,6 +109,7 @@ def _run(
         changes = earlier.changes(job, recipe)
         require_same_data(folder, changes, accept)
     display = choose_display(progress)
+    report_to(display.note)
     torch.set_num_threads(recipe.train.threads or 1)
     torch.manual_seed(recipe.train.seed)
     if table is None:

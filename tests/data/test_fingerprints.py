@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from harken.data import fingerprints
 from harken.data.fingerprints import BLOCK, Fingerprint, InputFile, describe_change, fingerprint
 from harken.errors import UserError
 
@@ -102,3 +103,22 @@ def test_a_large_file_is_read_in_a_stream(tmp_path: Path) -> None:
     start = time.process_time()
     assert of(path).lines == 4_000_000  # type: ignore[union-attr]
     assert time.process_time() - start < 3
+
+
+def test_a_large_file_is_read_once_until_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(fingerprints, "REMEMBERED_FROM", 4)
+    path = tmp_path / "train.en"
+    path.write_text("one\ntwo\n")
+    before = fingerprint(InputFile("data.source", path))
+    with monkeypatch.context() as patch:
+        patch.setattr(fingerprints, "_read_file", lambda path: pytest.fail("the file is read again"))
+        assert fingerprint(InputFile("data.source", path)) == before
+    path.write_text("one\nsix\n")  # of the same size
+    os.utime(path, ns=(0, 0))
+    after = fingerprint(InputFile("data.source", path))
+    assert before is not None and after is not None and after.sha256 != before.sha256
+    (tmp_path / "cache" / "harken" / "fingerprints").chmod(0o500)
+    for kept in (tmp_path / "cache" / "harken" / "fingerprints").iterdir():
+        kept.write_text("{")
+    assert fingerprint(InputFile("data.source", path)) == after

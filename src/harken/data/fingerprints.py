@@ -15,17 +15,22 @@ contents of its files. Pipes and devices have none: to read them is to use them 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harken.data.io.files import COMPRESSIONS
+from harken.data.prepared.store import default_folder, key_of
 from harken.errors import UserError
+from harken.files import atomic_write
 
 BLOCK = 1 << 20
+REMEMBERED_FROM = 64 << 20  # bytes
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,23 @@ def describe_change(name: str, before: Fingerprint, after: Fingerprint | None) -
 
 
 def _of_file(path: Path) -> Fingerprint:
+    """That of a large file is remembered in the user's cache, by inode, size and times of modification and change."""
+    status = os.stat(path)
+    if status.st_size < REMEMBERED_FROM:
+        return _read_file(path)
+    known = [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+    place = default_folder().parent / "fingerprints" / f"{key_of(str(path.resolve()))}.json"
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        kept = json.loads(place.read_text(encoding="utf-8"))
+        if kept["file"] == known:
+            return Fingerprint(**kept["fingerprint"])
+    found = _read_file(path)
+    with suppress(UserError, OSError):
+        atomic_write(place, json.dumps({"file": known, "fingerprint": vars(found)}) + "\n")
+    return found
+
+
+def _read_file(path: Path) -> Fingerprint:
     found, count, lines, last = hashlib.sha256(), 0, 0, b"\n"
     is_text = path.suffix not in COMPRESSIONS
 

@@ -30,6 +30,7 @@ from harken.training.config import TrainConfig
 from harken.training.display import Display, Silence
 from harken.training.fitting import Plan, fit
 from harken.training.log import MetricsLog
+from harken.training.prefetch import prefetcher_for
 from harken.training.schedules import factor
 from harken.training.strategies import StepResult, Strategy, choose_strategy
 from harken.training.task import Indices, Task
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 VALIDATION_SHARE = 0.2  # of the time that a run limited in minutes may spend on validation before its end
 Callback = Callable[[dict[str, Any]], Any]  # called with each line of metrics.jsonl; True ends the run
+SLOW_DATA = 0.05  # share of the time spent on batches that the user is told of
 NAN_PATIENCE = 20  # updates in a row with a NaN or infinite gradient before the run is given up
 
 
@@ -65,6 +67,7 @@ class Trainer:
         self.stopping: int | None = None  # the signal that asked for it
         self.unread: deque[tuple[int, int, StepResult]] = deque()  # step, tokens and result of the last updates
         self.skipped = 0  # updates in a row
+        self.said_slow = False  # that batches take too long
         self.speed = 0.0  # tokens per second since the last line of metrics.jsonl
         self.current_epoch: tuple[int, Sequence[Indices]] | None = None  # its number and batches
 
@@ -81,6 +84,8 @@ class Trainer:
             UserError: the loss is NaN, nothing can be trained on, or the folder cannot be written.
             MachineError: out of memory, or a worker was killed.
         """
+        ranks = (0, 1) if self.group is None else (self.group.rank, self.group.world_size)
+        self.prefetcher = prefetcher_for(self.task, self.device, *ranks)
         self.strategy = choose_strategy(self.task, self.config, self.group)
         try:
             restored = self._restore() if resume else False
@@ -98,6 +103,7 @@ class Trainer:
             ) from problem
         finally:
             self.strategy.close()
+            self.prefetcher.close()
             self.display.stop()
         return self.progress
 
@@ -110,7 +116,9 @@ class Trainer:
             self._epoch()
             self._save()  # from here on there is always something to resume from
         while self._spent() < 1 and not self.ended:
-            self._update([next(batches) for _ in range(config.accumulate)])
+            chosen = [next(batches) for _ in range(config.accumulate)]
+            self.prefetcher.expect(self._upcoming())
+            self._update(chosen)
             self._tick()
             self._show()
             if state.step % config.log_every == 0:
@@ -179,6 +187,11 @@ class Trainer:
                 yield epoch[state.position - 1]
             state.epoch, state.position = state.epoch + 1, 0
 
+    def _upcoming(self) -> Sequence[Indices]:
+        """The batches of the next update, as far as this epoch has them."""
+        position = self.progress.position
+        return self._epoch()[position : position + self.config.accumulate]
+
     def _epoch(self) -> Sequence[Indices]:
         """The batches of the current epoch."""
         if self.current_epoch is None or self.current_epoch[0] != self.progress.epoch:
@@ -240,6 +253,7 @@ class Trainer:
     def _log_training(self) -> None:
         state = self.progress
         self._read_results()
+        data_wait = round(self.prefetcher.share_of(state.window_seconds), 4)
         entry = {
             "kind": "train",
             "step": state.step,
@@ -248,9 +262,13 @@ class Trainer:
             "learning_rate": self.rate,
             "tokens": state.window_tokens,
             "tokens_per_second": state.window_tokens / max(state.window_seconds, 1e-9),
+            "data_wait": data_wait,
             "seconds": state.seconds,
         }
         self._record(entry)
+        if data_wait > SLOW_DATA and not self.said_slow:
+            self.said_slow = True
+            self.display.note(f"note: {data_wait:.0%} of the time of the last updates was spent waiting for batches")
         state.window_loss, state.window_tokens, state.window_seconds = 0.0, 0, 0.0
 
     def _validate(self) -> bool:

@@ -56,8 +56,10 @@ class Task(Protocol):
 def batch_loss(task: Any, indices: Indices) -> Tensor:
     """The summed loss of some examples: collate on the CPU, move to the device, compute."""
     device = next(task.model.parameters()).device
+    ahead = getattr(task, "prefetcher", None)  # `harken.training.prefetch`
+    batch = task.collate(indices) if ahead is None else ahead.take(indices)
     summed: Tensor
-    summed, _ = task.loss(task.model, to_device(task.collate(indices), device))
+    summed, _ = task.loss(task.model, to_device(batch, device))
     return summed
 
 

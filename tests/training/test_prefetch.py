@@ -1,0 +1,69 @@
+"""Batches collated ahead are those collated when they are needed."""
+
+import threading
+import time
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from harken.training.prefetch import MOST_PENDING, Prefetcher
+
+
+class Batch(NamedTuple):
+    values: Tensor
+
+
+class SlowTask:
+    """Collating takes a while; it notes in which thread it was done."""
+
+    def __init__(self) -> None:
+        self.threads: list[str] = []
+
+    def share(self, indices: np.ndarray, parts: int) -> list[np.ndarray]:
+        return [indices[::-1][part::parts] for part in range(parts)]
+
+    def collate(self, indices: np.ndarray) -> Batch:
+        self.threads.append(threading.current_thread().name)
+        time.sleep(0.05)
+        return Batch(torch.from_numpy(indices * 10))
+
+
+def test_an_expected_batch_is_collated_in_the_thread_and_not_waited_for() -> None:
+    task = SlowTask()
+    ahead = Prefetcher(task, threaded=True)
+    ahead.expect([np.arange(4)])
+    time.sleep(0.2)  # the step before
+    assert ahead.take(np.array([3, 2, 1, 0])).values.tolist() == [30, 20, 10, 0]
+    assert task.threads[0].startswith("prefetch") and ahead.waited < 0.04
+    assert ahead.take(np.arange(2)).values.tolist() == [0, 10]  # not announced: collated now, and counted
+    assert task.threads[1] == "MainThread" and ahead.waited >= 0.05
+    assert 0.4 < ahead.share_of(0.1) <= 1 and ahead.share_of(0.1) == 0
+    ahead.close()
+
+
+def test_each_rank_collates_its_own_share() -> None:
+    task = SlowTask()
+    ranks = [Prefetcher(task, rank, 2, threaded=True) for rank in range(2)]
+    for rank in ranks:
+        rank.expect([np.arange(4)])
+    assert [rank.take(task.share(np.arange(4), 2)[rank.rank]).values.tolist() for rank in ranks] == [[30, 10], [20, 0]]
+    assert not any(rank.pending for rank in ranks)
+    for rank in ranks:
+        rank.close()
+
+
+def test_batches_that_nobody_takes_do_not_pile_up() -> None:
+    ahead = Prefetcher(SlowTask(), threaded=True)
+    ahead.expect(np.arange(start, start + 2) for start in range(100))
+    assert len(ahead.pending) == MOST_PENDING
+    ahead.close()
+
+
+def test_without_a_thread_nothing_is_done_ahead() -> None:
+    task = SlowTask()
+    ahead = Prefetcher(task)
+    ahead.expect([np.arange(4)])
+    assert task.threads == []
+    assert ahead.take(np.arange(1)).values.tolist() == [0] and ahead.waited >= 0.05
