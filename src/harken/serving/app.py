@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 
 from harken.errors import UserError
 from harken.serving.context import Serving
-from harken.serving.dialects import jobs, native
+from harken.serving.dialects import jobs, libretranslate, native
 from harken.serving.documentation import documentation_page
 from harken.serving.errors import ApiError
 from harken.serving.limits import Guard
@@ -64,6 +64,7 @@ def create_app(models: Sequence[str | Path], settings: ServerSettings | None = N
             if watcher:
                 watcher.cancel()
             await serving.engine.stop()
+            serving.close()
 
     app = FastAPI(
         title="harken",
@@ -75,7 +76,7 @@ def create_app(models: Sequence[str | Path], settings: ServerSettings | None = N
         redoc_url=None,
     )
     app.state.serving, app.state.problem, app.state.on_ready = serving, None, lambda: None
-    for router in (native.router, jobs.router):
+    for router in (libretranslate.router, native.router, jobs.router):
         app.include_router(router)
     _add_pages(app, serving)
     _add_errors(app)
