@@ -102,6 +102,20 @@ def test_a_word_file_keeps_its_format() -> None:
     assert found.tables[0].cell(0, 0).text == "IN A TABLE"
 
 
+def test_links_in_a_word_file_stay_between_their_words() -> None:
+    w = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    body = (
+        f'<w:document xmlns:w="{w}"><w:body><w:p><w:pPr/><w:r><w:t xml:space="preserve">see </w:t></w:r>'
+        "<w:proofErr/><w:hyperlink w:anchor='a'><w:r><w:t>this page</w:t></w:r></w:hyperlink>"
+        '<w:r><w:br/><w:t xml:space="preserve"> now</w:t></w:r></w:p></w:body></w:document>'
+    )
+    found = translated(archive(**{"word__document.xml": body.encode()}), ".docx")
+    with zipfile.ZipFile(io.BytesIO(found)) as made:
+        text = made.read("word/document.xml").decode()
+    order = [text.index(part) for part in ("SEE", "w:anchor", "THIS", "PAGE", "w:br", "NOW")]
+    assert order == sorted(order) and "proofErr" not in text
+
+
 def archive(**files: bytes) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as made:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import tempfile
 from collections.abc import AsyncIterator, Coroutine, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ from harken.serving.detection import Detector, samples_of
 from harken.serving.engine.batching import Work, estimate_tokens
 from harken.serving.engine.engine import Engine
 from harken.serving.errors import ApiError
+from harken.serving.glossaries import Glossaries
 from harken.serving.keys import Client, Keys
 from harken.serving.languages import language_name
 from harken.serving.limits import Rates, Usage
@@ -57,6 +59,11 @@ class Serving:
         found = (self.settings.state or Path(self._temporary.name if self._temporary else ".")) / name
         found.mkdir(parents=True, exist_ok=True)
         return found
+
+    @cached_property
+    def glossaries(self) -> Glossaries:
+        """The glossaries of all clients."""
+        return Glossaries(self.folder("glossaries"))
 
     def close(self) -> None:
         """Remove what was temporary."""

@@ -1,8 +1,9 @@
 """Word files: paragraphs translated, the format of their runs carried over by word alignments.
 
 A .docx is a zip archive of XML. Every paragraph (w:p) is read as words whose tags are the runs (w:r) that they are in;
-the translated words are written into copies of these runs. Anything else in a run (breaks, pictures, fields) stays
-where it is among the words. Archives that unpack to too much, and XML with entities, are refused.
+the translated words are written into copies of these runs. Anything else (breaks, pictures, fields, links) stays where
+it is among the words; the words of a link (w:hyperlink) are translated as a paragraph of their own.
+Archives that unpack to too much, and XML with entities, are refused.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ async def _translate_part(data: bytes, translate: Translate) -> bytes:
         root = ElementTree.fromstring(data)
     except (ElementTree.ParseError, ValueError):
         raise ApiError(400, "the .docx file has XML that cannot be read") from None
-    paragraphs = [_Paragraph(element) for element in root.iter(f"{W}p")]
+    paragraphs = [_Paragraph(element) for element in root.iter() if element.tag in (f"{W}p", f"{W}hyperlink")]
     written = await translate_documents([one.document for one in paragraphs], translate)
     for paragraph, best in zip(paragraphs, written, strict=True):
         paragraph.write(best[0])
@@ -81,21 +82,26 @@ class _Paragraph:
     def __init__(self, element: ElementTree.Element) -> None:
         self.element = element
         self.runs: list[ElementTree.Element] = []
-        self.kept: list[ElementTree.Element] = []  # children of runs that are no text, each in a run of its own
+        self.kept: list[ElementTree.Element] = []  # what is no text, in runs and between them
         atoms: list[Atom] = []
         space = True
-        self._children = [child for child in element if child.tag == f"{W}r"]
-        for run in self._children:
+        self._children = _from_first_run(element)
+        for child in self._children:
+            if child.tag != f"{W}r":
+                atoms.append(Atom(f"{MARK}p{len(self.kept)}{MARK}", (), space, opaque=True))
+                self.kept.append(child)
+                space = False
+                continue
             number = len(self.runs)
-            self.runs.append(run)
-            for child in run:
-                if child.tag == f"{W}t" and child.text:
-                    found = atoms_of(child.text, (number,), space=space or not atoms)
+            self.runs.append(child)
+            for part in child:
+                if part.tag == f"{W}t" and part.text:
+                    found = atoms_of(part.text, (number,), space=space or not atoms)
                     atoms += found
-                    space = child.text[-1].isspace() if found else (space or bool(child.text))
-                elif child.tag not in (f"{W}t", f"{W}rPr"):
-                    self.kept.append(child)
-                    atoms.append(Atom(f"{MARK}k{len(self.kept) - 1}{MARK}", (number,), space, opaque=True))
+                    space = part.text[-1].isspace() if found else (space or bool(part.text))
+                elif part.tag not in (f"{W}t", f"{W}rPr"):
+                    atoms.append(Atom(f"{MARK}k{len(self.kept)}{MARK}", (number,), space, opaque=True))
+                    self.kept.append(part)
                     space = False
         self.atoms = merge_words(atoms)
         parts: list[str | tuple[Atom, ...]] = []
@@ -113,7 +119,7 @@ class _Paragraph:
         first = list(self.element).index(self._children[0])
         for run in self._children:
             self.element.remove(run)
-        number, made, between = 0, list[ElementTree.Element](), ""
+        number, made = 0, list[ElementTree.Element]()
         is_open = False
         for part in re.split(f"({MARK}[a-z]\\d*{MARK})", text):
             code = part.strip(MARK)
@@ -123,20 +129,28 @@ class _Paragraph:
                 is_open = False
             elif part.startswith(MARK) and code[0] == "k":
                 made.append(self._run(number, self.kept[int(code[1:])]))
-            elif part and not is_open:
-                between += part  # a space between two runs belongs to the second
-            elif part:
-                part, between = between + part, ""
+            elif part.startswith(MARK) and code[0] == "p":
+                made.append(self.kept[int(code[1:])])
+            elif part and not part.startswith(MARK):
                 letters = ElementTree.Element(f"{W}t", {SPACE: "preserve"})
                 letters.text = part.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
-                made.append(self._run(number, letters))
+                made.append(self._run(number if is_open else None, letters))  # spaces between runs have no format
         for offset, run in enumerate(made):
             self.element.insert(first + offset, run)
 
-    def _run(self, number: int, child: ElementTree.Element) -> ElementTree.Element:
+    def _run(self, number: int | None, child: ElementTree.Element) -> ElementTree.Element:
         run = ElementTree.Element(f"{W}r")
-        form = self.runs[number].find(f"{W}rPr")
+        form = None if number is None else self.runs[number].find(f"{W}rPr")
         if form is not None:
             run.append(copy.deepcopy(form))
         run.append(child)
         return run
+
+
+def _from_first_run(element: ElementTree.Element) -> list[ElementTree.Element]:
+    """The children of a paragraph from its first run to its last; marks of the spelling checker are removed."""
+    for child in [child for child in element if child.tag == f"{W}proofErr"]:
+        element.remove(child)
+    children = list(element)
+    places = [index for index, child in enumerate(children) if child.tag == f"{W}r"]
+    return children[places[0] : places[-1] + 1] if places else []
