@@ -209,7 +209,7 @@ class _Parser(HTMLParser):
 
     def _flush(self) -> None:
         """End the block."""
-        atoms, self._atoms = _merged(self._atoms), []
+        atoms, self._atoms = merge_words(self._atoms), []
         if atoms:
             parts: list[str | list[Atom]] = [self._lead, atoms, " " if self._space else ""]
             self.page.parts += [part for part in parts if part]
@@ -219,7 +219,7 @@ class _Parser(HTMLParser):
         self._open = [(name, number, 0) for name, number, _ in self._open]
 
 
-def _merged(atoms: list[Atom]) -> list[Atom]:
+def merge_words(atoms: list[Atom]) -> list[Atom]:
     """Parts of one word, as in <b>un</b>known or <b>word</b>, as one word with the tags of its longest part."""
     groups: list[list[Atom]] = []
     for atom in atoms:
