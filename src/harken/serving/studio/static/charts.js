@@ -65,7 +65,7 @@ export function Lines({ panel, label }) {
         ${(panel.bands || []).map((one) => html`<path key=${one.label} d=${area(one.x, one.low, one.high, x, y)} fill=${colour(one.colour)} opacity="0.18" />`)}
         ${panel.series.map((one, place) => one.low && html`<path key=${`b${place}`} d=${area(one.x, one.low, one.high, x, y)} fill=${colourOf(panel, one, place)} opacity="0.15" />`)}
         ${panel.series.map((one, place) => html`<path key=${place} d=${path(one.x, one.y, x, y)} fill="none" stroke=${colourOf(panel, one, place)} stroke-width="2" stroke-dasharray=${one.dashed ? "5 4" : null} />`)}
-        ${panel.dots !== false && panel.series.map((one, place) => one.x.length <= 40 && one.x.map((value, index) => one.y[index] !== null && (!y.log || one.y[index] > 0) && html`<circle key=${`${place} ${index}`} cx=${x.place(value)} cy=${y.place(one.y[index])} r="3" fill=${colourOf(panel, one, place)} />`))}
+        ${panel.series.map((one, place) => (panel.dots !== false ? one.x.length <= 40 : one.x.length === 1) && one.x.map((value, index) => one.y[index] !== null && (!y.log || one.y[index] > 0) && html`<circle key=${`${place} ${index}`} cx=${x.place(value)} cy=${y.place(one.y[index])} r="3" fill=${colourOf(panel, one, place)} />`))}
       </g>
       <${Marks} marks=${panel.marks} x=${x} y=${y} tall=${tall} />
       ${at !== null && html`<line class="axis" x1=${x.place(at)} x2=${x.place(at)} y1=${TOP} y2=${tall - BOTTOM} />`}

@@ -4,8 +4,17 @@ import { Lines, Bars } from "./charts.js";
 
 const shade = (strength) => (Math.abs(strength) < 0.004 ? "var(--empty)" : `color-mix(in srgb, var(--${strength < 0 ? "warm" : "ink"}) ${Math.round(100 * Math.abs(strength))}%, var(--empty))`);
 
+const linear = (part) => (part <= 10 ? part / 3294.6 : ((part / 255 + 0.055) / 1.055) ** 2.4);
+// Black or white, whichever has more contrast on a cell: of the two, one always reaches 4.5 : 1.
+function textOn(strength) {
+  const ink = rgb(strength < 0 ? "--warm" : "--ink"), empty = rgb("--empty"), share = Math.abs(strength);
+  const [red, green, blue] = ink.map((part, at) => linear(empty[at] + share * (part - empty[at])));
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 ? "#000" : "#fff";
+}
+
 export function Heat({ panel, onRow, onColumn, offRows = [], offColumns = [], threshold = 0 }) {
   const [on, setOn] = useState(null);
+  useTheme();
   const dense = panel.columns.length > 16 || panel.rows.length > 18;
   const point = (row, column, event) => {
     setOn([row, column]);
@@ -15,7 +24,7 @@ export function Heat({ panel, onRow, onColumn, offRows = [], offColumns = [], th
   return html`<div class="scroll" tabindex="0" role="region" aria-label=${panel.title || "Weights"}><table class=${`heat ${dense ? "dense" : ""}`} onPointerLeave=${() => { setOn(null); hideTip(); }}>
     <thead><tr><td style=${{ background: "none" }}></td>${panel.columns.map((text, at) => html`<th key=${at} scope="col" class=${on?.[1] === at ? "on" : ""}><span>${name(text, at, onColumn, offColumns)}</span></th>`)}</tr></thead>
     <tbody>${panel.rows.map((text, row) => html`<tr key=${row}><th scope="row" class=${on?.[0] === row ? "on" : ""}>${panel.row_names === false ? "" : name(text, row, onRow, offRows)}</th>
-      ${panel.columns.map((_, column) => { const strength = panel.strengths[row][column], shown = Math.abs(strength) >= threshold ? strength : 0; return html`<td key=${column} class=${Math.abs(shown) > 0.55 ? "deep" : ""} style=${{ background: shade(shown) }} onPointerMove=${(event) => point(row, column, event)}>${!dense && panel.form !== "" && Math.abs(shown) > 0.045 ? Number(panel.values[row][column]).toFixed(2).replace(/^0/, "").replace("1.00", "1") : ""}</td>`; })}</tr>`)}</tbody>
+      ${panel.columns.map((_, column) => { const strength = panel.strengths[row][column], shown = Math.abs(strength) >= threshold ? strength : 0; return html`<td key=${column} style=${{ background: shade(shown), color: dense ? null : textOn(shown) }} onPointerMove=${(event) => point(row, column, event)}>${!dense && panel.form !== "" && Math.abs(shown) > 0.045 ? Number(panel.values[row][column]).toFixed(2).replace(/^0/, "").replace("1.00", "1") : ""}</td>`; })}</tr>`)}</tbody>
   </table></div>`;
 }
 
