@@ -1,0 +1,29 @@
+# harken as a server, on a CPU:
+#
+#   docker build --tag harken .
+#   docker run --rm --read-only --tmpfs /tmp -p 127.0.0.1:5000:5000 -v "$PWD/runs/demo:/models/demo:ro" harken /models/demo
+#
+# torch from the default index contains CUDA, which is several gigabytes. For a small image, pass the index of PyTorch's
+# CPU builds (named on its installation page): --build-arg TORCH_INDEX=URL
+
+FROM python:3.11-slim AS build
+ARG TORCH_INDEX=
+COPY requirements/run.txt /src/requirements/run.txt
+RUN python -m venv /opt/harken \
+ && torch="$(grep '^torch==' /src/requirements/run.txt)" \
+ && /opt/harken/bin/pip install --no-cache-dir ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "$torch" \
+ && /opt/harken/bin/pip install --no-cache-dir --requirement /src/requirements/run.txt
+COPY pyproject.toml README.md LICENSE /src/
+COPY src /src/src
+RUN /opt/harken/bin/pip install --no-cache-dir --no-deps --no-build-isolation /src
+
+FROM python:3.11-slim
+RUN useradd --system --uid 10001 --no-create-home harken
+COPY --from=build /opt/harken /opt/harken
+# The root may be read-only: compiled kernels and other caches go to /tmp.
+ENV PATH=/opt/harken/bin:$PATH PYTHONUNBUFFERED=1 NUMBA_CACHE_DIR=/tmp/numba MPLCONFIGDIR=/tmp/matplotlib
+USER 10001
+EXPOSE 5000
+HEALTHCHECK --interval=30s --timeout=5s --start-period=60s \
+  CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:5000/health', timeout=4)"]
+ENTRYPOINT ["harken", "serve", "--host", "0.0.0.0", "--port", "5000"]

@@ -1,0 +1,80 @@
+"""The Dockerfile, the compose file and the Kubernetes manifests name files, options and routes that exist."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from harken.cli.app import app as cli
+
+yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+
+ROOT = Path(__file__).parents[2]
+DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+
+
+def serve_accepts(arguments: list[str]) -> dict[str, Any]:
+    """The options that `harken serve` would run with; an unknown one raises."""
+    command = typer.main.get_command(cli).commands["serve"]  # type: ignore[attr-defined]
+    parsed: dict[str, Any] = command.make_context("serve", list(arguments)).params
+    return parsed
+
+
+def instruction(name: str) -> list[str]:
+    joined = DOCKERFILE.replace("\\\n", " ")
+    return re.findall(rf"^{name}\s+(.*)$", joined, flags=re.MULTILINE)
+
+
+def manifests() -> dict[str, Any]:
+    text = (ROOT / "deploy" / "kubernetes.yaml").read_text(encoding="utf-8")
+    return {one["kind"]: one for one in yaml.safe_load_all(text)}
+
+
+def test_the_entry_point_is_a_command_of_harken() -> None:
+    program, verb, *options = json.loads(instruction("ENTRYPOINT")[0])
+    assert (program, verb) == ("harken", "serve")
+    found = serve_accepts([*options, "/models/demo"])
+    assert found["host"] == "0.0.0.0" and found["port"] == int(instruction("EXPOSE")[0])
+
+
+def test_what_the_image_copies_is_there_and_not_ignored() -> None:
+    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    for line in instruction("COPY"):
+        if line.startswith("--from"):
+            continue
+        for source in line.split()[:-1]:
+            assert (ROOT / source).exists()
+            assert f"!{source}" in ignored
+
+
+def test_the_image_runs_as_a_user_without_rights() -> None:
+    (user,) = instruction("USER")
+    assert user.isdigit() and int(user) > 0
+    security = manifests()["Deployment"]["spec"]["template"]["spec"]["securityContext"]
+    assert security["runAsNonRoot"] and security["runAsUser"] == int(user)
+
+
+def test_health_checks_ask_a_route_of_the_server(capital_client: Any) -> None:
+    (container,) = manifests()["Deployment"]["spec"]["template"]["spec"]["containers"]
+    asked = {container[probe]["httpGet"]["path"] for probe in ("startupProbe", "readinessProbe", "livenessProbe")}
+    (check,) = instruction("HEALTHCHECK")
+    asked |= set(re.findall(r"127\.0\.0\.1:5000(/\w+)", check))
+    assert asked == {"/health"}
+    assert capital_client.get("/health").status_code == 200
+
+
+def test_compose_and_kubernetes_give_options_that_exist() -> None:
+    service = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["services"]["harken"]
+    assert service["read_only"] and service["cap_drop"] == ["ALL"] and service["tmpfs"] == ["/tmp"]
+    assert service["ports"] == ["127.0.0.1:5000:5000"]
+    assert serve_accepts(service["command"])["models"] == ["/models/demo"]
+    (container,) = manifests()["Deployment"]["spec"]["template"]["spec"]["containers"]
+    assert serve_accepts(container["args"])["api_keys"] == Path("/keys/keys.json")
+    mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert mounted == {"models": "/models", "keys": "/keys", "tmp": "/tmp"}
+    assert container["securityContext"]["readOnlyRootFilesystem"]
