@@ -59,7 +59,7 @@ class Strategy(ABC):
         torch.set_num_threads(config.threads or 1)
         try:
             self.place()
-            self.names = {value: name for name, value in task.model.named_parameters()}
+            self.names: dict[Tensor, str] = {value: name for name, value in task.model.named_parameters()}
             self.optimizer = build_optimizer(task.model, config)
             self.average = Average(task.model, config.average)
         except BaseException:

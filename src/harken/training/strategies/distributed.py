@@ -119,7 +119,7 @@ class Buckets:
             self.bucket_of += [len(self.flat)] * len(group)
             self.flat.append(flat)
         self.hooks = [
-            parameter.register_post_accumulate_grad_hook(lambda _, index=index: self._ready(index))  # type: ignore[misc]
+            parameter.register_post_accumulate_grad_hook(lambda _, index=index: self._ready(index))
             for index, parameter in enumerate(self.parameters)
         ]
         self.sent: list[Any] = []
