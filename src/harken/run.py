@@ -22,6 +22,7 @@ from harken.tasks.pretrained_embeddings import FILE as PRETRAINED
 from harken.tasks.registry import job_of
 from harken.training.checkpoints import CHECKPOINT, MODEL, PREVIOUS, has_checkpoint
 from harken.training.convergence import not_converged
+from harken.training.diagnosis import KEPT
 from harken.training.display import choose_display
 from harken.training.fitting import FITTED, Plan, peak_rate
 from harken.training.folder import LOCK, RunLock
@@ -289,7 +290,7 @@ def remove_run(folder: Path, job: Job) -> None:
     own = {RECIPE, DATA, MODEL, CHECKPOINT, PREVIOUS, METRICS, CARD, PRETRAINED, *job.artifact_names()}
     remove_shards(folder)
     for path in folder.iterdir():
-        if path.name in own and path.is_file():
+        if (path.name in own or path.match(KEPT)) and path.is_file():
             path.unlink()
         elif path.name in own and path.is_dir():
             shutil.rmtree(path)

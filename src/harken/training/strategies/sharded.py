@@ -84,6 +84,10 @@ class Sharded(Distributed):
         for parameter in self.task.model.parameters():
             parameter.grad = None
 
+    def diagnose(self, step: int, batches: list[Indices]) -> list[tuple[str, list[int]]]:
+        """Nothing: the layers of divided models need all ranks at once."""
+        return []
+
     def clip(self) -> Tensor:
         """Clip by the norm over the parts of all ranks."""
         gradients = [local_part(parameter.grad) for parameter in self.names if parameter.grad is not None]
