@@ -3,14 +3,13 @@
 import json
 import os
 import signal
-import socket
 import sys
-import time
 import traceback
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch.distributed as dist
 
 from harken.training.strategies.group import Group, joined
 
@@ -21,16 +20,14 @@ def run_ranks(
     world_size: int, body: Callable[[Group], Any], device: str = "cpu", timeout: float = 120
 ) -> list[Outcome]:
     """What `body` returns or raises in each of some forked processes; kills them after `timeout` seconds."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # as torchrun has one
     pipes, processes = [], []
     for rank in range(world_size):
         reads, writes = os.pipe()
         child = os.fork()
         if child == 0:
             os.close(reads)
-            _be_rank(rank, world_size, port, body, writes)
+            _be_rank(rank, world_size, store.port, body, writes)
         os.close(writes)
         pipes.append(reads)
         processes.append(child)
@@ -48,7 +45,7 @@ def run_ranks(
 def _be_rank(rank: int, world_size: int, port: int, body: Callable[[Group], Any], writes: int) -> None:
     os.environ |= {
         "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world_size),
-        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "TORCHELASTIC_USE_AGENT_STORE": "False",
+        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "TORCHELASTIC_USE_AGENT_STORE": "True",
     }  # fmt: skip
     outcome: Outcome
     try:
@@ -60,8 +57,6 @@ def _be_rank(rank: int, world_size: int, port: int, body: Callable[[Group], Any]
         if os.environ.get("HARKEN_DEBUG"):
             traceback.print_exc(file=sys.__stderr__)
         outcome = {"error": type(problem).__name__, "message": str(problem)}
-    if rank == 0:
-        time.sleep(0.2)  # it has the store that the others may still read the reason from
     os.write(writes, json.dumps(outcome).encode())
     os._exit(0)
 
