@@ -16,7 +16,7 @@ from harken.kernels.decoding.products import GELU, RELU, STRIDE, SWIGLU, round_u
 from harken.kernels.decoding.search import Found, Rules, decode, nothing_found
 from harken.kernels.decoding.stack import Blocks, encode
 from harken.kernels.decoding.topk import EOS, Allowed, all_allowed
-from harken.kernels.decoding.weights import cache_line_array, pack
+from harken.kernels.decoding.weights import cache_line_array, pack, quantise_weight
 
 ACTIVATIONS = {"relu": RELU, "gelu": GELU, "swiglu": SWIGLU}
 
@@ -85,6 +85,7 @@ class CompiledTransformer:
     def __post_init__(self) -> None:
         model = self.model
         self._spare: list[Any] = []  # workspaces that no call is using
+        self._quantised_output: tuple[Tensor, Tensor] | None = None  # for shortlists in int8
         self.decoder = _side(model.decoder, model.target_embedding, [model.output], self.precision)
         encoder = model.encoder
         self.encoder = None if encoder is None else _side(encoder, model.source_embedding, [], self.precision)
@@ -135,7 +136,14 @@ class CompiledTransformer:
         tokens = np.flatnonzero(wanted)
         layer, rows = self.model.output, torch.from_numpy(tokens)
         bias = None if layer.bias is None else layer.bias.detach()[rows]
-        part = pack([Linear(layer.weight.detach()[rows], bias, is_output=True)], [], self.precision)
+        known = None
+        if self.precision == "int8":
+            if self._quantised_output is None:
+                self._quantised_output = quantise_weight(layer.weight.detach())
+            numbers, scales = self._quantised_output
+            known = numbers[rows], scales[rows]
+        weight = layer.weight.detach()[rows] if known is None else known[0]
+        part = pack([Linear(weight, bias, is_output=True)], [], self.precision, known)
         excluded = np.zeros((len(allowed), round_up(len(tokens), STRIDE)), np.float32)
         excluded[:, : len(tokens)][~allowed[:, tokens]] = -np.inf
         return part, Allowed(tokens, excluded)

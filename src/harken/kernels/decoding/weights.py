@@ -49,8 +49,18 @@ def cache_line_array(size: int, dtype: Any) -> Any:
     return raw[skip : skip + size * np.dtype(dtype).itemsize].view(dtype)
 
 
-def pack(linears: Sequence[Linear], norms: Sequence[Norm], precision: str) -> Packed:
-    """Everything in two flat arrays; `precision` is "float32" or "int8"."""
+def pack(
+    linears: Sequence[Linear],
+    norms: Sequence[Norm],
+    precision: str,
+    last: tuple[Tensor, Tensor] | None = None,
+) -> Packed:
+    """Everything in two flat arrays.
+
+    Args:
+        precision: "float32" or "int8".
+        last: in int8, what `quantise_weight` gave for the last product, where that is known.
+    """
     int8 = precision == "int8"
     shapes = [(round_up(len(one.weight), COLUMNS), round_up(one.weight.shape[1], DEPTH)) for one in linears]
     weights = sum(round_up(outputs * inputs, 64) for outputs, inputs in shapes)
@@ -66,7 +76,8 @@ def pack(linears: Sequence[Linear], norms: Sequence[Norm], precision: str) -> Pa
         line[:2] = weight.shape[1], len(weight)
         line[3] = floats.add(bias)
         if int8:
-            line[2], line[4], line[5] = _pack_bytes(weight, outputs, inputs, values, floats)
+            known = last if last is not None and number == len(linears) - 1 else quantise_weight(weight)
+            line[2], line[4], line[5] = _pack_bytes(*known, outputs, inputs, values, floats)
         else:
             line[2] = floats.reserve(outputs * inputs)
             target = torch.from_numpy(floats.array[line[2] : line[2] + outputs * inputs])
@@ -96,8 +107,9 @@ def quantise_weight(weight: Tensor) -> tuple[Tensor, Tensor]:
     return (weight * inverse[:, None]).round_().to(torch.int8), scales
 
 
-def _pack_bytes(weight: Tensor, outputs: int, inputs: int, values: _Flat, floats: _Flat) -> tuple[int, int, int]:
-    numbers, scales = quantise_weight(weight)
+def _pack_bytes(
+    numbers: Tensor, scales: Tensor, outputs: int, inputs: int, values: _Flat, floats: _Flat
+) -> tuple[int, int, int]:
     start = values.reserve(outputs * inputs)
     target = torch.from_numpy(values.array[start : start + outputs * inputs])
     _panels(numbers, target, outputs, inputs, GROUP)
