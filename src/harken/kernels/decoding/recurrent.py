@@ -15,7 +15,7 @@ from harken.kernels.decoding.description import Linear, Recurrent
 from harken.kernels.decoding.products import INPUTS, STRIDE, round_up
 from harken.kernels.decoding.search import Found, Rules, make_search, nothing_found
 from harken.kernels.decoding.topk import all_allowed
-from harken.kernels.decoding.weights import cache_line_array, pack, part_of_output
+from harken.kernels.decoding.weights import OutputLayer, cache_line_array, pack
 
 _search = make_search(recurrent_step)
 
@@ -54,6 +54,7 @@ class CompiledRecurrent:
     def __post_init__(self) -> None:
         model, none = self.model, torch.zeros(0)
         self.packed = pack(model.linears, [], self.precision)
+        self.output = OutputLayer(model.linears[-1], self.precision)
         self.table = np.ascontiguousarray(model.target_embedding.detach().numpy())
         energy, coverage = (none if one is None else one for one in (model.energy, model.coverage))
         self.cells = Cells(
@@ -125,10 +126,7 @@ class CompiledRecurrent:
         minimums = np.zeros(len(limits), np.int64) if minimums is None else minimums
         stop = np.zeros(1, np.int64) if stop is None else stop
         found = nothing_found(len(limits), rules.nbest, int(limits.max()))
-        output = self.model.linears[-1]
-        last, part = (
-            (self.packed, all_allowed()) if allowed is None else part_of_output(output, allowed, self.precision)
-        )
+        last, part = (self.packed, all_allowed()) if allowed is None else self.output.part(allowed)
         return self.packed, self.cells, self.table, source, starts, limits, minimums, rules, stop, found, last, part
 
 

@@ -16,7 +16,7 @@ from harken.kernels.decoding.products import GELU, RELU, STRIDE, SWIGLU, round_u
 from harken.kernels.decoding.search import Found, Rules, decode, nothing_found
 from harken.kernels.decoding.stack import Blocks, encode
 from harken.kernels.decoding.topk import all_allowed
-from harken.kernels.decoding.weights import cache_line_array, pack, part_of_output
+from harken.kernels.decoding.weights import OutputLayer, cache_line_array, pack
 
 ACTIVATIONS = {"relu": RELU, "gelu": GELU, "swiglu": SWIGLU}
 
@@ -94,6 +94,7 @@ class CompiledTransformer:
     def __post_init__(self) -> None:
         model = self.model
         self._spare: list[Any] = []  # workspaces that no call is using
+        self.output = OutputLayer(model.output, self.precision)
         self.decoder = _side(model.decoder, model.target_embedding, [model.output], self.precision)
         encoder = model.encoder
         self.encoder = None if encoder is None else _side(encoder, model.source_embedding, [], self.precision)
@@ -170,11 +171,7 @@ class CompiledTransformer:
         workspace = self._acquire(side.stack.layers * slots * batch * rules.beam * 2 * memory.shape[1])
         found = nothing_found(batch, rules.nbest, longest)
         blocks = side.for_length(longest)
-        last, part = (
-            (side.packed, all_allowed())
-            if allowed is None
-            else part_of_output(self.model.output, allowed, self.precision)
-        )
+        last, part = (side.packed, all_allowed()) if allowed is None else self.output.part(allowed)
         batch_arguments = (memory, starts, limits, minimums, rules, side.inner, workspace, stop, found, last, part)
         return side.packed, blocks, side.table, *batch_arguments
 

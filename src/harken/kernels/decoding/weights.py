@@ -54,8 +54,18 @@ def _inputs(one: Linear) -> int:
     return one.weight.shape[1] + (0 if one.beside is None else one.beside.shape[1])
 
 
-def pack(linears: Sequence[Linear], norms: Sequence[Norm], precision: str) -> Packed:
-    """Everything in two flat arrays; `precision` is "float32" or "int8"."""
+def pack(
+    linears: Sequence[Linear],
+    norms: Sequence[Norm],
+    precision: str,
+    last: tuple[Tensor, Tensor] | None = None,
+) -> Packed:
+    """Everything in two flat arrays.
+
+    Args:
+        precision: "float32" or "int8".
+        last: in int8, what `quantise_weight` gave for the last product, where that is known.
+    """
     int8 = precision == "int8"
     shapes = [(round_up(len(one.weight), COLUMNS), round_up(_inputs(one), DEPTH)) for one in linears]
     weights = sum(round_up(outputs * inputs, 64) for outputs, inputs in shapes)
@@ -71,7 +81,8 @@ def pack(linears: Sequence[Linear], norms: Sequence[Norm], precision: str) -> Pa
         line[:2] = weight.shape[1], len(weight)
         line[3] = floats.add(bias)
         if int8:
-            line[2], line[4], line[5] = _pack_bytes(weight, outputs, inputs, values, floats)
+            known = last if last is not None and number == len(linears) - 1 else quantise_weight(weight)
+            line[2], line[4], line[5] = _pack_bytes(*known, outputs, inputs, values, floats)
         else:
             line[2] = floats.reserve(outputs * inputs)
             target = torch.from_numpy(floats.array[line[2] : line[2] + outputs * inputs])
@@ -101,8 +112,9 @@ def quantise_weight(weight: Tensor) -> tuple[Tensor, Tensor]:
     return (weight * inverse[:, None]).round_().to(torch.int8), scales
 
 
-def _pack_bytes(weight: Tensor, outputs: int, inputs: int, values: _Flat, floats: _Flat) -> tuple[int, int, int]:
-    numbers, scales = quantise_weight(weight)
+def _pack_bytes(
+    numbers: Tensor, scales: Tensor, outputs: int, inputs: int, values: _Flat, floats: _Flat
+) -> tuple[int, int, int]:
     start = values.reserve(outputs * inputs)
     target = torch.from_numpy(values.array[start : start + outputs * inputs])
     _panels(numbers, target, outputs, inputs, GROUP)
@@ -113,18 +125,33 @@ def _pack_bytes(weight: Tensor, outputs: int, inputs: int, values: _Flat, floats
     return start, floats.add(padded), floats.add(sums.view(np.float32))
 
 
-def part_of_output(layer: Linear, allowed: Any, precision: str) -> tuple[Packed, Allowed]:
-    """The output layer with the tokens that some source of a batch may write, and who may write which.
+@dataclass
+class OutputLayer:
+    """The output layer, of which a shortlist takes a part."""
 
-    Args:
-        allowed: (B, V) bool, a shortlist.
-    """
-    wanted = allowed.any(0)
-    wanted[: EOS + 1] = True  # the kernel knows PAD, BOS and EOS by their columns
-    tokens = np.flatnonzero(wanted)
-    rows = torch.from_numpy(tokens)
-    bias = None if layer.bias is None else layer.bias.detach()[rows]
-    part = pack([Linear(layer.weight.detach()[rows], bias, is_output=True)], [], precision)
-    excluded = np.zeros((len(allowed), round_up(len(tokens), STRIDE)), np.float32)
-    excluded[:, : len(tokens)][~allowed[:, tokens]] = -np.inf
-    return part, Allowed(tokens, excluded)
+    layer: Linear
+    precision: str
+    quantised: tuple[Tensor, Tensor] | None = None  # the whole weight in int8, once it was needed
+
+    def part(self, allowed: Any) -> tuple[Packed, Allowed]:
+        """The layer with the tokens that some source of a batch may write, and who may write which.
+
+        Args:
+            allowed: (B, V) bool, a shortlist.
+        """
+        wanted = allowed.any(0)
+        wanted[: EOS + 1] = True  # the kernel knows PAD, BOS and EOS by their columns
+        tokens = np.flatnonzero(wanted)
+        rows = torch.from_numpy(tokens)
+        bias = None if self.layer.bias is None else self.layer.bias.detach()[rows]
+        known = None
+        if self.precision == "int8":
+            if self.quantised is None:
+                self.quantised = quantise_weight(self.layer.weight.detach())
+            numbers, scales = self.quantised
+            known = numbers[rows], scales[rows]
+        weight = self.layer.weight.detach()[rows] if known is None else known[0]
+        packed = pack([Linear(weight, bias, is_output=True)], [], self.precision, known)
+        excluded = np.zeros((len(allowed), round_up(len(tokens), STRIDE)), np.float32)
+        excluded[:, : len(tokens)][~allowed[:, tokens]] = -np.inf
+        return packed, Allowed(tokens, excluded)
