@@ -1,11 +1,15 @@
 """Decoding on a GPU: harken's search as CUDA graphs against Hugging Face's `generate`, in one process.
 
-    python benchmarks/gpu_decoding.py [--tools harken,transformers] [--out FILE]
+    python benchmarks/gpu_decoding.py [--tools harken,transformers] [--recurrent] [--out FILE]
 
 Both decode random sources of 32 words with random weights of one shape (6 + 6 layers, 512 wide, 2,048 in the
 feed-forward layers, 8 heads, 32,000 tokens) in bfloat16, and both write 32 tokens for every source, which neither can
 end earlier. Encoding, and for harken also the hypotheses as Python lists, are part of the time. The median of the
 rounds, after two calls that are not counted; tokens/s are those of the best hypothesis of each source.
+
+--recurrent compares the search of a bidirectional LSTM with additive attention and input feeding (one layer, 512 wide,
+embeddings of 256, 8,000 tokens) as CUDA graphs with the reference search, operator by operator, of the same model in
+the same precision.
 """
 
 from __future__ import annotations
@@ -91,17 +95,50 @@ def make_transformers(source: torch.Tensor, beam: int, model: Any) -> Callable[[
     return lambda: model.generate(source, attention_mask=torch.ones_like(source), **options)
 
 
+def recurrent_rows(rounds: int) -> list[dict[str, Any]]:
+    """Graphs beside the reference."""
+    from harken.data.tokenizers.tokens import EOS
+    from harken.models.build import build_model
+    from harken.models.config import RecurrentConfig
+    from harken.search.config import SearchOptions
+    from harken.search.dispatch import DecodingCall, choose, decode
+    from harken.search.reference import run_reference
+
+    torch.manual_seed(0)
+    rows: list[dict[str, Any]] = []
+    for dtype in (torch.float32, torch.bfloat16):
+        model = build_model(RecurrentConfig(), 8000, 8000).eval().to("cuda", dtype)
+        with torch.no_grad():
+            model.output_bias[EOS] = -1e4
+        for batch, beam in CELLS[:4]:
+            source = torch.randint(4, 8000, (batch, WORDS), device="cuda")
+            lengths = torch.full((batch,), WORDS, device="cuda")
+            call = DecodingCall(model, source, lengths, LENGTH, SearchOptions(beam=beam))
+            if (name := choose(call).name) != "graphs":
+                raise RuntimeError(f"the backend is {name}")
+            graphs, eager = (
+                seconds(lambda call=call: decode(call), rounds),
+                seconds(lambda call=call: run_reference(call), 3),
+            )
+            row = {"model": "recurrent", "dtype": str(dtype).partition(".")[2], "batch": batch, "beam": beam}
+            row |= {"harken tokens/s": round(batch * LENGTH / graphs), "eager tokens/s": round(batch * LENGTH / eager)}
+            rows.append(row | {"ratio": round(eager / graphs, 1)})
+            print(json.dumps(rows[-1]), flush=True)
+    return rows
+
+
 def main() -> None:
     """Measure all cells and print JSON."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--tools", default="harken,transformers")
+    parser.add_argument("--recurrent", action="store_true", help="also a recurrent model beside the reference search")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     tools = given.tools.split(",")
     makers = {"harken": (harken_model, make_harken), "transformers": (transformers_model, make_transformers)}
     models = {tool: makers[tool][0]() for tool in tools}
-    rows: list[dict[str, Any]] = []
+    rows = recurrent_rows(given.rounds) if given.recurrent else []
     for batch, beam in CELLS:
         source = torch.randint(4, VOCABULARY, (batch, WORDS), device="cuda")
         row: dict[str, Any] = {"batch": batch, "beam": beam}

@@ -34,6 +34,7 @@ CONFIGS: dict[str, Any] = {
     "rotary": TransformerConfig(layers=2, width=64, heads=2, feedforward=96, positions="rotary", dropout=0.0),
     "recurrent": RECURRENT,
     "additive": RecurrentConfig(embedding=32, width=24, attention="additive", attend="before", cell="gru"),
+    "gru": RecurrentConfig(embedding=32, width=40, cell="gru", layers=2, attention="dot", context_to="all", tied="all"),
 }
 
 
@@ -81,8 +82,9 @@ def test_float32_as_the_reference(kind: str, beam: int) -> None:
     assert held and all(search is not None for search in held.values())
 
 
-def test_weights_that_change_in_place_are_read() -> None:
-    model = make_model("pre")
+@pytest.mark.parametrize("kind", ["pre", "recurrent"])
+def test_weights_that_change_in_place_are_read(kind: str) -> None:
+    model = make_model(kind)
     call, low = make_call(model, 4, 0, 4), make_call(model, 4, 0, 1, precision="auto")
     before, before_low = decode(call), decode(low)
     with torch.no_grad():
@@ -111,6 +113,16 @@ def test_bfloat16_scores_are_near_those_of_float32(kind: str, rows: int) -> None
             forced = exact[range(len(words)), words].tolist()
             assert found.token_scores == pytest.approx(forced, abs=0.25)
     assert model.output_weight.dtype == torch.float32
+
+
+@pytest.mark.parametrize("kind", ["recurrent", "gru"])
+def test_a_few_rows_of_a_recurrent_decoder_have_their_own_kernels(kind: str) -> None:
+    model = make_model(kind)
+    for rows, beam in ((1, 1), (2, 4), (8, 1), (3, 4)):
+        call = make_call(model, rows, 0, beam)
+        assert_same(decode(call), run_reference(call))
+        search = next(reversed(graphs._SEARCHES[model].found.values()))
+        assert search is not None and search.is_recurrent == (rows * beam <= 8)
 
 
 def test_captured_searches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ while the next ones run. A shape is rounded up to a bucket: sources, words of th
 output.
 
     Transformers       `harken.kernels.decoding.cuda`: fused kernels, and an ancestry table in place of moving the cache
+    recurrent ones     fused kernels for a few rows
     other decoders     with `is_static` (Transformers with other positions, recurrent ones): their own `step`
 
 precision     "float32": the dtype of the model. "auto": a copy of the model in bfloat16, which is made once and brought
@@ -31,7 +32,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harken.kernels.decoder_loop.cuda_graph import addresses_of, has_hooks
-from harken.kernels.decoding.description import Snapshot, Transformer
+from harken.kernels.decoding.description import Recurrent, Snapshot, Transformer
 from harken.kernels.settings import has_triton
 from harken.search.contract import limits
 from harken.search.hypotheses import Hypothesis
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from harken.search.dispatch import DecodingCall
 
 SEARCHES, SHARE = 16, 0.25
-STEPS = 4  # of one captured graph, and between two looks at whether all rows are done
+STEPS = 4  # of one captured graph, and between two looks at whether all rows are done; even (`RecurrentStep.half`)
 LEAST_WORDS = 16
 
 
@@ -113,12 +114,14 @@ def _most_words(model: Any) -> int:
     return 1 << 30 if table is None else int(table.num_embeddings)
 
 
-def describe(model: Any) -> Transformer | None:
-    """The tensors of a model that the fused kernels support."""
-    from harken.kernels.decoding.cuda import step  # imports Triton
+def describe(model: Any) -> Transformer | Recurrent | None:
+    """The tensors of a model that the fused kernels support; few rows alone of a recurrent one."""
+    from harken.kernels.decoding.cuda import recurrent, step  # imports Triton
 
     found = getattr(model, "describe_for_decoding", lambda **_: None)(device=None)
-    return found if isinstance(found, Transformer) and step.is_supported(found) else None
+    if isinstance(found, Transformer):
+        return found if step.is_supported(found) else None
+    return found if recurrent.is_supported(found, 1) else None
 
 
 def cache_bytes(model: Any, shape: Shape) -> int:
@@ -154,8 +157,10 @@ class PlainStep:
 class GraphSearch:
     """The search of one shape: its buffers, and on a GPU the captured graphs of the encoder and of STEPS steps."""
 
-    def __init__(self, model: Any, described: Transformer | None, shape: Shape, device: torch.device) -> None:
-        from harken.kernels.decoding.cuda import attention, choosing, step  # imports Triton
+    def __init__(
+        self, model: Any, described: Transformer | Recurrent | None, shape: Shape, device: torch.device
+    ) -> None:
+        from harken.kernels.decoding.cuda import attention, choosing, recurrent, step  # imports Triton
 
         self.shape = shape
         self.source = torch.zeros(shape.sources, shape.words, dtype=torch.long, device=device)
@@ -164,11 +169,15 @@ class GraphSearch:
         self.choose = choosing.choose if fused else choose_best
         self.search = StaticSearch(shape.sources, shape.beam, shape.length, device, STEPS, fused)
         self.decoder: Any
-        if described is None:
-            self.decoder = PlainStep(model, pad_memory(model.encode(self.source, self.lengths), shape), shape)
-        else:
+        if isinstance(described, Transformer):
             self.decoder = step.TransformerStep(described, shape.sources, shape.beam, shape.length, shape.words)
-        self.encodes = described is not None and described.encoder is not None  # in a graph: nothing waits there
+        elif fused and described is not None and recurrent.is_supported(described, shape.sources * shape.beam):
+            self.decoder = recurrent.RecurrentStep(described, shape.sources, shape.beam, shape.words)
+        else:
+            self.decoder = PlainStep(model, pad_memory(model.encode(self.source, self.lengths), shape), shape)
+        # in a graph, where nothing may wait for the device
+        self.encodes = isinstance(described, Transformer) and described.encoder is not None
+        self.is_recurrent = isinstance(self.decoder, recurrent.RecurrentStep)
         self.encoder_graph: torch.cuda.CUDAGraph | None = None
         self.step_graph: torch.cuda.CUDAGraph | None = None
         self.bytes = 0
@@ -235,11 +244,14 @@ class GraphSearch:
             else:
                 self._encode(model)
             return
-        memory = model.encode(call.source, lengths)
+        full = call.lengths is None or int(lengths.min()) == words  # packing would wait for the device
+        memory = model.encode(call.source, None if full else lengths)
+        seen = memory.values.shape[1] if memory.mask is None else memory.mask.sum(1)
         if isinstance(self.decoder, PlainStep):
             self.decoder.load(model, pad_memory(memory, self.shape))
+        elif self.is_recurrent:
+            self.decoder.load(model.decoder.start(memory), seen)
         else:
-            seen = memory.values.shape[1] if memory.mask is None else memory.mask.sum(1)
             self.decoder.load(memory.values, seen)
 
 
@@ -295,7 +307,7 @@ class _Searches:
             self.found.move_to_end(key)
             return self.found[key]
         described = describe(network)
-        if described is not None and network is not model:  # positions are added in float32
+        if isinstance(described, Transformer) and network is not model:  # positions are added in float32
             exact = replace(described.decoder, positions=model.decoder.stack.positions)
             described = replace(described, decoder=exact)
         before = torch.cuda.memory_reserved()

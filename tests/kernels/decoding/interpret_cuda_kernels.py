@@ -14,14 +14,20 @@ from harken.data.tokenizers.tokens import EOS
 from harken.kernels.decoding.cuda import attention, choosing, linear
 from harken.kernels.decoding.cuda.step import TransformerStep
 from harken.models.build import build_model
-from harken.models.config import TransformerConfig
+from harken.models.config import RecurrentConfig, TransformerConfig
 from harken.search.config import SearchOptions
 from harken.search.dispatch import DecodingCall
-from harken.search.graphs import run_static
+from harken.search.graphs import GraphSearch, PlainStep, describe, shape_of
 from harken.search.reference import run_reference
 from harken.search.static import choose_best
 
 VOCABULARY, SOURCES, WORDS, LENGTH = 40, 2, 5, 4
+SEARCHED = (
+    TransformerConfig(layers=1, width=32, heads=2, feedforward=32, dropout=0.0),
+    RecurrentConfig(embedding=12, width=20, tied="all"),
+    RecurrentConfig(embedding=12, width=20, cell="gru", layers=2, attention="dot", context_to="all"),
+    RecurrentConfig(embedding=12, width=20, cell="gru", attention="scaled", input_feeding=False),
+)
 
 
 def logits_of(beam: int, interpreted: bool, dtype: torch.dtype, **options: str) -> Tensor:
@@ -45,25 +51,29 @@ def logits_of(beam: int, interpreted: bool, dtype: torch.dtype, **options: str) 
     return torch.stack(found)
 
 
-def check_search(beam: int) -> None:
-    """Whole searches, whose rows end at different times."""
+def check_search(beam: int, config: TransformerConfig | RecurrentConfig) -> int:
+    """Whole searches, whose rows end at different times; returns how many hypotheses have ended."""
     torch.manual_seed(7)
-    config = TransformerConfig(layers=1, width=32, heads=2, feedforward=32, dropout=0.0)
     model = build_model(config, VOCABULARY, VOCABULARY).eval()
-    model.output_weight.data *= 3.0
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(1.5).add_(0.1 * torch.randn_like(weight))
+    model.output_weight.data *= 2.0
     model.output_weight.data[EOS] *= 2.0
-    source, finished = torch.randint(4, VOCABULARY, (3, 5)), 0
+    source, finished = torch.randint(4, VOCABULARY, (2, 5)), 0
     for stopping in ("count", "exact"):
         options = SearchOptions(beam=beam, stopping=stopping)
-        call = DecodingCall(model, source, torch.tensor([5, 2, 4]), torch.tensor([8, 3, 1]), options, min(2, beam))
+        call = DecodingCall(model, source, torch.tensor([5, 2]), torch.tensor([9, 3]), options, min(2, beam))
         attention.INTERPRETED = True
-        found, wanted = run_static(call), run_reference(call)
+        search = GraphSearch(model, describe(model), shape_of(call), source.device)
+        assert not isinstance(search.decoder, PlainStep)
+        found, wanted = search.run(model, call), run_reference(call)
         assert [[one.tokens for one in row] for row in found] == [[one.tokens for one in row] for row in wanted]
         for one, other in zip(chain(*found), chain(*wanted), strict=True):
             assert one.finished == other.finished and abs(one.normalised - other.normalised) < 1e-4
             assert torch.allclose(torch.tensor(one.token_scores), torch.tensor(other.token_scores), atol=1e-4)
             finished += one.finished
-    assert finished, "no hypothesis ended, so that nothing was tested"
+    return finished
 
 
 @torch.inference_mode()
@@ -86,8 +96,8 @@ def main() -> None:
         assert torch.allclose(values, wanted, atol=1e-5)
         assert torch.equal(ids[[0, 2]], wanted_ids[[0, 2]])
         assert ids[1, :2].tolist() == [10, 100][:count]
-    for beam in (1, 3):
-        check_search(beam)
+    ended = sum(check_search(beam, config) for beam in (1, 3) for config in SEARCHED)
+    assert ended, "no hypothesis ended, so that nothing was tested"
     logits[0, 7] = torch.nan
     assert bool(choosing.choose(logits[:1], 2)[0].isnan().all())
     print("equal")

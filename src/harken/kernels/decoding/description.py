@@ -20,7 +20,6 @@ class Linear(NamedTuple):
     weight: Tensor  # (O, K)
     bias: Tensor | None
     is_output: bool = False  # the last layer: outputs that fill its last panel are never chosen
-    beside: Tensor | None = None  # (O, K') of further inputs: y = W x + W' x' + b
 
 
 class Norm(NamedTuple):
@@ -69,16 +68,24 @@ class Transformer:
     output: Linear
 
 
+class CellWeights(NamedTuple):
+    """One layer: W, U and both biases in the layout of `torch.nn`; rows of i, f, g, o or r, z, n."""
+
+    weight_ih: Tensor
+    weight_hh: Tensor
+    bias_ih: Tensor | None
+    bias_hh: Tensor | None
+
+
 @dataclass(frozen=True)
 class Recurrent:
     """A model with a recurrent decoder, whose memory, keys and first states are computed by the model itself.
 
-    The linear maps of a layer read [input; h] in one: "rnn" and "lstm" have one for all gates; "gru" one for r and z,
-    one of the input and one of h for the candidate; "gru-before" (the reset gate acts on h) one for r and z, one of
-    [input; r * h]. After all layers: of the query, for the additive score; of [context; state], with attention;
-    `narrow`; and the output layer.
+    Cells are "rnn", "lstm", "gru" or, where the reset gate acts on h, "gru-before". The linear maps after them: of the
+    query, for the additive score; of [context; state], with attention; `narrow`; and the output layer.
     """
 
+    cells: list[CellWeights]
     linears: list[Linear]
     cell: str
     layers: int

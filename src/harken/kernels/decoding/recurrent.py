@@ -11,7 +11,7 @@ from torch import Tensor
 
 from harken.kernels.decoding.caching import is_kept, kept
 from harken.kernels.decoding.cells import CELLS, PRODUCTS, SCORES, Cells, Source, new_state, recurrent_step
-from harken.kernels.decoding.description import Linear, Recurrent
+from harken.kernels.decoding.description import CellWeights, Linear, Recurrent
 from harken.kernels.decoding.products import INPUTS, STRIDE, round_up
 from harken.kernels.decoding.search import Found, Rules, make_search, nothing_found
 from harken.kernels.decoding.topk import all_allowed
@@ -44,6 +44,25 @@ def _padded(values: Tensor) -> Any:
     return out.reshape(*values.shape[:-1], -1)
 
 
+def _joined(cell: str, weights: CellWeights) -> list[Linear]:
+    """The maps of a layer, most of them of [input; h].
+
+    "rnn" and "lstm" have one for all gates; "gru" one for r and z, and for the candidate one of the input and one of h;
+    "gru-before" one for r and z, and one of [input; r * h].
+    """
+    none = torch.zeros(len(weights.weight_ih))
+    of_input, of_hidden = (part.detach() for part in weights[:2])
+    first, second = (none if bias is None else bias.detach() for bias in weights[2:])
+    whole, both = torch.cat((of_input, of_hidden), 1), first + second
+    if not cell.startswith("gru"):
+        return [Linear(whole, both)]
+    gates = len(whole) // 3 * 2
+    rz = Linear(whole[:gates], both[:gates])
+    if cell == "gru-before":
+        return [rz, Linear(whole[gates:], both[gates:])]
+    return [rz, Linear(of_input[gates:], first[gates:]), Linear(of_hidden[gates:], second[gates:])]
+
+
 @dataclass
 class CompiledRecurrent:
     """Packed weights and the calls of the compiled function."""
@@ -53,7 +72,8 @@ class CompiledRecurrent:
 
     def __post_init__(self) -> None:
         model, none = self.model, torch.zeros(0)
-        self.packed = pack(model.linears, [], self.precision)
+        cells = [linear for weights in model.cells for linear in _joined(model.cell, weights)]
+        self.packed = pack([*cells, *model.linears], [], self.precision)
         self.output = OutputLayer(model.linears[-1], self.precision)
         self.table = np.ascontiguousarray(model.target_embedding.detach().numpy())
         energy, coverage = (none if one is None else one for one in (model.energy, model.coverage))
@@ -132,8 +152,9 @@ class CompiledRecurrent:
 
 def _tiny_call() -> tuple[Any, ...]:
     """Of the smallest model: compiled code depends on types alone, so it stands for all."""
-    linears = [Linear(torch.zeros(shape), torch.zeros(shape[0])) for shape in ((2, 4), (8, 2))]
-    model = CompiledRecurrent(Recurrent(linears, "rnn", 1, 2, 2, torch.zeros(8, 2), 1.0))
+    table, square = torch.zeros(8, 2), torch.zeros(2, 2)
+    cell, output = CellWeights(square, square, None, None), Linear(table, None, is_output=True)
+    model = CompiledRecurrent(Recurrent([cell], [output], "rnn", 1, 2, 2, table, 1.0))
     source = Source(_padded(torch.zeros(1, 1, 1, 2)), _padded(torch.zeros(1, 2)), np.zeros((0, STRIDE), np.float32), 0)
     return model.decode_arguments(source, np.array([0, 1]), np.array([1]), Rules(1, 1, 1.0))
 

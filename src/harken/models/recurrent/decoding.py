@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from torch import Tensor, nn
+from torch import nn
 
-from harken.kernels.decoding.description import Linear, Recurrent
+from harken.kernels.decoding.description import CellWeights, Linear, Recurrent
 from harken.models.recurrent.decoder import RecurrentDecoder
 from harken.nn.attention.scores import AdditiveScore, CosineScore, DotScore, MultiplicativeScore, ScaledDotScore
 from harken.nn.recurrent.gru import GRUCell
@@ -37,13 +37,12 @@ def describe_recurrent(model: EncoderDecoder) -> Recurrent | None:
     if type(decoder) is not RecurrentDecoder:
         return None
     config, score = decoder.config, decoder.attend.score if decoder.attends else None
-    cells = [_cell(cell) for cell in decoder.layers]
-    kinds = {kind for kind, _ in cells}
-    if None in kinds or config.connections not in ("none", "residual") or config.hard_attention:
+    cell = _name(decoder.layers[0])
+    if cell is None or config.connections not in ("none", "residual") or config.hard_attention:
         return None
     if score is not None and type(score) not in SCORES:
         return None
-    linears = [linear for _, layer in cells for linear in layer]
+    linears = []
     if isinstance(score, AdditiveScore):
         linears.append(Linear(score.query.weight, None))
     if score is not None:
@@ -52,8 +51,9 @@ def describe_recurrent(model: EncoderDecoder) -> Recurrent | None:
         linears.append(Linear(model.narrow.weight, model.narrow.bias))
     covers = score.coverage if isinstance(score, AdditiveScore) else None
     return Recurrent(
+        cells=[CellWeights(*(getattr(layer, name) for name in CellWeights._fields)) for layer in decoder.layers],
         linears=[*linears, Linear(model.output_weight, model.output_bias, is_output=True)],
-        cell=str(cells[0][0]),
+        cell=cell,
         layers=config.layers,
         embedding=config.embedding,
         width=config.width,
@@ -79,26 +79,12 @@ def _scale(score: nn.Module | None, width: int) -> float:
     return math.exp(-score.log_temperature.item()) if isinstance(score, CosineScore) else 1.0
 
 
-def _cell(cell: nn.Module) -> tuple[str | None, list[Linear]]:
-    """The name of a cell and its maps; None where it is not supported."""
-    if type(cell) is LSTMCell and not (cell.kind.layer_norm or cell.coupled or cell.peephole or cell.proj_size):
-        return "lstm", [_joined(cell.weight_ih, cell.weight_hh, cell.constant())]
-    if type(cell) is RNNCell and not cell.kind.layer_norm and cell.nonlinearity == "tanh":
-        return "rnn", [_joined(cell.weight_ih, cell.weight_hh, cell.constant())]
-    if type(cell) is not GRUCell or cell.kind.layer_norm:
-        return None, []
-    gates, bias = 2 * cell.hidden_size, cell.constant()
-    of_gates, of_candidate = (None, None) if bias is None else (bias[:gates], bias[gates:])
-    first = _joined(cell.weight_ih[:gates], cell.weight_hh[:gates], of_gates)
-    if cell.reset == "before":
-        return "gru-before", [first, _joined(cell.weight_ih[gates:], cell.weight_hh[gates:], of_candidate)]
-    of_input, of_hidden = (
-        Linear(weight[gates:], added)
-        for weight, added in ((cell.weight_ih, of_candidate), (cell.weight_hh, cell.inner_bias()))
-    )
-    return "gru", [first, of_input, of_hidden]
-
-
-def _joined(of_input: Tensor, of_hidden: Tensor, bias: Tensor | None) -> Linear:
-    """W x + U h + b as one map of [x; h]."""
-    return Linear(of_input, bias, beside=of_hidden)
+def _name(cell: nn.Module) -> str | None:
+    """None where the cell is not supported; all layers have the same."""
+    if type(cell) not in (LSTMCell, GRUCell, RNNCell) or cell.kind.layer_norm:
+        return None
+    if isinstance(cell, LSTMCell):
+        return None if cell.coupled or cell.peephole or cell.proj_size else "lstm"
+    if isinstance(cell, RNNCell):
+        return "rnn" if cell.nonlinearity == "tanh" else None
+    return "gru-before" if isinstance(cell, GRUCell) and cell.reset == "before" else "gru"

@@ -26,6 +26,46 @@ BLOCK = 32  # slots read at a time
 
 
 @triton.jit
+def attend_slots(
+    query: tl.tensor,
+    keys: tl.tensor,
+    values: tl.tensor,
+    ancestry: tl.tensor,
+    row: tl.tensor,
+    owner: tl.tensor,
+    head: tl.tensor,
+    length: tl.tensor,
+    heads: tl.tensor,
+    capacity: tl.tensor,
+    peak: tl.tensor,
+    total: tl.tensor,
+    mixed: tl.tensor,
+    feature: tl.tensor,
+    ANCESTRY: tl.constexpr,
+    K: tl.constexpr,
+    BLOCK: tl.constexpr,
+) -> tl.tensor:
+    """The context (K,) of a query with what it has seen already: the largest score, the sum and the weighted values."""
+    for first in range(0, length, BLOCK):
+        time = first + tl.arange(0, BLOCK)
+        seen = time < length
+        if ANCESTRY:
+            rows = tl.load(ancestry + row * capacity + time, seen, other=0).to(tl.int64)
+        else:
+            rows = owner + tl.zeros((BLOCK,), tl.int64)
+        place = (((rows * heads + head) * capacity + time) * K)[:, None] + feature[None, :]
+        key = tl.load(keys + place, seen[:, None], other=0.0).to(tl.float32)
+        contents = tl.load(values + place, seen[:, None], other=0.0).to(tl.float32)
+        score = tl.where(seen, tl.sum(key * query[None, :], 1), float("-inf"))
+        higher = tl.maximum(peak, tl.max(score, 0))
+        share, shrink = tl.exp(score - higher), tl.exp(peak - higher)
+        total = total * shrink + tl.sum(share, 0)
+        mixed = mixed * shrink + tl.sum(share[:, None] * contents, 0)
+        peak = higher
+    return mixed / total
+
+
+@triton.jit
 def attention_kernel(
     queries: tl.tensor,
     keys: tl.tensor,
@@ -64,32 +104,19 @@ def attention_kernel(
         tl.store(keys + slot, own_key.to(keys.dtype.element_ty))
         tl.store(values + slot, own_value.to(values.dtype.element_ty))
         peak = tl.sum(query * own_key.to(tl.float32), 0)
-        total = 1.0
+        total = tl.full((), 1.0, tl.float32)
         mixed = own_value.to(tl.float32)
     else:
         owner = row // beam
         length = tl.load(lengths + owner).to(tl.int32)
-        peak = float("-inf")
-        total = 0.0
+        peak, total = tl.full((), float("-inf"), tl.float32), tl.full((), 0.0, tl.float32)
         mixed = tl.zeros((K,), tl.float32)
-    for first in range(0, length, BLOCK):
-        time = first + tl.arange(0, BLOCK)
-        seen = time < length
-        if ANCESTRY:
-            rows = tl.load(ancestry + row * capacity + time, seen, other=0).to(tl.int64)
-        else:
-            rows = owner + tl.zeros((BLOCK,), tl.int64)
-        place = (((rows * heads + head) * capacity + time) * K)[:, None] + feature[None, :]
-        key = tl.load(keys + place, seen[:, None], other=0.0).to(tl.float32)
-        contents = tl.load(values + place, seen[:, None], other=0.0).to(tl.float32)
-        score = tl.where(seen, tl.sum(key * query[None, :], 1), float("-inf"))
-        higher = tl.maximum(peak, tl.max(score, 0))
-        share, shrink = tl.exp(score - higher), tl.exp(peak - higher)
-        total = total * shrink + tl.sum(share, 0)
-        mixed = mixed * shrink + tl.sum(share[:, None] * contents, 0)
-        peak = higher
+    mixed = attend_slots(
+        query, keys, values, ancestry, row, owner, head, length, heads, capacity, peak, total, mixed, feature,
+        ANCESTRY, K, BLOCK,
+    )  # fmt: skip
     out = context + row * width + head * K + feature
-    tl.store(out, (mixed / total).to(context.dtype.element_ty))
+    tl.store(out, mixed.to(context.dtype.element_ty))
 
 
 def self_attention(

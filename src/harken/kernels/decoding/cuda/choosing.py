@@ -13,6 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from harken.kernels.decoding.cuda.overlap import allow_next, options, wait_for_previous
 from harken.kernels.triton_import import tl, triton
 
 BLOCK, GROUP, WARPS = 4096, 32, 4
@@ -33,8 +34,12 @@ def part_kernel(
     COUNT: tl.constexpr,
     BLOCK: tl.constexpr,
     GROUP: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ) -> None:
     """One part of one row: its largest logit and sum of exponentials (R, P, 2), its best logits and ids (R, P, C)."""
+    if OVERLAP:
+        allow_next()
+        wait_for_previous()
     row, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
     groups, member, lowest = tl.arange(0, BLOCK // GROUP), tl.arange(0, GROUP), float("-inf")
     start = logits + row * vocabulary
@@ -72,8 +77,12 @@ def merge_kernel(
     COUNT: tl.constexpr,
     PARTS: tl.constexpr,
     SIZE: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ) -> None:
     """One row: log-probabilities and ids (R, C)."""
+    if OVERLAP:
+        allow_next()
+        wait_for_previous()
     row = tl.program_id(0).to(tl.int64)
     part, slot = tl.arange(0, PARTS), tl.arange(0, SIZE)
     level = tl.load(sums + 2 * (row * parts + part), part < parts, other=float("-inf"))
@@ -106,10 +115,11 @@ def choose(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
     part_kernel[(rows, parts)](
         logits, sums, best, ids, vocabulary, parts,
         FIRST=PAD, SECOND=BOS, COUNT=count, BLOCK=BLOCK, GROUP=GROUP,
-        num_warps=WARPS,
+        num_warps=WARPS, **options(logits.is_cuda),
     )  # fmt: skip
     merge_kernel[(rows,)](
         sums, best, ids, values, chosen, parts,
         COUNT=count, PARTS=triton.next_power_of_2(parts), SIZE=triton.next_power_of_2(parts * count), num_warps=1,
+        **options(logits.is_cuda),
     )  # fmt: skip
     return values, chosen

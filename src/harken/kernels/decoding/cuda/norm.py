@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from harken.kernels.decoding.cuda import attention
+from harken.kernels.decoding.cuda.overlap import allow_next, options, wait_for_previous
 from harken.kernels.decoding.description import Norm
 from harken.kernels.triton_import import tl, triton
 
@@ -41,8 +42,12 @@ def embed_kernel(
     scale: tl.tensor,
     POSITIONS: tl.constexpr,
     WIDTH: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ) -> None:
     """x of one row: table (V, D), positions (T, D) in float32."""
+    if OVERLAP:
+        allow_next()
+        wait_for_previous()
     row, feature = tl.program_id(0).to(tl.int64), tl.arange(0, WIDTH)
     inside = feature < width
     token = tl.load(tokens + row)
@@ -64,8 +69,12 @@ def add_norm_kernel(
     ADD: tl.constexpr,
     PRE: tl.constexpr,
     WIDTH: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ) -> None:
     """One row."""
+    if OVERLAP:
+        allow_next()
+        wait_for_previous()
     row, feature = tl.program_id(0).to(tl.int64), tl.arange(0, WIDTH)
     inside, place = feature < width, row * width + feature
     values = tl.load(residual + place, inside, other=0.0)
@@ -86,7 +95,7 @@ def embed(tokens: Tensor, table: Tensor, positions: Tensor | None, position: Ten
         return
     embed_kernel[(rows,)](
         tokens, table, table if positions is None else positions, position, residual, width, width**0.5,
-        POSITIONS=positions is not None, WIDTH=triton.next_power_of_2(width), num_warps=4,
+        POSITIONS=positions is not None, WIDTH=triton.next_power_of_2(width), num_warps=4, **options(residual.is_cuda),
     )  # fmt: skip
 
 
@@ -103,6 +112,6 @@ def add_norm(residual: Tensor, change: Tensor | None, norm: Norm, pre: bool, lik
     out = residual.new_empty(rows, width, dtype=like.dtype)
     add_norm_kernel[(rows,)](
         residual, residual if change is None else change, norm.weight, norm.bias, out, width, norm.epsilon,
-        ADD=change is not None, PRE=pre, WIDTH=triton.next_power_of_2(width), num_warps=4,
+        ADD=change is not None, PRE=pre, WIDTH=triton.next_power_of_2(width), num_warps=4, **options(residual.is_cuda),
     )  # fmt: skip
     return out

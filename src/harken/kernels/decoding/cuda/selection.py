@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
+from harken.kernels.decoding.cuda.overlap import allow_next, options, wait_for_previous
 from harken.kernels.triton_import import tl, triton
 
 PAD, EOS = 0, 3  # `harken.data.tokenizers.tokens`; kernels do not import data
@@ -28,8 +29,12 @@ def greedy_kernel(
     BLOCK: tl.constexpr,
     PAD: tl.constexpr,
     EOS: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ) -> None:
     """BLOCK rows: values and ids (B, 1), table (T, 2, B, 1), logs (T, B, 1)."""
+    if OVERLAP:
+        allow_next()
+        wait_for_previous()
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside, time = row < rows, tl.load(length)
     was_done = tl.load(done + row, inside, other=1) != 0
@@ -67,8 +72,12 @@ def beam_kernel(
     SIZE: tl.constexpr,
     PAD: tl.constexpr,
     EOS: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ) -> None:
     """One source; `rows` is the number of sources, OFFERS and SIZE are 2 BEAM^2 and 2 BEAM rounded up."""
+    if OVERLAP:
+        allow_next()
+        wait_for_previous()
     source = tl.program_id(0).to(tl.int64)
     few: tl.constexpr = 2 * BEAM
     lowest = float("-inf")
@@ -151,8 +160,12 @@ def reorder_kernel(
     BEAM: tl.constexpr,
     SIZE: tl.constexpr,
     BLOCK: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ) -> None:
     """One source: its rows of the ancestry table (R, T) change places, and the current slot is that of the parents."""
+    if OVERLAP:
+        allow_next()
+        wait_for_previous()
     source, slot = tl.program_id(0).to(tl.int64), tl.arange(0, SIZE)
     real, time = slot < BEAM, tl.load(position).to(tl.int32)
     parent = tl.load(order + source * BEAM + slot, real, other=0)
@@ -172,7 +185,7 @@ def extend_greedy(search: Any, values: Tensor, ids: Tensor) -> None:
     block = min(128, triton.next_power_of_2(rows))
     greedy_kernel[(triton.cdiv(rows, block),)](
         values, ids, search.tokens, search.table, search.logs, search.limit, search.done, search.length, rows,
-        BLOCK=block, PAD=PAD, EOS=EOS, num_warps=1,
+        BLOCK=block, PAD=PAD, EOS=EOS, num_warps=1, **options(values.is_cuda),
     )  # fmt: skip
 
 
@@ -184,7 +197,7 @@ def select_beam(search: Any, values: Tensor, ids: Tensor) -> Tensor:
         search.kept_nodes, search.count, search.limit, search.done, search.cut, search.divisors, search.enough,
         search.last, search.length, rows,
         BEAM=beam, OFFERS=triton.next_power_of_2(2 * beam * beam), SIZE=triton.next_power_of_2(2 * beam),
-        PAD=PAD, EOS=EOS, num_warps=1,
+        PAD=PAD, EOS=EOS, num_warps=1, **options(values.is_cuda),
     )  # fmt: skip
     order: Tensor = search.order
     return order
@@ -194,5 +207,13 @@ def reorder_ancestry(ancestry: Tensor, order: Tensor, position: Tensor, beam: in
     """Row r of the table (R, T) becomes row order[r], with order[r] in slot `position`."""
     rows, capacity = ancestry.shape
     reorder_kernel[(rows // beam,)](
-        ancestry, order, position, capacity, BEAM=beam, SIZE=triton.next_power_of_2(beam), BLOCK=64, num_warps=1
+        ancestry,
+        order,
+        position,
+        capacity,
+        BEAM=beam,
+        SIZE=triton.next_power_of_2(beam),
+        BLOCK=64,
+        num_warps=1,
+        **options(ancestry.is_cuda),
     )

@@ -1,0 +1,289 @@
+"""The decoder step of a recurrent decoder on a GPU, for a few rows: six kernels and one more for each layer.
+
+    cell_kernel       s_t = cell([y_{t-1}; o_{t-1}], s_{t-1}): embedding, products and gates of some units
+    source_kernel     c_t = sum_i softmax_i(score(s_t, h_i)) h_i
+    combine_kernel    o_t = tanh(W_c [c_t; s_t])
+    linear.py         the query of the additive score, the map to the output layer's width, the output layer
+
+The reference is `harken.models.recurrent.decoder.RecurrentDecoder.advance`. States are float32 and are not moved when
+hypotheses change places: a step reads the states of its parents' rows and writes into the other half of the buffer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from harken.kernels.decoder_loop.triton_kernels import sigmoid, tanh
+from harken.kernels.decoding.cuda.linear import PROGRAMS, ROWS, few_rows_linear
+from harken.kernels.decoding.cuda.overlap import allow_next, options, wait_for_previous
+from harken.kernels.decoding.description import Recurrent
+from harken.kernels.triton_import import tl, triton
+
+TILE = 20480  # elements of the weights in one program
+BLOCK = 16  # words of a source read at a time
+WIDEST = 1024
+
+
+@triton.jit
+def cell_kernel(
+    table: tl.tensor,
+    tokens: tl.tensor,
+    feed: tl.tensor,
+    hidden: tl.tensor,
+    cells: tl.tensor,
+    parents: tl.tensor,
+    weight: tl.tensor,
+    recurrent: tl.tensor,
+    bias: tl.tensor,
+    recurrent_bias: tl.tensor,
+    new_hidden: tl.tensor,
+    new_cells: tl.tensor,
+    size: tl.tensor,
+    width: tl.tensor,
+    scale: tl.tensor,
+    EMBEDS: tl.constexpr,
+    FEEDS: tl.constexpr,
+    LSTM: tl.constexpr,
+    PARENTS: tl.constexpr,
+    ROWS: tl.constexpr,
+    SIZE: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BLOCK: tl.constexpr,
+    OVERLAP: tl.constexpr,
+) -> None:
+    """BLOCK units of all rows: table (V, E), or (R, size) of the layer below; feed, states (R, H); weight (4 H, I).
+
+    The four parts of a unit: i, f, g, o of an LSTM; r, z, W_n x and U_n h of a GRU.
+    """
+    if OVERLAP:
+        allow_next()
+    part, feature, state = tl.arange(0, 4 * BLOCK) // BLOCK, tl.arange(0, SIZE), tl.arange(0, WIDTH)
+    unit = tl.program_id(0) * BLOCK + tl.arange(0, 4 * BLOCK) % BLOCK
+    of_input, of_hidden, real = part * width + unit, part * width + unit, unit < width
+    reads_input, reads_hidden = real, real
+    if not LSTM:
+        of_input, of_hidden = tl.where(part == 3, 0, of_input), tl.where(part == 3, of_input - width, of_hidden)
+        reads_input, reads_hidden = real & (part != 3), real & (part != 2)
+    stride = size
+    if FEEDS:
+        stride = size + width
+    inside, known_state = feature < size, state < width
+    start = weight + of_input.to(tl.int64)[:, None] * stride
+    tile = tl.load(start + feature[None, :], reads_input[:, None] & inside[None, :], other=0.0).to(tl.float32)
+    seen = reads_hidden[:, None] & known_state[None, :]
+    at = recurrent + of_hidden.to(tl.int64)[:, None] * width
+    of_state = tl.load(at + state[None, :], seen, other=0.0).to(tl.float32)
+    of_feed = of_state
+    if FEEDS:
+        fed = reads_input[:, None] & known_state[None, :]
+        of_feed = tl.load(start + size + state[None, :], fed, other=0.0).to(tl.float32)
+    known = tl.load(bias + of_input, reads_input, other=0.0).to(tl.float32)
+    known += tl.load(recurrent_bias + of_hidden, reads_hidden, other=0.0).to(tl.float32)
+    if OVERLAP:
+        wait_for_previous()
+    place, four = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, 4)[:, None]
+    exists = place < width
+    for row in tl.static_range(ROWS):
+        parent = row
+        if PARENTS:
+            parent = tl.load(parents + row)
+        first = row
+        if EMBEDS:
+            first = tl.load(tokens + row)
+        values = tl.load(table + first * size + feature, inside, other=0.0).to(tl.float32) * scale
+        last = tl.load(hidden + parent * width + state, known_state, other=0.0)
+        total = known + tl.sum(tile * values[None, :], 1) + tl.sum(of_state * last[None, :], 1)
+        if FEEDS:
+            total += tl.sum(of_feed * tl.load(feed + parent * width + state, known_state, other=0.0)[None, :], 1)
+        gates = tl.reshape(total, (4, BLOCK))
+        one, two = tl.sum(tl.where(four == 0, gates, 0.0), 0), tl.sum(tl.where(four == 1, gates, 0.0), 0)
+        three, last_one = tl.sum(tl.where(four == 2, gates, 0.0), 0), tl.sum(tl.where(four == 3, gates, 0.0), 0)
+        if LSTM:
+            old = tl.load(cells + parent * width + place, exists, other=0.0)
+            cell = sigmoid(two) * old + sigmoid(one) * tanh(three)
+            tl.store(new_cells + row * width + place, cell, exists)
+            found = sigmoid(last_one) * tanh(cell)
+        else:
+            old = tl.load(hidden + parent * width + place, exists, other=0.0)
+            candidate = tanh(three + sigmoid(one) * last_one)
+            found = candidate + sigmoid(two) * (old - candidate)
+        tl.store(new_hidden + row * width + place, found, exists)
+
+
+@triton.jit
+def source_kernel(
+    queries: tl.tensor,
+    keys: tl.tensor,
+    memory: tl.tensor,
+    energy: tl.tensor,
+    lengths: tl.tensor,
+    context: tl.tensor,
+    size: tl.tensor,
+    width: tl.tensor,
+    capacity: tl.tensor,
+    beam: tl.tensor,
+    scale: tl.tensor,
+    ADDITIVE: tl.constexpr,
+    SIZE: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BLOCK: tl.constexpr,
+    OVERLAP: tl.constexpr,
+) -> None:
+    """One row: queries (R, A), keys (B, S, A), memory (B, S, H), lengths (B,) -> context (R, H)."""
+    if OVERLAP:
+        allow_next()
+    row, feature, unit = tl.program_id(0).to(tl.int64), tl.arange(0, SIZE), tl.arange(0, WIDTH)
+    inside, exists = feature < size, unit < width
+    vector = tl.zeros((SIZE,), tl.float32)
+    if ADDITIVE:
+        vector = tl.load(energy + feature, inside, other=0.0).to(tl.float32)
+    if OVERLAP:
+        wait_for_previous()
+    owner = row // beam
+    length = tl.load(lengths + owner).to(tl.int32)
+    query = tl.load(queries + row * size + feature, inside, other=0.0) * scale
+    peak, total = float("-inf"), 0.0
+    mixed = tl.zeros((WIDTH,), tl.float32)
+    for first in range(0, length, BLOCK):
+        word = first + tl.arange(0, BLOCK)
+        seen = word < length
+        line = (owner * capacity + word)[:, None]
+        key = tl.load(keys + line * size + feature[None, :], seen[:, None] & inside[None, :], other=0.0).to(tl.float32)
+        values = tl.load(memory + line * width + unit[None, :], seen[:, None] & exists[None, :], other=0.0)
+        if ADDITIVE:
+            score = tl.sum(tanh(key + query[None, :]) * vector[None, :], 1)
+        else:
+            score = tl.sum(key * query[None, :], 1)
+        score = tl.where(seen, score, float("-inf"))
+        higher = tl.maximum(peak, tl.max(score, 0))
+        share, shrink = tl.exp(score - higher), tl.exp(peak - higher)
+        total = total * shrink + tl.sum(share, 0)
+        mixed = mixed * shrink + tl.sum(share[:, None] * values.to(tl.float32), 0)
+        peak = higher
+    tl.store(context + row * width + unit, mixed / total, exists)
+
+
+@triton.jit
+def combine_kernel(
+    context: tl.tensor,
+    hidden: tl.tensor,
+    weight: tl.tensor,
+    out: tl.tensor,
+    width: tl.tensor,
+    ROWS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BLOCK: tl.constexpr,
+    OVERLAP: tl.constexpr,
+) -> None:
+    """BLOCK units of all rows: context, hidden and out (R, H), weight (H, 2 H)."""
+    if OVERLAP:
+        allow_next()
+    unit, feature = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, WIDTH)
+    exists, inside = unit < width, feature < width
+    start = weight + unit.to(tl.int64)[:, None] * (2 * width) + feature[None, :]
+    seen = exists[:, None] & inside[None, :]
+    of_context = tl.load(start, seen, other=0.0).to(tl.float32)
+    of_hidden = tl.load(start + width, seen, other=0.0).to(tl.float32)
+    if OVERLAP:
+        wait_for_previous()
+    for row in tl.static_range(ROWS):
+        mixed = tl.load(context + row * width + feature, inside, other=0.0)
+        state = tl.load(hidden + row * width + feature, inside, other=0.0)
+        found = tl.sum(of_context * mixed[None, :], 1) + tl.sum(of_hidden * state[None, :], 1)
+        tl.store(out + row * width + unit, tanh(found), exists)
+
+
+def is_supported(described: Any, rows: int) -> bool:
+    """LSTM or GRU layers without connections that attend after the step, by an additive score or a dot product."""
+    if not isinstance(described, Recurrent):
+        return False
+    plain = described.coverage is None and described.zoneout == 0 and described.residual_from >= described.layers
+    attends = described.score in ("additive", "dot") and not described.attends_before
+    biased = all(None not in layer for layer in described.cells)
+    known = described.cell in ("lstm", "gru") and biased and max(described.width, described.embedding) <= WIDEST
+    return plain and attends and known and rows <= ROWS
+
+
+def _units(width: int, elements: int) -> int:
+    """A power of two: units of a program, each with so many weights."""
+    most = max(1, min(width // PROGRAMS, TILE // elements))
+    return 1 << (most.bit_length() - 1)
+
+
+class RecurrentStep:
+    """The state and the step of `sources` x `beam` rows with sources of at most `words` words."""
+
+    def __init__(self, described: Recurrent, sources: int, beam: int, words: int) -> None:
+        self.described, self.beam, self.half = described, beam, 0
+        like, width, rows = described.target_embedding, described.width, sources * beam
+        attention = width if described.energy is None else len(described.energy)
+        self.states = torch.zeros(2, described.layers, 2, rows, width, device=like.device)  # h and c
+        self.feeds = torch.zeros(2, rows, width, device=like.device)
+        self.keys, self.memory = like.new_zeros(sources, words, attention), like.new_zeros(sources, words, width)
+        self.lengths = torch.ones(sources, dtype=torch.int32, device=like.device)
+        self.parents = torch.arange(rows, device=like.device)
+
+    def load(self, state: Any, lengths: Tensor) -> None:
+        """A fresh `RecurrentState` of B' sources with one hypothesis each, and the lengths (B',) of the sources."""
+        (sources, words), self.half = state.keys.shape[:2], 0
+        for layer, parts in enumerate(state.layers):
+            for part, values in enumerate(parts):
+                whole = self.states[0, layer, part].view(-1, self.beam, self.described.width)
+                whole[:sources].copy_(values[:, None])
+        self.feeds[0].zero_()
+        self.keys[:sources, :words].copy_(state.keys)
+        self.memory[:sources, :words].copy_(state.memory)
+        self.lengths[:sources] = lengths
+        torch.arange(len(self.parents), out=self.parents)
+
+    def step(self, tokens: Tensor, position: Tensor) -> Tensor:
+        """Tokens (R,) -> logits (R, V)."""
+        described, rows, last, self.half = self.described, len(tokens), self.half, 1 - self.half
+        width, rest, below = described.width, iter(described.linears), described.target_embedding
+        for layer in range(described.layers):
+            self._advance(layer, below, tokens, last)
+            below = self.states[self.half, layer, 0]
+        query = self.states[self.half, described.query_layer, 0]
+        if described.energy is not None:
+            asks = next(rest)
+            query = few_rows_linear(query, asks, query.new_empty(rows, len(asks.weight)))
+        context = torch.empty_like(below)
+        energy = self.keys if described.energy is None else described.energy
+        chosen = options(below.is_cuda)
+        wide = triton.next_power_of_2(width)
+        source_kernel[(rows,)](
+            query, self.keys, self.memory, energy, self.lengths, context,
+            query.shape[1], width, self.keys.shape[1], self.beam, described.scale,
+            ADDITIVE=described.energy is not None, SIZE=triton.next_power_of_2(query.shape[1]), WIDTH=wide, BLOCK=BLOCK,
+            num_warps=8, **chosen,
+        )  # fmt: skip
+        hidden, units = self.feeds[self.half], _units(width, 2 * wide)
+        combine_kernel[(triton.cdiv(width, units),)](
+            context, below, next(rest).weight, hidden, width, ROWS=rows, WIDTH=wide, BLOCK=units, num_warps=4, **chosen
+        )
+        if described.narrows:
+            narrow = next(rest)
+            hidden = few_rows_linear(hidden, narrow, hidden.new_empty(rows, len(narrow.weight)))
+        output = next(rest)
+        return few_rows_linear(hidden, output, output.weight.new_empty(rows, len(output.weight)))
+
+    def reorder_(self, rows: Tensor) -> None:
+        """Row r goes on with the hypothesis of row rows[r]; called after every step of a beam."""
+        self.parents.copy_(rows)
+
+    def _advance(self, layer: int, below: Tensor, tokens: Tensor, last: int) -> None:
+        """The new state of a layer; `below` are the target embeddings, or the new h of the layer below."""
+        described, new, old = self.described, self.states[1 - last, layer], self.states[last, layer]
+        weight, recurrent, bias, recurrent_bias = described.cells[layer]
+        size, width, rows = below.shape[1], described.width, len(tokens)
+        narrow, wide = triton.next_power_of_2(size), triton.next_power_of_2(width)
+        units = _units(width, 4 * (narrow + 2 * wide))
+        cell_kernel[(triton.cdiv(width, units),)](
+            below, tokens, self.feeds[last], old[0], old[1], self.parents, weight, recurrent, bias, recurrent_bias,
+            new[0], new[1], size, width, described.embedding_scale if layer == 0 else 1.0,
+            EMBEDS=layer == 0, FEEDS=described.reads[layer], LSTM=described.cell == "lstm", PARENTS=self.beam > 1,
+            ROWS=rows, SIZE=narrow, WIDTH=wide, BLOCK=units, num_warps=8, **options(new.is_cuda),
+        )  # fmt: skip
