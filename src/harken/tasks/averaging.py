@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from harken.errors import UserError
 from harken.files import atomic_folder, atomic_write, expand_user
-from harken.recipe import Recipe, load_recipe
+from harken.recipe import load_recipe
 from harken.tasks.registry import job_of
 from harken.training.checkpoints import MODEL, load_tensors, save_tensors
 
@@ -81,14 +82,14 @@ def average_models(folders: Sequence[Path | str], out: Path | str, weights: Sequ
     return float(torch.tensor(cosines).mean()) if cosines else 1.0
 
 
-def _recipe(folder: Path) -> Recipe:
+def _recipe(folder: Path) -> Any:
     for name in ("recipe.toml", MODEL):
         if not (folder / name).is_file():
             raise UserError(f"{folder} has no {name}, so it is no finished model folder; train one with harken train")
     return load_recipe(folder / "recipe.toml")
 
 
-def _require_same(mine: Path, recipe: Recipe, theirs: Path, other: Recipe, names: frozenset[str]) -> None:
+def _require_same(mine: Path, recipe: Any, theirs: Path, other: Any, names: frozenset[str]) -> None:
     if other.task != recipe.task:
         raise UserError(
             f"{theirs} is a model of the task {other.task!r}, and {mine} of {recipe.task!r}; average equal ones"
