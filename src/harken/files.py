@@ -18,6 +18,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -73,6 +74,28 @@ def atomic_path(path: Path | str) -> Iterator[Path]:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
             raise
+
+
+@contextmanager
+def atomic_folder(path: Path | str) -> Iterator[Path]:
+    """A temporary folder to be filled inside the block; it becomes `path` when the block ends without an error.
+
+    Raises:
+        UserError: `path` is not an empty folder, or cannot be written.
+    """
+    target = expand_user(path).absolute()
+    if target.exists() and not (target.is_dir() and not any(target.iterdir())):
+        raise UserError(f"{path} is not empty; choose another folder")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        with _refusing(target):
+            temporary.mkdir(parents=True)
+        yield temporary
+        with _refusing(target):
+            os.replace(temporary, target)
+            sync_folder(target.parent)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from harken.cli.jobs.translate import translate
 from harken.cli.jobs.write import write
 from harken.cli.serving.serve import serve
 from harken.cli.serving.studio import studio
+from harken.cli.training.average import average
 from harken.cli.training.check import check
 from harken.cli.training.demo import demo
 from harken.cli.training.distill import distill
@@ -74,6 +75,8 @@ EXAMPLES: dict[Callable[..., None], str] = {
     "harken regress runs/prices homes.txt --json\n\nharken regress runs/load signals.npz",
     evaluate: "harken evaluate runs/demo --source test.en --reference test.fr\n\n"
     "harken evaluate runs/demo --split test-long --compare runs/attention",
+    average: "harken average runs/first runs/second --out runs/average\n\n"
+    "harken average runs/first runs/second --weights 2,1 --out runs/average",
     export: "harken export runs/demo --to onnx --out runs/demo-onnx\n\n"
     "harken export runs/demo --to ctranslate2 --out runs/demo-ct2",
     answer: "printf 'Anna went to the hall.\\nWhere is Anna?\\n' | harken answer runs/answer\n\n"

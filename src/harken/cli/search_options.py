@@ -64,3 +64,17 @@ def models_and_file(paths: Sequence[Path]) -> tuple[list[Path], Path | None]:
     if len(files) > 1:
         raise UserError(f"{files[0]} and {files[1]} are both files; give models first, then one file")
     return models, files[0] if files else None
+
+
+def weights_of(text: str | None) -> list[float] | None:
+    """`2,1,1` as numbers.
+
+    Raises:
+        UserError: something else.
+    """
+    from harken.errors import UserError
+
+    try:
+        return None if text is None else [float(part) for part in text.split(",")]
+    except ValueError:
+        raise UserError(f"--weights {text} is no list of numbers; write them like 2,1,1") from None

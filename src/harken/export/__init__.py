@@ -6,14 +6,10 @@ export_model(model, "onnx", "runs/demo-onnx")
 
 from __future__ import annotations
 
-import os
-import secrets
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from harken.errors import UserError
-from harken.files import expand_user, sync_folder
+from harken.files import atomic_folder, expand_user
 
 if TYPE_CHECKING:
     from harken.tasks.translate.translator import Translator
@@ -31,17 +27,6 @@ def export_model(translator: Translator, to: Literal["onnx", "ctranslate2"], out
     from harken.export.ctranslate2 import export_ctranslate2
     from harken.export.onnx import export_onnx
 
-    target = expand_user(out).absolute()
-    if target.exists() and not (target.is_dir() and not any(target.iterdir())):
-        raise UserError(f"{out} is not empty; choose another folder")
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        temporary.mkdir(parents=True)
+    with atomic_folder(out) as temporary:
         (export_onnx if to == "onnx" else export_ctranslate2)(translator, temporary)
-        os.replace(temporary, target)
-        sync_folder(target.parent)
-    except OSError as problem:
-        raise UserError(f"{out} cannot be written ({problem.strerror}); choose another place") from problem
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-    return target
+    return expand_user(out)

@@ -38,7 +38,7 @@ from harken.cli.common import (
 from harken.cli.jobs.output_file import OutputFile, digest_of_input, digest_of_models
 from harken.cli.live_input import LiveInput, live_stdin
 from harken.cli.progress import line_progress, size_of
-from harken.cli.search_options import PANEL, models_and_file, with_search_options
+from harken.cli.search_options import PANEL, models_and_file, weights_of, with_search_options
 from harken.errors import UserError
 from harken.files import open_output
 
@@ -279,18 +279,6 @@ def unknown_note(words: Sequence[str]) -> str:
     shown = ", ".join(word if len(word) <= 40 else f"{word[:40]}..." for word in words[:NOTED])
     more = f" and {len(words) - NOTED:,} more words" if len(words) > NOTED else ""
     return f"the model has never seen {shown}{more}, so the translation is a guess there"
-
-
-def weights_of(text: str | None) -> list[float] | None:
-    """`2,1,1` as numbers.
-
-    Raises:
-        UserError: something else.
-    """
-    try:
-        return None if text is None else [float(part) for part in text.split(",")]
-    except ValueError:
-        raise UserError(f"--weights {text} is no list of numbers; write them like 2,1,1") from None
 
 
 def writer(write: Write, as_json: bool, scores: bool, nbest: int) -> Callable[[int, str, Sequence[Translation]], None]:
