@@ -42,7 +42,7 @@ def backward_kernel(
     real = columns < width
     total = tl.zeros([ROWS, COLUMNS], tl.float32)
     start = tl.program_id(1) * steps * ROWS
-    for step in range(0, steps):
+    for step in range(steps):
         row = start + step * ROWS + tl.arange(0, ROWS)
         inside = (row < rows)[:, None] & real[None, :]
         at = row[:, None].to(tl.int64) * width + columns[None, :]
@@ -88,7 +88,10 @@ def backward_operator(
     steps = -(-rows // (slices * ROWS))
     backward_kernel[(-(-width // COLUMNS), slices)](
         *(grad_output, output, gradient, sums, rows, width, steps),
-        **{"RELU": relu, "ROWS": ROWS, "COLUMNS": COLUMNS, "num_warps": 4},
+        RELU=relu,
+        ROWS=ROWS,
+        COLUMNS=COLUMNS,
+        num_warps=4,
     )
     return gradient @ weight, gradient.t() @ values, sums.sum(0)
 

@@ -149,6 +149,14 @@ class TranslationModel(nn.Module, ABC):
         flat, wanted = hidden.reshape(-1, hidden.shape[-1]), wanted.reshape(-1)
         return linear_cross_entropy(flat, self.output_weight, self.output_bias, wanted, smoothing, padding=PAD)
 
+    def matrix_sizes(self) -> tuple[int, int]:
+        """Weights that a source token and a target token are multiplied with; a table of embeddings is not one."""
+        sizes = [0, 0]
+        for name, value in self.named_parameters():
+            if value.dim() >= 2 and "embedding" not in name and value is not self.output_weight:
+                sizes[not name.startswith("encoder.") and ".cross.key_value." not in name] += value.numel()
+        return sizes[0], sizes[1] + self.output_weight.numel()
+
     def dry_run(self, length: int) -> Tensor:
         """Logits (1, T, V) of a source and a target of `length` tokens (`harken.models.sizing`)."""
         ids = torch.full((1, length), PAD, device=self.output_weight.device)

@@ -27,12 +27,13 @@ from torch import Tensor
 from harken.errors import Interrupted, MachineError, UserError
 from harken.training.checkpoints import MODEL, Progress, load_checkpoint, save_checkpoint, save_tensors
 from harken.training.config import TrainConfig
-from harken.training.display import Display, Silence
+from harken.training.display import Display, Silence, Throughput
 from harken.training.fitting import Plan, fit
 from harken.training.log import MetricsLog
+from harken.training.machine import peak_flops
 from harken.training.schedules import factor
 from harken.training.strategies import StepResult, Strategy, choose_strategy
-from harken.training.task import Indices, Task
+from harken.training.task import Indices, Task, Work
 
 VALIDATION_SHARE = 0.2  # of the time that a run limited in minutes may spend on validation before its end
 Callback = Callable[[dict[str, Any]], Any]  # called with each line of metrics.jsonl; True ends the run
@@ -59,7 +60,9 @@ class Trainer:
         self.stopping: int | None = None  # the signal that asked for it
         self.unread: deque[tuple[int, int, StepResult]] = deque()  # step, tokens and result of the last updates
         self.skipped = 0  # updates in a row
-        self.speed = 0.0  # tokens per second since the last line of metrics.jsonl
+        self.speed = Throughput(0.0)  # since the last line of metrics.jsonl
+        self.work = Work(0, 0.0)  # likewise
+        self.peak: float | None = None  # FLOP/s of the device
         self.current_epoch: tuple[int, Sequence[Indices]] | None = None  # its number and batches
 
     def fit(self, learning_rate: float) -> Plan:
@@ -76,6 +79,7 @@ class Trainer:
             MachineError: out of memory, or a worker was killed.
         """
         self.strategy = choose_strategy(self.task, self.config)
+        self.peak = peak_flops(self.config.device)
         try:
             restored = self._restore() if resume else False
             self.log = MetricsLog(self.folder, self.progress.step if restored else None)
@@ -137,6 +141,9 @@ class Trainer:
         )
         result = self.strategy.update(state.step, batches, num_tokens, self.rate)
         state.tokens += num_tokens
+        if hasattr(self.task, "work"):
+            works = [self.work, *(self.task.work(indices) for indices in batches)]
+            self.work = Work(sum(work.tokens for work in works), sum(work.flops for work in works))
         self.unread.append((state.step, num_tokens, result))
         self._read_results(keep=1 if isinstance(result.loss, Tensor) else 0)
 
@@ -145,6 +152,8 @@ class Trainer:
         state = self.progress
         while len(self.unread) > keep:
             step, num_tokens, result = self.unread.popleft()
+            if result.ready is not None:
+                result.ready.synchronize()
             if not bool(result.skipped):
                 state.window_loss += float(result.loss)
                 state.window_tokens += num_tokens
@@ -216,7 +225,9 @@ class Trainer:
         self.progress.seconds += passed
         if training:
             self.progress.window_seconds += passed
-            self.speed = self.progress.window_tokens / max(self.progress.window_seconds, 1e-9)
+            seconds = max(self.progress.window_seconds, 1e-9)
+            share = self.work.flops / seconds / self.peak if self.peak and self.work.flops else None
+            self.speed = Throughput(self.progress.window_tokens / seconds, share)
 
     def _record(self, entry: dict[str, Any]) -> None:
         """A line of metrics.jsonl, also for the callbacks."""
@@ -237,7 +248,12 @@ class Trainer:
             "tokens_per_second": state.window_tokens / max(state.window_seconds, 1e-9),
             "seconds": state.seconds,
         }
+        if self.work.tokens:  # source and target
+            entry["all_tokens_per_second"] = self.work.tokens / max(state.window_seconds, 1e-9)
+        if self.speed.utilisation is not None:
+            entry["utilisation"] = self.speed.utilisation
         self._record(entry)
+        self.work = Work(0, 0.0)
         state.window_loss, state.window_tokens, state.window_seconds = 0.0, 0, 0.0
 
     def _validate(self) -> bool:

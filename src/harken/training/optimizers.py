@@ -22,6 +22,12 @@ def build_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.AdamW:
     return torch.optim.AdamW(groups, lr=config.learning_rate, betas=config.betas, eps=1e-9, fused=True)
 
 
+def use_device_rate(optimizer: torch.optim.Optimizer, rate: Tensor) -> None:
+    """Let an optimizer on a GPU read its learning rate from a tensor (), so that its step can be captured."""
+    for group in optimizer.param_groups:
+        group["lr"], group["capturable"] = rate, True
+
+
 def clip_by_global_norm(parameters: Iterable[Tensor], limit: float | None) -> Tensor:
     """Scale all gradients so that their norm is at most `limit`; returns the norm before clipping."""
     present = [parameter for parameter in parameters if parameter.grad is not None]

@@ -112,7 +112,10 @@ def operator(
         row_kernel[(logits.shape[0],)](
             *(logits, logits if bias is None else bias, targets[block], losses[block]),
             *(logits.stride(0), vocabulary, smoothing, z_loss),
-            **{"PADDING": padding, "HAS_BIAS": bias is not None, "BLOCK": BLOCK, "num_warps": 8},
+            PADDING=padding,
+            HAS_BIAS=bias is not None,
+            BLOCK=BLOCK,
+            num_warps=8,
         )
         if not need_gradients:
             continue
@@ -135,6 +138,7 @@ def _(hidden: Tensor, weight: Tensor, bias: Tensor | None, *rest: Any) -> tuple[
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     ctx.bias_dtype = None if inputs[2] is None else inputs[2].dtype
+    ctx.set_materialize_grads(False)
     ctx.save_for_backward(*output[1:])
 
 

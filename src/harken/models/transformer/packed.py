@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
 from harken.kernels.cross_entropy import linear_cross_entropy
@@ -51,11 +52,10 @@ def is_supported(model: TranslationModel) -> bool:
     )
 
 
-def has_kernels(model: TranslationModel) -> bool:
-    """Whether the kernels for packed attention run on the model's device; the reference is for tests."""
-    weight = model.output_weight
-    heads = model.encoder.stack.blocks[0].attention.heads
-    return operator.is_supported(weight.device, weight.dtype, model.encoder.width // heads)
+def has_kernels(model: TranslationModel, device: torch.device) -> bool:
+    """Whether the kernels for packed attention run on a device; the reference is for tests."""
+    width = model.encoder.width // model.encoder.stack.blocks[0].attention.heads
+    return operator.is_supported(device, model.output_weight.dtype, width)
 
 
 def grow_positions(model: TranslationModel, length: int) -> None:

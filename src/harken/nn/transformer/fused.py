@@ -1,4 +1,4 @@
-"""Parts of a Transformer block for packed sentences (T, D) that are fused on a GPU: linear maps, and what is between them.
+"""Parts of a Transformer block for packed sentences (T, D) that are fused on a GPU: linear maps, residual and norm.
 
 Each function is its equation, or calls a kernel that equals it.
 """
