@@ -26,17 +26,17 @@ def is_supported(values: Tensor) -> bool:
 
 @triton.jit
 def backward_kernel(
-    grad_output,
-    output,
-    grad_inner,
-    sums,
-    rows,
-    width,
-    steps,
+    grad_output: tl.tensor,
+    output: tl.tensor,
+    grad_inner: tl.tensor,
+    sums: tl.tensor,
+    rows: tl.tensor,
+    width: tl.tensor,
+    steps: tl.tensor,
     RELU: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
-):
+) -> None:
     """Gradient through ReLU, and the sums over the rows of one slice in sums (slices, D)."""
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     real = columns < width

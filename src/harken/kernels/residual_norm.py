@@ -34,25 +34,25 @@ def is_supported(values: Tensor, width: int) -> bool:
 
 @triton.jit
 def forward_kernel(
-    values,
-    change,
-    change_bias,
-    weight,
-    bias,
-    seed,
-    out,
-    normed,
-    keep,
-    means,
-    inverses,
-    rows,
-    width,
-    eps,
-    scale,
-    place,
+    values: tl.tensor,
+    change: tl.tensor,
+    change_bias: tl.tensor,
+    weight: tl.tensor,
+    bias: tl.tensor,
+    seed: tl.tensor,
+    out: tl.tensor,
+    normed: tl.tensor,
+    keep: tl.tensor,
+    means: tl.tensor,
+    inverses: tl.tensor,
+    rows: tl.tensor,
+    width: tl.tensor,
+    eps: tl.tensor,
+    scale: tl.tensor,
+    place: tl.tensor,
     THRESHOLD: tl.constexpr,
     WIDTH: tl.constexpr,
-):
+) -> None:
     """Four rows; `place` numbers the call, so that calls with one seed draw differently."""
     columns = tl.arange(0, WIDTH)
     real = columns < width
@@ -84,22 +84,22 @@ def forward_kernel(
 
 @triton.jit
 def backward_kernel(
-    grad_out,
-    grad_normed,
-    out,
-    keep,
-    means,
-    inverses,
-    weight,
-    grad_values,
-    grad_change,
-    sums,
-    rows,
-    width,
-    scale,
+    grad_out: tl.tensor,
+    grad_normed: tl.tensor,
+    out: tl.tensor,
+    keep: tl.tensor,
+    means: tl.tensor,
+    inverses: tl.tensor,
+    weight: tl.tensor,
+    grad_values: tl.tensor,
+    grad_change: tl.tensor,
+    sums: tl.tensor,
+    rows: tl.tensor,
+    width: tl.tensor,
+    scale: tl.tensor,
     THRESHOLD: tl.constexpr,
     WIDTH: tl.constexpr,
-):
+) -> None:
     """Every program takes each n-th row and leaves its sums over rows in sums (3, programs, D)."""
     columns = tl.arange(0, WIDTH)
     real = columns < width
@@ -109,7 +109,7 @@ def backward_kernel(
     change_sum = tl.zeros([WIDTH], tl.float32)
     programs = tl.num_programs(0)
     for row in range(tl.program_id(0), rows, programs):
-        at = row.to(tl.int64) * width + columns
+        at = row * width + columns
         x = tl.load(out + at, mask=real, other=0.0).to(tl.float32)
         dy = tl.load(grad_normed + at, mask=real, other=0.0).to(tl.float32)
         dx = tl.load(grad_out + at, mask=real, other=0.0).to(tl.float32)

@@ -29,18 +29,18 @@ def is_supported(hidden: Tensor) -> bool:
 
 @triton.jit
 def row_kernel(
-    logits,
-    bias,
-    targets,
-    losses,
-    stride,
-    vocabulary,
-    smoothing,
-    z_loss,
+    logits: tl.tensor,
+    bias: tl.tensor,
+    targets: tl.tensor,
+    losses: tl.tensor,
+    stride: tl.tensor,
+    vocabulary: tl.tensor,
+    smoothing: tl.tensor,
+    z_loss: tl.tensor,
     PADDING: tl.constexpr,
     HAS_BIAS: tl.constexpr,
     BLOCK: tl.constexpr,
-):
+) -> None:
     """Logits of one row -> its loss; the logits become their gradient."""
     row = tl.program_id(0).to(tl.int64)
     target = tl.load(targets + row).to(tl.int32)

@@ -8,7 +8,7 @@ gradients are those of the padded batch.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
@@ -52,10 +52,15 @@ def is_supported(model: TranslationModel) -> bool:
     )
 
 
+def _stacks(model: TranslationModel) -> tuple[TransformerEncoder, TransformerDecoder]:
+    return cast("TransformerEncoder", model.encoder), cast("TransformerDecoder", model.decoder)
+
+
 def has_kernels(model: TranslationModel, device: torch.device) -> bool:
     """Whether the kernels for packed attention run on a device; the reference is for tests."""
-    width = model.encoder.width // model.encoder.stack.blocks[0].attention.heads
-    return operator.is_supported(device, model.output_weight.dtype, width)
+    encoder, _ = _stacks(model)
+    block = cast("EncoderBlock", encoder.stack.blocks[0])
+    return operator.is_supported(device, model.output_weight.dtype, encoder.width // block.attention.heads)
 
 
 def grow_positions(model: TranslationModel, length: int) -> None:
@@ -92,7 +97,7 @@ def packed_hidden(
         sources, targets: self-attention within every source and target; made causal here for the targets.
         cross: from targets to sources.
     """
-    encoder, decoder = model.encoder, model.decoder
+    encoder, decoder = _stacks(model)
     read = model.source_embedding(source) * math.sqrt(encoder.width)
     write = model.target_embedding(target) * math.sqrt(decoder.width)
     draws = Draws.on(source.device)

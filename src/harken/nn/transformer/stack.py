@@ -101,7 +101,7 @@ class _Stack(nn.Module):
 
     def following_norms(self) -> list[nn.Module]:
         """For every block the norm that is applied to its output, if norms come first."""
-        return [*(block.attention_norm for block in self.blocks[1:]), self.norm]  # type: ignore[list-item,union-attr]
+        return [*(block.attention_norm for block in self.blocks[1:]), self.norm]  # type: ignore[list-item]
 
 
 class EncoderStack(_Stack):
