@@ -106,9 +106,18 @@ def train(
             raise UserError(f"{name}= is for a torch.nn.Module; with a recipe, say it in the recipe or in overrides=")
     from harken.recipe import as_recipe
     from harken.registry import import_plugins
+    from harken.training.launched import is_follower, is_restarted
     from harken.training.machine import prepare_environment
 
     import_plugins(plugins)
+    if is_follower():
+        prepare_environment()
+        from harken.data.io.in_memory import in_memory
+        from harken.run import follow_recipe
+
+        return follow_recipe(Path(out), None if data is None else in_memory(data))
+    if is_restarted():  # by torchrun, after a rank failed
+        resume, restart = True, False
     chosen = as_recipe(recipe, overrides, with_data=data is None)
     if chosen.train.precision != "float32" and chosen.train.device in ("auto", "cpu"):
         prepare_environment()

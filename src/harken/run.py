@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from harken.card import CARD, best_validation, cut_short, write_card
 from harken.data.io.in_memory import name_of
 from harken.errors import UserError
 from harken.files import TEMPORARY, atomic_write
-from harken.recipe import Recipe, load_recipe, require_paths
+from harken.recipe import Recipe, as_recipe, load_recipe, require_paths
 from harken.tasks.data_record import DATA, UNCHECKED, Change, ChangedDataError, DataRecord, digests_of
 from harken.tasks.job import Job, Prepared
 from harken.tasks.pretrained_embeddings import FILE as PRETRAINED
@@ -27,9 +28,10 @@ from harken.training.folder import LOCK, RunLock
 from harken.training.log import METRICS, read_metrics
 from harken.training.loop import Callback, Trainer
 from harken.training.machine import choose_device, choose_precision, choose_workers
+from harken.training.strategies.group import Group, joined
 
 RECIPE = "recipe.toml"
-BUDGET = ("max_steps", "max_epochs", "max_minutes", "patience")
+BUDGET = ("max_steps", "max_epochs", "max_minutes", "patience", "sharding")  # may change on resuming
 CHOSEN = ("device", "precision", "workers", "threads")  # where the recipe leaves them open, harken decides
 
 
@@ -58,8 +60,8 @@ def run_recipe(
     """
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file; give a folder to train into")
-    with RunLock(folder):
-        return _run(recipe, folder, resume, progress, table, restart, accept_changed_data, callbacks)
+    with joined() as group, RunLock(folder):
+        return _run(recipe, folder, resume, progress, table, restart, accept_changed_data, callbacks, group)
 
 
 def _run(
@@ -71,6 +73,7 @@ def _run(
     restart: bool,
     accept: bool,
     callbacks: Sequence[Callback],
+    group: Group | None,
 ) -> Any:
     job = job_of(recipe.task)
     if table is not None:
@@ -85,6 +88,8 @@ def _run(
         if not has_checkpoint(folder) and (folder / CARD).is_file() and (folder / MODEL).is_file():
             if progress:
                 print(f"{folder} holds a finished run without its checkpoint: the model is loaded as it is", flush=True)
+            if group is not None:
+                group.announce(RECIPE, {"recipe": recipe.to_toml(), "given": [], "state": "finished"})
             return job.load(folder, recipe, recipe.train.device)
         if not has_checkpoint(folder) and ((folder / MODEL).is_file() or (folder / METRICS).is_file()):
             raise UserError(
@@ -109,12 +114,17 @@ def _run(
         prepared = job.prepare(recipe, folder, resuming)
     else:
         prepared = job.prepare_table(recipe, table, folder, resuming)
-    trainer = Trainer(prepared.task, recipe.train, folder, display, callbacks)
+    if group is not None:
+        given = sorted(recipe.train.model_fields_set)
+        state = "resuming" if resuming else "new"
+        group.announce(RECIPE, {"recipe": recipe.to_toml(), "given": given, "state": state})
+        group.connect(recipe.train.device)
+    trainer = Trainer(prepared.task, recipe.train, folder, display, callbacks, group)
     plan = None if resuming else trainer.fit(peak_rate(getattr(recipe, "model", None)))
     record_data(job, recipe, prepared, folder, earlier, changes, accept)
     atomic_write(folder / RECIPE, recipe.to_toml())
     if progress:
-        print("\n".join([*describe(recipe, prepared, plan), *(f"note: {note}" for note in notes)]), flush=True)
+        print("\n".join([*describe(recipe, prepared, plan, group), *(f"note: {note}" for note in notes)]), flush=True)
     state = trainer.run(resume=resuming)
     write_card(folder, recipe, job, prepared, state)
     if progress and (ended := cut_short(recipe, state)):
@@ -123,7 +133,42 @@ def _run(
         display.note(f"note: {warning}")
     if progress and prepared.baseline and (warning := prepared.baseline.warning(best_validation(folder))):
         display.note(f"note: {warning}")
-    return job.load(folder, recipe, recipe.train.device)
+    if group is not None:
+        group.broadcast("written")
+    return job.load(folder, recipe, recipe.train.device if group is None else str(group.device))
+
+
+def follow_recipe(folder: Path, table: dict[str, list[Any]] | None = None) -> Any:
+    """Train as a rank other than 0: rank 0 (`run_recipe`) reads the recipe, prepares the folder, decides and writes.
+
+    Raises:
+        UserError: what rank 0 or another rank raised, or the folder of rank 0 is not seen here.
+    """
+    with joined() as group:
+        assert group is not None
+        announced = group.await_announced(RECIPE)
+        recipe = as_recipe(tomllib.loads(announced["recipe"]), with_data=table is None)
+        recipe.train.model_fields_set.intersection_update(announced["given"])  # what is left open is fitted by all
+        job = job_of(recipe.task)
+        if not folder.is_dir():
+            raise UserError(
+                f"{folder} of rank 0 does not exist here; give an --out on a file system all machines share"
+            )
+        if announced["state"] == "finished":
+            return job.load(folder, recipe, recipe.train.device)
+        torch.set_num_threads(recipe.train.threads or 1)
+        torch.manual_seed(recipe.train.seed)
+        if table is None:
+            prepared = job.prepare(recipe, folder, True)
+        else:
+            prepared = job.prepare_table(recipe, table, folder, True)
+        group.connect(recipe.train.device)
+        trainer = Trainer(prepared.task, recipe.train, folder, group=group)
+        if announced["state"] == "new":
+            trainer.fit(peak_rate(getattr(recipe, "model", None)))
+        trainer.run(resume=announced["state"] == "resuming")
+        group.broadcast("written")
+        return job.load(folder, recipe, str(group.device))
 
 
 def of_table(recipe: Any, job: Job, table: dict[str, list[Any]]) -> Any:
@@ -248,11 +293,12 @@ def remove_run(folder: Path, job: Job) -> None:
             shutil.rmtree(path)
 
 
-def describe(recipe: Recipe, prepared: Prepared, plan: Plan | None = None) -> list[str]:
+def describe(recipe: Recipe, prepared: Prepared, plan: Plan | None = None, group: Group | None = None) -> list[str]:
     """A few lines on what is about to be trained, skipped lines included."""
     train = recipe.train
+    count, name = (train.workers, "process") if group is None else (group.world_size, "torchrun process")
     machine = (
-        f"{train.device}, {train.precision}, {train.workers} process{'es' if train.workers != 1 else ''} x "
+        f"{train.device}, {train.precision}, {count} {name}{'es' if count != 1 else ''} x "
         f"{train.threads} thread{'s' if train.threads != 1 else ''}"
     )
     fitted = [] if plan is None or not plan.values else [

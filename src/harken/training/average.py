@@ -24,7 +24,8 @@ class Average:
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
         self.state = state_of(model)
-        self.shadow = {name: value.detach().clone() for name, value in self.state.items()} if decay else {}
+        own = {name: local_part(value.detach()).clone() for name, value in self.state.items()} if decay else {}
+        self.shadow: dict[str, Tensor] = own
         self.averaged = [name for name, value in self.state.items() if value.is_floating_point()]
         self.copied = [name for name, value in self.state.items() if not value.is_floating_point()]
 
@@ -35,9 +36,9 @@ class Average:
             return
         decay = min(self.decay, (1 + step) / (10 + step)) ** EVERY
         shadows = [self.shadow[name] for name in self.averaged]
-        torch._foreach_lerp_(shadows, [self.state[name] for name in self.averaged], 1 - decay)
+        torch._foreach_lerp_(shadows, [local_part(self.state[name]) for name in self.averaged], 1 - decay)
         for name in self.copied:
-            self.shadow[name].copy_(self.state[name])
+            self.shadow[name].copy_(local_part(self.state[name]))
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -45,7 +46,7 @@ class Average:
         if not self.decay:
             yield
             return
-        own = {name: value.detach().clone() for name, value in self.state.items()}
+        own = {name: local_part(value.detach()).clone() for name, value in self.state.items()}
         self._load(self.shadow)
         try:
             yield
@@ -55,4 +56,10 @@ class Average:
     @torch.no_grad()
     def _load(self, tensors: dict[str, Tensor]) -> None:
         for name, value in self.state.items():
-            value.copy_(tensors[name])
+            local_part(value).copy_(tensors[name])
+
+
+@torch.no_grad()
+def local_part(value: Tensor) -> Tensor:
+    """The part of a divided tensor (DTensor) that this rank has; any other tensor as it is. Both share memory."""
+    return value.to_local() if hasattr(value, "to_local") else value  # type: ignore[operator, no-any-return]

@@ -138,6 +138,9 @@ def save_checkpoint(folder: Path, tensors: dict[str, Tensor], progress: Progress
             os.link(path, link)
             os.replace(link, previous)
     save_tensors(path, tensors, {"state": state})
+    from harken.training.shards import remove_shards
+
+    remove_shards(folder)
 
 
 def load_checkpoint(folder: Path) -> Checkpoint | None:
@@ -146,11 +149,15 @@ def load_checkpoint(folder: Path) -> Checkpoint | None:
     Raises:
         UserError: there are checkpoints, but none of them is intact.
     """
+    from harken.training.shards import INDEX, PREVIOUS_INDEX, load_shards
+
     problems: list[str] = []
-    for path in (folder / CHECKPOINT, folder / PREVIOUS):
+    for path in (folder / CHECKPOINT, folder / PREVIOUS, folder / INDEX, folder / PREVIOUS_INDEX):
         if not path.exists():
             continue
         try:
+            if path.suffix == ".json":
+                return load_shards(path)._replace(warning=problems[0] if problems else None)
             tensors, metadata = load_tensors(path)
             state = json.loads(metadata["state"])
             progress = Progress(**state["progress"])
@@ -168,7 +175,7 @@ def load_checkpoint(folder: Path) -> Checkpoint | None:
 
 def has_checkpoint(folder: Path) -> bool:
     """Whether a run can be resumed from here."""
-    return (folder / CHECKPOINT).is_file() or (folder / PREVIOUS).is_file()
+    return any((folder / name).is_file() for name in (CHECKPOINT, PREVIOUS, "checkpoint.index.json"))
 
 
 def state_of(model: nn.Module) -> dict[str, Tensor]:

@@ -88,6 +88,13 @@ class TrainConfig(BaseModel):
     workers: int | None = Field(
         None, ge=1, description="CPU worker processes that share a batch; default: chosen for the machine"
     )
+    sharding: Literal["none", "full"] = Field(
+        "none",
+        description=(
+            "with torchrun: full divides weights, gradients and optimizer state over the ranks (FSDP), for models that "
+            "do not fit one device; it may change on resuming"
+        ),
+    )
     threads: int | None = Field(None, ge=1, description="threads per process; default: chosen for the machine")
     compile: bool = Field(False, description="torch.compile the model (GPU)")
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
 from torch import nn
@@ -29,6 +29,9 @@ from torch import nn
 from harken.training.config import TrainConfig
 from harken.training.measuring import seconds_per_update
 from harken.training.task import Indices, Task
+
+if TYPE_CHECKING:
+    from harken.training.strategies.group import Group
 
 FITTED = (
     *("batch_tokens", "learning_rate", "warmup_steps", "label_smoothing", "average"),
@@ -52,11 +55,12 @@ class Plan(NamedTuple):
     values: dict[str, Any]  # key of [train] -> fitted value
 
 
-def fit(task: Task, config: TrainConfig, learning_rate: float) -> Plan:
+def fit(task: Task, config: TrainConfig, learning_rate: float, group: Group | None = None) -> Plan:
     """Choose the values of `FITTED` that the recipe leaves open, and set them in `config`.
 
     Args:
         learning_rate: the peak that suits the network (`peak_rate`).
+        group: the ranks of a torchrun job, all of which call this.
     """
     open_keys = [key for key in FITTED if key not in config.model_fields_set]
     updates, epochs, batch = config.max_steps or 1, math.inf, config.batch_tokens
@@ -64,7 +68,7 @@ def fit(task: Task, config: TrainConfig, learning_rate: float) -> Plan:
         smallest = getattr(task, "smallest_batch", None) if "batch_tokens" in open_keys else None
         trial = smallest or batch
         epoch = epoch_with(task, config, trial)
-        batches = planned_updates(task, config, epoch)
+        batches = planned_updates(task, config, epoch, group)
         if smallest:
             most = min(LARGEST[torch.device(config.device).type], len(epoch) / BATCHES_PER_EPOCH)
             batch = round_batch(trial * max(1.0, min(most, batches / UPDATES)))
@@ -152,9 +156,10 @@ def epoch_with(task: Task, config: TrainConfig, batch_tokens: int) -> list[Indic
     return epoch
 
 
-def planned_updates(task: Task, config: TrainConfig, epoch: Sequence[Indices]) -> float:
+def planned_updates(task: Task, config: TrainConfig, epoch: Sequence[Indices], group: Group | None = None) -> float:
     """Updates that a budget in epochs or minutes pays for, with batches as in `epoch`."""
     limits = [] if config.max_epochs is None else [config.max_epochs * len(epoch) / config.accumulate]
     if config.max_minutes is not None:
-        limits.append(60 * TRAINING_SHARE * config.max_minutes / seconds_per_update(task, config, epoch, TRIAL_SECONDS))
+        seconds = seconds_per_update(task, config, epoch, TRIAL_SECONDS, *([group] if group else []))
+        limits.append(60 * TRAINING_SHARE * config.max_minutes / seconds)
     return max(1.0, min(limits))

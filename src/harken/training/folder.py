@@ -22,6 +22,7 @@ from weakref import WeakSet
 
 from harken.errors import UserError
 from harken.files import remove_temporaries
+from harken.training.launched import is_follower
 
 LOCK = ".lock"
 _held: WeakSet[RunLock] = WeakSet()
@@ -43,7 +44,7 @@ class RunLock:
         Raises:
             UserError: another process has it.
         """
-        if os.environ.get("RANK", "0") != "0":
+        if is_follower():
             return
         import fcntl
 

@@ -4,7 +4,7 @@ One update is computed by a strategy (`harken.training.strategies`): gradients o
 clipping, AdamW, weight average. Every `validate_every` updates the averaged weights are evaluated; the best are
 `model.safetensors`.
 
-Exactness: the order of the data is a function of (seed, epoch), random numbers of (seed, step, worker), and a
+Exactness: the order of the data is a function of (seed, epoch), random numbers of (seed, step, rank), and a
 checkpoint holds all other state; so a run that was killed and resumed ends with the same bits as one that was not (on a
 CPU, with a budget in steps or epochs: minutes depend on the clock).
 """
@@ -19,13 +19,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from harken.errors import Interrupted, MachineError, UserError
-from harken.training.checkpoints import MODEL, Progress, load_checkpoint, save_checkpoint, save_tensors
+from harken.training.checkpoints import MODEL, Progress, load_checkpoint, save_tensors
 from harken.training.config import TrainConfig
 from harken.training.display import Display, Silence, Throughput
 from harken.training.fitting import Plan, fit
@@ -34,6 +34,9 @@ from harken.training.machine import peak_flops
 from harken.training.schedules import factor
 from harken.training.strategies import StepResult, Strategy, choose_strategy
 from harken.training.task import Indices, Task, Work
+
+if TYPE_CHECKING:
+    from harken.training.strategies.group import Group
 
 VALIDATION_SHARE = 0.2  # of the time that a run limited in minutes may spend on validation before its end
 Callback = Callable[[dict[str, Any]], Any]  # called with each line of metrics.jsonl; True ends the run
@@ -50,10 +53,13 @@ class Trainer:
         folder: Path,
         display: Display | None = None,
         callbacks: Sequence[Callback] = (),
+        group: Group | None = None,
     ) -> None:
-        self.task, self.config, self.folder, self.callbacks = task, config, folder, callbacks
+        """`group`: the ranks of a torchrun job; rank 0 alone displays, calls the callbacks and writes the folder."""
+        self.task, self.config, self.folder, self.callbacks, self.group = task, config, folder, callbacks, group
+        self.is_main = group is None or group.is_main
         self.ended = False  # by a callback
-        self.display = display or Silence()
+        self.display = display if display is not None and self.is_main else Silence()
         self.device = torch.device(config.device)
         self.strategy: Strategy
         self.progress = Progress()
@@ -68,7 +74,7 @@ class Trainer:
     def fit(self, learning_rate: float) -> Plan:
         """Choose what the recipe leaves open of `[train]` by the budget and the data (`harken.training.fitting`)."""
         torch.set_num_threads(self.config.threads or 1)
-        return fit(self.task, self.config, learning_rate)
+        return fit(self.task, self.config, learning_rate, self.group)
 
     def run(self, resume: bool = False) -> Progress:
         """Train until the budget is spent, validation stops improving, or a signal comes.
@@ -78,11 +84,12 @@ class Trainer:
             UserError: the loss is NaN, nothing can be trained on, or the folder cannot be written.
             MachineError: out of memory, or a worker was killed.
         """
-        self.strategy = choose_strategy(self.task, self.config)
+        self.strategy = choose_strategy(self.task, self.config, self.group)
         self.peak = peak_flops(self.config.device)
         try:
             restored = self._restore() if resume else False
-            self.log = MetricsLog(self.folder, self.progress.step if restored else None)
+            if self.is_main:
+                self.log = MetricsLog(self.folder, self.progress.step if restored else None)
             if not self._done():
                 self.display.start("resuming" if restored else "training", self._spent())
                 with self._signals():
@@ -219,10 +226,14 @@ class Trainer:
         return nearest if shares and shares[nearest] >= 1 else "patience"
 
     def _tick(self, training: bool = True) -> None:
-        """Add the time since the last call to the run's time."""
+        """Add the time since the last call to the run's time. Rank 0 has the clock; a signal to one rank is for all."""
         now = time.perf_counter()
         passed, self.clock = now - self.clock, now
         self.progress.seconds += passed
+        own = [self.progress.seconds if self.is_main else 0.0, float(self.stopping or 0)]
+        self.progress.seconds, signalled = self.strategy.maximum(own)
+        if signalled:
+            self.stopping = int(signalled)
         if training:
             self.progress.window_seconds += passed
             seconds = max(self.progress.window_seconds, 1e-9)
@@ -231,9 +242,11 @@ class Trainer:
 
     def _record(self, entry: dict[str, Any]) -> None:
         """A line of metrics.jsonl, also for the callbacks."""
-        self.log.write(entry)
-        for callback in self.callbacks:
-            self.ended = callback(dict(entry)) is True or self.ended
+        if self.is_main:
+            self.log.write(entry)
+            for callback in self.callbacks:
+                self.ended = callback(dict(entry)) is True or self.ended
+        self.ended = bool(self.strategy.maximum([float(self.ended)])[0])
 
     def _log_training(self) -> None:
         state = self.progress
@@ -268,7 +281,9 @@ class Trainer:
             better = math.isnan(last) or (score > last if self.task.mode == "max" else score < last)
             if better:
                 state.best, state.best_step, state.stale, state.waited = score, state.step, 0, 0
-                save_tensors(self.folder / MODEL, self.strategy.weights())
+                weights = self.strategy.weights()
+                if self.is_main:
+                    save_tensors(self.folder / MODEL, weights)
             else:
                 state.stale += 1
                 state.waited += 1
@@ -284,7 +299,7 @@ class Trainer:
 
     def _save(self) -> None:
         self._read_results()
-        save_checkpoint(self.folder, self.strategy.state(), self.progress, self._settings())
+        self.strategy.save(self.folder, self.progress, self._settings())
 
     def _restore(self) -> bool:
         found = load_checkpoint(self.folder)
@@ -316,7 +331,7 @@ class Trainer:
             return
 
         def stop(number: int, frame: Any) -> None:
-            if self.stopping is not None:
+            if self.stopping is not None and self.group is None:  # torchrun sends its own after that of the terminal
                 raise KeyboardInterrupt
             self.stopping = number
             with suppress(RuntimeError, OSError):  # no print inside an interrupted print, nor to a lost terminal

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -19,6 +20,9 @@ from harken.errors import MachineError, UserError
 from harken.training.config import TrainConfig
 from harken.training.strategies import Strategy, choose_strategy
 from harken.training.task import Indices, Task, carried_by
+
+if TYPE_CHECKING:
+    from harken.training.strategies.group import Group
 
 WARM_UP = 2  # updates that are not counted: kernels are compiled, memory is allocated
 MOST_UPDATES = 30
@@ -65,12 +69,14 @@ def measure_speed(task: Task, config: TrainConfig, seconds: float = 4.0) -> Spee
     return Speed(len(times), _typical(times), tokens, validation, memory)
 
 
-def seconds_per_update(task: Task, config: TrainConfig, epoch: Sequence[Indices], seconds: float) -> float:
-    """The time of an update with batches from all over `epoch`, from a few of them."""
-    strategy = choose_strategy(task, config)
+def seconds_per_update(
+    task: Task, config: TrainConfig, epoch: Sequence[Indices], seconds: float, group: Group | None = None
+) -> float:
+    """The time of an update with batches from all over `epoch`, from a few of them; by all ranks of the group."""
+    strategy = choose_strategy(task, config, group)
     spread = [epoch[place * len(epoch) // MOST_UPDATES] for place in range(MOST_UPDATES)] if len(epoch) else []
     try:
-        return _typical(_updates(strategy, spread, seconds)[0])
+        return strategy.broadcast(_typical(_updates(strategy, spread, seconds)[0]))
     finally:
         strategy.close()
 
@@ -102,7 +108,7 @@ def _updates(strategy: Strategy, epoch: Sequence[Indices], seconds: float) -> tu
             torch.cuda.synchronize()
         times.append(time.perf_counter() - began)
         sizes.append(size)
-        if time.perf_counter() - start > seconds and len(times) > WARM_UP:
+        if strategy.broadcast(time.perf_counter() - start > seconds) and len(times) > WARM_UP:
             break
     for value, before in kept:
         value.copy_(before)

@@ -20,6 +20,7 @@ from harken.cli.training.new import (
     refuse_column_options,
 )
 from harken.errors import Interrupted, UserError
+from harken.training.launched import is_follower, is_restarted
 
 
 def train(
@@ -53,8 +54,13 @@ def train(
         raise UserError("--resume continues a run and --restart deletes it; give one of them")
     if accept_changed_data and not resume:
         raise UserError("--accept-changed-data only goes with --resume; leave it out for a new run")
-    require_free(out, resume or restart)
-    if is_data(recipe):
+    if is_restarted():  # by torchrun, after a rank failed
+        resume, restart = True, False
+    if is_follower():  # rank 0 of torchrun reads the recipe and says what is said
+        quiet = True
+    else:
+        require_free(out, resume or restart)
+    if is_data(recipe) and not is_follower():
         place = out.parent / f"{out.name}.toml"
         options = (task, text_column, target_column, overrides)
         recipe = recipe_of(recipe, place, *options, keep=resume, replace=restart)

@@ -11,7 +11,11 @@ torch.Size([1, 3, 8])
 
 from __future__ import annotations
 
+<<<<<<< HEAD
 from collections.abc import Callable
+=======
+from typing import ClassVar
+>>>>>>> dist
 
 import torch
 from torch import Tensor, nn
@@ -148,6 +152,8 @@ class CrossAttention(nn.Module):
     >>> layer(torch.randn(1, 3, 8), layer.keys_values(memory)).shape
     torch.Size([1, 3, 8])
     """
+
+    sharded_methods: ClassVar = ("forward", "keys_values", "with_weights")  # see `harken.nn.transformer.block`
 
     def __init__(self, width: int, heads: int, dropout: float = 0.0, score: str = "scaled") -> None:
         super().__init__()

@@ -10,7 +10,7 @@ takes the place of the feed-forward layer (`experts.py`).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -55,6 +55,8 @@ class FeedForward(nn.Module):
 
 class _Block(nn.Module):
     """Self-attention and a feed-forward layer or experts; residual connection, dropout and norm around each."""
+
+    sharded_methods: ClassVar = ("forward", "step")  # with FSDP, the weights are gathered while one of these runs
 
     def __init__(
         self,

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from harken.training.config import TrainConfig
 from harken.training.strategies.base import StepResult, Strategy
 from harken.training.task import Task
 
+if TYPE_CHECKING:
+    from harken.training.strategies.group import Group
+
 __all__ = ["StepResult", "Strategy", "choose_strategy"]
 
 
-def choose_strategy(task: Task, config: TrainConfig) -> Strategy:
-    """The strategy for a resolved `[train]`: forked workers on a CPU with several of them, else one process."""
+def choose_strategy(task: Task, config: TrainConfig, group: Group | None = None) -> Strategy:
+    """The strategy for a resolved `[train]`.
+
+    Args:
+        group: the ranks of a torchrun job. Without it: forked workers on a CPU with several of them, else one process.
+    """
+    if group is not None:
+        if config.sharding == "full":
+            from harken.training.strategies.sharded import Sharded
+
+            return Sharded(task, config, group)
+        from harken.training.strategies.distributed import Distributed
+
+        return Distributed(task, config, group)
     if config.device.startswith("cpu") and (config.workers or 1) > 1:
         from harken.training.strategies.forked import Forked
 

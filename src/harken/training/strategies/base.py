@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 
 from harken.errors import UserError
-from harken.training.average import Average
-from harken.training.checkpoints import state_of, with_current_names
+from harken.training.average import Average, local_part
+from harken.training.checkpoints import Progress, save_checkpoint, state_of, with_current_names
 from harken.training.config import TrainConfig
 from harken.training.optimizers import build_optimizer, clip_by_global_norm, optimizer_tensors, restore_optimizer
 from harken.training.task import Indices, Task, batch_loss, carried_by, move_carried
@@ -42,7 +42,7 @@ class StepResult(NamedTuple):
 class Strategy(ABC):
     """Computes updates and validations of one task.
 
-    A subclass defines `backward` and `validate`, and what it needs of `place`, `broadcast` and `close`; one that
+    A subclass defines `backward` and `validate`, and what it needs of `place`, `broadcast` and `close`. One that
     computes a whole update in its own way defines `update`.
 
     Attributes:
@@ -55,11 +55,9 @@ class Strategy(ABC):
     rank = 0
     world_size = 1
 
-    def __init__(self, task: Task, config: TrainConfig) -> None:
-        self.task, self.config, self.device = task, config, torch.device(config.device)
+    def __init__(self, task: Task, config: TrainConfig, device: torch.device | None = None) -> None:
+        self.task, self.config, self.device = task, config, device or torch.device(config.device)
         torch.set_num_threads(config.threads or 1)
-        task.model.to(self.device).train()
-        move_carried(task, self.device)
         try:
             self.place()
             self.names = {value: name for name, value in task.model.named_parameters()}
@@ -75,8 +73,9 @@ class Strategy(ABC):
         return self.rank == 0
 
     def place(self) -> None:
-        """Put the parameters where they are trained, before the optimizer is built: shared memory, shards ..."""
-        return
+        """Put model and carried states where they are trained, before the optimizer is built: device, shards ..."""
+        self.task.model.to(self.device).train()
+        move_carried(self.task, self.device)
 
     @abstractmethod
     def backward(self, step: int, batches: list[Indices], num_tokens: int) -> float | Tensor:
@@ -124,6 +123,12 @@ class Strategy(ABC):
         """What a checkpoint holds: weights, average, optimizer, carried states. Called on all ranks."""
         return {**self._placed(), **dict(optimizer_tensors(self.optimizer, self.names))}
 
+    def save(self, folder: Path, progress: Progress, settings: dict[str, Any]) -> None:
+        """Write a checkpoint (`harken.training.checkpoints`). Called on all ranks."""
+        state = self.state()
+        if self.is_main:
+            save_checkpoint(folder, state, progress, settings)
+
     def weights(self) -> dict[str, Tensor]:
         """The weights and buffers of the model, whole. Called on all ranks."""
         return state_of(self.task.model)
@@ -135,7 +140,7 @@ class Strategy(ABC):
             UserError: the checkpoint has other tensors than this run.
         """
         tensors = with_current_names(self.task.model, tensors)
-        placed = self._placed()
+        placed = {name: local_part(value) for name, value in self._placed().items()}
         for name, value in placed.items():
             if name not in tensors or tensors[name].shape != value.shape:
                 raise UserError(
@@ -167,16 +172,26 @@ class Strategy(ABC):
     def share_gradients(self, rank: int, step: int, shares: list[Indices], num_tokens: int) -> float:
         """The gradient of one rank's shares, in `.grad`; returns their summed loss. Empty shares give none."""
         seed_step(self.config.seed, step, rank)
+        self.zero_gradients()
+        total = 0.0
+        present = [indices for indices in shares if len(indices)]
+        for place, indices in enumerate(present, start=1):
+            with self.autocast():
+                loss = batch_loss(self.task, indices)
+            if place == len(present):
+                self.before_last_backward()
+            (loss / num_tokens).backward()
+            total += float(loss.detach())
+        return total
+
+    def zero_gradients(self) -> None:
+        """Forget the gradients of the step before."""
         for parameter in self.task.model.parameters():
             parameter.grad = None
-        total = 0.0
-        for indices in shares:
-            if len(indices):
-                with self.autocast():
-                    loss = batch_loss(self.task, indices)
-                (loss / num_tokens).backward()
-                total += float(loss.detach())
-        return total
+
+    def before_last_backward(self) -> None:
+        """Called before the backward pass after which the gradient of this rank is complete."""
+        return
 
     def validate_share(self, rank: int) -> Any:
         """One rank's part of the validation, for `Task.score`."""

@@ -61,6 +61,7 @@ class Forked(Strategy):
         self.used: list[Tensor] = []  # which parameters each of these workers has a gradient for
         self.buffers: list[Tensor] = []  # the parent's, for validation in all workers
         self.processes: list[Any] = []
+        super().place()
         self._fork()
 
     def _fork(self) -> None:

@@ -1,0 +1,198 @@
+"""Fully sharded training (FSDP2): every rank keeps a part of the weights, their gradients, average and AdamW's state.
+
+`torch.distributed.fsdp.fully_shard` divides parameters by their first dimension. A module that names `sharded_methods`
+(a Transformer block) is a unit: its weights are gathered while one of these methods runs, in the forward pass and again
+in the backward pass, and freed afterwards. What is outside of units (embeddings, norms, recurrent layers) is gathered
+for the whole step. Validation gathers all weights in a copy of the model, because ranks decode different numbers of
+steps.
+
+Gradients are summed, not averaged, over the ranks: each rank divides by the tokens of the whole batch. With an empty
+share a rank repeats an example with weight 0, because the units need all ranks. Only the last of several accumulated
+batches is communicated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
+from torch.distributed.tensor import DTensor
+
+from harken.training.average import local_part
+from harken.training.checkpoints import Progress, state_of
+from harken.training.optimizers import optimizer_tensors
+from harken.training.shards import save_shard, shard_of
+from harken.training.strategies.base import seed_step
+from harken.training.strategies.distributed import Distributed
+from harken.training.strategies.group import broadcast_tensors
+from harken.training.task import Indices, Task, batch_loss, carried_by, move_carried
+
+
+class Sharded(Distributed):
+    """See `harken.training.strategies.base.Strategy`."""
+
+    def place(self) -> None:
+        """Divide the weights of rank 0 over the ranks; a unit at a time is whole on the device."""
+        model = self.task.model
+        if "sharded_root" not in model.__dict__:  # else another strategy has divided it, to measure its speed
+            broadcast_tensors(list(state_of(model).values()))
+            model.__dict__["whole"] = deepcopy(model).requires_grad_(False)  # without weights but in validation
+            for parameter in model.__dict__["whole"].parameters():
+                parameter.data = torch.empty(0)
+            root, mesh = _Loss(self.task), init_device_mesh(self.device.type, (self.world_size,))
+            for unit, methods in units_of(model):
+                fully_shard(unit, mesh=mesh)
+                for method in methods:
+                    register_fsdp_forward_method(unit, method)
+            model.__dict__["sharded_root"] = fully_shard(root, mesh=mesh)  # no submodule of the model
+        self.root, self.whole = model.__dict__["sharded_root"], model.__dict__["whole"]
+        self.sharded = [module for module in self.root.modules() if isinstance(module, FSDPModule)]
+        for module in self.sharded:
+            module.set_gradient_divide_factor(1.0)
+            module.set_force_sum_reduction_for_comms(True)
+            module.set_reduce_scatter_unused_params(True)
+        model.to(self.device).train()
+        move_carried(self.task, self.device)
+        self._keep_carried()
+
+    def backward(self, step: int, batches: list[Indices], num_tokens: int) -> float:
+        """The gradient of the own shares; FSDP sums it over the ranks and leaves each its part."""
+        seed_step(self.config.seed, step, self.rank)
+        self.zero_gradients()
+        total = 0.0
+        for place, indices in enumerate(batches, start=1):
+            self.root.set_requires_gradient_sync(place == len(batches))
+            share = self.task.share(indices, self.world_size)[self.rank]
+            with self.autocast(), self._unchanged_carried(not len(share)):
+                loss = self.root(share if len(share) else indices[:1]) * float(len(share) > 0)
+            (loss / num_tokens).backward()
+            total += float(loss.detach())
+        found = torch.tensor([total], dtype=torch.float64, device=self.device)
+        dist.all_reduce(found)
+        return float(found)
+
+    def zero_gradients(self) -> None:
+        """Forget the gradients of the step before."""
+        for parameter in self.task.model.parameters():
+            parameter.grad = None
+
+    def clip(self) -> Tensor:
+        """Clip by the norm over the parts of all ranks."""
+        gradients = [local_part(parameter.grad) for parameter in self.names if parameter.grad is not None]
+        norms = torch._foreach_norm(gradients) if gradients else [torch.zeros((), device=self.device)]
+        squared = torch.stack(norms).square().sum()
+        dist.all_reduce(squared)
+        norm = squared.sqrt()
+        if self.config.clip_norm is not None and gradients:
+            torch._foreach_mul_(gradients, (self.config.clip_norm / (norm + 1e-6)).clamp(max=1.0))
+        return norm
+
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Inside the block the task has an undivided copy of the model: ranks may call it as often as they like."""
+        divided, whole = self.task.model, self.whole
+        for (_, value), own in zip(divided.named_parameters(), whole.parameters(), strict=True):
+            own.data = value.detach().full_tensor() if isinstance(value, DTensor) else value.detach()
+        for value, own in zip(divided.buffers(), whole.buffers(), strict=True):
+            own.data = value
+        self.task.model = whole  # type: ignore[misc]
+        try:
+            with super().evaluating():
+                yield
+        finally:
+            self.task.model = divided  # type: ignore[misc]
+            for own in whole.parameters():
+                own.data = torch.empty(0)
+
+    def weights(self) -> dict[str, Tensor]:
+        """Gathered one after the other into the memory of rank 0; the other ranks get nothing."""
+        found = {}
+        for name, value in state_of(self.task.model).items():
+            whole = value.detach().full_tensor() if isinstance(value, DTensor) else value.detach()
+            if self.is_main:
+                found[name] = whole.cpu()
+        return found
+
+    def save(self, folder: Path, progress: Progress, settings: dict[str, Any]) -> None:
+        """One file a rank, and an index once all are written."""
+        self.gather_carried()
+        tensors = {**self._placed(), **dict(optimizer_tensors(self.optimizer, self.names))}
+        divided = sorted(
+            name for name, value in tensors.items() if isinstance(value, DTensor) or self._is_average(name)
+        )
+        kept = {
+            name: local_part(value.detach()) for name, value in tensors.items() if self.is_main or name in set(divided)
+        }
+        save_shard(folder, kept, divided, progress, settings, self.rank, self.world_size, self.group.barrier)
+
+    def restore(self, tensors: dict[str, Tensor], folder: Path) -> None:
+        """Take this rank's part of whole tensors (`harken.training.shards` merges the files of all ranks)."""
+        own = dict(tensors)
+        shapes = {name: value.shape for name, value in state_of(self.task.model).items()}
+        for name, value in tensors.items():
+            kind, _, rest = name.partition(".")
+            key = rest.partition(".")[2] if kind == "optimizer" else rest
+            if kind != "carried" and key in shapes and value.shape == shapes[key] and self._is_divided(key):
+                own[name] = shard_of(value, self.rank, self.world_size)
+        super().restore(own, folder)
+        for parameter, state in self.optimizer.state.items():
+            for key, value in state.items():
+                if value.dim() and isinstance(parameter, DTensor) and not isinstance(value, DTensor):
+                    state[key] = DTensor.from_local(
+                        value, parameter.device_mesh, parameter.placements, run_check=False, shape=parameter.shape,
+                        stride=parameter.stride(),
+                    )  # fmt: skip
+
+    def _placed(self) -> dict[str, Tensor]:
+        """This rank's parts."""
+        with torch.no_grad():
+            return super()._placed()
+
+    def _is_divided(self, name: str) -> bool:
+        return isinstance(state_of(self.task.model).get(name), DTensor)
+
+    def _is_average(self, name: str) -> bool:
+        return name.startswith("average.") and self._is_divided(name.removeprefix("average."))
+
+    @contextmanager
+    def _unchanged_carried(self, wanted: bool) -> Iterator[None]:
+        """Inside the block, what the task carries is not changed for good."""
+        before = {name: value.clone() for name, value in carried_by(self.task).items()} if wanted else {}
+        yield
+        for name, value in before.items():
+            carried_by(self.task)[name].copy_(value)
+
+
+class _Loss(nn.Module):
+    """The loss of a task as the module that FSDP starts from, because a task may call any method of its model."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__()
+        self.model = task.model
+        self.task = (task,)  # in a tuple: a task may be a module too
+
+    def forward(self, indices: Indices) -> Tensor:
+        """The summed loss of some examples."""
+        return batch_loss(self.task[0], indices)
+
+
+def units_of(model: nn.Module) -> list[tuple[nn.Module, tuple[str, ...]]]:
+    """Modules that name `sharded_methods`, inner ones first; none where units share a parameter."""
+    found = [module for module in model.modules() if hasattr(module, "sharded_methods")][::-1]
+    owner: dict[int, nn.Module] = {}
+    for unit in found:
+        inner = {
+            id(one) for other in unit.modules() if other is not unit and other in found for one in other.parameters()
+        }
+        for parameter in unit.parameters():
+            if id(parameter) not in inner and owner.setdefault(id(parameter), unit) is not unit:
+                return []
+    return [(unit, unit.sharded_methods) for unit in found]  # type: ignore[misc]
