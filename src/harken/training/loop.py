@@ -87,7 +87,9 @@ class Trainer:
         self.strategy = choose_strategy(self.task, self.config, self.group)
         self.peak = peak_flops(self.config.device)
         try:
-            restored = self._restore() if resume else False
+            restored = self._restore(self.folder) if resume else False
+            if not restored and self.config.branch_from is not None:
+                self._branch(Path(self.config.branch_from))
             if self.is_main:
                 self.log = MetricsLog(self.folder, self.progress.step if restored else None)
             if not self._done():
@@ -144,7 +146,7 @@ class Trainer:
         state.step += 1
         num_tokens = sum(self.task.size(indices) for indices in batches)
         self.rate = config.learning_rate * factor(
-            config.schedule, state.step, self._spent(), config.warmup_steps, state.reduced
+            *(config.schedule, state.step, self._spent(), config.warmup_steps, state.reduced, config.cooldown)
         )
         result = self.strategy.update(state.step, batches, num_tokens, self.rate)
         state.tokens += num_tokens
@@ -301,18 +303,32 @@ class Trainer:
         self._read_results()
         self.strategy.save(self.folder, self.progress, self._settings())
 
-    def _restore(self) -> bool:
-        found = load_checkpoint(self.folder)
+    def _branch(self, folder: Path) -> None:
+        """Start from the checkpoint of another run; its scores are not this run's."""
+        if not self._restore(folder):
+            raise UserError(f"train.branch_from: there is no checkpoint in {folder}; name the folder of a run")
+        done = self.progress
+        self.progress = Progress(
+            **{name: getattr(done, name) for name in ("step", "epoch", "position", "tokens", "seconds")}
+        )
+        if self._spent() >= 1:
+            raise UserError(
+                f"train.branch_from: the run in {folder} is at step {done.step}, which is all of this run's budget; "
+                "raise train.max_steps, max_epochs or max_minutes, in which the earlier run counts"
+            )
+
+    def _restore(self, folder: Path) -> bool:
+        found = load_checkpoint(folder)
         if found is None:
             return False
         for key, value in self._settings().items():
             if found.settings.get(key) != value:
                 old = str(found.settings.get(key))[:100]
                 raise UserError(
-                    f"{self.folder} was trained with train.{key} = {old}, not {value}; resume with the old value "
+                    f"{folder} was trained with train.{key} = {old}, not {value}; resume with the old value "
                     f"(--set train.{key}={old}) or train into a new folder"
                 )
-        self.strategy.restore(found.tensors, self.folder)
+        self.strategy.restore(found.tensors, folder)
         self.progress = found.progress
         if found.warning:
             self.display.note(f"{found.warning}; resuming from the checkpoint before it, at step {self.progress.step}")

@@ -27,6 +27,8 @@ from harken.nn.transformer.block import DecoderBlock, EncoderBlock
 from harken.nn.transformer.experts import Experts
 from harken.nn.transformer.fused import Draws
 
+DECODER = 10_000  # the place of the decoder's dropout, after those of the encoder
+
 if TYPE_CHECKING:
     from harken.models.encoder_decoder import TranslationModel
 
@@ -100,9 +102,9 @@ def packed_hidden(
     encoder, decoder = _stacks(model)
     read = model.source_embedding(source) * math.sqrt(encoder.width)
     write = model.target_embedding(target) * math.sqrt(decoder.width)
-    draws = Draws.on(source.device)
+    draws = Draws(torch.randint(2**62, (1,), device=source.device))
     memory = encoder.stack.packed(read, sources, draws)
-    return model.narrow(decoder.stack.packed(write, memory, targets.causal(), cross, draws))
+    return model.narrow(decoder.stack.packed(write, memory, targets.causal(), cross, draws.at(DECODER)))
 
 
 def packed_loss(

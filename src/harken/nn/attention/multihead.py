@@ -11,11 +11,8 @@ torch.Size([1, 3, 8])
 
 from __future__ import annotations
 
-<<<<<<< HEAD
 from collections.abc import Callable
-=======
 from typing import ClassVar
->>>>>>> dist
 
 import torch
 from torch import Tensor, nn

@@ -96,10 +96,12 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBa
 
     def loss(self, model: TranslationModel, batch: TranslationBatch | PackedBatch) -> tuple[Tensor, int]:
         """Summed over the target's real tokens."""
+        settings = self.settings
         if isinstance(batch, PackedBatch):
             arguments = packed.packed_arguments(batch.pairs)
-            return packed.packed_loss(model, *arguments, self.settings.label_smoothing), self.size(batch.indices)
-        loss = self.loss_of(model, *_arguments(batch), self.settings.label_smoothing, batch.distances)
+            loss = packed.packed_loss(model, *arguments, settings.label_smoothing, settings.z_loss)
+            return loss, self.size(batch.indices)
+        loss = self.loss_of(model, *_arguments(batch), settings.label_smoothing, batch.distances, settings.z_loss)
         return loss, self.size(batch.indices)
 
     def work(self, indices: Indices) -> Work:
