@@ -1,153 +1,136 @@
-"""Training speed of the Transformer base on a GPU, harken beside a compiled `torch.nn.Transformer`, in one run.
+"""`harken train` beside plain PyTorch on a GPU, on the same sentence pairs, in one run.
 
-    python benchmarks/gpu_training.py [--out record.json]
+    python -m benchmarks.gpu_training --source train.en --target train.de [--out record.json]
 
-Both train 6+6 layers, width 512, feed-forward 2,048, 8 heads, a tied vocabulary of 32,000, dropout 0.1, label smoothing
-0.1, bf16 autocast, fused AdamW, on random sentence pairs of equal length, `torch.compile`d. Speed is source + target
-tokens a second; the operations a step needs are counted the same way for both.
+transformer   6+6 layers, width 512, feed-forward 2,048, 8 heads, a joint vocabulary of 32,000 words; the peer is a
+              compiled `torch.nn.Transformer`
+recurrent     a bidirectional LSTM and an LSTM decoder with additive attention and input feeding, width 512, embeddings
+              of 256, a vocabulary of 8,000 words; the peer is a loop over `torch.nn.LSTMCell`
+
+Both train in bf16 with fused AdamW. Speed is source + target tokens a second, padding counted as nothing, with reading
+batches, moving them to the GPU and logging; for harken the median of the lines of metrics.jsonl after the first three.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
+import lzma
 import shlex
 import statistics
+import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+import time
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
 
-WIDTH, INNER, LAYERS, HEADS, VOCABULARY = 512, 2048, 6, 8, 32_000
+from benchmarks import gpu_training_peers as peers
 
-
-def milliseconds(work: Callable[[], None], warm: int = 4, repeats: int = 20) -> float:
-    """Median time of `work` by CUDA events."""
-    for _ in range(warm):
-        work()
-    torch.cuda.synchronize()
-    times = []
-    for _ in range(repeats):
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        work()
-        end.record()
-        torch.cuda.synchronize()
-        times.append(start.elapsed_time(end))
-    return statistics.median(times)
+SIZES = {"transformer": 32_000, "recurrent": 8_000}
+MODELS = {
+    "transformer": "layers = 6\nwidth = 512\nheads = 8\nfeedforward = 2048\ndropout = 0.1",
+    "recurrent": 'embedding = 256\nwidth = 512\nattention = "additive"\ndropout = 0.2\ntied = "none"',
+}
 
 
-def operations(rows: int, length: int) -> float:
-    """Floating-point operations of one training step, products only, forward and backward."""
-    encoder = LAYERS * (4 * WIDTH**2 + 2 * WIDTH * INNER)
-    decoder = LAYERS * (8 * WIDTH**2 + 2 * WIDTH * INNER) + WIDTH * VOCABULARY
-    attention = LAYERS * 3 * 2 * 2 * length * WIDTH * 3  # three attentions a layer pair, scores and contexts
-    return rows * length * (6 * (encoder + decoder) + attention)
+def read(path: Path) -> list[str]:
+    """The lines of a file that may be compressed."""
+    opened = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
+    with opened(path, "rt", encoding="utf-8") as file:  # type: ignore[operator]
+        return file.read().splitlines()
 
 
-class TorchTransformer(nn.Module):
-    """What a user builds from torch's own parts."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(VOCABULARY, WIDTH)
-        self.network = nn.Transformer(WIDTH, HEADS, LAYERS, LAYERS, INNER, 0.1, batch_first=True)
-
-    def loss(self, source: Tensor, target: Tensor, wanted: Tensor, padding: Tensor) -> Tensor:
-        """Label-smoothed cross-entropy, summed."""
-        future = nn.Transformer.generate_square_subsequent_mask(target.shape[1], device=target.device)
-        hidden = self.network(
-            self.embedding(source),
-            self.embedding(target),
-            tgt_mask=future,
-            tgt_is_causal=True,
-            src_key_padding_mask=padding,
-            memory_key_padding_mask=padding,
-        )
-        logits = F.linear(hidden, self.embedding.weight).float().flatten(0, 1)
-        return F.cross_entropy(logits, wanted.flatten(), label_smoothing=0.1, reduction="sum")
-
-
-def training_step(model: nn.Module, loss: Callable[..., Tensor], arguments: tuple, terms: int) -> Callable[[], None]:
-    """Forward, backward and update, as one call."""
-    optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=True)
-
-    def step() -> None:
-        with torch.autocast("cuda", torch.bfloat16):
-            value = loss(*arguments)
-        (value / terms).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-    return step
+def train(model: str, options: argparse.Namespace, budget: int, steps: int) -> dict[str, Any]:
+    """`harken train` as a user runs it."""
+    recipe = f"""
+task = "translate"
+[data]
+source = "{options.source.resolve()}"
+target = "{options.target.resolve()}"
+valid_size = 100
+test_size = 0
+[tokenizer]
+kind = "word"
+size = {SIZES[model]}
+joint = true
+[model]
+architecture = "{model}"
+{MODELS[model]}
+[train]
+max_steps = {steps}
+batch_tokens = {budget}
+learning_rate = 5e-4
+warmup_steps = 100
+validate_every = {steps}
+checkpoint_every = {steps}
+validate_sentences = 10
+log_every = 20
+average = 0.999
+label_smoothing = 0.1
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "recipe.toml").write_text(recipe)
+        command = [sys.executable, "-m", "harken", "train", f"{folder}/recipe.toml", "--out", f"{folder}/run"]
+        start = time.perf_counter()
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            return {"error": done.stderr[-500:] + done.stdout[-500:]}
+        lines = map(json.loads, (Path(folder) / "run" / "metrics.jsonl").read_text().splitlines())
+        entries = [entry for entry in lines if entry["kind"] == "train"]
+    later = entries[3:] or entries
+    return {
+        "tokens_per_second": statistics.median(entry["all_tokens_per_second"] for entry in later),
+        "utilisation": statistics.median(entry.get("utilisation", 0.0) for entry in later),
+        "loss": entries[-1]["loss"],
+        "seconds_of_first_20_updates": entries[0]["seconds"],
+        "wall_seconds": round(time.perf_counter() - start, 1),
+    }
 
 
 def main() -> None:
-    """Measure both and print a line each."""
-    from harken.models.build import build_model
-    from harken.models.config import TransformerConfig
-
+    """Measure and print a line for each case."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--source", type=Path, required=True)
+    parser.add_argument("--target", type=Path, required=True)
+    parser.add_argument("--models", nargs="+", default=["transformer", "recurrent"])
+    parser.add_argument("--batch-tokens", type=int, nargs="+", default=[32_768])
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--seconds", type=float, default=10.0, help="of each peer, after its warm-up")
+    parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--short", action="store_true", help="only the smaller batch")
     options = parser.parse_args()
-    torch.manual_seed(0)
-    torch.set_float32_matmul_precision("high")
-    matrix = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
-    ceiling = 2 * 8192**3 / milliseconds(lambda: torch.mm(matrix, matrix)) / 1e9
-    record: dict = {
-        "name": "transformer-base",
+    record: dict[str, Any] = {
+        "name": "gpu-training",
         "date": f"{datetime.now():%Y-%m-%d %H:%M}",
-        "command": "python " + shlex.join(sys.argv),
-        "unit": "source + target tokens a second; median of 20 steps after 4; the peer gets a mask that hides nothing",
+        "command": "python -m benchmarks.gpu_training " + shlex.join(sys.argv[1:]),
+        "unit": "source + target tokens a second, padding counted as nothing",
         "gpu": torch.cuda.get_device_name(),
         "torch": torch.__version__,
-        "dtype": "bfloat16 autocast",
-        "ceiling_tflops": round(ceiling),
         "rows": [],
     }
-    for rows, length in ((400, 32),) if options.short else ((400, 32), (800, 32)):
-        source, target, wanted = (torch.randint(4, VOCABULARY, (rows, length), device="cuda") for _ in range(3))
-        lengths = torch.full((rows,), length, device="cuda")
-        padding = torch.zeros(rows, length, dtype=torch.bool, device="cuda")
-        peer = TorchTransformer().cuda()
-        config = TransformerConfig(layers=LAYERS, width=WIDTH, heads=HEADS, feedforward=INNER, dropout=0.1)
-        ours = build_model(config, VOCABULARY, VOCABULARY).cuda()
-        cases = {
-            "torch.nn.Transformer compiled": (peer, torch.compile(peer.loss), (source, target, wanted, padding)),
-            "harken compiled, with lengths": (ours, torch.compile(ours.loss), (source, lengths, target, wanted, 0.1)),
-            "harken compiled, no padding": (ours, torch.compile(ours.loss), (source, None, target, wanted, 0.1)),
-            "harken compiled with CUDA graphs, no padding": (
-                ours,
-                torch.compile(ours.loss, mode="reduce-overhead"),
-                (source, None, target, wanted, 0.1),
-            ),
-            "harken eager, no padding": (ours, ours.loss, (source, None, target, wanted, 0.1)),
-        }
-        base = 0.0
-        for name, (model, loss, arguments) in cases.items():
-            torch.cuda.reset_peak_memory_stats()
-            taken = milliseconds(training_step(model, loss, arguments, rows * length))
-            speed = 2 * rows * length / taken * 1e3
-            base = base or speed
-            row = {
-                "case": name,
-                "rows": rows,
-                "length": length,
-                "ms": round(taken, 2),
-                "tokens_per_second": round(speed),
-                "ratio": round(speed / base, 3),
-                "tflops": round(operations(rows, length) / taken / 1e9),
-                "peak_gib": round(torch.cuda.max_memory_allocated() / 2**30, 1),
+    for model in options.models:
+        for budget in options.batch_tokens:
+            row: dict[str, Any] = {
+                "model": model,
+                "batch_tokens": budget,
+                "harken": train(model, options, budget, options.steps),
             }
+            if not options.no_peers:
+                pairs = peers.encode(read(options.source), read(options.target), SIZES[model])
+                data = peers.batches(pairs, budget)
+                kind = peers.PlainTransformer if model == "transformer" else peers.PlainRecurrent
+                network = kind(SIZES[model])
+                row["peer"] = peers.tokens_per_second(network, data, model == "transformer", options.seconds)
+                row["ratio"] = row["harken"].get("tokens_per_second", 0.0) / row["peer"]["tokens_per_second"]
             record["rows"].append(row)
             print(json.dumps(row), flush=True)
-    if options.out:
-        options.out.write_text(json.dumps(record, indent=1) + "\n")
+            if options.out:
+                options.out.write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -48,7 +48,8 @@ def test_windows_are_almost_full() -> None:
 
 def test_a_window_holds_the_sentences_one_after_another() -> None:
     pairs = ParallelIds(
-        TokenRows.from_lists([[5, 6], [7], [8, 9, 10]], eos=True), TokenRows.from_lists([[11], [12, 13], [14]], eos=True)
+        TokenRows.from_lists([[5, 6], [7], [8, 9, 10]], eos=True),
+        TokenRows.from_lists([[11], [12, 13], [14]], eos=True),
     )
     indices = np.array([2, 0])
     window = pack(pairs, indices, Window(9, 6))

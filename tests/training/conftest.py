@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from harken.training.config import TrainConfig
-from harken.training.display import Silence
+from harken.training.display import Silence, Throughput
 from harken.training.loop import Trainer
 
 ROWS = 24
@@ -74,8 +74,8 @@ class Watcher(Silence):
     def start(self, description: str, progress: float) -> None:
         self.started.append((description, progress))
 
-    def step(self, step: int, progress: float, loss: float, rate: float, tokens_per_second: float) -> None:
-        self.steps.append((step, progress, loss, rate, tokens_per_second))
+    def step(self, step: int, progress: float, loss: float, rate: float, speed: Throughput) -> None:
+        self.steps.append((step, progress, loss, rate, speed.tokens))
         if self.action and step == self.at:
             self.action()
 

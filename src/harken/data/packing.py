@@ -21,7 +21,8 @@ from harken.data.io.token_rows import ParallelIds, TokenRows
 from harken.data.tokenizers.tokens import BOS, PAD
 
 MULTIPLE = 128  # sizes of windows: whole tiles for matrix products
-MARGIN = 3.0  # standard deviations of a window's length ratio that the smaller side has room for
+MARGIN = 1.0  # standard deviations of a window's length ratio that the smaller side has room for
+AHEAD = 64  # pairs that are tried to fill up a window
 
 
 class Window(NamedTuple):
@@ -80,23 +81,31 @@ def packed_batches(
 ) -> list[np.ndarray]:
     """The pairs of every window of an epoch, in an order drawn for it.
 
-    Pairs are taken in random order until one does not fit. A pair that is longer than a window is a batch of its own
-    (`fits` tells): nothing is dropped.
+    Pairs are taken in random order until one does not fit; then the window is filled up with those of the next
+    `AHEAD` pairs that do. A pair that is longer than a window is a batch of its own (`fits` tells): nothing is dropped.
     """
     source, target = np.asarray(source_lengths, dtype=np.int64), np.asarray(target_lengths, dtype=np.int64)
     order = np.random.default_rng([seed, epoch]).permutation(len(source))
     fitting = (source[order] <= window.sources) & (target[order] <= window.targets)
     batches = [np.array([index]) for index in order[~fitting]]
-    order = order[fitting]
-    source_sums, target_sums = np.cumsum(source[order]), np.cumsum(target[order])
-    start, source_before, target_before = 0, 0, 0
+    order, start = order[fitting], 0
+    guess = max(64, AHEAD + 2 * window.sources // max(1, int(source.mean()))) if len(source) else 0
     while start < len(order):
+        near = order[start : start + guess]
+        sources, targets = np.cumsum(source[near]), np.cumsum(target[near])
         stop = min(
-            int(np.searchsorted(source_sums, source_before + window.sources, side="right")),
-            int(np.searchsorted(target_sums, target_before + window.targets, side="right")),
+            int(np.searchsorted(sources, window.sources, side="right")),
+            int(np.searchsorted(targets, window.targets, side="right")),
         )
-        batches.append(order[start:stop])
-        source_before, target_before, start = int(source_sums[stop - 1]), int(target_sums[stop - 1]), stop
+        room = [window.sources - int(sources[stop - 1]), window.targets - int(targets[stop - 1])]
+        for place in range(start + stop, min(len(order), start + stop + AHEAD)):
+            index = order[place]
+            if source[index] <= room[0] and target[index] <= room[1]:
+                room = [room[0] - int(source[index]), room[1] - int(target[index])]
+                order[start + stop], order[place] = index, order[start + stop]  # later pairs keep about their order
+                stop += 1
+        batches.append(order[start : start + stop].copy())
+        start += stop
     if len(batches) > 1:  # the last window is not full and the long pairs come first: no fixed place for either
         batches = [batches[place] for place in np.random.default_rng([seed, epoch, 1]).permutation(len(batches))]
     return batches
@@ -105,7 +114,24 @@ def packed_batches(
 def fits(pairs: ParallelIds, indices: np.ndarray, window: Window) -> bool:
     """Whether these pairs fit into one window."""
     sides = (pairs.source, window.sources), (pairs.target, window.targets)
-    return all(int((rows.offsets[indices + 1] - rows.offsets[indices]).sum()) <= size for rows, size in sides)
+    return all(int(_lengths(rows, indices).sum()) <= size for rows, size in sides)
+
+
+def _lengths(rows: TokenRows, indices: np.ndarray) -> np.ndarray:
+    return rows.offsets[indices + 1] - rows.offsets[indices]
+
+
+def shrunk(window: Window, pairs: ParallelIds, indices: np.ndarray) -> Window:
+    """The window in whole sixteenths, at least as many as these pairs need.
+
+    The last window of an epoch and the shares of several processes are smaller; full windows keep their size.
+    """
+
+    def side(rows: TokenRows, size: int) -> int:
+        step = _whole(size / 16)
+        return min(size, -(-int(_lengths(rows, indices).sum()) // step) * step)
+
+    return Window(side(pairs.source, window.sources), side(pairs.target, window.targets))
 
 
 def pack(pairs: ParallelIds, indices: np.ndarray, window: Window) -> PackedPairs:

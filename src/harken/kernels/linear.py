@@ -26,23 +26,23 @@ def is_supported(values: Tensor) -> bool:
 
 @triton.jit
 def backward_kernel(
-    grad_output,
-    output,
-    grad_inner,
-    sums,
-    rows,
-    width,
-    steps,
+    grad_output: tl.tensor,
+    output: tl.tensor,
+    grad_inner: tl.tensor,
+    sums: tl.tensor,
+    rows: tl.tensor,
+    width: tl.tensor,
+    steps: tl.tensor,
     RELU: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
-):
+) -> None:
     """Gradient through ReLU, and the sums over the rows of one slice in sums (slices, D)."""
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     real = columns < width
     total = tl.zeros([ROWS, COLUMNS], tl.float32)
     start = tl.program_id(1) * steps * ROWS
-    for step in range(0, steps):
+    for step in range(steps):
         row = start + step * ROWS + tl.arange(0, ROWS)
         inside = (row < rows)[:, None] & real[None, :]
         at = row[:, None].to(tl.int64) * width + columns[None, :]
@@ -88,7 +88,10 @@ def backward_operator(
     steps = -(-rows // (slices * ROWS))
     backward_kernel[(-(-width // COLUMNS), slices)](
         *(grad_output, output, gradient, sums, rows, width, steps),
-        **{"RELU": relu, "ROWS": ROWS, "COLUMNS": COLUMNS, "num_warps": 4},
+        RELU=relu,
+        ROWS=ROWS,
+        COLUMNS=COLUMNS,
+        num_warps=4,
     )
     return gradient @ weight, gradient.t() @ values, sums.sum(0)
 

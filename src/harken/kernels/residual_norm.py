@@ -1,4 +1,6 @@
-"""Bias, dropout, residual connection and layer norm in one pass on a GPU; the reference is `harken.nn.transformer.fused`.
+"""Bias, dropout, residual connection and layer norm in one pass on a GPU.
+
+The reference is `harken.nn.transformer.fused.residual_norm`.
 
 x' = x + dropout(c + b)      y = (x' - mean) / sqrt(var + eps) * w + v
 
@@ -6,7 +8,7 @@ The residual stream x is read and written once, in float32; y is written in the 
 five kernels of it, and its backward pass reads the stream again for the gradients of w and v. Here the backward pass
 sums the columns for b, w and v while it computes the gradients of x and c.
 
-Dropout draws 16 bytes per Philox call, one for each of 16 rows, so p is rounded to a multiple of 1/256 (and the scale
+Dropout takes a random word of four bytes for four rows, so p is rounded to a multiple of 1/256 (and the scale
 with it: the mean stays exact), as in `harken.nn.dropout`.
 """
 
@@ -20,9 +22,8 @@ from torch import Tensor
 from harken.kernels.settings import has_triton, kernels_enabled
 from harken.kernels.triton_import import tl, triton
 
-ROWS = 2  # of a tile in the forward pass; a program handles 16 tiles
-BACKWARD_ROWS = 4
-PROGRAMS = 528  # of the backward pass: four for each multiprocessor of an H200
+WARPS = 1  # a row of 512 features: 16 for each lane, and sums that need no shared memory
+PROGRAMS = 2112  # of the backward pass: 16 for each multiprocessor of an H200
 WIDEST = 2048  # features that a program holds
 
 
@@ -33,121 +34,114 @@ def is_supported(values: Tensor, width: int) -> bool:
 
 @triton.jit
 def forward_kernel(
-    values,
-    change,
-    change_bias,
-    weight,
-    bias,
-    seed,
-    out,
-    normed,
-    keep,
-    means,
-    inverses,
-    rows,
-    width,
-    eps,
-    scale,
-    place,
+    values: tl.tensor,
+    change: tl.tensor,
+    change_bias: tl.tensor,
+    weight: tl.tensor,
+    bias: tl.tensor,
+    seed: tl.tensor,
+    out: tl.tensor,
+    normed: tl.tensor,
+    keep: tl.tensor,
+    means: tl.tensor,
+    inverses: tl.tensor,
+    rows: tl.tensor,
+    width: tl.tensor,
+    eps: tl.tensor,
+    scale: tl.tensor,
+    place: tl.tensor,
     THRESHOLD: tl.constexpr,
     WIDTH: tl.constexpr,
-    ROWS: tl.constexpr,
-):
-    """16 tiles of rows; `place` numbers the call, so that calls with one seed draw differently."""
+) -> None:
+    """Four rows; `place` numbers the call, so that calls with one seed draw differently."""
     columns = tl.arange(0, WIDTH)
     real = columns < width
     shift = tl.load(change_bias + columns, mask=real, other=0.0).to(tl.float32)
     w = tl.load(weight + columns, mask=real, other=0.0).to(tl.float32)
     v = tl.load(bias + columns, mask=real, other=0.0).to(tl.float32)
-    first = tl.program_id(0) * (16 * ROWS)
-    lanes = tl.arange(0, ROWS)
-    words = (tl.program_id(0) * ROWS + lanes)[:, None] * WIDTH + columns[None, :]
     if THRESHOLD > 0:
-        a, b, c, d = tl.randint4x(tl.load(seed) + place, words)
-    for tile in tl.static_range(16):
-        row = first + tile * ROWS + lanes
-        inside = (row < rows)[:, None] & real[None, :]
-        at = row[:, None].to(tl.int64) * width + columns[None, :]
+        word = tl.randint(tl.load(seed) + place, tl.program_id(0) * WIDTH + columns)
+    for turn in tl.static_range(4):
+        row = (tl.program_id(0) * 4 + turn).to(tl.int64)
+        at = row * width + columns
+        inside = real & (at < rows * width)
         x = tl.load(values + at, mask=inside, other=0.0).to(tl.float32)
-        added = tl.load(change + at, mask=inside, other=0.0).to(tl.float32) + shift[None, :]
+        added = tl.load(change + at, mask=inside, other=0.0).to(tl.float32) + shift
         if THRESHOLD > 0:
-            word = a if tile // 4 == 0 else b if tile // 4 == 1 else c if tile // 4 == 2 else d
-            kept = ((word >> (8 * (tile % 4))) & 255) >= THRESHOLD
+            kept = ((word >> (8 * turn)) & 255) >= THRESHOLD
             added = tl.where(kept, added * scale, 0.0)
             tl.store(keep + at, kept.to(tl.int8), mask=inside)
         x = tl.where(inside, x + added, 0.0)
         tl.store(out + at, x.to(out.dtype.element_ty), mask=inside)
-        mean = tl.sum(x, 1) / width
-        centred = tl.where(inside, x - mean[:, None], 0.0)
-        inverse = 1.0 / tl.sqrt(tl.sum(centred * centred, 1) / width + eps)
-        y = centred * inverse[:, None] * w[None, :] + v[None, :]
+        mean = tl.sum(x, 0) / width
+        centred = tl.where(inside, x - mean, 0.0)
+        inverse = 1.0 / tl.sqrt(tl.sum(centred * centred, 0) / width + eps)
+        y = centred * inverse * w + v
         tl.store(normed + at, y.to(normed.dtype.element_ty), mask=inside)
-        tl.store(means + row, mean, mask=row < rows)
-        tl.store(inverses + row, inverse, mask=row < rows)
+        tl.store(means + row, mean)  # there is room for whole programs
+        tl.store(inverses + row, inverse)
 
 
 @triton.jit
 def backward_kernel(
-    grad_out,
-    grad_normed,
-    out,
-    keep,
-    means,
-    inverses,
-    weight,
-    grad_values,
-    grad_change,
-    sums,
-    rows,
-    width,
-    scale,
+    grad_out: tl.tensor,
+    grad_normed: tl.tensor,
+    out: tl.tensor,
+    keep: tl.tensor,
+    means: tl.tensor,
+    inverses: tl.tensor,
+    weight: tl.tensor,
+    grad_values: tl.tensor,
+    grad_change: tl.tensor,
+    sums: tl.tensor,
+    rows: tl.tensor,
+    width: tl.tensor,
+    scale: tl.tensor,
     THRESHOLD: tl.constexpr,
     WIDTH: tl.constexpr,
-    ROWS: tl.constexpr,
-):
-    """Every program takes each n-th tile and leaves its sums over rows in sums (3, programs, D)."""
+) -> None:
+    """Every program takes each n-th row and leaves its sums over rows in sums (3, programs, D)."""
     columns = tl.arange(0, WIDTH)
     real = columns < width
-    lanes = tl.arange(0, ROWS)
     w = tl.load(weight + columns, mask=real, other=0.0).to(tl.float32)
-    weight_sum = tl.zeros([ROWS, WIDTH], tl.float32)
-    bias_sum = tl.zeros([ROWS, WIDTH], tl.float32)
-    change_sum = tl.zeros([ROWS, WIDTH], tl.float32)
+    weight_sum = tl.zeros([WIDTH], tl.float32)
+    bias_sum = tl.zeros([WIDTH], tl.float32)
+    change_sum = tl.zeros([WIDTH], tl.float32)
     programs = tl.num_programs(0)
-    for tile in range(tl.program_id(0), (rows + ROWS - 1) // ROWS, programs):
-        row = tile * ROWS + lanes
-        there = row < rows
-        inside = there[:, None] & real[None, :]
-        at = row[:, None].to(tl.int64) * width + columns[None, :]
-        x = tl.load(out + at, mask=inside, other=0.0).to(tl.float32)
-        dy = tl.load(grad_normed + at, mask=inside, other=0.0).to(tl.float32)
-        dx = tl.load(grad_out + at, mask=inside, other=0.0).to(tl.float32)
-        mean = tl.load(means + row, mask=there, other=0.0)
-        inverse = tl.load(inverses + row, mask=there, other=0.0)
-        unit = tl.where(inside, (x - mean[:, None]) * inverse[:, None], 0.0)
-        weighted = dy * w[None, :]
-        along = tl.sum(weighted * unit, 1) / width
-        level = tl.sum(weighted, 1) / width
-        dx += (weighted - unit * along[:, None] - level[:, None]) * inverse[:, None]
-        dx = tl.where(inside, dx, 0.0)
-        tl.store(grad_values + at, dx.to(grad_values.dtype.element_ty), mask=inside)
+    for row in range(tl.program_id(0), rows, programs):
+        at = row * width + columns
+        x = tl.load(out + at, mask=real, other=0.0).to(tl.float32)
+        dy = tl.load(grad_normed + at, mask=real, other=0.0).to(tl.float32)
+        dx = tl.load(grad_out + at, mask=real, other=0.0).to(tl.float32)
+        inverse = tl.load(inverses + row)
+        unit = tl.where(real, (x - tl.load(means + row)) * inverse, 0.0)
+        weighted = dy * w
+        along = tl.sum(weighted * unit, 0) / width
+        level = tl.sum(weighted, 0) / width
+        dx += (weighted - unit * along - level) * inverse
+        tl.store(grad_values + at, dx.to(grad_values.dtype.element_ty), mask=real)
         dc = dx
         if THRESHOLD > 0:
-            kept = tl.load(keep + at, mask=inside, other=0)
+            kept = tl.load(keep + at, mask=real, other=0)
             dc = tl.where(kept != 0, dx * scale, 0.0)
-        tl.store(grad_change + at, dc.to(grad_change.dtype.element_ty), mask=inside)
+        tl.store(grad_change + at, dc.to(grad_change.dtype.element_ty), mask=real)
         weight_sum += dy * unit
         bias_sum += dy
         change_sum += dc
     to = sums + tl.program_id(0) * width + columns
-    tl.store(to, tl.sum(weight_sum, 0), mask=real)
-    tl.store(to + programs * width, tl.sum(bias_sum, 0), mask=real)
-    tl.store(to + 2 * programs * width, tl.sum(change_sum, 0), mask=real)
+    tl.store(to, weight_sum, mask=real)
+    tl.store(to + programs * width, bias_sum, mask=real)
+    tl.store(to + 2 * programs * width, change_sum, mask=real)
 
 
 def _threshold(dropout: float) -> tuple[int, float]:
     threshold = min(255, round(dropout * 256))
     return threshold, 256 / (256 - threshold)
+
+
+def _options(threshold: int, width: int) -> dict[str, int]:
+    padded = triton.next_power_of_2(width)
+    return {"THRESHOLD": threshold, "WIDTH": padded, "num_warps": WARPS * max(1, padded // 512)}
 
 
 @torch.library.custom_op(
@@ -172,12 +166,12 @@ def operator(
     threshold, scale = _threshold(dropout)
     out, normed = torch.empty_like(values), torch.empty_like(change)
     keep = torch.empty(values.shape if threshold else (0,), dtype=torch.int8, device=values.device)
-    means, inverses = torch.empty(2, rows, dtype=torch.float32, device=values.device).unbind()
-    means, inverses = means.clone(), inverses.clone()  # outputs of an operator may not share memory
-    forward_kernel[(-(-rows // (16 * ROWS)),)](
+    programs = -(-rows // 4)
+    means, inverses = (torch.empty(4 * programs, dtype=torch.float32, device=values.device) for _ in range(2))
+    forward_kernel[(programs,)](
         *(values, change, change_bias, weight, bias, seed, out, normed, keep, means, inverses),
         *(rows, width, eps, scale, place),
-        **{"THRESHOLD": threshold, "WIDTH": triton.next_power_of_2(width), "ROWS": ROWS, "num_warps": 4},
+        **_options(threshold, width),
     )
     return out, normed, keep, means, inverses
 
@@ -186,15 +180,15 @@ def operator(
 def _(values: Tensor, change: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     rows, dropout = values.shape[0], rest[-1]
     keep = values.new_empty(values.shape if _threshold(dropout)[0] else (0,), dtype=torch.int8)
-    statistics = [values.new_empty(rows, dtype=torch.float32) for _ in range(2)]
+    statistics = [values.new_empty(-(-rows // 4) * 4, dtype=torch.float32) for _ in range(2)]
     return torch.empty_like(values), torch.empty_like(change), keep, statistics[0], statistics[1]
 
 
 @torch.library.custom_op(
     "harken::residual_norm_backward",
     mutates_args=(),
-    schema="(Tensor grad_out, Tensor grad_normed, Tensor out, Tensor keep, Tensor means, Tensor inverses, Tensor weight,"
-    " float dropout) -> (Tensor, Tensor, Tensor)",
+    schema="(Tensor grad_out, Tensor grad_normed, Tensor out, Tensor keep, Tensor means, Tensor inverses,"
+    " Tensor weight, float dropout) -> (Tensor, Tensor, Tensor)",
 )
 def backward_operator(
     grad_out: Tensor,
@@ -210,12 +204,12 @@ def backward_operator(
     rows, width = out.shape
     threshold, scale = _threshold(dropout)
     grad_values, grad_change = torch.empty_like(out), torch.empty_like(grad_normed)
-    programs = max(1, min(PROGRAMS, -(-rows // BACKWARD_ROWS)))
+    programs = max(1, min(PROGRAMS, rows))
     sums = torch.empty(3, programs, width, dtype=torch.float32, device=out.device)
     backward_kernel[(programs,)](
         *(grad_out.contiguous(), grad_normed.contiguous(), out, keep, means, inverses, weight),
         *(grad_values, grad_change, sums, rows, width, scale),
-        **{"THRESHOLD": threshold, "WIDTH": triton.next_power_of_2(width), "ROWS": BACKWARD_ROWS, "num_warps": 4},
+        **_options(threshold, width),
     )
     return grad_values, grad_change, sums.sum(1)
 
@@ -228,11 +222,14 @@ def _(grad_out: Tensor, grad_normed: Tensor, out: Tensor, *rest: Any) -> tuple[T
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     out, _, keep, means, inverses = output
     ctx.dropout = inputs[-1]
+    ctx.set_materialize_grads(False)
     ctx.save_for_backward(out, keep, means, inverses, inputs[3])
 
 
-def _backward(ctx: Any, grad_out: Tensor, grad_normed: Tensor, *rest: Any) -> tuple[Any, ...]:
+def _backward(ctx: Any, grad_out: Tensor | None, grad_normed: Tensor | None, *rest: Any) -> tuple[Any, ...]:
     out, keep, means, inverses, weight = ctx.saved_tensors
+    grad_out = torch.zeros_like(out) if grad_out is None else grad_out  # x' of the last block is not used
+    grad_normed = torch.zeros_like(out) if grad_normed is None else grad_normed
     grads = backward_operator(grad_out, grad_normed, out, keep, means, inverses, weight, ctx.dropout)
     grad_values, grad_change, sums = grads
     return grad_values, grad_change, sums[2], sums[0], sums[1], None, None, None, None

@@ -134,20 +134,30 @@ class TranslationModel(nn.Module, ABC):
         wanted: Tensor,
         smoothing: float = 0.0,
         distances: Tensor | None = None,
+        z_loss: float = 0.0,
     ) -> Tensor:
         """Summed loss over the real tokens of `wanted` (B, T), which is `target` one step ahead with EOS.
 
-        In training the weighted balance of experts is added to the loss of each token, where there are any.
+        In training the weighted balance of experts is added to the loss of each token, where there are any. `z_loss` is
+        the weight of (log Z)^2 (`harken.nn.loss`).
         """
         if not (self.training and self.balances):
-            return self._loss_of_hidden(self(source, lengths, target, distances), wanted, smoothing)
+            return self._loss_of_hidden(self(source, lengths, target, distances), wanted, smoothing, z_loss)
         real = wanted != PAD
         hidden, uneven = self.forward_with_balance(source, lengths, target, real, distances)
-        return self._loss_of_hidden(hidden, wanted, smoothing) + real.sum() * uneven
+        return self._loss_of_hidden(hidden, wanted, smoothing, z_loss) + real.sum() * uneven
 
-    def _loss_of_hidden(self, hidden: Tensor, wanted: Tensor, smoothing: float) -> Tensor:
+    def _loss_of_hidden(self, hidden: Tensor, wanted: Tensor, smoothing: float, z_loss: float) -> Tensor:
         flat, wanted = hidden.reshape(-1, hidden.shape[-1]), wanted.reshape(-1)
-        return linear_cross_entropy(flat, self.output_weight, self.output_bias, wanted, smoothing, padding=PAD)
+        return linear_cross_entropy(flat, self.output_weight, self.output_bias, wanted, smoothing, z_loss, PAD)
+
+    def matrix_sizes(self) -> tuple[int, int]:
+        """Weights that a source token and a target token are multiplied with; a table of embeddings is not one."""
+        sizes = [0, 0]
+        for name, value in self.named_parameters():
+            if value.dim() >= 2 and "embedding" not in name and value is not self.output_weight:
+                sizes[not name.startswith("encoder.") and ".cross.key_value." not in name] += value.numel()
+        return sizes[0], sizes[1] + self.output_weight.numel()
 
     def dry_run(self, length: int) -> Tensor:
         """Logits (1, T, V) of a source and a target of `length` tokens (`harken.models.sizing`)."""

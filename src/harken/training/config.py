@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from harken.paths import PathStr
+
 DEFAULT_MINUTES = 10.0  # the budget of a recipe that names none
 
 
@@ -30,15 +32,29 @@ class TrainConfig(BaseModel):
         ),
     )
     accumulate: int = Field(1, ge=1, description="gradient accumulation: batches per update")
-    optimizer: Literal["adamw"] = Field("adamw", description="the optimizer")
+    optimizer: Literal["adamw", "muon"] = Field(
+        "adamw", description="the optimizer; muon: Muon for the matrices between hidden states, AdamW for the rest"
+    )
     learning_rate: float = Field(
         1e-3, gt=0, description="peak learning rate; where it is not set, fitted to the width: 2e-3 at width 256"
     )
     betas: tuple[float, float] = Field((0.9, 0.98), description="betas of AdamW")
     weight_decay: float = Field(0.0, ge=0, description="decoupled weight decay of AdamW, on matrices only")
-    schedule: Literal["inverse_sqrt", "cosine", "linear", "plateau", "constant"] = Field(
+    schedule: Literal["inverse_sqrt", "cosine", "linear", "wsd", "plateau", "constant"] = Field(
         "cosine",
-        description="learning-rate schedule after warm-up; cosine and linear reach 0 at the end of the budget",
+        description=(
+            "learning-rate schedule after warm-up; cosine and linear reach 0 at the end of the budget, and so does "
+            "wsd, which is constant up to its cool-down"
+        ),
+    )
+    cooldown: float = Field(0.2, gt=0, le=1, description="wsd: share of the budget in which the learning rate falls")
+    branch_from: PathStr | None = Field(
+        None,
+        description=(
+            "start from the last checkpoint of the run in this folder (weights, optimizer, place in the data); steps "
+            "and minutes of that run count. With wsd: one run at a constant rate, and a cool-down whenever a model is "
+            "needed"
+        ),
     )
     warmup_steps: int = Field(
         400,
@@ -55,6 +71,20 @@ class TrainConfig(BaseModel):
         description=(
             "label smoothing: probability spread over the vocabulary; where it is not set, less for data that is seen "
             "fewer than six times"
+        ),
+    )
+    z_loss: float = Field(
+        0.0,
+        ge=0,
+        description=(
+            "translation and language models: weight of (log Z)^2, which keeps the logits from drifting; 1e-4 is usual"
+        ),
+    )
+    recompute: bool = Field(
+        False,
+        description=(
+            "activation checkpointing: Transformer blocks are computed again in the backward pass, for less memory and "
+            "a third more time"
         ),
     )
     validate_every: int = Field(
@@ -102,4 +132,6 @@ class TrainConfig(BaseModel):
     def _has_a_budget(self) -> TrainConfig:
         if self.max_steps is None and self.max_epochs is None and self.max_minutes is None:
             self.max_minutes = DEFAULT_MINUTES
+        if self.optimizer == "muon" and self.sharding == "full":
+            raise ValueError('train.optimizer "muon" needs whole matrices; use adamw with train.sharding = "full"')
         return self

@@ -5,14 +5,25 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
+
+
+class Throughput(NamedTuple):
+    """How fast training goes."""
+
+    tokens: float  # of the loss, per second
+    utilisation: float | None = None  # share of the GPU's peak FLOP/s, where both are known
+
+    def __str__(self) -> str:
+        share = "" if self.utilisation is None else f" ({self.utilisation:.0%} of peak FLOP/s)"
+        return f"{self.tokens:,.0f} tokens/s{share}"
 
 
 class Display(Protocol):
     """Called by the trainer; all methods are cheap."""
 
     def start(self, description: str, progress: float) -> None: ...
-    def step(self, step: int, progress: float, loss: float, rate: float, tokens_per_second: float) -> None: ...
+    def step(self, step: int, progress: float, loss: float, rate: float, speed: Throughput) -> None: ...
     def note(self, text: str) -> None: ...
     def stop(self) -> None: ...
 
@@ -23,7 +34,7 @@ class Silence:
     def start(self, description: str, progress: float) -> None:
         """Nothing."""
 
-    def step(self, step: int, progress: float, loss: float, rate: float, tokens_per_second: float) -> None:
+    def step(self, step: int, progress: float, loss: float, rate: float, speed: Throughput) -> None:
         """Nothing."""
 
     def note(self, text: str) -> None:
@@ -44,17 +55,14 @@ class Lines(Silence):
         self.note(description)
         self.began, self.first = time.monotonic(), progress
 
-    def step(self, step: int, progress: float, loss: float, rate: float, tokens_per_second: float) -> None:
+    def step(self, step: int, progress: float, loss: float, rate: float, speed: Throughput) -> None:
         """Print a line if the last one is old enough."""
         now = time.monotonic()
         if now - self.last < self.every:
             return
         self.last = now
         left = remaining(now - self.began, self.first, progress)
-        self.note(
-            f"step {step:>6}  {progress:4.0%}  loss {loss:.3f}  rate {rate:.2e}  {tokens_per_second:,.0f} tokens/s"
-            f"  {left} left"
-        )
+        self.note(f"step {step:>6}  {progress:4.0%}  loss {loss:.3f}  rate {rate:.2e}  {speed}  {left} left")
 
     def note(self, text: str) -> None:
         """Print a line at once; a reader that left (`| head`) or a lost terminal does not end the run."""
@@ -85,10 +93,10 @@ class Bar(Silence):
         self.task = self.bar.add_task(description, total=1.0, numbers="")
         self.bar.update(self.task, completed=progress)
 
-    def step(self, step: int, progress: float, loss: float, rate: float, tokens_per_second: float) -> None:
+    def step(self, step: int, progress: float, loss: float, rate: float, speed: Throughput) -> None:
         """Update the bar."""
         left = remaining(time.monotonic() - self.began, self.first, progress)
-        numbers = f"step {step}  loss {loss:.3f}  {tokens_per_second:,.0f} tokens/s  {left} left"
+        numbers = f"step {step}  loss {loss:.3f}  {speed}  {left} left"
         with suppress(OSError, ValueError):
             self.bar.update(self.task, completed=progress, numbers=numbers)
 

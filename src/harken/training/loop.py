@@ -29,14 +29,15 @@ from harken.errors import Interrupted, MachineError, UserError
 from harken.training.checkpoints import MODEL, Progress, load_checkpoint, save_tensors
 from harken.training.config import TrainConfig
 from harken.training.diagnosis import dead_gradients, keep_batch, loss_spike
-from harken.training.display import Display, Silence
+from harken.training.display import Display, Silence, Throughput
 from harken.training.fitting import Plan, fit
 from harken.training.log import MetricsLog
+from harken.training.machine import peak_flops
 from harken.training.prefetch import prefetcher_for
 from harken.training.schedules import factor
 from harken.training.strategies import StepResult, Strategy, choose_strategy
 from harken.training.strategies.base import is_out_of_memory
-from harken.training.task import Indices, Task
+from harken.training.task import Indices, Task, Work
 
 if TYPE_CHECKING:
     from harken.training.strategies.group import Group
@@ -74,7 +75,9 @@ class Trainer:
         self.diagnosed = 0  # updates with a NaN or infinite loss
         self.skipped = 0  # updates in a row
         self.said_slow = False  # that batches take too long
-        self.speed = 0.0  # tokens per second since the last line of metrics.jsonl
+        self.speed = Throughput(0.0)  # since the last line of metrics.jsonl
+        self.work = Work(0, 0.0)  # likewise
+        self.peak: float | None = None  # FLOP/s of the device
         self.current_epoch: tuple[int, Sequence[Indices]] | None = None  # its number and batches
 
     def fit(self, learning_rate: float) -> Plan:
@@ -93,8 +96,11 @@ class Trainer:
         ranks = (0, 1) if self.group is None else (self.group.rank, self.group.world_size)
         self.prefetcher = prefetcher_for(self.task, self.device, *ranks)
         self.strategy = choose_strategy(self.task, self.config, self.group)
+        self.peak = peak_flops(self.config.device)
         try:
-            restored = self._restore() if resume else False
+            restored = self._restore(self.folder) if resume else False
+            if not restored and self.config.branch_from is not None:
+                self._branch(Path(self.config.branch_from))
             if self.is_main:
                 self.log = MetricsLog(self.folder, self.progress.step if restored else None)
             if not self._done():
@@ -156,10 +162,13 @@ class Trainer:
         state.step += 1
         num_tokens = sum(self.task.size(indices) for indices in batches)
         self.rate = config.learning_rate * factor(
-            config.schedule, state.step, self._spent(), config.warmup_steps, state.reduced
+            *(config.schedule, state.step, self._spent(), config.warmup_steps, state.reduced, config.cooldown)
         )
         result = self.strategy.update(state.step, batches, num_tokens, self.rate)
         state.tokens += num_tokens
+        if hasattr(self.task, "work"):
+            works = [self.work, *(self.task.work(indices) for indices in batches)]
+            self.work = Work(sum(work.tokens for work in works), sum(work.flops for work in works))
         self.unread.append((state.step, batches, num_tokens, result))
         if self.strategy.pieces > 1 and not self.was_split:
             self.was_split = True
@@ -174,6 +183,8 @@ class Trainer:
         state = self.progress
         while len(self.unread) > keep:
             step, batches, num_tokens, result = self.unread.popleft()
+            if result.ready is not None:
+                result.ready.synchronize()
             if not bool(result.skipped):
                 state.window_loss += float(result.loss)
                 state.window_tokens += num_tokens
@@ -278,7 +289,9 @@ class Trainer:
             self.stopping = int(signalled)
         if training:
             self.progress.window_seconds += passed
-            self.speed = self.progress.window_tokens / max(self.progress.window_seconds, 1e-9)
+            seconds = max(self.progress.window_seconds, 1e-9)
+            share = self.work.flops / seconds / self.peak if self.peak and self.work.flops else None
+            self.speed = Throughput(self.progress.window_tokens / seconds, share)
 
     def _record(self, entry: dict[str, Any]) -> None:
         """A line of metrics.jsonl, also for the callbacks."""
@@ -303,7 +316,12 @@ class Trainer:
             "data_wait": data_wait,
             "seconds": state.seconds,
         }
+        if self.work.tokens:  # source and target
+            entry["all_tokens_per_second"] = self.work.tokens / max(state.window_seconds, 1e-9)
+        if self.speed.utilisation is not None:
+            entry["utilisation"] = self.speed.utilisation
         self._record(entry)
+        self.work = Work(0, 0.0)
         if data_wait > SLOW_DATA and not self.said_slow:
             self.said_slow = True
             self.display.note(f"note: {data_wait:.0%} of the time of the last updates was spent waiting for batches")
@@ -343,18 +361,32 @@ class Trainer:
         self._read_results()
         self.strategy.save(self.folder, self.progress, self._settings())
 
-    def _restore(self) -> bool:
-        found = load_checkpoint(self.folder)
+    def _branch(self, folder: Path) -> None:
+        """Start from the checkpoint of another run; its scores are not this run's."""
+        if not self._restore(folder):
+            raise UserError(f"train.branch_from: there is no checkpoint in {folder}; name the folder of a run")
+        done = self.progress
+        self.progress = Progress(
+            **{name: getattr(done, name) for name in ("step", "epoch", "position", "tokens", "seconds")}
+        )
+        if self._spent() >= 1:
+            raise UserError(
+                f"train.branch_from: the run in {folder} is at step {done.step}, which is all of this run's budget; "
+                "raise train.max_steps, max_epochs or max_minutes, in which the earlier run counts"
+            )
+
+    def _restore(self, folder: Path) -> bool:
+        found = load_checkpoint(folder)
         if found is None:
             return False
         for key, value in self._settings().items():
             if found.settings.get(key) != value:
                 old = str(found.settings.get(key))[:100]
                 raise UserError(
-                    f"{self.folder} was trained with train.{key} = {old}, not {value}; resume with the old value "
+                    f"{folder} was trained with train.{key} = {old}, not {value}; resume with the old value "
                     f"(--set train.{key}={old}) or train into a new folder"
                 )
-        self.strategy.restore(found.tensors, self.folder)
+        self.strategy.restore(found.tensors, folder)
         self.progress = found.progress
         if found.warning:
             self.display.note(f"{found.warning}; resuming from the checkpoint before it, at step {self.progress.step}")

@@ -104,3 +104,29 @@ def choose_precision(wanted: str, device: str) -> str:
             f"train.precision bfloat16 crashes on this CPU; set {ISA}={SAFE_ISA} in the environment or use float32"
         )
     return wanted
+
+
+PEAKS = {  # dense bfloat16 TFLOP/s by the vendor's data sheets
+    "H200": 989,
+    "H100": 989,
+    "H100 PCIe": 756,
+    "H20": 148,
+    "B200": 2250,
+    "A100": 312,
+    "A10": 125,
+    "L40S": 362,
+    "L4": 121,
+    "RTX 4090": 165,
+    "RTX 3090": 71,
+}
+
+
+def peak_flops(device: str) -> float | None:
+    """The dense bfloat16 FLOP/s of a GPU that is known here."""
+    import torch
+
+    if not device.startswith("cuda"):
+        return None
+    name = torch.cuda.get_device_name(torch.device(device))
+    known = [key for key in PEAKS if f"{key} " in f"{name} "]  # "H20" is not an H200
+    return 1e12 * PEAKS[max(known, key=len)] if known else None

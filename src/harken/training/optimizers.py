@@ -1,4 +1,4 @@
-"""AdamW with weight decay on matrices only, and gradient clipping by the global norm.
+"""AdamW with weight decay on matrices only, or Muon for hidden matrices; gradient clipping by the global norm.
 
 g <- g * min(1, clip / |g|), |g| the Euclidean norm over all parameters together. Pascanu et al. (2013),
 Loshchilov and Hutter (2019).
@@ -12,14 +12,43 @@ import torch
 from torch import Tensor, nn
 
 from harken.training.config import TrainConfig
+from harken.training.muon import Muon
+
+OUTPUTS = ("output", "output_weight", "emit", "answer", "crf")  # parts of models whose matrices AdamW trains
+KEYS = ("step", "exp_avg", "exp_avg_sq", "momentum_buffer")  # of an optimizer's state
 
 
-def build_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.AdamW:
-    """AdamW with weight decay on matrices only, not on biases and norms."""
-    matrices = [parameter for parameter in model.parameters() if parameter.dim() >= 2]
-    vectors = [parameter for parameter in model.parameters() if parameter.dim() < 2]
+def build_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
+    """The optimizer of a recipe, with weight decay on matrices only, not on biases and norms."""
+    hidden = hidden_matrices(model) if config.optimizer == "muon" else []
+    rest = [parameter for parameter in model.parameters() if not any(parameter is one for one in hidden)]
+    matrices = [parameter for parameter in rest if parameter.dim() >= 2]
+    vectors = [parameter for parameter in rest if parameter.dim() < 2]
     groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=config.learning_rate, betas=config.betas, eps=1e-9, fused=True)
+    adamw = torch.optim.AdamW(groups, lr=config.learning_rate, betas=config.betas, eps=1e-9, fused=True)
+    return Muon(hidden, adamw, config.learning_rate, config.weight_decay) if hidden else adamw
+
+
+def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
+    """The matrices between hidden states: no embeddings, no output layer.
+
+    >>> [tuple(value.shape) for value in hidden_matrices(nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 2)))]
+    [(2, 4)]
+    """
+    tables = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
+    return [
+        value
+        for name, value in model.named_parameters()
+        if value.dim() == 2 and id(value) not in tables and name.split(".")[0] not in OUTPUTS
+    ]
+
+
+def use_device_rate(optimizer: torch.optim.Optimizer, rate: Tensor) -> None:
+    """Let an optimizer on a GPU read its learning rate from a tensor (), so that its step can be captured."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+        if "capturable" in group:
+            group["capturable"] = True
 
 
 def clip_by_global_norm(parameters: Iterable[Tensor], limit: float | None) -> Tensor:
@@ -40,7 +69,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, names: dict[Tensor, str]
 def restore_optimizer(optimizer: torch.optim.Optimizer, names: dict[Tensor, str], tensors: dict[str, Tensor]) -> None:
     """Restore the state that `optimizer_tensors` gave."""
     for parameter, name in names.items():
-        for key in ("step", "exp_avg", "exp_avg_sq"):
+        for key in KEYS:
             saved = tensors.get(f"optimizer.{key}.{name}")
             if saved is not None:
                 where = "cpu" if key == "step" and not parameter.is_cuda else parameter.device

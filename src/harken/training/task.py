@@ -12,7 +12,7 @@ checkpoint. A row of them must belong to one worker, which `share` decides.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -21,8 +21,19 @@ from torch import Tensor, nn
 Indices = np.ndarray  # (B,) numbers of examples that make a batch
 
 
+class Work(NamedTuple):
+    """What a batch costs."""
+
+    tokens: int  # that the model reads: source and target, without padding
+    flops: float  # of the products of the forward and the backward pass
+
+
 class Task(Protocol):
-    """A job to train for."""
+    """A job to train for.
+
+    It may also have `static_batches` (`harken.training.strategies.captured`) and `work(indices) -> Work`, from which
+    the log shows the utilisation of a GPU.
+    """
 
     @property
     def model(self) -> nn.Module:

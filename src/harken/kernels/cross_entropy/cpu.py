@@ -87,7 +87,14 @@ class _LinearCrossEntropy(torch.autograd.Function):
         hidden, weight, bias = ctx.saved_tensors
         if hidden is not None:
             hidden = hidden.to(ctx.hidden_dtype) * scale.to(ctx.hidden_dtype)
-        return hidden, None if weight is None else weight * scale, None if bias is None else bias * scale, None, None, None
+        return (
+            hidden,
+            None if weight is None else weight * scale,
+            None if bias is None else bias * scale,
+            None,
+            None,
+            None,
+        )
 
 
 def linear_cross_entropy(

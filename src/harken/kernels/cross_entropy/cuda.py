@@ -29,18 +29,18 @@ def is_supported(hidden: Tensor) -> bool:
 
 @triton.jit
 def row_kernel(
-    logits,
-    bias,
-    targets,
-    losses,
-    stride,
-    vocabulary,
-    smoothing,
-    z_loss,
+    logits: tl.tensor,
+    bias: tl.tensor,
+    targets: tl.tensor,
+    losses: tl.tensor,
+    stride: tl.tensor,
+    vocabulary: tl.tensor,
+    smoothing: tl.tensor,
+    z_loss: tl.tensor,
     PADDING: tl.constexpr,
     HAS_BIAS: tl.constexpr,
     BLOCK: tl.constexpr,
-):
+) -> None:
     """Logits of one row -> its loss; the logits become their gradient."""
     row = tl.program_id(0).to(tl.int64)
     target = tl.load(targets + row).to(tl.int32)
@@ -112,7 +112,10 @@ def operator(
         row_kernel[(logits.shape[0],)](
             *(logits, logits if bias is None else bias, targets[block], losses[block]),
             *(logits.stride(0), vocabulary, smoothing, z_loss),
-            **{"PADDING": padding, "HAS_BIAS": bias is not None, "BLOCK": BLOCK, "num_warps": 8},
+            PADDING=padding,
+            HAS_BIAS=bias is not None,
+            BLOCK=BLOCK,
+            num_warps=8,
         )
         if not need_gradients:
             continue
@@ -135,6 +138,7 @@ def _(hidden: Tensor, weight: Tensor, bias: Tensor | None, *rest: Any) -> tuple[
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     ctx.bias_dtype = None if inputs[2] is None else inputs[2].dtype
+    ctx.set_materialize_grads(False)
     ctx.save_for_backward(*output[1:])
 
 

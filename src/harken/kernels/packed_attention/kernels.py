@@ -19,8 +19,10 @@ _FAR = tl.constexpr(2**30) if hasattr(tl, "dot") else 2**30
 
 
 @triton.jit
-def interval(first, end, rows, inside):
-    """The union of the intervals of some rows; empty where all of them are."""
+def interval(
+    first: tl.tensor, end: tl.tensor, rows: tl.tensor, inside: tl.tensor
+) -> tuple[tl.tensor, tl.tensor, tl.tensor, tl.tensor]:
+    """Intervals of some rows and their union, which is empty where all of them are."""
     low = tl.load(first + rows, mask=inside, other=0)
     high = tl.load(end + rows, mask=inside, other=0)
     filled = inside & (low < high)
@@ -31,24 +33,24 @@ def interval(first, end, rows, inside):
 
 @triton.jit
 def forward_kernel(
-    query,
-    key,
-    value,
-    out,
-    log_sum,
-    first_key,
-    end_key,
-    scale,
-    query_stride,
-    key_stride,
-    num_queries,
-    num_keys,
+    query: tl.tensor,
+    key: tl.tensor,
+    value: tl.tensor,
+    out: tl.tensor,
+    log_sum: tl.tensor,
+    first_key: tl.tensor,
+    end_key: tl.tensor,
+    scale: tl.tensor,
+    query_stride: tl.tensor,
+    key_stride: tl.tensor,
+    num_queries: tl.tensor,
+    num_keys: tl.tensor,
     WIDTH: tl.constexpr,
     HEAD: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     PRECISION: tl.constexpr,
-):
+) -> None:
     """One tile of queries of one head -> contexts (T, N, K) and the log-sum-exp of the scores (N, T), base 2."""
     head = tl.program_id(1)
     heads = tl.num_programs(1)
@@ -86,28 +88,28 @@ def forward_kernel(
 
 @triton.jit
 def query_gradient_kernel(
-    query,
-    key,
-    value,
-    out,
-    grad_out,
-    log_sum,
-    inner,
-    grad_query,
-    first_key,
-    end_key,
-    scale,
-    query_stride,
-    key_stride,
-    grad_stride,
-    num_queries,
-    num_keys,
+    query: tl.tensor,
+    key: tl.tensor,
+    value: tl.tensor,
+    out: tl.tensor,
+    grad_out: tl.tensor,
+    log_sum: tl.tensor,
+    inner: tl.tensor,
+    grad_query: tl.tensor,
+    first_key: tl.tensor,
+    end_key: tl.tensor,
+    scale: tl.tensor,
+    query_stride: tl.tensor,
+    key_stride: tl.tensor,
+    grad_stride: tl.tensor,
+    num_queries: tl.tensor,
+    num_keys: tl.tensor,
     WIDTH: tl.constexpr,
     HEAD: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     PRECISION: tl.constexpr,
-):
+) -> None:
     """The gradient of a tile of queries; also `inner` (N, T), the products of contexts with their gradients."""
     head = tl.program_id(1)
     heads = tl.num_programs(1)
@@ -144,30 +146,30 @@ def query_gradient_kernel(
 
 @triton.jit
 def key_gradient_kernel(
-    query,
-    key,
-    value,
-    grad_out,
-    log_sum,
-    inner,
-    grad_key,
-    grad_value,
-    first_key,
-    end_key,
-    first_query,
-    end_query,
-    scale,
-    query_stride,
-    key_stride,
-    grad_stride,
-    num_queries,
-    num_keys,
+    query: tl.tensor,
+    key: tl.tensor,
+    value: tl.tensor,
+    grad_out: tl.tensor,
+    log_sum: tl.tensor,
+    inner: tl.tensor,
+    grad_key: tl.tensor,
+    grad_value: tl.tensor,
+    first_key: tl.tensor,
+    end_key: tl.tensor,
+    first_query: tl.tensor,
+    end_query: tl.tensor,
+    scale: tl.tensor,
+    query_stride: tl.tensor,
+    key_stride: tl.tensor,
+    grad_stride: tl.tensor,
+    num_queries: tl.tensor,
+    num_keys: tl.tensor,
     WIDTH: tl.constexpr,
     HEAD: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     PRECISION: tl.constexpr,
-):
+) -> None:
     """The gradients of a tile of keys and values, over the queries that see them."""
     head = tl.program_id(1)
     heads = tl.num_programs(1)

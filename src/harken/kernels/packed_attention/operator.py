@@ -19,7 +19,7 @@ from torch import Tensor
 
 from harken.kernels.settings import has_triton, kernels_enabled
 
-OWN, LOOP, WARPS = 64, 32, 4  # a program's own tile and the tile it loops over; the fastest tried on an H200
+OWN, LOOP, WARPS = 64, 16, 4  # a program's own tile and the tile it loops over; the fastest tried on an H200
 WIDEST = 256  # head width that a tile holds
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
@@ -137,6 +137,7 @@ def _(grad_out: Tensor, projected: Tensor, memory: Tensor | None, *rest: Tensor)
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     projected, memory, *ranges = inputs
+    ctx.set_materialize_grads(False)
     ctx.save_for_backward(projected, memory, *output, *ranges)
 
 

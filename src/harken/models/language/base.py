@@ -76,11 +76,13 @@ class LanguageNetwork(nn.Module, ABC):
         """(..., O) -> (..., V)."""
         return F.linear(hidden, self.output_weight, self.output_bias)
 
-    def loss(self, tokens: Tensor, wanted: Tensor, state: Any = None, smoothing: float = 0.0) -> tuple[Tensor, Any]:
+    def loss(
+        self, tokens: Tensor, wanted: Tensor, state: Any = None, smoothing: float = 0.0, z_loss: float = 0.0
+    ) -> tuple[Tensor, Any]:
         """Summed over `wanted` (B, T), which is `tokens` one step ahead; and the state after the last token."""
         found = self.read(tokens, state)
         flat, wanted = found.hidden.flatten(0, 1), wanted.flatten()
-        total = linear_cross_entropy(flat, self.output_weight, self.output_bias, wanted, smoothing)
+        total = linear_cross_entropy(flat, self.output_weight, self.output_bias, wanted, smoothing, z_loss)
         return total if found.penalty is None else total + wanted.numel() * found.penalty, found.state
 
     def dry_run(self, length: int) -> Tensor:

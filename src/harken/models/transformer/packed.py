@@ -8,8 +8,9 @@ gradients are those of the padded batch.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+import torch
 from torch import Tensor
 
 from harken.kernels.cross_entropy import linear_cross_entropy
@@ -25,6 +26,8 @@ from harken.nn.positions.rotary import RotaryPositions
 from harken.nn.transformer.block import DecoderBlock, EncoderBlock
 from harken.nn.transformer.experts import Experts
 from harken.nn.transformer.fused import Draws
+
+DECODER = 10_000  # the place of the decoder's dropout, after those of the encoder
 
 if TYPE_CHECKING:
     from harken.models.encoder_decoder import TranslationModel
@@ -51,11 +54,15 @@ def is_supported(model: TranslationModel) -> bool:
     )
 
 
-def has_kernels(model: TranslationModel) -> bool:
-    """Whether the kernels for packed attention run on the model's device; the reference is for tests."""
-    weight = model.output_weight
-    heads = model.encoder.stack.blocks[0].attention.heads
-    return operator.is_supported(weight.device, weight.dtype, model.encoder.width // heads)
+def _stacks(model: TranslationModel) -> tuple[TransformerEncoder, TransformerDecoder]:
+    return cast("TransformerEncoder", model.encoder), cast("TransformerDecoder", model.decoder)
+
+
+def has_kernels(model: TranslationModel, device: torch.device) -> bool:
+    """Whether the kernels for packed attention run on a device; the reference is for tests."""
+    encoder, _ = _stacks(model)
+    block = cast("EncoderBlock", encoder.stack.blocks[0])
+    return operator.is_supported(device, model.output_weight.dtype, encoder.width // block.attention.heads)
 
 
 def grow_positions(model: TranslationModel, length: int) -> None:
@@ -92,12 +99,12 @@ def packed_hidden(
         sources, targets: self-attention within every source and target; made causal here for the targets.
         cross: from targets to sources.
     """
-    encoder, decoder = model.encoder, model.decoder
+    encoder, decoder = _stacks(model)
     read = model.source_embedding(source) * math.sqrt(encoder.width)
     write = model.target_embedding(target) * math.sqrt(decoder.width)
-    draws = Draws.on(source.device)
+    draws = Draws(torch.randint(2**62, (1,), device=source.device))
     memory = encoder.stack.packed(read, sources, draws)
-    return model.narrow(decoder.stack.packed(write, memory, targets.causal(), cross, draws))
+    return model.narrow(decoder.stack.packed(write, memory, targets.causal(), cross, draws.at(DECODER)))
 
 
 def packed_loss(

@@ -179,7 +179,9 @@ class CrossAttention(nn.Module):
             key, value = (part.transpose(0, 1)[None] for part in key_value.unbind(1))  # (1, N, S, K)
             queries = self.score.queries(query[:, 0].transpose(0, 1)[None])
             query = queries[0].transpose(0, 1)[:, None].to(query.dtype).contiguous()
-            key_value = torch.stack((self.score.keys(key), value), 1)[0].permute(2, 0, 1, 3).to(query.dtype).contiguous()
+            key_value = (
+                torch.stack((self.score.keys(key), value), 1)[0].permute(2, 0, 1, 3).to(query.dtype).contiguous()
+            )
         return packed_attend(query, key_value, mask).flatten(1)
 
     def with_weights(self, values: Tensor, memory: KeyValue, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:

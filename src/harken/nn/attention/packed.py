@@ -44,7 +44,9 @@ class PackedMask(NamedTuple):
     def causal(self) -> PackedMask:
         """The same for queries that see no later keys."""
         index = torch.arange(len(self.first_key), dtype=torch.int32, device=self.first_key.device)
-        return self._replace(end_key=torch.minimum(self.end_key, index + 1), first_query=self.first_query.maximum(index))
+        return self._replace(
+            end_key=torch.minimum(self.end_key, index + 1), first_query=self.first_query.maximum(index)
+        )
 
     def dense(self, sources: int) -> Tensor:
         """(T, S), True where a query sees a key."""

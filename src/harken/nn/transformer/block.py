@@ -164,7 +164,7 @@ class EncoderBlock(_Block):
         output = self.attention.output
         change = F.linear(self.attention.packed(inputs, mask, linear), output.weight)
         values, inputs = self.connect(values, change, output.bias, self.attention_norm, self.feedforward_norm, draws)
-        return self.packed_feed_forward(values, inputs, following, draws)
+        return self.packed_feed_forward(values, inputs, following, draws.at(1))
 
     def with_weights(
         self, values: Tensor, mask: Tensor | None, distances: Tensor | None = None, causal: bool = False
@@ -240,8 +240,8 @@ class DecoderBlock(_Block):
         values, inputs = self.connect(values, change, output.bias, self.attention_norm, self.cross_norm, draws)
         output = self.cross.output
         change = F.linear(self.cross.packed(inputs, memory, sources, linear), output.weight)
-        values, inputs = self.connect(values, change, output.bias, self.cross_norm, self.feedforward_norm, draws)
-        return self.packed_feed_forward(values, inputs, following, draws)
+        values, inputs = self.connect(values, change, output.bias, self.cross_norm, self.feedforward_norm, draws.at(1))
+        return self.packed_feed_forward(values, inputs, following, draws.at(2))
 
     def with_weights(self, values: Tensor, memory: KeyValue, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """The same, and the weights (B, N, T, S) of the cross-attention."""

@@ -1,13 +1,12 @@
-"""Parts of a Transformer block for packed sentences (T, D) that are fused on a GPU: linear maps, and what is between them.
+"""Parts of a Transformer block for packed sentences (T, D) that are fused on a GPU: linear maps, residual and norm.
 
 Each function is its equation, or calls a kernel that equals it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -16,22 +15,18 @@ from harken.kernels import residual_norm as residual_kernel
 from harken.nn.dropout import Dropout
 
 
-@dataclass
-class Draws:
-    """Where the random numbers of dropout come from in a forward pass: one seed, and the number of the next call."""
+class Draws(NamedTuple):
+    """Where the random numbers of dropout come from: one seed for a forward pass, and a place for each call.
+
+    A call at the same place draws the same numbers, also when a block is computed again in the backward pass.
+    """
 
     seed: Tensor  # (1,) int64
     place: int = 0
 
-    @classmethod
-    def on(cls, device: torch.device) -> Draws:
-        """A seed drawn on this device."""
-        return cls(torch.randint(2**62, (1,), device=device))
-
-    def next(self) -> int:
-        """A number that no other call has."""
-        self.place += 1
-        return self.place
+    def at(self, offset: int) -> Draws:
+        """Another place."""
+        return Draws(self.seed, self.place + offset)
 
 
 def linear(layer: nn.Linear, values: Tensor, relu: bool = False) -> Tensor:
@@ -49,6 +44,6 @@ def residual_norm(
     if residual_kernel.is_supported(values, values.shape[-1]):
         p = dropout.p if dropout.training else 0.0
         vectors = bias, norm.weight, norm.bias
-        return residual_kernel.residual_norm(values, change, *vectors, draws.seed, draws.next(), norm.eps, p)
+        return residual_kernel.residual_norm(values, change, *vectors, draws.seed, draws.place, norm.eps, p)
     values = values + dropout(change + bias)
     return values, norm(values)

@@ -19,10 +19,12 @@ True
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from harken.nn.attention.multihead import KeyValue
 from harken.nn.attention.packed import PackedMask
@@ -34,6 +36,7 @@ from harken.nn.transformer.balance import Balance
 from harken.nn.transformer.block import DecoderBlock, EncoderBlock
 from harken.nn.transformer.fused import Draws
 
+CALLS = 3  # of dropout in a block at most
 KVCache = list[KeyValue]  # keys and values of every layer, each (B, N, P, K)
 
 
@@ -43,7 +46,12 @@ def cached_length(kv_cache: KVCache | None) -> int:
 
 
 class _Stack(nn.Module):
-    """Positions, blocks and the last norm."""
+    """Positions, blocks and the last norm.
+
+    With `recompute`, blocks keep their inputs alone in training and are computed again in the backward pass.
+    """
+
+    recompute = False
 
     def __init__(
         self,
@@ -81,6 +89,12 @@ class _Stack(nn.Module):
             elif parameter.dim() == 2 and "embedding" not in name:
                 nn.init.xavier_uniform_(parameter)
 
+    def run_block(self, block: Callable[..., Any], *arguments: Any, preserve_rng_state: bool = True) -> Any:
+        """The block's outputs."""
+        if not (self.recompute and self.training and torch.is_grad_enabled()):
+            return block(*arguments)
+        return checkpoint(block, *arguments, use_reentrant=False, preserve_rng_state=preserve_rng_state)
+
     def add_positions(self, values: Tensor, start: int | Tensor = 0) -> Tensor:
         """The input of the first block: (B, T, D) plus positions from `start` on, if they are of the added kind.
 
@@ -101,7 +115,7 @@ class _Stack(nn.Module):
 
     def following_norms(self) -> list[nn.Module]:
         """For every block the norm that is applied to its output, if norms come first."""
-        return [*(block.attention_norm for block in self.blocks[1:]), self.norm]  # type: ignore[list-item,union-attr]
+        return [*(block.attention_norm for block in self.blocks[1:]), self.norm]  # type: ignore[list-item]
 
 
 class EncoderStack(_Stack):
@@ -132,14 +146,15 @@ class EncoderStack(_Stack):
         mask = _padding_mask(lengths, values)
         values = self.add_positions(values)
         for block in self.blocks:
-            values = block(values, mask, distances, self.causal, balance)
+            values = self.run_block(block, values, mask, distances, self.causal, balance)
         return self.norm(values)
 
     def packed(self, values: Tensor, mask: PackedMask, draws: Draws) -> Tensor:
         """(T, D) -> (T, D) for packed sentences."""
         values, inputs = self.enter_packed(values, mask)
-        for block, following in zip(self.blocks, self.following_norms(), strict=True):
-            values, inputs = block.packed(values, inputs, mask, following, draws)  # type: ignore[operator]
+        for layer, (block, following) in enumerate(zip(self.blocks, self.following_norms(), strict=True)):
+            arguments = values, inputs, mask, following, draws.at(CALLS * layer)
+            values, inputs = self.run_block(block.packed, *arguments, preserve_rng_state=False)  # type: ignore[arg-type]
         return inputs
 
     def with_weights(
@@ -190,14 +205,16 @@ class DecoderStack(_Stack):
         mask = None if mask is None else mask[:, None, None]
         values = self.add_positions(values)
         for block in self.blocks:
-            values = block(values, block.cross.keys_values(memory), mask, balance)  # type: ignore[union-attr,operator]
+            cross_kv = block.cross.keys_values(memory)  # type: ignore[union-attr,operator]
+            values = self.run_block(block, values, cross_kv, mask, balance)
         return self.norm(values)
 
     def packed(self, values: Tensor, memory: Tensor, past: PackedMask, sources: PackedMask, draws: Draws) -> Tensor:
         """(T, D), memory (S, D) -> (T, D) for packed sentences: what a token sees of its own, and of its source."""
         values, inputs = self.enter_packed(values, past)
-        for block, following in zip(self.blocks, self.following_norms(), strict=True):
-            values, inputs = block.packed(values, inputs, memory, past, sources, following, draws)  # type: ignore[operator]
+        for layer, (block, following) in enumerate(zip(self.blocks, self.following_norms(), strict=True)):
+            arguments = values, inputs, memory, past, sources, following, draws.at(CALLS * layer)
+            values, inputs = self.run_block(block.packed, *arguments, preserve_rng_state=False)  # type: ignore[arg-type]
         return inputs
 
     def with_weights(self, values: Tensor, memory: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:

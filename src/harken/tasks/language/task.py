@@ -71,7 +71,7 @@ class LanguageTask:
         """Summed over all tokens of the chunks; the states after them go into `carried`."""
         read, wanted = batch.tokens[:, :-1], batch.tokens[:, 1:]
         state = self._state(batch.streams) if self.carried and not batch.first else None
-        loss, state = self.loss_of(read, wanted, state, self.recipe.train.label_smoothing)
+        loss, state = self.loss_of(read, wanted, state, self.recipe.train.label_smoothing, self.recipe.train.z_loss)
         if self.carried:
             self._carry(batch.streams, state)
         return loss, wanted.numel()

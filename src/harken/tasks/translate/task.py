@@ -11,15 +11,17 @@ import torch
 from torch import Tensor
 
 from harken.data.io.token_rows import ParallelBatch
+from harken.data.packing import PackedPairs, Window, fits, pack, packed_batches, shrunk, window_of
 from harken.data.text.pairs import Corpus
 from harken.data.tokenizers.base import Tokenizer
 from harken.metrics import corpus_bleu, exact_match
 from harken.models.encoder_decoder import TranslationModel
+from harken.models.transformer import packed
 from harken.search import greedy_search
 from harken.tasks.sequence_task import SequenceTask, Sums
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.tasks.translate.sources import distances_of, encode_pairs, max_lengths, refuse_too_long, trees_of_pairs
-from harken.training.task import Indices
+from harken.training.task import Indices, Work
 
 
 class TranslationBatch(NamedTuple):
@@ -31,7 +33,14 @@ class TranslationBatch(NamedTuple):
     indices: Indices  # (B,)
 
 
-class TranslationTask(SequenceTask[TranslationModel, TranslationBatch]):
+class PackedBatch(NamedTuple):
+    """Sentence pairs packed into a window of fixed size."""
+
+    pairs: PackedPairs
+    indices: Indices  # (B,)
+
+
+class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBatch]):
     """See `harken.tasks.sequence_task`."""
 
     mode = "max"
@@ -50,24 +59,61 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch]):
         refuse_too_long(recipe, self.train, self.valid)
         self.references = [pair.target for pair in corpus.valid]
         self.loss_of = self.compiled(_loss)
+        self.windows: dict[int, Window] = {}  # batch_tokens -> window
+
+    @property
+    def static_batches(self) -> bool:
+        """Whether pairs are packed: on a GPU, for networks that can read them (`harken.models.transformer.packed`)."""
+        if not self.settings.device.startswith("cuda") or self.train_trees is not None:
+            return False
+        if self.settings.sharding != "none":  # FSDP gathers the weights of a module when its `forward` is called
+            return False
+        return packed.is_supported(self.model) and packed.has_kernels(self.model, torch.device(self.settings.device))
+
+    def window(self) -> Window:
+        """The window whose longer side has `train.batch_tokens`."""
+        budget = self.settings.batch_tokens
+        if budget not in self.windows:
+            self.windows[budget] = window_of(self.train.source.lengths, self.train.target.lengths, budget)
+        return self.windows[budget]
 
     def epoch(self, number: int) -> Sequence[Indices]:
-        """Batches bucketed by both lengths, in an order drawn for this epoch."""
-        return self.train.batches(self.settings.batch_tokens, seed=self.settings.seed, epoch=number)
+        """Packed windows, or batches bucketed by both lengths, in an order drawn for this epoch."""
+        settings = self.settings
+        if self.static_batches:
+            lengths = self.train.source.lengths, self.train.target.lengths
+            packed.grow_positions(self.model, int(max(side.max(initial=1) for side in lengths)))
+            return packed_batches(*lengths, self.window(), seed=settings.seed, epoch=number)
+        return self.train.batches(settings.batch_tokens, seed=settings.seed, epoch=number)
 
-    def collate(self, indices: Indices, valid: bool = False) -> TranslationBatch:
+    def collate(self, indices: Indices, valid: bool = False) -> TranslationBatch | PackedBatch:
+        if not valid and self.static_batches and fits(self.train, indices, window := self.window()):
+            return PackedBatch(pack(self.train, indices, shrunk(window, self.train, indices)), indices)
         ids, trees = (self.valid, self.valid_trees) if valid else (self.train, self.train_trees)
         pairs = ids.batch(indices)
         padded = int(pairs.source_lengths.min()) < pairs.source.shape[1]
         return TranslationBatch(pairs, padded, None if trees is None else distances_of(trees, indices), indices)
 
-    def loss(self, model: TranslationModel, batch: TranslationBatch) -> tuple[Tensor, int]:
+    def loss(self, model: TranslationModel, batch: TranslationBatch | PackedBatch) -> tuple[Tensor, int]:
         """Summed over the target's real tokens."""
-        loss = self.loss_of(model, *_arguments(batch), self.settings.label_smoothing, batch.distances)
+        settings = self.settings
+        if isinstance(batch, PackedBatch):
+            arguments = packed.packed_arguments(batch.pairs)
+            loss = packed.packed_loss(model, *arguments, settings.label_smoothing, settings.z_loss)
+            return loss, self.size(batch.indices)
+        loss = self.loss_of(model, *_arguments(batch), settings.label_smoothing, batch.distances, settings.z_loss)
         return loss, self.size(batch.indices)
 
-    def evaluate(self, model: TranslationModel, batch: TranslationBatch) -> Sums:
+    def work(self, indices: Indices) -> Work:
+        """Tokens of both sides, and 6 FLOPs for each and each weight of a matrix that it is multiplied with."""
+        offsets = self.train.source.offsets
+        source, target = int((offsets[indices + 1] - offsets[indices]).sum()), self.size(indices)
+        encoder, decoder = self.model.matrix_sizes()
+        return Work(source + target, 6.0 * (source * encoder + target * decoder))
+
+    def evaluate(self, model: TranslationModel, batch: TranslationBatch | PackedBatch) -> Sums:
         """Loss without smoothing; translations of the pairs that are to be scored by BLEU, each with its index."""
+        assert isinstance(batch, TranslationBatch)
         pairs, scored = batch.pairs, self.settings.validate_sentences or len(self.valid)
         rows = torch.from_numpy(np.flatnonzero(batch.indices < scored)).to(pairs.source.device)
         outputs: list[str] = []

@@ -32,6 +32,10 @@ def choose_strategy(task: Task, config: TrainConfig, group: Group | None = None)
         from harken.training.strategies.forked import Forked
 
         return Forked(task, config)
+    from harken.training.strategies.captured import Captured
+
+    if Captured.is_supported(task, config):
+        return Captured(task, config)
     from harken.training.strategies.single import Single
 
     return Single(task, config)

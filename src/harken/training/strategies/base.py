@@ -37,6 +37,7 @@ class StepResult(NamedTuple):
     loss: float | Tensor  # summed over the global batch
     norm: float | Tensor  # of the gradient, before clipping
     skipped: bool | Tensor  # no update was made: the loss or the norm is NaN or infinite
+    ready: torch.cuda.Event | None = None  # after it tensors in host memory hold their values
 
 
 class Strategy(ABC):

@@ -1,0 +1,146 @@
+"""What a user writes in plain PyTorch for the models of `gpu_training.py`: the peers of `harken train` on a GPU.
+
+Pairs are word ids, sorted by length and cut into padded batches of a token budget, on bf16 autocast with fused AdamW
+and clipping. Speed is source + target tokens a second, padding counted as nothing, collating included.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+PAD, BOS, EOS, UNKNOWN = 0, 2, 3, 1
+Pair = tuple[list[int], list[int]]
+
+
+def encode(sources: list[str], targets: list[str], size: int) -> list[Pair]:
+    """Words as ids of one joint vocabulary, each sentence ended by EOS."""
+    counts = Counter(word for line in (*sources, *targets) for word in line.split())
+    ids = {word: number for number, (word, _) in enumerate(counts.most_common(size - 4), start=4)}
+
+    def row(line: str) -> list[int]:
+        return [*(ids.get(word, UNKNOWN) for word in line.split()), EOS]
+
+    return [(row(source), row(target)) for source, target in zip(sources, targets, strict=True)]
+
+
+def batches(pairs: list[Pair], budget: int) -> list[list[Pair]]:
+    """Batches of like length, in random order."""
+    ordered = sorted(pairs, key=lambda pair: (len(pair[1]), len(pair[0])))
+    found: list[list[Pair]] = [[]]
+    longest = 0
+    for pair in ordered:
+        longest = max(longest, *map(len, pair))
+        if found[-1] and longest * (len(found[-1]) + 1) > budget:
+            found.append([])
+            longest = max(map(len, pair))
+        found[-1].append(pair)
+    random.Random(0).shuffle(found)
+    return found
+
+
+def collate(batch: list[Pair]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Source (B, S), lengths (B,), target input and output (B, T)."""
+
+    def padded(rows: list[list[int]]) -> Tensor:
+        return nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=PAD)
+
+    lengths = torch.tensor([len(source) for source, _ in batch])
+    begun = padded([[BOS, *target[:-1]] for _, target in batch])
+    return padded([source for source, _ in batch]), lengths, begun, padded([target for _, target in batch])
+
+
+class PlainTransformer(nn.Module):
+    """`torch.nn.Transformer` with tied embeddings."""
+
+    def __init__(self, vocabulary: int, width: int = 512, layers: int = 6, heads: int = 8, inner: int = 2048) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary, width)
+        self.network = nn.Transformer(width, heads, layers, layers, inner, 0.1, batch_first=True)
+
+    def forward(self, source: Tensor, lengths: Tensor, target: Tensor, wanted: Tensor) -> Tensor:
+        """The summed label-smoothed loss."""
+        padding = source == PAD
+        future = nn.Transformer.generate_square_subsequent_mask(target.shape[1], device=target.device)
+        hidden = self.network(
+            self.embedding(source),
+            self.embedding(target),
+            tgt_mask=future,
+            tgt_is_causal=True,
+            src_key_padding_mask=padding,
+            memory_key_padding_mask=padding,
+        )
+        return cross_entropy(F.linear(hidden, self.embedding.weight), wanted)
+
+
+class PlainRecurrent(nn.Module):
+    """A bidirectional LSTM, and an LSTM cell with additive attention and input feeding in a loop over the target."""
+
+    def __init__(self, vocabulary: int, width: int = 512, embedding: int = 256) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary, embedding)
+        self.encoder = nn.LSTM(embedding, width // 2, batch_first=True, bidirectional=True)
+        self.cell = nn.LSTMCell(embedding + width, width)
+        self.key, self.query = nn.Linear(width, width, bias=False), nn.Linear(width, width)
+        self.energy, self.combine = nn.Linear(width, 1, bias=False), nn.Linear(2 * width, width)
+        self.bridge, self.output = nn.Linear(width, width), nn.Linear(width, vocabulary)
+        self.dropout = nn.Dropout(0.2)
+
+    def forward(self, source: Tensor, lengths: Tensor, target: Tensor, wanted: Tensor) -> Tensor:
+        """The summed label-smoothed loss."""
+        embedded = self.dropout(self.embedding(source))
+        packed = nn.utils.rnn.pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
+        memory, (last, _) = self.encoder(packed)
+        memory, _ = nn.utils.rnn.pad_packed_sequence(memory, batch_first=True)
+        hidden = torch.tanh(self.bridge(torch.cat((last[0], last[1]), -1)))
+        cell, feed, keys = torch.zeros_like(hidden), torch.zeros_like(hidden), self.key(memory)
+        padding, read, found = source == PAD, self.dropout(self.embedding(target)), []
+        for step in range(target.shape[1]):
+            hidden, cell = self.cell(torch.cat((read[:, step], feed), -1), (hidden, cell))
+            scores = self.energy(torch.tanh(keys + self.query(hidden)[:, None]))[..., 0]
+            weights = torch.softmax(scores.float().masked_fill(padding, -torch.inf), -1).to(memory.dtype)
+            context = (weights[:, None] @ memory)[:, 0]
+            feed = torch.tanh(self.combine(torch.cat((context, hidden), -1)))
+            found.append(feed)
+        return cross_entropy(self.output(self.dropout(torch.stack(found, 1))), wanted)
+
+
+def cross_entropy(logits: Tensor, wanted: Tensor) -> Tensor:
+    """Label-smoothed and summed."""
+    flat = logits.float().flatten(0, 1)
+    return F.cross_entropy(flat, wanted.flatten(), ignore_index=PAD, label_smoothing=0.1, reduction="sum")
+
+
+def tokens_per_second(model: nn.Module, data: list[list[Pair]], compiled: bool, seconds: float) -> dict[str, float]:
+    """Train for so many seconds after a warm-up of twelve batches."""
+    model = model.cuda().train()
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=True)
+    run = torch.compile(model, dynamic=True) if compiled else model
+
+    def step(batch: list[Pair]) -> int:
+        source, lengths, target, wanted = collate(batch)
+        arguments = source.cuda(), lengths, target.cuda(), wanted.cuda()
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = run(*arguments)
+        (loss / int((wanted != PAD).sum())).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        return sum(len(source) + len(target) for source, target in batch)
+
+    start = time.perf_counter()
+    for batch in data[:12]:
+        step(batch)
+    torch.cuda.synchronize()
+    warm, start, tokens, steps = time.perf_counter() - start, time.perf_counter(), 0, 0
+    while time.perf_counter() - start < seconds:
+        tokens += step(data[steps % len(data)])
+        steps += 1
+        torch.cuda.synchronize()
+    taken = time.perf_counter() - start
+    return {"tokens_per_second": tokens / taken, "ms": 1000 * taken / steps, "warm_up_seconds": warm}

@@ -1,0 +1,141 @@
+"""A whole update as one CUDA graph: forward and backward pass, clipping, and the optimizer.
+
+A graph is replayed by one call, so the GPU does not wait for Python between kernels, and an update never waits for the
+host: the loss is copied to the host while the next update runs, and an update whose loss or gradient is not finite is
+skipped inside the graph, by the `found_inf` flag of torch's fused optimizers.
+
+A graph belongs to the shapes of its batches. The first updates with new shapes run without one, which compiles kernels
+and allocates the optimizer's state; what is captured afterwards is the same code on static inputs. Only tasks with
+`static_batches` are captured: their batches have few shapes, and computing their loss does not wait for the GPU.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from harken.training.config import TrainConfig
+from harken.training.optimizers import use_device_rate
+from harken.training.strategies.base import StepResult, seed_step
+from harken.training.strategies.single import Single
+from harken.training.task import Indices, Task, to_device
+
+WARM_UP = 2  # updates with the same shapes before a graph is captured
+MOST_GRAPHS = 4
+
+Shapes = tuple[Any, ...]
+
+
+class Captured(Single):
+    """See `harken.training.strategies.base.Strategy`."""
+
+    def __init__(self, task: Task, config: TrainConfig) -> None:
+        super().__init__(task, config)
+        self.parameters = [parameter for parameter in task.model.parameters() if parameter.requires_grad]
+        self.rate, self.inverse = torch.zeros(2, device=self.device).unbind()  # learning rate, 1 / number of tokens
+        use_device_rate(self.optimizer, self.rate)
+        self.stream = torch.cuda.Stream(self.device)
+        self.graphs: dict[Shapes, Graph] = {}
+        self.seen: Counter[Shapes] = Counter()
+
+    @staticmethod
+    def is_supported(task: Task, config: TrainConfig) -> bool:
+        """Whether updates of this task can be captured."""
+        return config.device.startswith("cuda") and bool(getattr(task, "static_batches", False))
+
+    def update(self, step: int, batches: list[Indices], num_tokens: int, rate: float) -> StepResult:
+        """See `Strategy.update`; nothing here waits for the GPU once a graph is captured."""
+        collated = [self.task.collate(indices) for indices in batches]
+        shapes = tuple(shapes_of(batch) for batch in collated)
+        seed_step(self.config.seed, step, 0)
+        self.rate.fill_(rate)
+        self.inverse.fill_(1 / max(num_tokens, 1))
+        if shapes not in self.graphs:
+            self.seen[shapes] += 1
+            if self.seen[shapes] > WARM_UP and len(self.graphs) < MOST_GRAPHS:
+                self.graphs[shapes] = self.capture(collated)
+        if shapes in self.graphs:
+            numbers = self.graphs[shapes].replay(collated)
+        else:
+            numbers = self.on_stream(collated)
+        self.average.update(step)
+        return self.result(numbers)
+
+    def on_stream(self, collated: list[Any]) -> Tensor:
+        """An update without a graph, on the stream that graphs are captured on."""
+        current = torch.cuda.current_stream(self.device)
+        moved = [to_device(batch, self.device) for batch in collated]
+        self.stream.wait_stream(current)
+        with torch.cuda.stream(self.stream):
+            numbers = self.compute(moved)
+            for parameter in self.parameters:
+                parameter.grad = None
+        current.wait_stream(self.stream)
+        return numbers
+
+    def capture(self, collated: list[Any]) -> Graph:
+        """The update as a graph on inputs of these shapes; it is not executed."""
+        inputs = [to_device(batch, self.device) for batch in collated]
+        graph = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize(self.device)
+        with torch.cuda.graph(graph, stream=self.stream, capture_error_mode="thread_local"):
+            numbers = self.compute(inputs)
+        for parameter in self.parameters:  # they stay alive inside the graph
+            parameter.grad = None
+        return Graph(graph, inputs, numbers)
+
+    def compute(self, batches: list[Any]) -> Tensor:
+        """One update -> (3,): loss, norm of the gradient before clipping, 1 where the update was skipped."""
+        losses = []
+        for batch in batches:
+            with self.autocast():
+                loss, _ = self.task.loss(self.task.model, batch)
+            (loss * self.inverse).backward()
+            losses.append(loss.detach().float())
+        loss = torch.stack(losses).sum()
+        grads = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
+        norm = torch.nn.utils.get_total_norm(grads)
+        skipped = (~(torch.isfinite(norm) & torch.isfinite(loss))).float()
+        limit = self.config.clip_norm
+        # The optimizer divides gradients by the scale: clipping costs no pass over them.
+        scale = torch.ones_like(norm) if limit is None else ((norm + 1e-6) / limit).clamp(min=1.0)
+        self.optimizer.grad_scale, self.optimizer.found_inf = scale, skipped  # type: ignore[attr-defined]
+        self.optimizer.step()
+        return torch.stack((loss, norm.float(), skipped))
+
+    def result(self, numbers: Tensor) -> StepResult:
+        """The numbers on their way to the host, and the event after which they are there."""
+        host = torch.empty(3, pin_memory=True).copy_(numbers, non_blocking=True)
+        ready = torch.cuda.Event()
+        ready.record(torch.cuda.current_stream(self.device))
+        return StepResult(host[0], host[1], host[2], ready)
+
+
+class Graph:
+    """A captured update with its static inputs."""
+
+    def __init__(self, graph: torch.cuda.CUDAGraph, inputs: list[Any], numbers: Tensor) -> None:
+        self.graph, self.inputs, self.numbers = graph, inputs, numbers
+
+    def replay(self, collated: list[Any]) -> Tensor:
+        """Copy the batches (on the CPU) into the inputs and compute."""
+        for own, new in zip(tensors_of(self.inputs), tensors_of(collated), strict=True):
+            own.copy_(new.pin_memory(), non_blocking=True)
+        self.graph.replay()
+        return self.numbers
+
+
+def tensors_of(batch: Any) -> list[Tensor]:
+    """All tensors of nested tuples, lists and dicts, in order."""
+    if isinstance(batch, Tensor):
+        return [batch]
+    parts = batch.values() if isinstance(batch, dict) else batch if isinstance(batch, (tuple, list)) else ()
+    return [tensor for part in parts for tensor in tensors_of(part)]
+
+
+def shapes_of(batch: Any) -> Shapes:
+    """What the graph of a batch depends on."""
+    return (type(batch), *((tensor.shape, tensor.dtype) for tensor in tensors_of(batch)))
