@@ -28,9 +28,12 @@ from harken.training.folder import LOCK, RunLock
 from harken.training.log import METRICS, read_metrics
 from harken.training.loop import Callback, Trainer
 from harken.training.machine import choose_device, choose_precision, choose_workers
+from harken.training.tensorboard import FOLDER as TENSORBOARD
+from harken.training.tensorboard import REMEDY, TensorBoard
 
 RECIPE = "recipe.toml"
-BUDGET = ("max_steps", "max_epochs", "max_minutes", "patience")
+OUTPUTS = "outputs"  # of `harken compare --split`
+BUDGET = ("max_steps", "max_epochs", "max_minutes", "patience", "tensorboard")  # what may change on resuming
 CHOSEN = ("device", "precision", "workers", "threads")  # where the recipe leaves them open, harken decides
 
 
@@ -111,6 +114,11 @@ def _run(
         prepared = job.prepare(recipe, folder, resuming)
     else:
         prepared = job.prepare_table(recipe, table, folder, resuming)
+    if recipe.train.tensorboard:
+        try:
+            callbacks = [*callbacks, TensorBoard(folder)]
+        except ImportError:
+            notes.append(REMEDY)
     trainer = Trainer(prepared.task, recipe.train, folder, display, callbacks)
     plan = None if resuming else trainer.fit(peak_rate(getattr(recipe, "model", None)))
     record_data(job, recipe, prepared, folder, earlier, changes, accept)
@@ -242,7 +250,19 @@ def is_partial_run(folder: Path, job: Job) -> bool:
 
 def remove_run(folder: Path, job: Job) -> None:
     """Delete what a run wrote, and nothing else."""
-    own = {RECIPE, DATA, MODEL, CHECKPOINT, PREVIOUS, METRICS, CARD, PRETRAINED, *job.artifact_names()}
+    own = {
+        RECIPE,
+        DATA,
+        MODEL,
+        CHECKPOINT,
+        PREVIOUS,
+        METRICS,
+        CARD,
+        PRETRAINED,
+        OUTPUTS,
+        TENSORBOARD,
+        *job.artifact_names(),
+    }
     for path in folder.iterdir():
         if path.name in own and path.is_file():
             path.unlink()
