@@ -23,8 +23,8 @@ def compare(
 
     Differences are tested by paired bootstrap on every split that both runs have outputs of.
     """
-    from harken.runs.comparing import compare_runs, keep_outputs
-    from harken.runs.reading import read_run
+    from harken.run_folders.comparing import compare_runs, keep_outputs
+    from harken.run_folders.reading import read_run
 
     runs = [read_run(folder) for folder in folders]
     for run in runs if split is not None and len(runs) > 1 else ():

@@ -19,8 +19,8 @@ def plot(
 ) -> None:
     """Draw loss, score, learning rate and speed of runs in one figure: in the terminal, or into a file."""
     require_ending(out)
-    from harken.runs.curves import RunCurves
-    from harken.runs.reading import read_run
+    from harken.run_folders.curves import RunCurves
+    from harken.run_folders.reading import read_run
 
     runs = [read_run(folder) for folder in folders]
     picture = RunCurves(runs, axis)

@@ -12,7 +12,7 @@ import typer
 from harken.cli.common import AsJson, print_table, seconds_in_words, tell
 
 if TYPE_CHECKING:
-    from harken.runs.reading import Run
+    from harken.run_folders.reading import Run
 
 HEADINGS = ("run", "task", "model", "state", "done", "best validation", "tokens/s", "trained", "changed")
 
@@ -22,7 +22,7 @@ def runs(
     as_json: AsJson = False,
 ) -> None:
     """List runs, the one that changed last first: state, best score, speed and age."""
-    from harken.runs.reading import find_runs
+    from harken.run_folders.reading import find_runs
 
     found = find_runs(folder)
     if as_json:

@@ -15,7 +15,7 @@ from harken.errors import UserError
 from harken.inspection.figure import Figure, Lines, Series
 from harken.inspection.figure.spec import round_ticks
 from harken.inspection.pictures.picture import Picture
-from harken.runs.reading import Run, number
+from harken.run_folders.reading import Run, number
 
 MOST_POINTS = 200  # of a curve; longer ones are averaged
 MOST_METRICS = 3  # panels of validation metrics

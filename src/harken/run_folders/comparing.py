@@ -15,8 +15,8 @@ from typing import Any
 from harken.errors import UserError
 from harken.files import atomic_write
 from harken.metrics import Comparison, compare_systems
-from harken.runs.curves import short_names
-from harken.runs.reading import Run, number
+from harken.run_folders.curves import short_names
+from harken.run_folders.reading import Run, number
 from harken.training.checkpoints import DIGEST, MODEL
 
 OUTPUTS = "outputs"  # folder in a run folder

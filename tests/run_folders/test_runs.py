@@ -14,10 +14,10 @@ from harken import card
 from harken import run as running
 from harken.cli.app import app
 from harken.errors import UserError
-from harken.runs import reading
-from harken.runs.comparing import compare_runs, outputs_of
-from harken.runs.curves import RunCurves, short_names, thinned
-from harken.runs.reading import find_runs, monitored, read_run
+from harken.run_folders import reading
+from harken.run_folders.comparing import compare_runs, outputs_of
+from harken.run_folders.curves import RunCurves, short_names, thinned
+from harken.run_folders.reading import find_runs, monitored, read_run
 from harken.training import checkpoints
 from harken.training.checkpoints import save_tensors
 
@@ -183,7 +183,7 @@ def test_comparison_shows_keys_and_scores(tmp_path: Path) -> None:
 
 
 def outputs(folder: Path, lines: list[str], references: list[str]) -> None:
-    from harken.runs.comparing import model_digest
+    from harken.run_folders.comparing import model_digest
 
     head = json.dumps({"digest": model_digest(folder)})
     rows = [json.dumps({"output": a, "reference": b}) for a, b in zip(lines, references, strict=True)]
