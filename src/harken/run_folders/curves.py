@@ -62,8 +62,7 @@ class RunCurves(Picture):
         drawn = [panel for panel in panels if panel.series]
         last = max((max(one.x) for panel in drawn for one in panel.series), default=1.0)
         ticks = [(tick, f"{tick:,.6g}") for tick in round_ticks(0.0, last, 4)]
-        same = {"x_limits": (0.0, last * 1.02), "x_ticks": ticks}
-        return [Figure(self.title, [replace(panel, **same) for panel in drawn])]
+        return [Figure(self.title, [replace(panel, x_limits=(0.0, last * 1.02), x_ticks=ticks) for panel in drawn])]
 
     def _losses(self) -> Lines:
         series = []

@@ -23,14 +23,15 @@ class TensorBoard:
     def __init__(self, folder: Path) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self.folder, self.writer_class, self.writer = folder / FOLDER, SummaryWriter, None
+        self.folder, self.open = folder / FOLDER, SummaryWriter
+        self.writer: Any = None
 
     def __call__(self, entry: dict[str, Any]) -> None:
         """Write one entry."""
         step = int(entry["step"])
         if self.writer is None:
             # what a killed run wrote after its last checkpoint is hidden when the run is resumed
-            self.writer = self.writer_class(str(self.folder), purge_step=step)  # type: ignore[no-untyped-call]
+            self.writer = self.open(str(self.folder), purge_step=step)  # type: ignore[no-untyped-call]
         for name, value in entry.items():
             if name not in LEFT_OUT and isinstance(value, int | float):
                 self.writer.add_scalar(f"{entry['kind']}/{name}", value, step)
