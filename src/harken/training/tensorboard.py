@@ -31,7 +31,7 @@ class TensorBoard:
         step = int(entry["step"])
         if self.writer is None:
             # what a killed run wrote after its last checkpoint is hidden when the run is resumed
-            self.writer = self.open(str(self.folder), purge_step=step)  # type: ignore[no-untyped-call]
+            self.writer = self.open(str(self.folder), purge_step=step)
         for name, value in entry.items():
             if name not in LEFT_OUT and isinstance(value, int | float):
                 self.writer.add_scalar(f"{entry['kind']}/{name}", value, step)
