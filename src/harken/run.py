@@ -32,9 +32,12 @@ from harken.training.loop import Callback, Trainer
 from harken.training.machine import choose_device, choose_precision, choose_workers
 from harken.training.shards import remove_shards
 from harken.training.strategies.group import Group, joined
+from harken.training.tensorboard import FOLDER as TENSORBOARD
+from harken.training.tensorboard import REMEDY, TensorBoard
 
 RECIPE = "recipe.toml"
-BUDGET = ("max_steps", "max_epochs", "max_minutes", "patience", "sharding")  # may change on resuming
+OUTPUTS = "outputs"  # of `harken compare --split`
+BUDGET = ("max_steps", "max_epochs", "max_minutes", "patience", "sharding", "tensorboard")  # may change on resuming
 CHOSEN = ("device", "precision", "workers", "threads")  # where the recipe leaves them open, harken decides
 
 
@@ -123,6 +126,11 @@ def _run(
         announced = {"recipe": recipe.to_toml(), "given": given, "state": "resuming" if resuming else "new"}
         group.announce(RECIPE, announced)
         group.connect(recipe.train.device)
+    if recipe.train.tensorboard:
+        try:
+            callbacks = [*callbacks, TensorBoard(folder)]
+        except ImportError:
+            notes.append(REMEDY)
     trainer = Trainer(prepared.task, recipe.train, folder, display, callbacks, group)
     plan = None if resuming else trainer.fit(peak_rate(getattr(recipe, "model", None)))
     record_data(job, recipe, prepared, folder, earlier, changes, accept)
@@ -289,7 +297,8 @@ def is_partial_run(folder: Path, job: Job) -> bool:
 
 def remove_run(folder: Path, job: Job) -> None:
     """Delete what a run wrote, and nothing else."""
-    own = {RECIPE, DATA, MODEL, CHECKPOINT, PREVIOUS, METRICS, CARD, PRETRAINED, *job.artifact_names()}
+    written = {RECIPE, DATA, MODEL, CHECKPOINT, PREVIOUS, METRICS, CARD, PRETRAINED, OUTPUTS, TENSORBOARD}
+    own = written | set(job.artifact_names())
     remove_shards(folder)
     for path in folder.iterdir():
         if (path.name in own or path.match(KEPT)) and path.is_file():

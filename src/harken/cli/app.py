@@ -29,12 +29,15 @@ from harken.cli.serving.serve import serve
 from harken.cli.serving.studio import studio
 from harken.cli.training.average import average
 from harken.cli.training.check import check
+from harken.cli.training.compare import compare
 from harken.cli.training.demo import demo
 from harken.cli.training.distill import distill
 from harken.cli.training.evaluate import evaluate
 from harken.cli.training.export import export
 from harken.cli.training.new import new
+from harken.cli.training.plot import plot
 from harken.cli.training.recipes import recipes
+from harken.cli.training.runs import runs
 from harken.cli.training.train import train
 
 app = typer.Typer(
@@ -57,6 +60,10 @@ EXAMPLES: dict[Callable[..., None], str] = {
     check: "harken check phrasebook-transformer\n\n"
     "harken check multi30k-transformer --set data.dir=DIR --set data.pair=en-de",
     recipes: "harken recipes\n\nharken recipes phrasebook-transformer --out my.toml      (a file to start from)",
+    runs: "harken runs runs\n\nharken runs runs --json",
+    plot: "harken plot runs/attention runs/rnn\n\nharken plot runs/* --x minutes --out curves.html",
+    compare: "harken compare runs/attention runs/rnn\n\n"
+    "harken compare runs/attention runs/rnn --split test      (with a paired test of the translations)",
     translate: "echo 'the black cat sleeps' | harken translate runs/demo\n\n"
     "harken translate runs/demo text.en --alignments links.txt > text.fr\n\n"
     "harken translate runs/demo text.en --nbest 5      (lines of: index ||| text ||| score)\n\n"

@@ -126,6 +126,9 @@ class TrainConfig(BaseModel):
         ),
     )
     threads: int | None = Field(None, ge=1, description="threads per process; default: chosen for the machine")
+    tensorboard: bool = Field(
+        False, description="write the metrics also as event files for TensorBoard, into the folder of the run"
+    )
     compile: bool = Field(False, description="torch.compile the model (GPU)")
 
     @model_validator(mode="after")

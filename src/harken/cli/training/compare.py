@@ -1,0 +1,49 @@
+"""`harken compare`: what differs between runs, beside their scores."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harken.cli.common import AsJson, counting, print_table, tell
+
+
+def compare(
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders; the first is the baseline.")],
+    split: Annotated[
+        str | None,
+        typer.Option(help="Translators: translate this split with each, keep the outputs and test the differences."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show which keys of the recipes differ, the scores and the cost of runs, and paired tests of their outputs.
+
+    Differences are tested by paired bootstrap on every split that both runs have outputs of.
+    """
+    from harken.run_folders.comparing import compare_runs, keep_outputs
+    from harken.run_folders.reading import read_run
+
+    runs = [read_run(folder) for folder in folders]
+    for run in runs if split is not None and len(runs) > 1 else ():
+        with counting(f"translating {split} with {run.folder}") as tick:
+            keep_outputs(run, split or "", tick)
+    found = compare_runs(runs)
+    if as_json:
+        print(json.dumps(found.to_dict(), ensure_ascii=False))
+        return
+    print_table(("recipe", *found.names), [(key, *values) for key, values in found.keys])
+    print_table(("result", *found.names), [(name, *values) for name, values in found.rows])
+    for test in found.tests:
+        low, high = test["interval"]
+        tell(
+            f"{test['split']}: {test['run']} has {test['metric']} {test['other']:.2f}, {test['against']} has "
+            f"{test['first']:.2f}: difference {test['difference']:+.2f} (95% interval {low:+.2f} to {high:+.2f}, "
+            f"p = {test['p']:.4f}, paired bootstrap)"
+        )
+    if not found.keys:
+        tell("The recipes are equal")
+    if not found.tests and all(run.task == "translate" for run in runs):
+        tell("No outputs to test: --split test translates the test set with each run and keeps the outputs")

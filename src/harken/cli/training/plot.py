@@ -1,0 +1,34 @@
+"""`harken plot`: the curves of one or several runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harken.cli.common import AsJson, require_ending, save_figure, tell
+
+
+def plot(
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders, running ones too.")],
+    axis: Annotated[str, typer.Option("--x", help="What the curves run over: steps, minutes or tokens.")] = "steps",
+    out: Annotated[Path | None, typer.Option(help="Write the figure: .html, .svg or .png.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Draw loss, score, learning rate and speed of runs in one figure: in the terminal, or into a file."""
+    require_ending(out)
+    from harken.run_folders.curves import RunCurves
+    from harken.run_folders.reading import read_run
+
+    runs = [read_run(folder) for folder in folders]
+    picture = RunCurves(runs, axis)
+    for run in runs:
+        if not run.entries:
+            tell(f"note: {run.folder} has no entries yet and is left out")
+    save_figure(picture, out)
+    if as_json:
+        print(json.dumps(picture.to_dict(), ensure_ascii=False))
+    elif out is None:
+        print(picture)

@@ -1,0 +1,168 @@
+"""What differs between runs: keys of their recipes, scores, cost; and a paired test of their outputs.
+
+Outputs of a split are kept in the run folder as `outputs/SPLIT.jsonl`, with a digest of the weights that made them, so
+that a comparison need not translate again and never mixes weights.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harken.errors import UserError
+from harken.files import atomic_write
+from harken.metrics import Comparison, compare_systems
+from harken.run_folders.curves import short_names
+from harken.run_folders.reading import Run, number
+from harken.training.checkpoints import DIGEST, MODEL
+
+OUTPUTS = "outputs"  # folder in a run folder
+NOT_SET = "-"
+
+
+@dataclass
+class RunComparison:
+    """Several runs side by side."""
+
+    names: list[str]
+    keys: list[tuple[str, list[str]]]  # key of the recipe -> its value in every run
+    rows: list[tuple[str, list[str]]]  # state, scores, speed ...
+    tests: list[dict[str, Any]] = field(default_factory=list)  # each run against the first, by split
+
+    def to_dict(self) -> dict[str, Any]:
+        """Values for JSON."""
+        return {
+            "runs": self.names,
+            "recipe": {key: dict(zip(self.names, values, strict=True)) for key, values in self.keys},
+            "results": {name: dict(zip(self.names, values, strict=True)) for name, values in self.rows},
+            "tests": self.tests,
+        }
+
+
+def compare_runs(runs: Sequence[Run]) -> RunComparison:
+    """Put runs side by side, the first being the one that others are tested against.
+
+    Raises:
+        UserError: fewer than two runs.
+    """
+    if len(runs) < 2:
+        raise UserError("one run has nothing to be compared with; give at least two run folders")
+    names = short_names([run.folder for run in runs])
+    flat = [flat_recipe(run.recipe) for run in runs]
+    every = dict.fromkeys(key for one in flat for key in one)
+    keys = []
+    for key in every:
+        values = [one.get(key, NOT_SET) for one in flat]
+        if any(value != values[0] for value in values):
+            keys.append((key, [written(value) for value in values]))
+    rows: list[tuple[str, list[str]]] = [("state", [run.state for run in runs])]
+    metrics = dict.fromkeys(
+        name for run in runs for name in (run.best or {}) if name not in ("kind", "step", "best", "seconds")
+    )
+    for metric in metrics:
+        values = [None if run.best is None else number(run.best, metric) for run in runs]
+        rows.append((f"validation {metric}", [NOT_SET if value is None else f"{value:.4g}" for value in values]))
+    rows += [
+        ("best at step", [NOT_SET if run.best is None else f"{run.best.get('step', 0):,}" for run in runs]),
+        ("steps", [f"{run.step:,}" for run in runs]),
+        ("minutes", [f"{run.seconds / 60:,.1f}" for run in runs]),
+        ("tokens/s", [NOT_SET if (rate := run.tokens_per_second) is None else f"{rate:,.0f}" for run in runs]),
+    ]
+    return RunComparison(names, keys, rows, paired_tests(runs, names))
+
+
+def paired_tests(runs: Sequence[Run], names: Sequence[str]) -> list[dict[str, Any]]:
+    """Each run against the first by paired bootstrap, on every split that both have outputs of."""
+    found = []
+    first = outputs_of(runs[0].folder)
+    for name, run in zip(names[1:], runs[1:], strict=True):
+        for split, other in outputs_of(run.folder).items():
+            own = first.get(split)
+            if own is None or own["references"] != other["references"]:
+                continue
+            test = compare_systems(own["outputs"], other["outputs"], own["references"])
+            found.append({"split": split, "run": name, "against": names[0], **described(test)})
+    return found
+
+
+def described(test: Comparison) -> dict[str, Any]:
+    """A paired test as plain values."""
+    return {
+        "metric": test.a.name,
+        "first": test.a.value,
+        "other": test.b.value,
+        "difference": test.b.value - test.a.value,
+        "interval": [-test.high, -test.low],
+        "p": test.p_value,
+    }
+
+
+def keep_outputs(run: Run, split: str, progress: Callable[[int], None] = lambda count: None) -> None:
+    """Translate a split of the run's corpus and keep the outputs, unless those of these weights are there already.
+
+    Raises:
+        UserError: the run is no finished translator, or has no such split.
+    """
+    if run.task != "translate":
+        raise UserError(f"{run.folder} has the task {run.task!r}; --split compares outputs of translators only")
+    if split in outputs_of(run.folder):
+        return
+    from harken.api import load
+    from harken.tasks.registry import job_of
+
+    model = load(run.folder)
+    pairs = job_of("translate").examples(model, split)
+    found = model.translate([pair.source for pair in pairs], attention=False)
+    progress(len(pairs))
+    lines = [{"digest": model_digest(run.folder)}]
+    lines += [
+        {"source": pair.source, "output": one.text, "reference": pair.target}
+        for pair, one in zip(pairs, found, strict=True)
+    ]
+    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    atomic_write(run.folder / OUTPUTS / f"{split}.jsonl", text)
+
+
+def outputs_of(folder: Path) -> dict[str, dict[str, list[str]]]:
+    """Outputs and references by split, of the weights that are in the folder now; what is damaged is left out."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for path in sorted((folder / OUTPUTS).glob("*.jsonl")):
+        try:
+            head, *lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+            if lines and head["digest"] == model_digest(folder):
+                outputs, references = ([str(line[key]) for line in lines] for key in ("output", "reference"))
+                found[path.stem] = {"outputs": outputs, "references": references}
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return found
+
+
+def model_digest(folder: Path) -> str | None:
+    """The digest of the best weights, as their file states it."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(folder / MODEL, "pt") as stored:
+            return (stored.metadata() or {}).get(DIGEST)
+    except (OSError, SafetensorError):
+        return None
+
+
+def flat_recipe(recipe: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Keys with dots.
+
+    >>> flat_recipe({"task": "tag", "model": {"width": 8}})
+    {'task': 'tag', 'model.width': 8}
+    """
+    found: dict[str, Any] = {}
+    for key, value in recipe.items():
+        found |= flat_recipe(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return found
+
+
+def written(value: Any) -> str:
+    """A value of a recipe in a table."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

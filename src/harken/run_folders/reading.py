@@ -1,0 +1,276 @@
+"""What a run folder says about itself, whatever its state: finished, running, stopped, or damaged.
+
+Nothing is locked, loaded or changed: recipe.toml, metrics.jsonl and the lock file are read, so that a list of many runs
+takes milliseconds and a run in progress is not disturbed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from harken.errors import UserError
+from harken.training.folder import LOCK
+from harken.training.log import METRICS, read_metrics
+
+# As `harken.run`, `harken.card` and `harken.training.checkpoints` call them; these import torch, which takes seconds.
+RECIPE, CARD, MODEL = "recipe.toml", "card.md", "model.safetensors"
+CHECKPOINT, PREVIOUS = "checkpoint.safetensors", "checkpoint.previous.safetensors"
+DEPTH = 4  # folders below the one that is searched
+LARGEST = 10_000_000  # bytes of a recipe
+RECENT = 20  # training entries that the speed is taken from
+QUIET = 600.0  # seconds after which a run on another machine no longer counts as running
+LEFT_OUT = ("kind", "step", "best", "seconds")
+# Of the metrics that fit, the first of these is shown: what is usually reported comes before the loss.
+HIGHER = ("bleu", "chrf", "f1", "macro_f1", "accuracy", "exact_match")  # is better
+LOWER = ("wer", "cer", "error", "mase", "perplexity", "loss")
+PREFERRED = (*HIGHER, *LOWER)
+
+
+@dataclass
+class Run:
+    """One run folder."""
+
+    folder: Path
+    state: str  # finished, running, stopped, started or damaged
+    recipe: dict[str, Any] = field(default_factory=dict)
+    entries: list[dict[str, Any]] = field(default_factory=list)  # of metrics.jsonl
+    problem: str = ""  # why it is damaged
+
+    @property
+    def task(self) -> str:
+        """The job."""
+        return str(self.recipe.get("task", "translate" if self.recipe else ""))
+
+    @property
+    def model(self) -> str:
+        """The architecture in a word or two."""
+        table = self.table("model")
+        return " ".join(str(table[key]) for key in ("architecture", "cell") if table.get(key))
+
+    def table(self, name: str) -> dict[str, Any]:
+        """A table of the recipe."""
+        found = self.recipe.get(name)
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def training(self) -> list[dict[str, Any]]:
+        """Entries of training."""
+        return [entry for entry in self.entries if entry.get("kind") == "train"]
+
+    @property
+    def validations(self) -> list[dict[str, Any]]:
+        """Entries of validation."""
+        return [entry for entry in self.entries if entry.get("kind") == "valid"]
+
+    @property
+    def step(self) -> int:
+        """The last update that is known of."""
+        return max((int(entry.get("step", 0)) for entry in self.entries), default=0)
+
+    @property
+    def seconds(self) -> float:
+        """Of training, validation included."""
+        return max((number(entry, "seconds") or 0.0 for entry in self.entries), default=0.0)
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """The median of the last entries."""
+        found = [rate for entry in self.training[-RECENT:] if (rate := number(entry, "tokens_per_second"))]
+        return median(found) if found else None
+
+    @property
+    def metric(self) -> str | None:
+        """The monitored metric: the one whose best values are marked as best."""
+        return monitored(self.validations)
+
+    @property
+    def best(self) -> dict[str, Any] | None:
+        """The entry of the weights that were kept."""
+        return next((entry for entry in reversed(self.validations) if entry.get("best")), None)
+
+    @property
+    def score(self) -> float | None:
+        """The monitored metric of the weights that were kept."""
+        return None if self.best is None or self.metric is None else number(self.best, self.metric)
+
+    @property
+    def done(self) -> float | None:
+        """The share of the budget that is used up; None where it is not known."""
+        if self.state == "finished":
+            return 1.0
+        train = self.table("train")
+        last = self.training[-1] if self.training else {}
+        shares = []
+        for key, value in (
+            ("max_steps", self.step),
+            ("max_minutes", self.seconds / 60),
+            ("max_epochs", number(last, "epoch") or 0.0),
+        ):
+            limit = train.get(key)
+            if isinstance(limit, int | float) and not isinstance(limit, bool) and limit > 0:
+                shares.append(value / limit)
+        return min(1.0, max(shares)) if shares else None
+
+    @property
+    def changed(self) -> float:
+        """When a file of the run was last written, in seconds since 1970."""
+        times = [_modified(self.folder / name) for name in (METRICS, CARD, CHECKPOINT, MODEL, RECIPE)]
+        return max(times)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Values for JSON."""
+        return {
+            "folder": str(self.folder),
+            "state": self.state,
+            "problem": self.problem or None,
+            "task": self.task or None,
+            "model": self.model or None,
+            "metric": self.metric,
+            "score": self.score,
+            "best_step": None if self.best is None else self.best.get("step"),
+            "step": self.step,
+            "done": self.done,
+            "tokens_per_second": self.tokens_per_second,
+            "seconds": self.seconds,
+            "age_seconds": max(0.0, time.time() - self.changed),
+        }
+
+
+def read_run(folder: Path) -> Run:
+    """A run folder in any state.
+
+    Raises:
+        UserError: there is no run in this folder.
+    """
+    if not folder.is_dir():
+        found = "is a file" if folder.exists() else "does not exist"
+        raise UserError(f"{folder} {found}; give a folder that harken train has made")
+    if not is_run(folder):
+        raise UserError(f"{folder} holds no run: it has neither {RECIPE} nor {METRICS}; give a run folder")
+    problem, recipe, entries = "", dict[str, Any](), list[dict[str, Any]]()
+    try:
+        recipe = _read_recipe(folder / RECIPE)
+    except FileNotFoundError:
+        problem = f"{RECIPE} is missing"
+    except (OSError, ValueError, RecursionError):
+        problem = f"{RECIPE} cannot be read"
+    try:
+        entries = read_metrics(folder)
+    except OSError:
+        problem = problem or f"{METRICS} cannot be read"
+    if not problem and (folder / CARD).is_file() and not (folder / MODEL).is_file():
+        problem = f"{MODEL} is missing"
+    running = is_running(folder)
+    state = "running" if running else "damaged" if problem else _state(folder)
+    return Run(folder, state, recipe, entries, "" if running else problem)
+
+
+def find_runs(folder: Path) -> list[Run]:
+    """All runs in a folder and below, the one that changed last first; a folder that is a run itself is the only one.
+
+    Raises:
+        UserError: there is no such folder.
+    """
+    if not folder.is_dir():
+        found = "is a file" if folder.exists() else "does not exist"
+        raise UserError(f"{folder} {found}; give a folder with runs")
+    return sorted((read_run(place) for place in _places(folder, DEPTH)), key=lambda run: -run.changed)
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a run was started here."""
+    return any((folder / name).is_file() for name in (RECIPE, METRICS))
+
+
+def is_running(folder: Path) -> bool:
+    """Whether the process that the lock file names is alive; on another machine, whether it wrote lately."""
+    try:
+        owner = json.loads((folder / LOCK).read_text(encoding="utf-8"))
+        pid, host = int(owner["pid"]), str(owner["host"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    if host != socket.gethostname():
+        return time.time() - max(_modified(folder / METRICS), _modified(folder / LOCK)) < QUIET
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return pid > 0
+
+
+def monitored(validations: Sequence[dict[str, Any]]) -> str | None:
+    """The metric that the entries marked as best are best by.
+
+    >>> monitored([{"loss": 2.0, "bleu": 5.0, "best": True}, {"loss": 1.0, "bleu": 4.0, "best": False}])
+    'bleu'
+    """
+    names = [name for entry in validations for name in entry if name not in LEFT_OUT]
+    ordered = sorted(dict.fromkeys(names), key=lambda name: PREFERRED.index(name) if name in PREFERRED else -1)
+    values = [{name: number(entry, name) for name in ordered} for entry in validations]
+    for name in (*(name for name in PREFERRED if name in ordered), *ordered):
+        for sign in (1,) if name in HIGHER else (-1,) if name in LOWER else (1, -1):
+            if _marks(values, name, sign) == [bool(entry.get("best")) for entry in validations]:
+                return name
+    return ordered[0] if ordered else None
+
+
+def _marks(values: Sequence[dict[str, float | None]], name: str, sign: int) -> list[bool]:
+    """Which entries would be marked as best by this metric."""
+    best, marks = None, []
+    for entry in values:
+        value = entry[name]
+        better = value is not None and (best is None or sign * value > sign * best)
+        best = value if better else best
+        marks.append(better)
+    return marks
+
+
+def number(entry: dict[str, Any], name: str) -> float | None:
+    """A number of an entry; None where it is missing, or no number."""
+    value = entry.get(name)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _state(folder: Path) -> str:
+    if (folder / CARD).is_file():
+        return "finished"
+    has_checkpoint = (folder / CHECKPOINT).is_file() or (folder / PREVIOUS).is_file()
+    return "stopped" if has_checkpoint else "started"
+
+
+def _places(folder: Path, depth: int) -> Iterator[Path]:
+    if is_run(folder):
+        yield folder
+        return
+    try:
+        inside = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    except OSError:
+        return
+    for path in inside if depth else ():
+        if not path.is_symlink() or is_run(path):
+            yield from _places(path, depth - 1)
+
+
+def _read_recipe(path: Path) -> dict[str, Any]:
+    if path.stat().st_size > LARGEST:
+        raise ValueError("too large")
+    with open(path, "rb") as stream:
+        return tomllib.load(stream)
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,45 @@
+"""Metrics as event files for TensorBoard."""
+
+import builtins
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import harken
+
+FEW = [
+    *("train.max_steps=4", "train.max_minutes=none", "train.validate_every=4", "train.log_every=2", "data.size=60"),
+    *("train.batch_tokens=128", "train.precision=float32", "train.device=cpu", "train.workers=1"),
+    *("model.width=8", "model.layers=1", "model.embedding=8", "data.chunk=4", "train.tensorboard=true"),
+]
+
+
+def test_each_entry_is_written(tmp_path: Path) -> None:
+    loader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    harken.train("phrasebook-language", tmp_path / "run", overrides=FEW, progress=False)
+    found = loader.EventAccumulator(str(tmp_path / "run" / "tensorboard"))
+    found.Reload()
+    entries = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    losses = [(entry["step"], entry["loss"]) for entry in entries if entry["kind"] == "train"]
+    assert [(event.step, event.value) for event in found.Scalars("train/loss")] == [
+        (step, pytest.approx(loss)) for step, loss in losses
+    ]
+    assert {"train/data_wait", "train/tokens_per_second", "valid/loss"} <= set(found.Tags()["scalars"])
+
+
+def test_without_the_package_the_run_goes_on_and_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    imported = builtins.__import__
+
+    def missing(name: str, *args: Any, **kwargs: Any) -> Any:
+        if "tensorboard" in name and not name.startswith("harken"):
+            raise ImportError(name)
+        return imported(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    harken.train("phrasebook-language", tmp_path / "run", overrides=FEW)
+    assert "pip install 'harken[tensorboard]'" in capsys.readouterr().out
+    assert (tmp_path / "run" / "card.md").is_file() and not (tmp_path / "run" / "tensorboard").exists()
