@@ -1,9 +1,7 @@
 """The server around its dialects: limits, logs, CORS, pivots, changed models, real clients over a socket."""
 
-import contextlib
 import logging
 import shutil
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,29 +15,10 @@ from harken.serving.registry import Registry
 from harken.serving.settings import ServerSettings
 from harken.training.checkpoints import load_tensors, save_tensors
 
-from .conftest import CapitalEngine
+from .conftest import CapitalEngine, listening
 
 TestClient = pytest.importorskip("fastapi.testclient").TestClient
 GIVEN = {"q": "the secret cat", "source": "en", "target": "fr"}
-
-
-@contextlib.contextmanager
-def listening(app: Any) -> Iterator[str]:
-    """The app on a free port of this machine."""
-    import uvicorn
-
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        for _ in range(600):
-            if server.started:
-                break
-            time.sleep(0.05)
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
 
 
 def capital_app(folders: list[Any], engine: CapitalEngine | None = None, **settings: Any) -> Any:
