@@ -2,13 +2,19 @@
 import { html, useState, showTip, hideTip, number } from "./lib.js";
 import { scale } from "./scales.js";
 
-const WIDE = 560, LEFT = 58, RIGHT = 14, TOP = 12, BOTTOM = 44;
+const WIDE = 560, LEFT = 66, RIGHT = 14, TOP = 12, BOTTOM = 44;
 export const colour = (index) => `var(--s${((index % 8) + 8) % 8})`;
 function ramp(place, count) {
   const at = (4 * place) / Math.max(count - 1, 1), low = Math.min(Math.floor(at), 3);
   return `color-mix(in srgb, var(--r${low + 1}) ${Math.round(100 * (at - low))}%, var(--r${low}))`;
 }
 const colourOf = (panel, series, place) => (panel.ordered ? ramp(place, panel.series.length) : colour(series.colour ?? place));
+// Lines of one colour differ in their dashes: full, then dashed, dotted, and both.
+const DASHES = [null, "7 4", "2 3", "9 3 2 3"];
+function dashOf(panel, series, place) {
+  if (panel.ordered || (series.colour ?? null) === null) return series.dashed ? DASHES[1] : null;
+  return DASHES[panel.series.slice(0, place).filter((one) => one.colour === series.colour).length % DASHES.length] || (series.dashed ? DASHES[1] : null);
+}
 
 function path(xs, ys, x, y) {
   let d = "", pen = false;
@@ -32,7 +38,7 @@ function Axes({ x, y, tall, xLabel, yLabel, xTicks }) {
     <line class="axis" x1=${LEFT} x2=${WIDE - RIGHT} y1=${tall - BOTTOM} y2=${tall - BOTTOM} />
     ${(xTicks || x.ticks.map((tick) => [tick, x.text(tick)])).map(([at, text]) => html`<text key=${`x${at}`} x=${x.place(at)} y=${tall - BOTTOM + 17} text-anchor="middle">${text}</text>`)}
     <text x=${(LEFT + WIDE - RIGHT) / 2} y=${tall - 8} text-anchor="middle">${xLabel}</text>
-    <text transform=${`translate(13 ${(TOP + tall - BOTTOM) / 2}) rotate(-90)`} text-anchor="middle">${yLabel}</text>`;
+    <text transform=${`translate(12 ${(TOP + tall - BOTTOM) / 2}) rotate(-90)`} text-anchor="middle">${yLabel}</text>`;
 }
 
 const Marks = ({ marks, x, y, tall }) => (marks || []).map((mark) => mark.axis === "x"
@@ -64,13 +70,13 @@ export function Lines({ panel, label }) {
         ${panel.shade && panel.shade.map((weight, place) => weight > 0.02 && html`<rect key=${place} x=${x.place(panel.series[0].x[place]) - 2} width="4" y=${TOP} height=${tall - TOP - BOTTOM} fill="var(--s5)" opacity=${0.55 * weight} />`)}
         ${(panel.bands || []).map((one) => html`<path key=${one.label} d=${area(one.x, one.low, one.high, x, y)} fill=${colour(one.colour)} opacity="0.18" />`)}
         ${panel.series.map((one, place) => one.low && html`<path key=${`b${place}`} d=${area(one.x, one.low, one.high, x, y)} fill=${colourOf(panel, one, place)} opacity="0.15" />`)}
-        ${panel.series.map((one, place) => html`<path key=${place} d=${path(one.x, one.y, x, y)} fill="none" stroke=${colourOf(panel, one, place)} stroke-width="2" stroke-dasharray=${one.dashed ? "5 4" : null} />`)}
+        ${panel.series.map((one, place) => html`<path key=${place} d=${path(one.x, one.y, x, y)} fill="none" stroke=${colourOf(panel, one, place)} stroke-width="2" stroke-dasharray=${dashOf(panel, one, place)} />`)}
         ${panel.series.map((one, place) => (panel.dots !== false ? one.x.length <= 40 : one.x.length === 1) && one.x.map((value, index) => one.y[index] !== null && (!y.log || one.y[index] > 0) && html`<circle key=${`${place} ${index}`} cx=${x.place(value)} cy=${y.place(one.y[index])} r="3" fill=${colourOf(panel, one, place)} />`))}
       </g>
       <${Marks} marks=${panel.marks} x=${x} y=${y} tall=${tall} />
       ${at !== null && html`<line class="axis" x1=${x.place(at)} x2=${x.place(at)} y1=${TOP} y2=${tall - BOTTOM} />`}
     </svg>
-    ${(panel.series.length > 1 || panel.series[0]?.note || panel.bands?.length > 0) && html`<p class="key">${panel.series.map((one, place) => html`<span key=${place}><b class=${one.dashed ? "dash" : ""} style=${{ background: colourOf(panel, one, place), "--c": colourOf(panel, one, place) }}></b>${one.label}${one.note && html` <span class="number">(${one.note})</span>`}</span>`)}
+    ${(panel.series.length > 1 || panel.series[0]?.note || panel.bands?.length > 0) && html`<p class="key">${panel.series.map((one, place) => html`<span key=${place}><svg viewBox="0 0 26 8" aria-hidden="true"><line x1="0" x2="26" y1="4" y2="4" stroke=${colourOf(panel, one, place)} stroke-width="3" stroke-dasharray=${dashOf(panel, one, place)} /></svg>${one.label}${one.note && html` <span class="number">(${one.note})</span>`}</span>`)}
       ${(panel.bands || []).map((one) => html`<span key=${one.label}><b style=${{ background: colour(one.colour), opacity: 0.35, height: "9px" }}></b>${one.label}</span>`)}</p>`}
     <${Numbers} head=${[panel.x_label, ...panel.series.map((one) => one.label || panel.y_label)]} rows=${() => places.slice(0, 300).map((place, index) => [panel.names?.[index] ?? number(place, 5), ...panel.series.map((one) => number(one.y[one.x.indexOf(place)], 4))])} />`;
 }
