@@ -65,7 +65,7 @@ SHOTS = {
     "gates": Shot(f"inside?part=gates&model=attention&text={CAT}", ".heat", dark=True, height=860),
     "gradients": Shot("inside?part=gradients&model=rnn&against=attention", "button.strong", measure, height=900),
     "search": Shot("search?model=transformer&text=the+black+cat+sleeps&beam=4", ".tree g"),
-    "compare": Shot("compare?modela=rnn&modelb=attention", ".words.target .word", height=640),
+    "compare": Shot("compare?modela=rnn&modelb=attention", ".words.target .word", height=860),
     "train": Shot("train", ".chart path", dark=True, height=820),
     "lab": Shot("lab?claim=vanishing&s=1.1&way=driven", ".chart path", height=760),
 }

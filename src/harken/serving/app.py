@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 
 from harken.errors import UserError
 from harken.serving.context import Serving
-from harken.serving.dialects import jobs, native
+from harken.serving.dialects import deepl, jobs, libretranslate, native
 from harken.serving.documentation import documentation_page
 from harken.serving.errors import ApiError
 from harken.serving.limits import Guard
@@ -64,6 +64,7 @@ def create_app(models: Sequence[str | Path], settings: ServerSettings | None = N
             if watcher:
                 watcher.cancel()
             await serving.engine.stop()
+            serving.close()
 
     app = FastAPI(
         title="harken",
@@ -75,7 +76,7 @@ def create_app(models: Sequence[str | Path], settings: ServerSettings | None = N
         redoc_url=None,
     )
     app.state.serving, app.state.problem, app.state.on_ready = serving, None, lambda: None
-    for router in (native.router, jobs.router):
+    for router in (native.router, jobs.router, libretranslate.router, deepl.router):
         app.include_router(router)
     _add_pages(app, serving)
     app.include_router(create_studio(Library(serving.registry.folders, device=settings.device), _key_of(serving)))

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import tempfile
 from collections.abc import AsyncIterator, Coroutine, Sequence
+from functools import cached_property
+from pathlib import Path
 from typing import Any, TypeVar
 
 from fastapi import Request
 
+from harken.serving.detection import Detector, samples_of
 from harken.serving.engine.batching import Work, estimate_tokens
 from harken.serving.engine.engine import Engine
 from harken.serving.errors import ApiError
+from harken.serving.glossaries import Glossaries
 from harken.serving.keys import Client, Keys
+from harken.serving.languages import language_name
 from harken.serving.limits import Rates, Usage
 from harken.serving.metrics import Metrics
 from harken.serving.registry import Registry, ServedModel
@@ -28,6 +34,41 @@ class Serving:
         self.registry, self.settings, self.metrics = registry, settings, Metrics()
         self.engine = Engine(registry.folders, settings, self.metrics)
         self.keys, self.rates, self.usage = Keys(settings.api_keys), Rates(), Usage()
+        self._detector: asyncio.Task[Detector] | None = None
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+
+    async def detector(self) -> Detector:
+        """The language detector, trained in a thread when it is first needed."""
+        if self._detector is None:
+            models = self.registry.translators()
+            self._detector = asyncio.create_task(asyncio.to_thread(lambda: Detector(samples_of(models))))
+        return await asyncio.shield(self._detector)
+
+    def languages(self) -> list[dict[str, Any]]:
+        """Every language that is read or written, with its name and its targets, itself included."""
+        codes = dict.fromkeys(code for one in self.registry.translators() for code in (one.source, one.target) if code)
+        return [
+            {"code": code, "name": language_name(code), "targets": [code, *self.registry.targets(code)]}
+            for code in codes
+        ]
+
+    def folder(self, name: str) -> Path:
+        """A folder of the server's state; without one in the settings it lasts as long as the server."""
+        if self.settings.state is None and self._temporary is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="harken-serve-")
+        found = (self.settings.state or Path(self._temporary.name if self._temporary else ".")) / name
+        found.mkdir(parents=True, exist_ok=True)
+        return found
+
+    @cached_property
+    def glossaries(self) -> Glossaries:
+        """The glossaries of all clients."""
+        return Glossaries(self.folder("glossaries"))
+
+    def close(self) -> None:
+        """Remove what was temporary."""
+        if self._temporary is not None:
+            self._temporary.cleanup()
 
     def client(self, request: Request, key: str | None) -> Client:
         """Who calls.

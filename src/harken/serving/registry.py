@@ -15,7 +15,7 @@ from typing import Any
 
 from harken.errors import UserError
 from harken.files import expand_user
-from harken.serving.languages import canonical, language_name
+from harken.serving.languages import canonical
 
 WATCHED = ("model.safetensors", "recipe.toml", "card.md")
 
@@ -145,13 +145,6 @@ class Registry:
                 if model.source == code and model.target and model.target not in found
             ]
         return found[1:]
-
-    def languages(self) -> list[dict[str, Any]]:
-        """Every language that is read, with its name and its targets."""
-        return [
-            {"code": code, "name": language_name(code), "targets": [code, *self.targets(code)]}
-            for code in self.sources()
-        ]
 
     def route(self, source: str, target: str) -> list[ServedModel]:
         """The shortest chain of models from one language to another; empty where both are the same.

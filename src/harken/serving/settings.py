@@ -24,27 +24,17 @@ class ServerSettings(BaseModel):
     workers: int = Field(default=1, ge=0, le=64, description="worker processes; 0: a thread of this process, for tests")
     batch_tokens: int = Field(default=4096, ge=1, description="estimated source tokens of a batch")
     batch_texts: int = Field(default=256, ge=1, description="texts of a batch")
-    queue_tokens: int = Field(
-        default=65536, ge=1, description="estimated tokens that may wait; past it requests get 429"
-    )
+    queue_tokens: int = Field(default=65536, ge=1, description="tokens that may wait; past it requests get 429")
     streams: int = Field(default=32, ge=1, description="streams that run or wait at once")
     timeout: float = Field(default=60.0, gt=0, description="seconds until a request is given up")
     max_body: int = Field(default=10_000_000, ge=1, description="bytes of a request")
     max_characters: int = Field(default=50_000, ge=1, description="characters of all texts of a request")
     max_texts: int = Field(default=512, ge=1, description="texts of a request")
     api_keys: Path | None = Field(default=None, description="file of API keys, by their hashes; None: no key is needed")
-    rate_limit: int | None = Field(
-        default=None, ge=1, description="requests a minute of a client without a limit of its own"
-    )
+    rate_limit: int | None = Field(default=None, ge=1, description="requests a minute of each client")
     cors: list[str] = Field(default=[], description="origins that browsers may call from; empty: none")
     suggestions: Path | None = Field(default=None, description="file that POST /suggest appends to; None: it is off")
-    state: Path | None = Field(
-        default=None, description="folder of glossaries and translated files; None: a temporary one"
-    )
+    state: Path | None = Field(default=None, description="folder of glossaries and files; None: a temporary one")
     reload_seconds: float = Field(default=2.0, ge=0, description="how often model folders are looked at; 0: never")
-    access_log: bool = Field(
-        default=False, description="log a line for each request: method, path, status, time; no text"
-    )
-    stop_seconds: float = Field(
-        default=30.0, gt=0, description="seconds that a stopping server waits for accepted requests"
-    )
+    access_log: bool = Field(default=False, description="log method, path, status and time, no text")
+    stop_seconds: float = Field(default=30.0, gt=0, description="seconds to finish accepted requests on stopping")

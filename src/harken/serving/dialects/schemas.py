@@ -54,7 +54,7 @@ SEARCH_KEYS = frozenset(Search.model_fields) - frozenset(Body.model_fields)
 Phrase = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
-class TranslateBody(Search):  # type: ignore[misc]
+class TranslateBody(Search):
     """POST /v1/translate."""
 
     text: str | list[str] = Field(description="one text, or several; each is translated as one sentence")
@@ -70,7 +70,7 @@ class TranslateBody(Search):  # type: ignore[misc]
     stream: bool = Field(False, description="server-sent events: parts of one translation as they become certain")
 
 
-class AttentionBody(Search):  # type: ignore[misc]
+class AttentionBody(Search):
     """POST /v1/attention."""
 
     text: str = Field(description="a sentence")
@@ -80,7 +80,7 @@ class AttentionBody(Search):  # type: ignore[misc]
     head: int | None = Field(None, ge=0, description="this head alone, counted from 0")
 
 
-class BeamBody(Search):  # type: ignore[misc]
+class BeamBody(Search):
     """POST /v1/beam."""
 
     text: str = Field(description="a sentence")

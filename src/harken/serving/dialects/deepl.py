@@ -1,0 +1,265 @@
+"""DeepL's dialect: /v2/translate, /v2/languages, /v2/usage and its glossaries (version 2).
+
+Keys come as `Authorization: DeepL-Auth-Key KEY`. Errors are {"message": sentence}: 400, 403 a bad key, 404 no such
+glossary, 429 too many requests, 456 the key's characters are used up, 503 late or stopping. Options without a
+counterpart (context, formality, model_type ...) are ignored, and the header `X-Harken-Ignored` names them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
+
+from harken.errors import UserError
+from harken.serving.context import Serving, serving_of, until_disconnected
+from harken.serving.dialects.libretranslate import STRING, TEXT, detect_one
+from harken.serving.dialects.parameters import Parameters, parameters_of
+from harken.serving.errors import ApiError
+from harken.serving.glossaries import Glossary, parse_entries
+from harken.serving.keys import Client
+from harken.serving.languages import canonical, language_name
+from harken.serving.text.documents import Document, read_html, read_text
+from harken.serving.text.markup import Rules
+from harken.serving.translating import find_route, translate_all
+
+router = APIRouter(prefix="/v2", tags=["deepl"])
+IGNORED = ("context", "formality", "model_type", "outline_detection", "custom_instructions", "style_id")
+NO_LIMIT = 1_000_000_000_000
+ERROR = {"application/json": {"schema": {"type": "object", "properties": {"message": STRING}}}}
+ERRORS: dict[int | str, dict[str, Any]] = {
+    code: {"description": about, "content": ERROR}
+    for code, about in {
+        400: "Bad request", 403: "Authorization failed", 404: "No such glossary", 413: "Too large",
+        429: "Too many requests", 456: "Quota exceeded", 500: "Internal error", 503: "Try again later",
+    }.items()
+}  # fmt: skip
+
+
+def caller(request: Request) -> Client:
+    """Who calls.
+
+    Raises:
+        ApiError: 403 for a key that is missing or wrong.
+    """
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    given = key.strip() if scheme.lower() in ("deepl-auth-key", "bearer") else None
+    try:
+        return serving_of(request).client(request, given)
+    except ApiError as error:
+        if error.status in (401, 403):
+            raise ApiError(403, "Authorization failed. Please supply a valid DeepL-Auth-Key.") from None
+        raise
+
+
+def _body(required: tuple[str, ...], **fields: Any) -> dict[str, Any]:
+    schema = {"type": "object", "required": list(required), "properties": fields}
+    forms = ("application/json", "application/x-www-form-urlencoded")
+    return {"requestBody": {"required": True, "content": {form: {"schema": schema} for form in forms}}}
+
+
+@router.post(
+    "/translate",
+    responses=ERRORS,
+    openapi_extra=_body(
+        ("text", "target_lang"),
+        text=TEXT,
+        target_lang=STRING,
+        source_lang=STRING,
+        tag_handling={"type": "string", "enum": ["xml", "html"]},
+        glossary_id=STRING,
+        split_sentences=STRING,
+        splitting_tags=TEXT,
+        ignore_tags=TEXT,
+        context=STRING,
+    ),
+)
+async def translate(request: Request) -> Response:
+    """Translate a list of texts."""
+    client = caller(request)
+    serving, given = serving_of(request), await parameters_of(request)
+    texts = given.texts("text")
+    if not texts:
+        raise ApiError(400, "Parameter 'text' not specified.")
+    target = canonical(given.text("target_lang") or "")
+    known = {one["code"] for one in serving.languages()}
+    if target not in known:
+        raise ApiError(400, "Value for 'target_lang' not supported.")
+    wanted = given.text("source_lang")
+    if wanted and canonical(wanted) not in known:
+        raise ApiError(400, "Value for 'source_lang' not supported.")
+    characters = serving.check_texts(texts)
+    glossary = _glossary(serving, client, given, wanted, target)
+    documents = [_document(text, given) for text in texts]
+    sources = [canonical(wanted)] * len(texts) if wanted else []
+    for text in texts if not wanted else ():
+        sources.append((await detect_one(serving, text, target))["language"])
+    if not serving.usage.add(client.name, characters, client.characters):
+        raise ApiError(456, "Quota Exceeded")
+
+    async def run() -> list[str]:
+        found = [""] * len(texts)
+        for code in dict.fromkeys(sources):
+            chosen = [index for index, other in enumerate(sources) if other == code]
+            route, terms = find_route(serving, code, target), glossary.terms if glossary else ()
+            some = [documents[index] for index in chosen]
+            for index, best in zip(
+                chosen, await translate_all(serving, client, route, some, glossary=terms), strict=True
+            ):
+                found[index] = best[0]
+        return found
+
+    try:
+        found = await until_disconnected(request, run())
+    except ApiError as error:
+        if error.status == 504:
+            raise ApiError(503, error.message, error.retry_after) from None
+        raise
+    serving.metrics.count("characters", characters)
+    answer = [
+        {"detected_source_language": source.upper(), "text": text, "billed_characters": len(original)}
+        for source, text, original in zip(sources, found, texts, strict=True)
+    ]
+    ignored = [name for name in IGNORED if given.values.get(name) not in (None, "", "0", 0, False)]
+    headers = {"X-Harken-Ignored": ", ".join(ignored)} if ignored else None
+    return JSONResponse({"translations": answer}, headers=headers)
+
+
+def _glossary(serving: Serving, client: Client, given: Parameters, source: str | None, target: str) -> Glossary | None:
+    wanted = given.text("glossary_id")
+    if not wanted:
+        return None
+    if source is None:
+        raise ApiError(400, "Use of a glossary requires the source_lang parameter to be specified.")
+    found = _find(serving, client, wanted)
+    if (canonical(found.source_lang), canonical(found.target_lang)) != (canonical(source), target):
+        raise ApiError(400, "The glossary is for another language pair.")
+    return found
+
+
+def _document(text: str, given: Parameters) -> Document:
+    handling = given.text("tag_handling")
+    if handling not in (None, "", "xml", "html"):
+        raise ApiError(400, "Value for 'tag_handling' not supported.")
+    if handling == "html":
+        return read_html(text)
+    if handling == "xml":
+        tags = [
+            frozenset(tag.strip().lower() for value in given.texts(name) or () for tag in value.split(","))
+            for name in ("ignore_tags", "splitting_tags")
+        ]
+        return read_html(text, Rules(*tags))
+    return read_text(text)
+
+
+@router.api_route("/languages", methods=["GET", "POST"], responses=ERRORS)
+async def languages(request: Request) -> Response:
+    """The languages that can be translated from, or with type=target into."""
+    caller(request)
+    serving, given = serving_of(request), await parameters_of(request)
+    kind = given.text("type", "source")
+    if kind not in ("source", "target"):
+        raise ApiError(400, "Value for 'type' not supported.")
+    sources = serving.registry.sources()
+    targets = dict.fromkeys(code for source in sources for code in serving.registry.targets(source))
+    found: list[dict[str, Any]] = [
+        {"language": code.upper(), "name": language_name(code)}
+        for code in (sources if kind == "source" else [*targets])
+    ]
+    if kind == "target":
+        found = [{**one, "supports_formality": False} for one in found]
+    return JSONResponse(found)
+
+
+@router.api_route("/usage", methods=["GET", "POST"], responses=ERRORS)
+async def usage(request: Request) -> dict[str, int]:
+    """Characters that the key has used since the server was started."""
+    client = caller(request)
+    count = serving_of(request).usage.characters[client.name]
+    return {"character_count": count, "character_limit": client.characters or NO_LIMIT}
+
+
+@router.get("/glossary-language-pairs", responses=ERRORS)
+async def glossary_pairs(request: Request) -> dict[str, Any]:
+    """Language pairs that glossaries can be made for."""
+    caller(request)
+    models = serving_of(request).registry.translators()
+    return {"supported_languages": [{"source_lang": one.source, "target_lang": one.target} for one in models]}
+
+
+@router.post(
+    "/glossaries",
+    status_code=201,
+    responses=ERRORS,
+    openapi_extra=_body(
+        ("name", "source_lang", "target_lang", "entries", "entries_format"),
+        **dict.fromkeys(("name", "source_lang", "target_lang", "entries"), STRING),
+        entries_format={"type": "string", "enum": ["tsv", "csv"]},
+    ),
+)
+async def create_glossary(request: Request) -> Response:
+    """Store a glossary."""
+    client = caller(request)
+    serving, given = serving_of(request), await parameters_of(request)
+    values = {name: given.text(name) or "" for name in ("name", "source_lang", "target_lang", "entries")}
+    for name, value in values.items():
+        if not value.strip():
+            raise ApiError(400, f"Parameter '{name}' not specified.")
+    source, target = canonical(values["source_lang"]), canonical(values["target_lang"])
+    if all((one.source, one.target) != (source, target) for one in serving.registry.translators()):
+        raise ApiError(400, "Unsupported glossary language pair.")
+    try:
+        entries = parse_entries(values["entries"], given.text("entries_format", "tsv") or "tsv")
+        made = serving.glossaries.create(client.name, values["name"][:1000], source, target, entries)
+    except UserError as error:
+        raise ApiError(400, f"Invalid glossary entries provided: {error}") from None
+    return JSONResponse(_about(made), 201)
+
+
+@router.get("/glossaries", responses=ERRORS)
+async def list_glossaries(request: Request) -> dict[str, Any]:
+    """The glossaries of the caller."""
+    client = caller(request)
+    return {"glossaries": [_about(one) for one in serving_of(request).glossaries.of(client.name)]}
+
+
+@router.get("/glossaries/{glossary_id}", responses=ERRORS)
+async def one_glossary(glossary_id: str, request: Request) -> dict[str, Any]:
+    """What is known of a glossary."""
+    return _about(_find(serving_of(request), caller(request), glossary_id))
+
+
+@router.get("/glossaries/{glossary_id}/entries", responses=ERRORS, response_class=PlainTextResponse)
+async def glossary_entries(glossary_id: str, request: Request) -> Response:
+    """The entries, tab-separated."""
+    found = _find(serving_of(request), caller(request), glossary_id)
+    lines = "\n".join(f"{source}\t{target}" for source, target in found.entries)
+    return PlainTextResponse(lines, media_type="text/tab-separated-values")
+
+
+@router.delete("/glossaries/{glossary_id}", status_code=204, responses=ERRORS)
+async def delete_glossary(glossary_id: str, request: Request) -> Response:
+    """Remove a glossary."""
+    serving = serving_of(request)
+    serving.glossaries.delete(_find(serving, caller(request), glossary_id))
+    return Response(status_code=204)
+
+
+def _find(serving: Serving, client: Client, glossary_id: str) -> Glossary:
+    found = serving.glossaries.find(client.name, glossary_id)
+    if found is None:
+        raise ApiError(404, "Invalid or missing glossary id")
+    return found
+
+
+def _about(found: Glossary) -> dict[str, Any]:
+    return {
+        "glossary_id": found.glossary_id,
+        "ready": True,
+        "name": found.name,
+        "source_lang": found.source_lang,
+        "target_lang": found.target_lang,
+        "creation_time": found.creation_time,
+        "entry_count": len(found.entries),
+    }

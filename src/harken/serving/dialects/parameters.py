@@ -1,0 +1,108 @@
+"""Parameters of a request wherever they are: query string, form, or JSON body."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fastapi import Request
+from starlette.datastructures import FormData, UploadFile
+
+from harken.serving.errors import ApiError
+
+
+class Parameters:
+    """The parameters of one request; values are strings, lists, numbers or files."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.values = values
+
+    def text(self, name: str, default: str | None = None) -> str | None:
+        """A string.
+
+        Raises:
+            ApiError: it is something else.
+        """
+        value = self.values.get(name)
+        if value is None:
+            return default
+        if isinstance(value, bool | int | float):
+            return str(value)
+        if not isinstance(value, str):
+            raise ApiError(400, f"Invalid request: {name} is not a string")
+        return value
+
+    def texts(self, name: str) -> list[str] | None:
+        """A list of strings; one string is a list of one.
+
+        Raises:
+            ApiError: it is something else.
+        """
+        value = self.values.get(name)
+        if value is None:
+            return None
+        found = value if isinstance(value, list) else [value]
+        if not all(isinstance(one, str) for one in found):
+            raise ApiError(400, f"Invalid request: {name} is neither a string nor a list of strings")
+        return found
+
+    def number(self, name: str, default: int, most: int) -> int:
+        """A whole number from 0 on.
+
+        Raises:
+            ApiError: it is something else.
+        """
+        value = self.values.get(name, default)
+        try:
+            found = int(value)
+        except (TypeError, ValueError, OverflowError):
+            raise ApiError(400, f"Invalid request: {name} is not a number") from None
+        if not 0 <= found <= most:
+            raise ApiError(400, f"Invalid request: {name} must be between 0 and {most}")
+        return found
+
+    def is_list(self, name: str) -> bool:
+        """Whether a list was sent, and not one string."""
+        return isinstance(self.values.get(name), list)
+
+    def file(self, name: str) -> UploadFile | None:
+        """An uploaded file."""
+        value = self.values.get(name)
+        return value if isinstance(value, UploadFile) else None
+
+
+async def parameters_of(request: Request) -> Parameters:
+    """Everything that a request says.
+
+    Raises:
+        ApiError: a JSON body that is none, or a form that cannot be read.
+    """
+    values = _grouped(request.query_params.multi_items())
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
+        try:
+            form: FormData = await request.form(max_files=4, max_fields=2000)
+        except ApiError:
+            raise
+        except Exception:
+            raise ApiError(400, "Invalid request: the form cannot be read") from None
+        values |= _grouped(form.multi_items())
+        return Parameters(values)
+    body = await request.body()
+    if kind == "application/json" or body.lstrip()[:1] == b"{":
+        try:
+            found = json.loads(body)
+        except (ValueError, RecursionError):
+            raise ApiError(400, "Invalid JSON format") from None
+        if not isinstance(found, dict):
+            raise ApiError(400, "Invalid JSON format")
+        values |= {name: value for name, value in found.items() if value is not None}
+    return Parameters(values)
+
+
+def _grouped(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    """One value as it is, several of a name as a list."""
+    found: dict[str, list[Any]] = {}
+    for name, value in items:
+        found.setdefault(name, []).append(value)
+    return {name: some[0] if len(some) == 1 else some for name, some in found.items()}

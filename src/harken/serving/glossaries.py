@@ -1,0 +1,115 @@
+"""Glossaries of clients: pairs of terms, each glossary a JSON file in the server's state folder."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import uuid
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from harken.errors import UserError
+from harken.files import atomic_write
+
+MOST_ENTRIES, MOST_GLOSSARIES = 10_000, 1000
+LONGEST_TERM = 1000  # characters
+
+
+@dataclass(frozen=True)
+class Glossary:
+    """One glossary of one client."""
+
+    glossary_id: str
+    owner: str
+    name: str
+    source_lang: str
+    target_lang: str
+    creation_time: str
+    entries: list[list[str]]  # source and target terms
+
+    @property
+    def terms(self) -> list[tuple[str, str]]:
+        """The entries as pairs."""
+        return [(source, target) for source, target in self.entries]
+
+
+class Glossaries:
+    """The glossaries in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._known: dict[str, Glossary] = {}
+        for path in sorted(folder.glob("*.json")):
+            try:
+                found = Glossary(**json.loads(path.read_text(encoding="utf-8")))
+            except (OSError, ValueError, TypeError):
+                continue  # no glossary of this server
+            self._known[found.glossary_id] = found
+
+    def create(self, owner: str, name: str, source: str, target: str, entries: list[list[str]]) -> Glossary:
+        """Store a glossary.
+
+        Raises:
+            UserError: there are too many.
+        """
+        if len(self.of(owner)) >= MOST_GLOSSARIES:
+            raise UserError(f"there are {MOST_GLOSSARIES} glossaries; delete one first")
+        made = Glossary(
+            str(uuid.uuid4()),
+            owner,
+            name,
+            source,
+            target,
+            datetime.now(UTC).isoformat(timespec="milliseconds"),
+            entries,
+        )
+        atomic_write(self._folder / f"{made.glossary_id}.json", json.dumps(asdict(made), ensure_ascii=False) + "\n")
+        self._known[made.glossary_id] = made
+        return made
+
+    def of(self, owner: str) -> list[Glossary]:
+        """All glossaries of a client."""
+        return [one for one in self._known.values() if one.owner == owner]
+
+    def find(self, owner: str, glossary_id: str) -> Glossary | None:
+        """One glossary of a client."""
+        found = self._known.get(glossary_id)
+        return found if found is not None and found.owner == owner else None
+
+    def delete(self, found: Glossary) -> None:
+        """Remove a glossary."""
+        self._known.pop(found.glossary_id, None)
+        (self._folder / f"{found.glossary_id}.json").unlink(missing_ok=True)
+
+
+def parse_entries(text: str, form: str) -> list[list[str]]:
+    """Entries from tab- or comma-separated lines.
+
+    >>> parse_entries("cat\\tchat\\ndog\\tchien", "tsv")
+    [['cat', 'chat'], ['dog', 'chien']]
+
+    Raises:
+        UserError: another format, a line without two terms, a term twice, or too many.
+    """
+    if form not in ("tsv", "csv"):
+        raise UserError(f"entries_format is {form!r}; it may be tsv or csv")
+    try:
+        if form == "csv":
+            rows = [row for row in csv.reader(io.StringIO(text)) if row]
+        else:
+            rows = [line.split("\t") for line in text.splitlines() if line.strip()]
+    except csv.Error as error:
+        raise UserError(f"the entries are no CSV ({error})") from None
+    found: dict[str, str] = {}
+    for number, row in enumerate(rows, start=1):
+        terms = [part.strip() for part in row[:2]]
+        if len(terms) != 2 or not all(terms) or max(map(len, terms)) > LONGEST_TERM:
+            raise UserError(f"entry {number} is not a source term and a target term")
+        if terms[0] in found:
+            raise UserError(f"entry {number} has a source term that is there already")
+        found[terms[0]] = terms[1]
+    if not found or len(found) > MOST_ENTRIES:
+        raise UserError(f"a glossary has 1 to {MOST_ENTRIES:,} entries")
+    return [[source, target] for source, target in found.items()]

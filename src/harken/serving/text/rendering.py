@@ -1,0 +1,133 @@
+"""A translated sentence with its tags and opaque pieces, placed by word alignments.
+
+Every target word takes the tags of the source word it is aligned to. A tag whose words no target word is aligned to is
+put on the target word with the most attention on them, so no tag is lost. An opaque piece stands before the first
+target word that is aligned to the source word after it, or after the last one aligned to the word before it.
+
+>>> import numpy as np
+>>> atoms = [Atom("the"), Atom("black", (0,)), Atom("cat"), Atom("{x}", opaque=True), Atom("sleeps")]
+>>> links = np.eye(4)[[0, 2, 1, 3]]    # le chat noir dort
+>>> render(atoms, "le chat noir dort", links, [("<b>", "</b>")])
+'le chat <b>noir</b> {x} dort'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from harken.serving.text.atoms import Atom, Tags
+
+TAIL = ".,;:!?…。、，！？)]}»”\"'"
+TagText = tuple[str, str]  # how a tag begins and ends
+
+
+def model_text(atoms: Sequence[Atom]) -> str:
+    """What the model reads of a sentence."""
+    return " ".join(atom.text for atom in atoms if not atom.opaque)
+
+
+def is_plain(atoms: Sequence[Atom]) -> bool:
+    """Whether a translation needs no alignment: no opaque pieces, and the same tags around all words."""
+    return not any(atom.opaque or atom.tail_tags is not None or atom.tags != atoms[0].tags for atom in atoms)
+
+
+def render(
+    atoms: Sequence[Atom], text: str, attention: np.ndarray | None, tags: Sequence[TagText], escape: bool = False
+) -> str:
+    """The translation of a sentence as it is written.
+
+    Args:
+        atoms: the source.
+        text: the translation of `model_text(atoms)`.
+        attention: (target words, source words); None: the words are aligned by their order.
+        tags: by number.
+        escape: write & and < of words as entities.
+    """
+    source = [atom for atom in atoms if not atom.opaque]
+    words = text.split()
+    weights = _weights(attention, len(words), len(source))
+    links = weights.argmax(1) if len(source) else np.zeros(len(words), dtype=int)
+    stacks = [source[link].tags if source else () for link in links]
+    tails = [source[link].tail_tags if source else None for link in links]
+    for number in {tag for atom in source for tag in atom.tags}:
+        if words and not any(number in stack for stack in stacks):
+            covered = [index for index, atom in enumerate(source) if number in atom.tags]
+            target = int(weights[:, covered].sum(1).argmax())
+            stacks[target] = source[covered[0]].tags
+    writer = _Writer(tags)
+    held = _places(atoms, links, len(words))
+    for index, word in enumerate(words):
+        for atom in held.get(index, ()):
+            writer.write(atom.text, atom.tags, atom.space)
+        core = word.rstrip(TAIL) if tails[index] is not None else word
+        writer.write(_escaped(core or word, escape), stacks[index], space=True)
+        if core and len(core) < len(word):
+            writer.write(_escaped(word[len(core) :], escape), tails[index] or (), space=False)
+    for atom in held.get(len(words), ()):
+        writer.write(atom.text, atom.tags, atom.space)
+    return writer.finish()
+
+
+def _weights(attention: np.ndarray | None, targets: int, sources: int) -> np.ndarray:
+    if attention is not None and attention.shape == (targets, sources):
+        return attention
+    places = (np.arange(targets)[:, None] + 0.5) / max(targets, 1) - (np.arange(sources)[None] + 0.5) / max(sources, 1)
+    return -np.abs(places)
+
+
+def _places(atoms: Sequence[Atom], links: np.ndarray, count: int) -> dict[int, list[Atom]]:
+    """Before which target word every opaque piece stands; `count`: at the end."""
+    found: dict[int, list[Atom]] = {}
+    before = 0  # source words so far
+    total = sum(not atom.opaque for atom in atoms)
+    for atom in atoms:
+        if not atom.opaque:
+            before += 1
+            continue
+        after = np.flatnonzero(links == before) if before < total else np.array([], dtype=int)
+        ahead = np.flatnonzero(links == before - 1) if before else np.array([], dtype=int)
+        if before == total:
+            place = count
+        elif not before:
+            place = 0
+        elif len(after):
+            place = int(after[0])
+        elif len(ahead):
+            place = int(ahead[-1]) + 1
+        else:
+            place = round(count * before / max(total, 1))
+        found.setdefault(place, []).append(atom)
+    return found
+
+
+def _escaped(text: str, wanted: bool) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") if wanted else text
+
+
+class _Writer:
+    """Writes pieces, opening and closing tags where their stacks change."""
+
+    def __init__(self, tags: Sequence[TagText]) -> None:
+        self._tags, self._parts = tags, list[str]()
+        self._open: Tags = ()
+
+    def write(self, text: str, tags: Tags, space: bool) -> None:
+        same = 0
+        while same < min(len(tags), len(self._open)) and tags[same] == self._open[same]:
+            same += 1
+        self._close(same)
+        if self._parts and space:
+            self._parts.append(" ")
+        self._parts += [self._tags[number][0] for number in tags[same:]]
+        self._open = tags
+        self._parts.append(text)
+
+    def _close(self, keep: int) -> None:
+        self._parts += [self._tags[number][1] for number in reversed(self._open[keep:])]
+        self._open = self._open[:keep]
+
+    def finish(self) -> str:
+        self._close(0)
+        return "".join(self._parts)

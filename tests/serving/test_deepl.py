@@ -1,0 +1,129 @@
+"""DeepL's dialect: texts, tags, glossaries, usage and errors."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken.serving.app import create_app
+from harken.serving.keys import new_key
+from harken.serving.settings import ServerSettings
+
+from .conftest import CapitalEngine
+
+TestClient = pytest.importorskip("fastapi.testclient").TestClient
+ENTRIES = {"name": "animals", "source_lang": "en", "target_lang": "fr", "entries_format": "tsv"}
+
+
+def translations(client: Any, **body: Any) -> list[dict[str, Any]]:
+    answer = client.post("/v2/translate", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["translations"]
+
+
+def test_texts_have_their_characters_and_language(capital_client: Any) -> None:
+    found = translations(capital_client, text=["the cat", "A dog."], target_lang="FR", source_lang="EN")
+    assert found == [
+        {"detected_source_language": "EN", "text": "THE CAT", "billed_characters": 7},
+        {"detected_source_language": "EN", "text": "A DOG.", "billed_characters": 6},
+    ]
+    (found,) = translations(capital_client, text=["the young queen reads"], target_lang="fr")
+    assert (found["detected_source_language"], found["text"]) == ("EN", "THE YOUNG QUEEN READS")
+    assert capital_client.get("/v2/usage").json() == {"character_count": 34, "character_limit": 10**12}
+
+
+def test_a_form_with_several_texts(capital_client: Any) -> None:
+    answer = capital_client.post(
+        "/v2/translate", data={"text": ["one", "two"], "target_lang": "FR", "source_lang": "EN"}
+    )
+    assert [one["text"] for one in answer.json()["translations"]] == ["ONE", "TWO"]
+
+
+def test_tags(capital_client: Any) -> None:
+    given = {"target_lang": "FR", "source_lang": "EN"}
+    (found,) = translations(capital_client, text=["<p>a <i>cat</i></p>"], tag_handling="html", **given)
+    assert found["text"] == "<p>A <i>CAT</i></p>"
+    body = {"text": ['a <x id="1">cat</x> <keep>here</keep>'], "tag_handling": "xml", "ignore_tags": ["keep"]}
+    (found,) = translations(capital_client, **body, **given)
+    assert found["text"] == 'A <x id="1">CAT</x> <keep>here</keep>'
+
+
+def test_options_that_are_ignored_are_named(capital_client: Any) -> None:
+    body = {"text": ["a"], "target_lang": "FR", "source_lang": "EN", "context": "animals", "formality": "more"}
+    assert capital_client.post("/v2/translate", json=body).headers["x-harken-ignored"] == "context, formality"
+
+
+def test_glossaries_are_kept_on_disk_and_used(capital_client: Any, tmp_path: Path) -> None:
+    answer = capital_client.post("/v2/glossaries", json={**ENTRIES, "entries": "cat\tminou\ndog\ttoutou"})
+    assert answer.status_code == 201, answer.text
+    made = answer.json()
+    assert (made["entry_count"], made["ready"], made["name"]) == (2, True, "animals")
+    number = made["glossary_id"]
+    assert list((tmp_path / "state" / "glossaries").iterdir()) == [tmp_path / "state" / "glossaries" / f"{number}.json"]
+    assert capital_client.get("/v2/glossaries").json() == {"glossaries": [made]}
+    assert capital_client.get(f"/v2/glossaries/{number}").json() == made
+    assert capital_client.get(f"/v2/glossaries/{number}/entries").text == "cat\tminou\ndog\ttoutou"
+    body = {"text": ["a cat"], "target_lang": "FR", "source_lang": "EN", "glossary_id": number}
+    assert translations(capital_client, **body)[0]["text"] == "A minou"
+    without = capital_client.post("/v2/translate", json={**body, "source_lang": None})
+    assert without.status_code == 400 and "source_lang" in without.json()["message"]
+    assert capital_client.delete(f"/v2/glossaries/{number}").status_code == 204
+    assert capital_client.get(f"/v2/glossaries/{number}").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [("cat", "entry 1"), ("cat\ta\ncat\tb", "there already"), ("\n", "not specified"), ("a\tb\n\tc", "entry 2")],
+)
+def test_bad_entries_are_refused(capital_client: Any, entries: str, said: str) -> None:
+    answer = capital_client.post("/v2/glossaries", json={**ENTRIES, "entries": entries})
+    assert answer.status_code == 400 and said in answer.json()["message"]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"target_lang": "FR"}, "'text' not specified"),
+        ({"text": ["a"]}, "'target_lang' not supported"),
+        ({"text": ["a"], "target_lang": "XX"}, "'target_lang' not supported"),
+        ({"text": ["a"], "target_lang": "FR", "source_lang": "XX"}, "'source_lang' not supported"),
+        ({"text": ["a"], "target_lang": "FR", "tag_handling": "tex"}, "'tag_handling' not supported"),
+        ({"text": ["a"], "target_lang": "EN", "source_lang": "FR"}, "no model translates from fr to en"),
+    ],
+)
+def test_bad_requests(capital_client: Any, body: dict[str, Any], said: str) -> None:
+    answer = capital_client.post("/v2/translate", json=body)
+    assert answer.status_code == 400 and said in answer.json()["message"]
+
+
+def test_languages(capital_client: Any) -> None:
+    assert capital_client.get("/v2/languages").json() == [{"language": "EN", "name": "English"}]
+    found = capital_client.get("/v2/languages", params={"type": "target"}).json()
+    assert found == [{"language": "FR", "name": "French", "supports_formality": False}]
+
+
+def test_keys_rates_and_quotas(tiny_model: Any, tmp_path: Path) -> None:
+    keys = tmp_path / "keys.json"
+    alice, bob = new_key(keys, "alice", per_minute=5), new_key(keys, "bob", characters=8)
+    assert alice not in keys.read_text() and keys.stat().st_mode & 0o777 == 0o600
+    app = create_app([tiny_model("phrasebook-transformer")], ServerSettings(api_keys=keys, state=tmp_path))
+    app.state.serving.engine = CapitalEngine()
+    body = {"text": ["a cat"], "target_lang": "FR", "source_lang": "EN"}
+    with TestClient(app) as client:
+
+        def status(key: str | None, scheme: str = "DeepL-Auth-Key") -> int:
+            headers = {} if key is None else {"Authorization": f"{scheme} {key}"}
+            return int(client.post("/v2/translate", json=body, headers=headers).status_code)
+
+        assert status(None) == 403 and status("wrong") == 403 and status(bob, "Basic") == 403
+        assert [status(bob), status(bob)] == [200, 456]
+        assert [status(alice) for _ in range(6)] == [200] * 5 + [429]
+        assert client.get("/v1/models").status_code == 401
+        assert client.get("/v1/models", headers={"Authorization": "Bearer x"}).status_code == 403
+        assert client.get("/v1/models", headers={"Authorization": f"Bearer {bob}"}).status_code == 200
+        given = {"q": "a", "source": "en", "target": "fr"}
+        assert client.post("/translate", json=given).status_code == 400
+        assert client.post("/translate", json={**given, "api_key": "x"}).status_code == 403
+        assert client.post("/translate", json={**given, "api_key": bob}).json() == {"translatedText": "A"}
+        slow = client.post("/translate", json={**given, "api_key": alice})
+        assert slow.status_code == 429 and "Slowdown" in slow.json()["error"] and int(slow.headers["retry-after"]) <= 12
