@@ -7,7 +7,8 @@ tables come as uploaded files, which `look` reads from a temporary file.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,10 @@ def answer(opened: Opened, text: str = "", file: tuple[str, bytes] | None = None
     """
     if file is not None:
         with _as_file(opened, *file) as place:
-            return _look(opened, place)
+            found = _look(opened, place)
+        for part in (found, *found["figures"]):
+            part["title"] = part["title"].replace(place, file[0])
+        return found
     if opened.task == "handwriting":
         return _write(opened, text, options)
     if opened.task == "language" and options.get("generate"):
@@ -117,27 +121,21 @@ def _example(opened: Opened) -> str:
     return str(found)
 
 
-class _as_file:
-    """An uploaded file under a temporary name with its own ending.
+@contextmanager
+def _as_file(opened: Opened, name: str, content: bytes) -> Iterator[str]:
+    """An uploaded file under a temporary name with its own ending; errors name it as the user did.
 
     Raises:
         UserError: the job reads no such files.
     """
-
-    def __init__(self, opened: Opened, name: str, content: bytes) -> None:
-        ending, allowed = Path(name).suffix.lower(), ENDINGS.get(opened.task, ())
-        if ending not in allowed:
-            takes = f"it reads {', '.join(allowed)}" if allowed else "it reads texts"
-            raise UserError(f"a model of the task {opened.task!r} cannot read {name!r}; {takes}")
-        self.ending, self.content = ending, content
-        self.close: Callable[[], None] = lambda: None
-
-    def __enter__(self) -> str:
-        folder = tempfile.TemporaryDirectory(prefix="harken-studio-")
-        self.close = folder.cleanup
-        place = Path(folder.name) / f"upload{self.ending}"
-        place.write_bytes(self.content)
-        return str(place)
-
-    def __exit__(self, *problem: object) -> None:
-        self.close()
+    ending, allowed = Path(name).suffix.lower(), ENDINGS.get(opened.task, ())
+    if ending not in allowed:
+        takes = f"it reads {', '.join(allowed)}" if allowed else "it reads texts"
+        raise UserError(f"a model of the task {opened.task!r} cannot read {name!r}; {takes}")
+    with tempfile.TemporaryDirectory(prefix="harken-studio-") as folder:
+        place = Path(folder) / f"upload{ending}"
+        place.write_bytes(content)
+        try:
+            yield str(place)
+        except UserError as problem:
+            raise UserError(str(problem).replace(str(place), name)) from None

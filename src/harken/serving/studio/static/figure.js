@@ -116,7 +116,7 @@ const WIDE = new Set(["lines", "bars", "raster", "strips", "tokens", "images"]);
 
 export const Panel = ({ panel, label }) => {
   const Kind = KINDS[panel.kind];
-  return html`<div class=${`panel ${WIDE.has(panel.kind) ? "wide" : ""}`}>${panel.title && html`<h3>${panel.title}</h3>`}${Kind ? html`<${Kind} panel=${panel} label=${label} />` : html`<p class="note">A ${panel.kind} is drawn by the command line alone.</p>`}</div>`;
+  return html`<div class=${`panel ${WIDE.has(panel.kind) ? "wide" : ""} ${panel.kind}`}>${panel.title && html`<h3>${panel.title}</h3>`}${Kind ? html`<${Kind} panel=${panel} label=${label} />` : html`<p class="note">A ${panel.kind} is drawn by the command line alone.</p>`}</div>`;
 };
 
 // Figures one below the other; where all have names, buttons choose one of them.

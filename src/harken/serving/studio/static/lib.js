@@ -100,7 +100,7 @@ export const Range = ({ label, value, min, max, step = 1, onInput, show = String
 
 export const ModelSelect = ({ models, value, onChange, label = "Model" }) => html`
   <${Field} label=${label}>
-    <select value=${value} onChange=${(event) => onChange(event.target.value)}>
+    <select class="long" value=${value} onChange=${(event) => onChange(event.target.value)}>
       ${models.map((one) => html`<option key=${one.name} value=${one.name} selected=${one.name === value}>${one.name} (${one.network || one.task})</option>`)}
     </select>
   <//>`;

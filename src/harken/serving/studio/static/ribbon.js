@@ -52,7 +52,7 @@ export function Ribbon({ result, onWord, chosen, differs = [], gone = [], onSour
     onFocus: () => setHovered({ side, at }), onBlur: () => setHovered(null),
   });
   return html`
-    <div class="ribbon" ref=${box}>
+    <div class=${`ribbon ${result.attention ? "" : "bare"}`} ref=${box}>
       <${Links} places=${places} attention=${result.attention} active=${active} />
       <div class="words source" role="group" aria-label="Source words">
         ${result.source_words.map((word, s) => html`<button key=${s} type="button" class=${`word ${word.unknown ? "unknown" : ""} ${gone.includes(s) ? "gone" : ""} ${active?.side === "source" && active.at === s ? "on" : ""}`}

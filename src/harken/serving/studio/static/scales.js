@@ -14,7 +14,11 @@ function logTicks(low, high, most = 6) {
   const every = Math.max(1, Math.ceil((last - first + 1) / most));
   const ticks = [];
   for (let power = first; power <= last; power += every) ticks.push(10 ** power);
-  return ticks.length > 1 ? ticks : roundTicks(low, high, most).filter((one) => one > 0);
+  if (ticks.length > 2) return ticks;
+  const finer = [];
+  for (let power = first - 1; power <= last; power += 1) for (const digit of [1, 2, 5]) finer.push(digit * 10 ** power);
+  const inside = finer.filter((one) => one >= low * 0.999 && one <= high * 1.001);
+  return inside.length > 1 ? inside : roundTicks(low, high, most).filter((one) => one > 0);
 }
 
 const superscript = (power) => String(power).replace(/[-0-9]/g, (digit) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(digit)]);

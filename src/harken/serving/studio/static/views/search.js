@@ -68,5 +68,5 @@ export default function Search({ models, params, change }) {
       <${Tree} value=${value} step=${step} />
       <p class="note">Bold: the best hypothesis. Dashed: prefixes that left the beam. Numbers: log-probability of the prefix. Hover a node for its terms.</p></div>
     <div class="card"><h2>Final scores</h2><p class="verdict">${value.reason}</p><p class="note">rank = (log P + rules) / divisor + reward + coverage</p>
-      <${Table} best=${0} head=${["hypothesis", "tokens", ...TERMS.map(([, name]) => name)]} rows=${value.hypotheses.map((one) => [one.text + (one.finished ? "" : " (cut off)"), one.tokens, ...TERMS.map(([key]) => number(one[key], 4) || "0")])} /></div>`}`;
+      <div class="terms"><${Table} best=${0} head=${["hypothesis", "tokens", ...TERMS.map(([, name]) => name)]} rows=${value.hypotheses.map((one) => [one.text + (one.finished ? "" : " (cut off)"), one.tokens, ...TERMS.map(([key]) => number(one[key], 4) || "0")])} /></div></div>`}`;
 }

@@ -1,5 +1,5 @@
 // Translate: streams while somebody types; words by confidence, links, alternatives, n-best, glossary, link, file.
-import { html, useEffect, useRef, useState, post, stream, useWork, ModelSelect, Range, TextBox, Problem, Busy, Meter, number } from "../lib.js";
+import { html, useEffect, useRef, useState, post, stream, useWork, ModelSelect, Range, TextBox, Problem, Busy, Meter, Field, number } from "../lib.js";
 import { Ribbon, Legend } from "../ribbon.js";
 import { examplesOf, split } from "../sentences.js";
 import { save } from "../offline.js";
@@ -63,6 +63,8 @@ function SentenceCard({ body, onResult }) {
   </section>`;
 }
 
+export const ExampleSelect = ({ examples, choose }) => examples.length > 0 && html`<${Field} label="Examples"><select class="short" value="" onChange=${(event) => { choose(event.target.value); event.target.value = ""; }}><option value="">Choose …</option>${examples.map((one) => html`<option key=${one} value=${one}>${one}</option>`)}</select><//>`;
+
 export default function Translate({ models, params, change }) {
   const usable = translators(models);
   const model = pick(usable, params.model);
@@ -80,12 +82,12 @@ export default function Translate({ models, params, change }) {
       <${Range} label="Beam" min=${1} max=${12} value=${beam} onInput=${(value) => change({ beam: value })} />
       <${Range} label="Length penalty" min=${0} max=${2} step=${0.1} value=${penalty} onInput=${(value) => change({ penalty: value })} show=${(value) => value.toFixed(1)} />
       <${Range} label="Best translations" min=${1} max=${8} value=${nbest} onInput=${(value) => change({ nbest: value })} />
+      <${ExampleSelect} examples=${examplesOf(model)} choose=${(one) => change({ text: one })} />
       <button type="button" class="button" onClick=${copy}>${copied ? "Copied" : "Copy link"}</button>
       <button type="button" class="button" onClick=${() => save(text, sentences.map((one) => results.current.get(one)).filter(Boolean), model)}>Save as HTML</button>
     </div>
-    <${TextBox} label="Text" id="text" value=${text} onInput=${(value) => change({ text: value || " " })} autofocus=${true} placeholder="Type a sentence" />
-    ${examplesOf(model).length > 0 && html`<div class="chips" role="group" aria-label="Examples" style=${{ margin: "8px 0 14px" }}>${examplesOf(model).map((one) => html`<button type="button" class="button" key=${one} onClick=${() => change({ text: one })}>${one}</button>`)}</div>`}
-    <details open=${Boolean(params.glossary)} style=${{ margin: "8px 0 14px" }}><summary>Glossary: terms that must be translated as given</summary>
+    <${TextBox} label="Text" id="text" value=${text} rows=${2} onInput=${(value) => change({ text: value || " " })} autofocus=${true} placeholder="Type a sentence" />
+    <details open=${Boolean(params.glossary)} style=${{ margin: "0 0 12px" }}><summary>Glossary: terms that must be translated as given</summary>
       <${TextBox} label="One term a line: source = target" value=${params.glossary ?? ""} onInput=${(value) => change({ glossary: value })} rows=${2} placeholder="cat = minou" />
     </details>
     <div aria-live="polite">${sentences.map((one, place) => html`<${SentenceCard} key=${place} body=${{ ...body, text: one }} onResult=${(result) => results.current.set(one, result)} />`)}</div>
