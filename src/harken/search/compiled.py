@@ -74,9 +74,10 @@ def _is_supported(call: DecodingCall) -> bool:
 
 def prepare(model: Any) -> None:
     """Load or compile the kernels now where they support the model, instead of once that is worth it."""
-    if kernels_enabled() and backend.describe(model) is not None and not backend.is_ready():
+    described = backend.describe(model) if kernels_enabled() else None
+    if described is not None and not backend.is_ready(backend.kind_of(described)):
         try:
-            backend.prepare()
+            backend.prepare(backend.kind_of(described))
         except Exception as error:  # such as a compiler that does not know this CPU: the reference still works
             warnings.warn(f"the compiled decoder is not available, decoding is slower: {error}", stacklevel=2)
 

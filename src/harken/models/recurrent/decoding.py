@@ -81,7 +81,9 @@ def _scale(score: nn.Module | None, width: int) -> float:
 
 def _name(cell: nn.Module) -> str | None:
     """None where the cell is not supported; all layers have the same."""
-    if type(cell) not in (LSTMCell, GRUCell, RNNCell) or cell.kind.layer_norm:
+    if not isinstance(cell, LSTMCell | GRUCell | RNNCell) or cell.kind.layer_norm:
+        return None
+    if type(cell) not in (LSTMCell, GRUCell, RNNCell):  # a subclass may compute something else
         return None
     if isinstance(cell, LSTMCell):
         return None if cell.coupled or cell.peephole or cell.proj_size else "lstm"
