@@ -110,7 +110,8 @@ class Snapshot:
     def __init__(self, model: nn.Module, buffers: bool = False) -> None:
         self._parts: list[tuple[dict[str, Any], str, Any]] = []
         for module in model.modules():
-            for members in (module._modules, module._parameters, *([module._buffers] if buffers else [])):
+            tables: list[dict[str, Any]] = [module._modules, module._parameters]
+            for members in [*tables, module._buffers] if buffers else tables:
                 self._parts += [(members, name, member) for name, member in members.items()]
         self._parameters = [part for _, _, part in self._parts if isinstance(part, Tensor)]
         self.versions = self._current()
