@@ -15,7 +15,6 @@ from torch import nn
 from harken.kernels.decoding.description import CellWeights, Linear, Recurrent
 from harken.models.recurrent.decoder import RecurrentDecoder
 from harken.nn.attention.scores import AdditiveScore, CosineScore, DotScore, MultiplicativeScore, ScaledDotScore
-from harken.nn.recurrent.cell import Cell
 from harken.nn.recurrent.gru import GRUCell
 from harken.nn.recurrent.lstm import LSTMCell
 from harken.nn.recurrent.rnn import RNNCell
@@ -82,10 +81,9 @@ def _scale(score: nn.Module | None, width: int) -> float:
 
 def _name(cell: nn.Module) -> str | None:
     """None where the cell is not supported; all layers have the same."""
-    if type(cell) not in (LSTMCell, GRUCell, RNNCell):
+    if not isinstance(cell, LSTMCell | GRUCell | RNNCell) or cell.kind.layer_norm:
         return None
-    assert isinstance(cell, Cell)
-    if cell.kind.layer_norm:
+    if type(cell) not in (LSTMCell, GRUCell, RNNCell):  # a subclass may compute something else
         return None
     if isinstance(cell, LSTMCell):
         return None if cell.coupled or cell.peephole or cell.proj_size else "lstm"
