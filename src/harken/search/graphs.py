@@ -31,8 +31,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from harken.kernels.decoder_loop.cuda_graph import addresses_of, has_hooks
+from harken.kernels.decoder_loop.cuda_graph import has_hooks
 from harken.kernels.decoding.description import Recurrent, Snapshot, Transformer
+from harken.kernels.recurrent.dispatch import device_only
 from harken.kernels.settings import has_triton
 from harken.search.contract import limits
 from harken.search.hypotheses import Hypothesis
@@ -175,8 +176,10 @@ class GraphSearch:
             self.decoder = recurrent.RecurrentStep(described, shape.sources, shape.beam, shape.words)
         else:
             self.decoder = PlainStep(model, pad_memory(model.encode(self.source, self.lengths), shape), shape)
-        # in a graph, where nothing may wait for the device
-        self.encodes = isinstance(described, Transformer) and described.encoder is not None
+        # whether sources are encoded in a graph, where nothing may wait for the device
+        self.encodes = (isinstance(described, Transformer) and described.encoder is not None) or _is_device_only(
+            model.encoder, self.source
+        )
         self.is_recurrent = isinstance(self.decoder, recurrent.RecurrentStep)
         self.encoder_graph: torch.cuda.CUDAGraph | None = None
         self.step_graph: torch.cuda.CUDAGraph | None = None
@@ -197,7 +200,8 @@ class GraphSearch:
             return graph
 
         if self.encodes:
-            self.encoder_graph = captured(lambda: self._encode(model))
+            with device_only():
+                self.encoder_graph = captured(lambda: self._encode(model))
         self.step_graph = captured(self._steps)
         self.flags = torch.zeros(2, dtype=torch.int32, pin_memory=True)
         self.events = torch.cuda.Event(), torch.cuda.Event()
@@ -205,10 +209,10 @@ class GraphSearch:
     def run(self, model: Any, call: DecodingCall) -> list[list[Hypothesis]]:
         """Decode a call that the shape has room for."""
         options, device = call.options, self.source.device
-        self._load(model, call)
         most = limits(call.max_lengths, call.rows, device)
+        graphs = -(-int(most.max()) // STEPS)  # before the device is busy, since it waits for it
+        self._load(model, call)
         self.search.reset(most, call.nbest, options.length_penalty, options.stopping == "count")
-        graphs = -(-int(most.max()) // STEPS)
         for number in range(graphs):
             if self.step_graph is None:
                 self._steps()
@@ -229,7 +233,16 @@ class GraphSearch:
         self.search.run(self.decoder, self.choose)
 
     def _encode(self, model: Any) -> None:
-        self.decoder.load(model.encode(self.source, self.lengths).values, self.lengths)
+        self._start(model, model.encode(self.source, self.lengths), self.lengths)
+
+    def _start(self, model: Any, memory: Any, lengths: Tensor | int) -> None:
+        """The decoder's state, from the memory of sources of these lengths."""
+        if isinstance(self.decoder, PlainStep):
+            self.decoder.load(model, memory)
+        elif self.is_recurrent:
+            self.decoder.load(model.decoder.start(memory), lengths)
+        else:
+            self.decoder.load(memory.values, lengths)
 
     def _load(self, model: Any, call: DecodingCall) -> None:
         """Encode the sources into the decoder's state."""
@@ -247,12 +260,18 @@ class GraphSearch:
         full = call.lengths is None or int(lengths.min()) == words  # packing would wait for the device
         memory = model.encode(call.source, None if full else lengths)
         seen = memory.values.shape[1] if memory.mask is None else memory.mask.sum(1)
-        if isinstance(self.decoder, PlainStep):
-            self.decoder.load(model, pad_memory(memory, self.shape))
-        elif self.is_recurrent:
-            self.decoder.load(model.decoder.start(memory), seen)
-        else:
-            self.decoder.load(memory.values, seen)
+        self._start(model, pad_memory(memory, self.shape) if isinstance(self.decoder, PlainStep) else memory, seen)
+
+
+def _is_device_only(encoder: Any, source: Tensor) -> bool:
+    """Whether a recurrent encoder reads nothing back from the device while it runs (`device_only`)."""
+    layers = getattr(encoder, "layers", ())
+    if not source.is_cuda or not layers or not all(hasattr(layer, "backend") for layer in layers):
+        return False
+    with device_only():
+        shapes = [(*source.shape, layer.input_size) for layer in layers]
+        given = [layer.weight_ih_l0.new_empty(shape) for layer, shape in zip(layers, shapes, strict=True)]
+        return all(layer.backend(x) == "triton" for layer, x in zip(layers, given, strict=True))
 
 
 def pad_memory(memory: Any, shape: Shape) -> Any:
@@ -279,6 +298,7 @@ class _Searches:
         self.found: OrderedDict[Any, GraphSearch | None] = OrderedDict()  # None: cannot be captured
         self.low: nn.Module | None = None
         self.snapshot: Snapshot | None = None  # of the model when the copy was made
+        self.places: Snapshot | None = None  # where the model was when its own searches were captured
         self.lock = threading.Lock()
         self.pool: Any = None
 
@@ -302,7 +322,10 @@ class _Searches:
     def find(self, model: Any, network: Any, call: DecodingCall) -> GraphSearch | None:
         """The search for a call, captured now if it is the first of its shape."""
         shape = shape_of(call)
-        key = shape, addresses_of(model) if network is model else None  # the addresses of the copy do not change
+        key = shape, network is model
+        if network is model and (self.places is None or not self.places.is_in_place()):
+            self.found.clear()  # the addresses of the copy do not change
+            self.places = Snapshot(model, buffers=True)
         if key in self.found:
             self.found.move_to_end(key)
             return self.found[key]

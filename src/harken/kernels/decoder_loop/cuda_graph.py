@@ -229,8 +229,15 @@ def addresses_of(owner: nn.Module) -> Hashable:
 
 def has_hooks(owner: nn.Module) -> bool:
     """Whether a submodule has hooks, which a replay would not call."""
-    inside = (part for part in owner.modules() if part is not owner)
-    return any(part._forward_hooks or part._forward_pre_hooks or part._backward_hooks for part in inside)
+    left = [*owner._modules.values()]  # `modules()` takes three times as long
+    while left:
+        part = left.pop()
+        if part is None:
+            continue
+        if part._forward_hooks or part._forward_pre_hooks or part._backward_hooks:
+            return True
+        left += part._modules.values()
+    return False
 
 
 def replay(owner: nn.Module, function: Callable[..., Tensor], tensors: Sequence[Tensor | None]) -> Tensor:

@@ -107,12 +107,13 @@ class Recurrent:
 
 
 class Snapshot:
-    """The modules and parameters of a model, to notice when one is replaced, moved or changed."""
+    """The modules, parameters and, if asked, buffers of a model, to notice when one is replaced, moved or changed."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, buffers: bool = False) -> None:
         self._parts: list[tuple[dict[str, Any], str, Any]] = []
         for module in model.modules():
-            for members in (module._modules, module._parameters):
+            tables: list[dict[str, Any]] = [module._modules, module._parameters]
+            for members in [*tables, module._buffers] if buffers else tables:
                 self._parts += [(members, name, member) for name, member in members.items()]
         self._parameters = [part for _, _, part in self._parts if isinstance(part, Tensor)]
         self.versions = self._current()
@@ -123,6 +124,12 @@ class Snapshot:
 
     def is_current(self) -> bool:
         """Whether the model is still the same, weights included."""
-        return all(members.get(name) is part for members, name, part in self._parts) and (
-            self.versions == self._current()
-        )
+        return self._has_same_parts() and self.versions == self._current()
+
+    def is_in_place(self) -> bool:
+        """Whether all tensors are still the same and where they were; their values may have changed."""
+        before = [address for address, _ in self.versions]
+        return self._has_same_parts() and before == [one.data_ptr() for one in self._parameters]
+
+    def _has_same_parts(self) -> bool:
+        return all(members.get(name) is part for members, name, part in self._parts)

@@ -13,7 +13,8 @@ torch's loops and the reference.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -30,6 +31,25 @@ from harken.kernels.settings import has_triton, kernels_enabled
 # Steps from which on the Triton kernel is faster: where cuDNN has the cell (True), and where it does not. Starting a
 # launch costs more than a few of cuDNN's steps; the reference loop is slower from the start.
 TRITON_MIN_STEPS = {True: 64, False: 8}
+
+
+_is_device_only = False
+
+
+@contextmanager
+def device_only() -> Iterator[None]:
+    """Inside, layers on a GPU read nothing back, so that a CUDA graph can hold them: lengths are taken as they are."""
+    global _is_device_only
+    before, _is_device_only = _is_device_only, True
+    try:
+        yield
+    finally:
+        _is_device_only = before
+
+
+def is_device_only() -> bool:
+    """Whether the call is inside `device_only`."""
+    return _is_device_only
 
 
 @dataclass(frozen=True)
@@ -66,7 +86,7 @@ def supports_triton(call: Call) -> bool:
         return False
     known = call.torch_name is not None and not compiling
     rows, time, _ = call.x.shape
-    if time < TRITON_MIN_STEPS[known]:
+    if time < TRITON_MIN_STEPS[known] and not _is_device_only:  # a graph replays the launch
         return False
     forward_only = call.lengths is None and not call.bidirectional and not torch.is_grad_enabled()
     if kind == "lstm" and dtype == torch.float16 and forward_only:

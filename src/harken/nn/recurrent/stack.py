@@ -18,7 +18,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from harken.kernels.recurrent.call import Call, Direction
 from harken.kernels.recurrent.cudnn import flatten_for_cudnn, run_fused_stack, runs_whole_stack
-from harken.kernels.recurrent.dispatch import Backend, choose
+from harken.kernels.recurrent.dispatch import Backend, choose, is_device_only
 from harken.nn.recurrent.cell import Cell, State
 from harken.nn.recurrent.connections import Connections
 from harken.nn.recurrent.interop import accept_stored_names, split_name, weight_suffix
@@ -213,7 +213,9 @@ class Stack(nn.Module):
     def _padded_layout(self, call: Call) -> PaddedLayout:
         batch, time, _ = call.x.shape
         lengths = call.lengths
-        if lengths is not None and torch.compiler.is_compiling():  # a graph cannot raise: kernels stay inside T anyway
+        if lengths is not None and (
+            torch.compiler.is_compiling() or is_device_only()
+        ):  # a graph cannot raise: kernels stay inside T anyway
             check_shape(lengths, batch)
             lengths = lengths.to(call.x.device, torch.int32).clamp(0, time)
         elif lengths is not None:

@@ -18,7 +18,8 @@ from harken.kernels.triton_import import tl, triton
 
 ROWS = 8  # the most
 TILE = 8192  # elements of W in one program
-PROGRAMS = 128  # as many as the device has multiprocessors, about
+PROGRAMS = 256  # twice as many as the device has multiprocessors, about
+WARPS = 1  # sums need no shared memory
 
 
 @triton.jit
@@ -78,6 +79,6 @@ def few_rows_linear(
         none if norm is None else norm.weight, none if norm is None else norm.bias, out,
         width, outputs, 0.0 if norm is None else norm.epsilon,
         NORM=norm is not None, BIAS=layer.bias is not None, RELU=relu, ADD=add, ROWS=rows, WIDTH=wide, BLOCK=block,
-        num_warps=4, **options(inputs.is_cuda),
+        num_warps=WARPS, **options(inputs.is_cuda),
     )  # fmt: skip
     return out

@@ -17,13 +17,15 @@ import torch
 from torch import Tensor
 
 from harken.kernels.decoder_loop.triton_kernels import sigmoid, tanh
-from harken.kernels.decoding.cuda.linear import PROGRAMS, ROWS, few_rows_linear
+from harken.kernels.decoding.cuda.linear import ROWS, few_rows_linear
 from harken.kernels.decoding.cuda.overlap import allow_next, options, wait_for_previous
 from harken.kernels.decoding.description import Recurrent
 from harken.kernels.triton_import import tl, triton
 
+PROGRAMS = 128  # about as many as the device has multiprocessors
 TILE = 20480  # elements of the weights in one program
 BLOCK = 16  # words of a source read at a time
+CELL_WARPS, SOURCE_WARPS, COMBINE_WARPS = 8, 8, 4
 WIDEST = 1024
 
 
@@ -258,11 +260,20 @@ class RecurrentStep:
             query, self.keys, self.memory, energy, self.lengths, context,
             query.shape[1], width, self.keys.shape[1], self.beam, described.scale,
             ADDITIVE=described.energy is not None, SIZE=triton.next_power_of_2(query.shape[1]), WIDTH=wide, BLOCK=BLOCK,
-            num_warps=8, **chosen,
+            num_warps=SOURCE_WARPS, **chosen,
         )  # fmt: skip
         hidden, units = self.feeds[self.half], _units(width, 2 * wide)
         combine_kernel[(triton.cdiv(width, units),)](
-            context, below, next(rest).weight, hidden, width, ROWS=rows, WIDTH=wide, BLOCK=units, num_warps=4, **chosen
+            context,
+            below,
+            next(rest).weight,
+            hidden,
+            width,
+            ROWS=rows,
+            WIDTH=wide,
+            BLOCK=units,
+            num_warps=COMBINE_WARPS,
+            **chosen,
         )
         if described.narrows:
             narrow = next(rest)
@@ -285,5 +296,5 @@ class RecurrentStep:
             below, tokens, self.feeds[last], old[0], old[1], self.parents, weight, recurrent, bias, recurrent_bias,
             new[0], new[1], size, width, described.embedding_scale if layer == 0 else 1.0,
             EMBEDS=layer == 0, FEEDS=described.reads[layer], LSTM=described.cell == "lstm", PARENTS=self.beam > 1,
-            ROWS=rows, SIZE=narrow, WIDTH=wide, BLOCK=units, num_warps=8, **options(new.is_cuda),
+            ROWS=rows, SIZE=narrow, WIDTH=wide, BLOCK=units, num_warps=CELL_WARPS, **options(new.is_cuda),
         )  # fmt: skip

@@ -1,8 +1,8 @@
 """The decoder step of a Transformer on a GPU: R rows, caches of fixed size, position and ancestry as tensors.
 
-For a few rows every product is one kernel with the norm before and the residual after it (`linear.py`), and attention
-is one with the norm and the product before it (`projected.py`): six kernels a layer. For more rows products are
-torch's, with `add_norm` between them: eleven kernels a layer.
+For a few rows every product is one kernel with the norm before and the residual after it (`linear.py`), and
+cross-attention is one with the norm and the product before it (`projected.py`): seven kernels a layer. For more rows
+products are torch's, with `add_norm` between them: eleven kernels a layer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from harken.kernels.decoding.cuda import projected
 from harken.kernels.decoding.cuda.attention import cross_attention, is_fused, self_attention
 from harken.kernels.decoding.cuda.linear import ROWS, few_rows_linear
 from harken.kernels.decoding.cuda.norm import add_norm, embed
-from harken.kernels.decoding.cuda.projected import projected_cross_attention, projected_self_attention
+from harken.kernels.decoding.cuda.projected import projected_cross_attention
 from harken.kernels.decoding.cuda.selection import reorder_ancestry
 from harken.kernels.decoding.description import Linear, Norm, Transformer
 
@@ -88,20 +88,14 @@ class TransformerStep:
         for layer in range(stack.layers):
             qkv, out, expand, contract, query, _, cross_out = stack.linears[7 * layer : 7 * layer + 7]
             norm, feed_norm, cross_norm = stack.norms[3 * layer : 3 * layer + 3]
-            few_rows_linear(self._attend_few(layer, qkv, norm), out, x, add=True)
+            found = few_rows_linear(x, qkv, new(qkv), norm=norm)
+            few_rows_linear(self._attend(layer, found), out, x, add=True)
             few_rows_linear(self._attend_source_few(layer, query, cross_norm), cross_out, x, add=True)
             found = few_rows_linear(x, expand, new(expand), norm=feed_norm, relu=stack.activation == "relu")
             found = found if stack.activation == "relu" else ACTIVATIONS[stack.activation](found)
             few_rows_linear(found, contract, x, add=True)
         output = self.described.output
         return few_rows_linear(x, output, new(output), norm=stack.norms[-1])
-
-    def _attend_few(self, layer: int, qkv: Linear, norm: Norm) -> Tensor:
-        keys, values, x = self.keys[layer], self.values[layer], self.residual
-        if projected.is_supported(qkv, keys):
-            return projected_self_attention(x, qkv, norm, keys, values, self.ancestry, self.position, self.scale)
-        made = keys.new_empty(len(x), len(qkv.weight))
-        return self._attend(layer, few_rows_linear(x, qkv, made, norm=norm))
 
     def _attend_source_few(self, layer: int, query: Linear, norm: Norm) -> Tensor:
         (keys, values), x = self.memory[layer], self.residual
