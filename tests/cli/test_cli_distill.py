@@ -15,9 +15,11 @@ SMALL = ["--set", "model.width=16", "--set", "model.feedforward=16", "--set", "t
 @pytest.fixture(scope="module")
 def teacher(tmp_path_factory):
     place = tmp_path_factory.mktemp("teacher") / "run"
+    pairs = [f"a{n} b{n % 7}\tx{n} y{n % 7}" for n in range(40)]
+    (place.parent / "pairs.tsv").write_text("\n".join(pairs) + "\n", encoding="utf-8")
     recipe = {
         "task": "translate",
-        "data": {"corpus": "phrasebook", "size": 30},
+        "data": {"source": str(place.parent / "pairs.tsv"), "valid_size": 6, "test_size": 4},
         "tokenizer": {"kind": "word", "joint": False},
         "model": {"architecture": "transformer", "layers": 1, "width": 8, "heads": 2, "feedforward": 8, "tied": "none"},
         "train": {"max_steps": 1, "batch_tokens": 128, "workers": 1, "validate_sentences": 2},

@@ -11,6 +11,14 @@ from harken.errors import UserError
 from harken.tasks.translate.shortlist import FILE, SHORTLIST, ShortlistTable
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _few_frequent_tokens():
+    """So that small vocabularies have tokens that are not allowed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("harken.tasks.translate.shortlist.FREQUENT", 30)
+        yield
+
+
 def learnt():
     """Source token 10 + n means target token 20 + n; token 4 goes with everything."""
     draw = np.random.default_rng(0)

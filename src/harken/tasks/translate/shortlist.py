@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 FILE = "shortlist.safetensors"
 MOST = 250  # target tokens that are kept for each source token
-FREQUENT = 100  # most frequent target tokens, which are always allowed
+FREQUENT = 500  # most frequent target tokens, which are always allowed
 PAIRS_OF_TOKENS = 2**26  # that are learnt from at most
 ITERATIONS = 5
 
