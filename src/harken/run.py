@@ -118,7 +118,11 @@ def _run(
         prepared = job.prepare_table(recipe, table, folder, resuming)
     if group is not None:
         given = sorted(recipe.train.model_fields_set)
-        announced = {"recipe": recipe.to_toml(), "given": given, "state": "resuming" if resuming else "new"}
+        announced: dict[str, Any] = {
+            "recipe": recipe.to_toml(),
+            "given": given,
+            "state": "resuming" if resuming else "new",
+        }
         announced["auto_batch"] = recipe.train.auto_batch
         group.announce(RECIPE, announced)
         group.connect(recipe.train.device)

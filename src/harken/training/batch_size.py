@@ -50,7 +50,7 @@ def choose_batch_tokens(task: Any, config: TrainConfig, group: Group | None = No
         while not _fits(strategy, _epoch(task, config, budget)):
             if budget <= SMALLEST:
                 raise MachineError(
-                    f"not even a batch of {budget} tokens fits into memory; make the model smaller or max_length shorter"
+                    f"not even a batch of {budget} tokens fits into memory; make the model or the examples smaller"
                 )
             budget //= 2
         if budget < largest and _fits(strategy, _epoch(task, config, budget + budget // 2)):
