@@ -123,7 +123,12 @@ def _run(
         prepared = job.prepare_table(recipe, table, folder, resuming)
     if group is not None:
         given = sorted(recipe.train.model_fields_set)
-        announced = {"recipe": recipe.to_toml(), "given": given, "state": "resuming" if resuming else "new"}
+        announced: dict[str, Any] = {
+            "recipe": recipe.to_toml(),
+            "given": given,
+            "state": "resuming" if resuming else "new",
+        }
+        announced["auto_batch"] = recipe.train.auto_batch
         group.announce(RECIPE, announced)
         group.connect(recipe.train.device)
     if recipe.train.tensorboard:
@@ -161,6 +166,7 @@ def follow_recipe(folder: Path, table: dict[str, list[Any]] | None = None) -> An
         announced = group.await_announced(RECIPE)
         recipe = as_recipe(tomllib.loads(announced["recipe"]), with_data=table is None)
         recipe.train.model_fields_set.intersection_update(announced["given"])  # what is left open is fitted by all
+        recipe.train._auto_batch = announced.get("auto_batch", False)
         job = job_of(recipe.task)
         if not folder.is_dir():
             raise UserError(

@@ -181,8 +181,47 @@ def test_nan_on_one_rank_skips_the_update_on_all(run: Callable, table: Any) -> N
 
     task = Broken(dropout=0.0)
     before = sum(float(value.detach().double().sum()) for value in task.model.parameters())
-    for outcome in run(task)(2):
+    job = run(task)
+    for outcome in job(2):
         assert outcome["value"][2:] == [before, 6]
+    said = "update 1 was skipped: rank 1: the loss is NaN or infinite, all layers are finite; the batch is kept in "
+    assert [entry["event"] for entry in read_metrics(job.folder) if entry["kind"] == "event"] == [
+        f"{said}nonfinite-step-1.safetensors"
+    ]
+
+
+@pytest.mark.parametrize("where", ["forward", "backward"])
+def test_memory_that_runs_out_on_one_rank_costs_time_alone(
+    run: Callable, table: Any, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """In the backward pass, some buckets of gradients were already sent when it happens."""
+    monkeypatch.setattr(module, "BUCKET", 64)
+    failed: list[str] = []
+
+    class Fails(torch.autograd.Function):
+        @staticmethod
+        def forward(context: Any, values: Tensor) -> Tensor:
+            return values.clone()
+
+        @staticmethod
+        def backward(context: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+            if where == "backward" and os.environ["RANK"] == "1" and not failed:
+                failed.append(where)
+                raise torch.OutOfMemoryError
+            return gradient
+
+    class Watched(torch.nn.Module):
+        def forward(self, values: Tensor) -> Tensor:
+            if where == "forward" and os.environ["RANK"] == "1" and len(values) > 1 and torch.is_grad_enabled():
+                raise torch.OutOfMemoryError
+            return Fails.apply(values)
+
+    alone, several = run(table(dropout=0.0), "alone"), run(table(dropout=0.0), "several")
+    several.task.model.insert(1, Watched())
+    alone(1)
+    assert [outcome["value"][0] for outcome in several(2)] == [6, 6]
+    assert several.losses() == pytest.approx(alone.losses(), rel=1e-5)
+    assert "computed in 2 parts" in next(entry["event"] for entry in read_metrics(several.folder) if "event" in entry)
 
 
 @pytest.mark.parametrize("how", ["user", "memory", "bug", "killed"])

@@ -208,6 +208,19 @@ class Strategy(ABC):
             total += float(loss.detach())
         return total
 
+    def fits(self, indices: Indices) -> bool:
+        """Whether memory is enough for the own share of a batch, forward and backward; nothing is communicated."""
+        self.zero_gradients()
+        try:
+            with self.autocast():
+                loss = batch_loss(self.task, self.task.share(indices, self.world_size)[self.rank])
+            loss.backward()
+            return True
+        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as problem:
+            if not is_out_of_memory(problem):
+                raise
+            return False
+
     def diagnose(self, step: int, batches: list[Indices]) -> list[tuple[str, list[int]]]:
         """Where NaN or infinite values began in an update that was skipped, and in which examples.
 
