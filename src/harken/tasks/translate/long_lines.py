@@ -48,13 +48,18 @@ def split_text(text: str, limit: int, target: int, count: Callable[[str], int], 
         if pieces > limit:
             parts += split_text(segment, limit, target, count, level + 1)
             size = target + 1
-        elif size + pieces <= target and count(parts[-1] + segment) <= limit:
+        elif size + pieces <= target:
             parts[-1] += segment
             size += pieces
         else:
             parts.append(segment)
             size = pieces
-    return parts
+    # A tokenizer may have more pieces for a whole than for its parts together; that is checked once for each part.
+    return [
+        piece
+        for part in parts
+        for piece in ([part] if count(part) <= limit else split_text(part, limit, target, count, level + 1))
+    ]
 
 
 def _segments(text: str, boundary: re.Pattern[str]) -> list[str]:
