@@ -30,6 +30,10 @@ class FakeTranslation:
     attention: np.ndarray | None
 
     @property
+    def is_aligned(self) -> bool:
+        return self.attention is not None
+
+    @property
     def unknown(self) -> list[int]:
         return [at for at, word in enumerate(self.source.split()) if "zebra" in word]
 

@@ -105,6 +105,7 @@ def test_an_output_of_another_job_is_left_alone(
         (("--out", "o", "--alignments", "l"), "--json has the links"),
         (("--out", "o", "--stream"), "--stream prints plain text"),
         (("--out", "/dev/null"), "is a device or a pipe"),
+        (("--out", "in.en"), "is the input itself"),
         (("--out", "o", "--weights", "a"), "write them like 2,1,1"),
         (("--out", "o", "--temperature", "0.5"), "search.sample"),
     ],

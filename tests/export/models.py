@@ -20,6 +20,7 @@ TRANSFORMER = [
     *("phrasebook-transformer", "model.layers=2", "model.width=16", "model.heads=2", "model.feedforward=24"),
     *("tokenizer.kind=bpe", "tokenizer.size=60", "tokenizer.joint=true"),
 ]
+DECODER_ONLY = [*TRANSFORMER, "model.architecture=decoder-only"]
 RECURRENT = ["phrasebook-attention", "model.width=12", "model.embedding=8"]
 
 
@@ -37,8 +38,8 @@ def make_model(folder: Path, base: list[str], *overrides: str) -> Translator:
                 parameter.add_(0.2 * torch.randn_like(parameter))
             else:
                 parameter.mul_(2.0)
-        if hasattr(model.decoder, "stack"):  # make EOS more probable, so that outputs differ in length
-            stack = model.decoder.stack
+        stack = getattr(getattr(model, "decoder", model), "stack", None)
+        if stack is not None:  # make EOS more probable, so that outputs differ in length
             norm = stack.norm if isinstance(stack.norm, nn.LayerNorm) else stack.blocks[-1].feedforward_norm
             norm.bias.add_(model.output_weight[EOS] if model.narrow(norm.bias) is norm.bias else 0)
     save_tensors(folder / "model.safetensors", dict(model.named_parameters()))

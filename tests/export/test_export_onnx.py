@@ -17,7 +17,7 @@ from harken.search import greedy_search
 from harken.tasks.translate.sources import max_lengths
 
 sys.path.insert(0, str(Path(__file__).parent))
-from models import ENGLISH, RECURRENT, TRANSFORMER, make_model
+from models import DECODER_ONLY, ENGLISH, RECURRENT, TRANSFORMER, make_model
 
 pytest.importorskip("onnx", reason="ONNX files are written by the package onnx")
 onnxruntime = pytest.importorskip("onnxruntime", reason="ONNX files are run by onnxruntime")
@@ -33,6 +33,9 @@ CASES: dict[str, tuple[list[str], list[str]]] = {
         ["model.activation=swiglu", "model.positions=rotary", "model.attention=dot", "model.tied=none"],
     ),
     "alibi": (TRANSFORMER, ["model.positions=alibi"]),
+    "decoder-only": (DECODER_ONLY, []),
+    "decoder-only, rotary": (DECODER_ONLY, ["model.positions=rotary", "model.norm=post"]),
+    "decoder-only, alibi": (DECODER_ONLY, ["model.positions=alibi"]),
     "lstm, after": (RECURRENT, ["model.layers=2", "model.connections=residual"]),
     "lstm, before, additive": (
         RECURRENT,

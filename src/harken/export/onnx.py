@@ -12,8 +12,8 @@ names with `next_` in front:
     logits, *after = decoder.run(None, {"tokens": tokens, "lengths": lengths, **tensors})
     tensors |= dict(zip(state, after))
 
-Supported are recurrent and Transformer encoders and decoders in every combination, with the exceptions of
-`onnx_recurrent.py` and `onnx_transformer.py`. Weights are float32.
+Supported are recurrent and Transformer encoders and decoders in every combination, and decoder-only Transformers, with
+the exceptions of `onnx_recurrent.py` and `onnx_transformer.py`. Weights are float32.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import harken
 from harken.data.tokenizers.base import save_tokenizers
 from harken.data.tokenizers.tokens import BOS, EOS, PAD, UNK
 from harken.errors import UserError
-from harken.export import onnx_recurrent, onnx_transformer
+from harken.export import onnx_decoder_only, onnx_recurrent, onnx_transformer
 from harken.export.graph import Graph
 from harken.files import atomic_write
 from harken.models.config import longest_of
@@ -38,6 +38,7 @@ from harken.models.encoder_decoder import EncoderDecoder
 from harken.models.recurrent.decoder import RecurrentDecoder
 from harken.models.recurrent.encoder import RecurrentEncoder
 from harken.models.transformer.decoder import TransformerDecoder
+from harken.models.transformer.decoder_only import DecoderOnly
 from harken.models.transformer.encoder import TransformerEncoder
 
 if TYPE_CHECKING:
@@ -54,15 +55,19 @@ def export_onnx(translator: Translator, folder: Path) -> None:
     Raises:
         UserError: the model has a part or an option that ONNX has no form for, or onnx is not installed.
     """
-    model = translator.model
-    reading, writing = parts_of(model)
-    assert isinstance(model, EncoderDecoder)
-    graph = Graph()
-    memory, state = write_encoder(graph, model, reading, writing)
-    graph.save(folder / ENCODER)
-    graph = Graph()
-    write_decoder(graph, model, writing, memory, state)
-    graph.save(folder / DECODER)
+    model, encoder, decoder = translator.model, Graph(), Graph()
+    if isinstance(model, DecoderOnly):
+        onnx_decoder_only.refuse(model)
+        memory, state = onnx_decoder_only.MEMORY, onnx_decoder_only.STATE
+        onnx_decoder_only.write_encoder(encoder, model)
+        onnx_decoder_only.write_decoder(decoder, model)
+    else:
+        reading, writing = parts_of(model)
+        assert isinstance(model, EncoderDecoder)
+        memory, state = write_encoder(encoder, model, reading, writing)
+        write_decoder(decoder, model, writing, memory, state)
+    encoder.save(folder / ENCODER)
+    decoder.save(folder / DECODER)
     save_tokenizers(folder, translator.source, translator.target)
     search = translator.recipe.search
     description = {

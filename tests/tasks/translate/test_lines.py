@@ -129,8 +129,9 @@ def test_long_lines_are_split_or_copied_and_reported(models: Callable) -> None:
     assert number == 0 and len(said) == 1 and parts > 5
     assert f"has {model.count_pieces(long):,} pieces, and the model takes 1,000 at once" in note
     assert split[0].source == long and split[0].score < 0
-    assert split[0].attention is not None
-    assert split[0].attention.shape == (len(split[0].text.split()), 1600)
+    links = split[0].alignment()
+    assert max(source for source, _ in links) < 1600 and [target for _, target in links] == sorted(t for _, t in links)
+    assert max(source for source, _ in links) > 1500 and len(links) == len(split[0].text.split())
     copied = list(model.translate_lines([long], long_lines="copy", report=lambda *note: said.append(note)))
     assert copied[0][0].text == long and said[1][1].endswith(": copied")
 

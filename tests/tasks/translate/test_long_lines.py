@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.tasks.translate.long_lines import join_translations, split_text
+from harken.tasks.translate.long_lines import copied, join_translations, split_text
 from harken.tasks.translate.translation import Translation
 
 
@@ -47,12 +47,25 @@ def test_joined_translations_have_the_score_words_and_attention_of_the_whole() -
     assert best.source_words == ["the", "cat.", "it", "sleeps"]
     assert best.score == pytest.approx((4 * -0.5 + 3 * -0.2) / 7)
     assert best.unknown == [1, 2] and other.unknown == [2]
-    assert best.attention is not None
-    assert best.attention.tolist() == [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0.5, 0.5], [0, 0, 0, 1]]
+    assert best.is_aligned and best.attention is None  # links alone: weights would take the product of the lengths
+    assert best.alignment() == [(0, 0), (1, 1), (2, 2), (3, 3)]
+    first[0].attention = None
+    assert not join_translations("", parts, [first[:1], second], [[4], [3]])[0].is_aligned
 
 
 def test_parts_without_a_space_between_them_are_joined_without_one() -> None:
     found = join_translations(
         "猫。犬。", ["猫。", "犬。"], [[translation("cat.", -1)], [translation("dog.", -1)]], [[1], [1]]
     )
-    assert (found[0].text, found[0].attention) == ("cat.dog.", None)
+    assert (found[0].text, found[0].is_aligned) == ("cat.dog.", False)
+
+
+def test_a_word_that_was_cut_stays_one_word() -> None:
+    parts = [[translation("un deux", -1, [[1, 0], [0, 1]])], [translation("trois quatre", -1, [[1, 0], [0, 1]], (0,))]]
+    (found,) = join_translations("one twothree four", ["one two", "three four"], parts, [[3], [3]])
+    assert (found.text, found.unknown_words) == ("un deuxtrois quatre", ["twothree"])
+    assert found.alignment() == [(0, 0), (1, 1), (1, 1), (2, 2)]
+
+
+def test_a_copied_line_is_linked_to_itself() -> None:
+    assert (copied("a b").text, copied("a b").alignment()) == ("a b", [(0, 0), (1, 1)])

@@ -127,6 +127,8 @@ def translate(
     if (alternatives or stream) and (as_json or scores or alignments or nbest > 1 or target or alternatives * stream):
         name, printed = ("--stream", "plain text") if stream else ("--alternatives", "index ||| text ||| score")
         raise UserError(f"{name} prints {printed}; leave other formats and files out")
+    if target is not None and file is not None and target.exists() and file.exists() and target.samefile(file):
+        raise UserError(f"{target} is the input itself, which the output would replace; choose another output")
     if target is not None and alignments is not None:
         raise UserError("--out and --resume do not write --alignments; --json has the links beside each translation")
     lines, live = open_live(translator, file, form, text_column, replace)
@@ -287,7 +289,7 @@ def writer(write: Write, as_json: bool, scores: bool, nbest: int) -> Callable[[i
     def write_json(index: int, source: str, found: Sequence[Translation]) -> None:
         translations: list[dict[str, Any]] = []
         for best in found:
-            links = None if best.attention is None else best.alignment()
+            links = best.alignment() if best.is_aligned else None
             translations.append({"text": best.text, "score": round(best.score, 4), "alignment": links})
         unknown = found[0].unknown_words if found else []
         entry = {"source": source, "unknown": unknown, "translations": translations}
@@ -317,6 +319,6 @@ def pharaoh(translation: Translation, model: Path) -> str:
     Raises:
         UserError: the model has no attention to read links from.
     """
-    if translation.attention is None:
+    if not translation.is_aligned:
         raise UserError(f"{model} has no attention to read alignments from; leave --alignments out")
     return " ".join(f"{i}-{j}" for i, j in translation.alignment())

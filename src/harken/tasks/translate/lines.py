@@ -19,7 +19,7 @@ import numpy as np
 
 from harken.data.batching import token_batches
 from harken.tasks.translate.describing import describe
-from harken.tasks.translate.long_lines import PART, join_translations, split_text
+from harken.tasks.translate.long_lines import PART, copied, join_translations, split_text
 from harken.tasks.translate.searching import Request, search
 from harken.tasks.translate.threads import WorkerThreads
 from harken.tasks.translate.translation import Translation
@@ -85,7 +85,7 @@ class Window:
         """The translations of a line, best first; none of a blank one."""
         source = self.lines[line]
         if line in self.copied:
-            return [Translation(source, source, 0.0)]
+            return [copied(source)]
         found = [some for part in self.parts[line] if (some := self.found[part]) is not None]
         if len(found) < 2:
             return [translation for some in found for translation, _ in some]

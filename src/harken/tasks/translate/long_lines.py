@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 
-from harken.tasks.translate.translation import Translation
+from harken.tasks.translate.translation import LinkedTranslation, Translation
 
 PART = 128  # pieces of a part: models are trained on sentences, so parts are not as long as they may be
 BOUNDARIES = (
@@ -48,13 +47,18 @@ def split_text(text: str, limit: int, target: int, count: Callable[[str], int], 
         if pieces > limit:
             parts += split_text(segment, limit, target, count, level + 1)
             size = target + 1
-        elif size + pieces <= target and count(parts[-1] + segment) <= limit:
+        elif size + pieces <= target:
             parts[-1] += segment
             size += pieces
         else:
             parts.append(segment)
             size = pieces
-    return parts
+    # A tokenizer may have more pieces for a whole than for its parts together; that is checked once for each part.
+    return [
+        piece
+        for part in parts
+        for piece in ([part] if count(part) <= limit else split_text(part, limit, target, count, level + 1))
+    ]
 
 
 def _segments(text: str, boundary: re.Pattern[str]) -> list[str]:
@@ -69,43 +73,49 @@ def join_translations(
     """The translations of a text from those of its parts: the best of each part together, then the second best ...
 
     The score is the mean of the parts' scores by their number of tokens, which is the score of the whole under the
-    default length normalisation. Where every part ends at a space, the attention has a block for each part.
+    default length normalisation. There is no attention, as its size would be the product of the lengths, but where the
+    parts have some, there are links.
 
     Args:
         parts: what `split_text` made of `source`.
         found: translations of each part, best first.
         tokens: the number of tokens of each of them, EOS included.
     """
-    spaces = [" " if part[-1:].isspace() else "" for part in parts[:-1]]
-    results = []
+    spaces = [before[-1:].isspace() or after[:1].isspace() for before, after in pairwise(parts)]
+    results: list[Translation] = []
     for rank in range(max(len(some) for some in found)):
         chosen = [min(rank, len(some) - 1) for some in found]  # a part may have fewer
         best = [some[index] for some, index in zip(found, chosen, strict=True)]
         sizes = [some[index] for some, index in zip(tokens, chosen, strict=True)]
         text = best[0].text
         for space, one in zip(spaces, best[1:], strict=True):
-            text += (space if text and one.text else "") + one.text
-        whole = replace(
-            best[0], source=source, text=text, score=float(np.average([b.score for b in best], weights=sizes))
-        )
-        starts = np.cumsum([0, *(len(part.split()) for part in parts)]).tolist()
-        whole.unknown = []
-        whole.attention = None
-        if all(spaces):
-            whole.unknown = [start + word for start, one in zip(starts, best, strict=False) for word in one.unknown]
-            whole.attention = _blocks([one.attention for one in best], len(text.split()), starts[-1])
-        results.append(whole)
+            text += (" " if space and text and one.text else "") + one.text
+        sources, targets = first_words(parts, spaces), first_words([one.text for one in best], spaces)
+        unknown = sorted({first + word for first, one in zip(sources, best, strict=True) for word in one.unknown})
+        score = float(np.average([one.score for one in best], weights=sizes))
+        if not all(one.is_aligned for one in best):
+            results.append(Translation(source, text, score, unknown=unknown))
+            continue
+        each = zip(best, sources, targets, strict=True)
+        links = [(i + first, j + second) for one, first, second in each for i, j in one.alignment()]
+        results.append(LinkedTranslation(source, text, score, unknown=unknown, links=links))
     return results
 
 
-def _blocks(maps: Sequence[np.ndarray | None], rows: int, columns: int) -> np.ndarray | None:
-    """(rows, columns) with the maps along the diagonal."""
-    known = [weights for weights in maps if weights is not None]
-    if len(known) < len(maps) or sum(len(weights) for weights in known) != rows:
-        return None
-    whole = np.zeros((rows, columns), dtype=np.float32)
-    row = column = 0
-    for weights in known:
-        whole[row : row + weights.shape[0], column : column + weights.shape[1]] = weights
-        row, column = row + weights.shape[0], column + weights.shape[1]
-    return whole
+def copied(line: str) -> Translation:
+    """A line as its own translation, each word linked to itself."""
+    return LinkedTranslation(line, line, 0.0, links=[(word, word) for word in range(len(line.split()))])
+
+
+def first_words(parts: Sequence[str], spaces: Sequence[bool]) -> list[int]:
+    """The number of the first word of each part in the whole; a part after no space continues the word before it.
+
+    >>> first_words(["a b ", "c d", "ef g"], [True, False])
+    [0, 2, 3]
+    """
+    starts, words = [], 0
+    for part, space in zip(parts, [True, *spaces], strict=True):
+        count = len(part.split())
+        starts.append(words if space or not words or not count else words - 1)
+        words = starts[-1] + count
+    return starts

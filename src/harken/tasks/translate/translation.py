@@ -44,6 +44,11 @@ class Translation:
         """The source words that the model has never seen; what it makes of them is a guess."""
         return [self.source_words[place] for place in self.unknown]
 
+    @property
+    def is_aligned(self) -> bool:
+        """Whether `alignment` has links to read."""
+        return self.attention is not None
+
     def alignment(self) -> list[tuple[int, int]]:
         """Links (source word, target word): each target word with the source word of its largest weight."""
         from harken.metrics import links_from_attention
@@ -84,6 +89,20 @@ class Translation:
         if self.attention is None or not self.attention.size:
             return f"<p>{html.escape(self.text)}</p>"
         return self.map()._repr_html_()
+
+
+@dataclass
+class LinkedTranslation(Translation):
+    """A translation with links but no weights: of a line so long that a weight for each pair of words is too much."""
+
+    links: list[tuple[int, int]] = field(default_factory=list, repr=False)
+
+    @property
+    def is_aligned(self) -> bool:
+        return True
+
+    def alignment(self) -> list[tuple[int, int]]:
+        return self.links
 
 
 @dataclass(frozen=True)
