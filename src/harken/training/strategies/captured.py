@@ -64,6 +64,10 @@ class Captured(Single):
         self.average.update(step)
         return self.result(numbers)
 
+    def close(self) -> None:
+        """Free the graphs and their memory."""
+        getattr(self, "graphs", {}).clear()
+
     def on_stream(self, collated: list[Any]) -> Tensor:
         """An update without a graph, on the stream that graphs are captured on."""
         current = torch.cuda.current_stream(self.device)
