@@ -36,9 +36,12 @@ from harken.training.checkpoints import CHECKPOINT, MODEL, PREVIOUS, has_checkpo
 from harken.training.config import TrainConfig
 from harken.training.display import choose_display
 from harken.training.folder import RunLock
+from harken.training.launched import is_follower, is_restarted
 from harken.training.log import METRICS
 from harken.training.loop import Callback, Trainer
 from harken.training.machine import choose_device, choose_precision
+from harken.training.shards import remove_shards
+from harken.training.strategies.group import joined
 from harken.training.task import Indices, to_device
 
 Loss = Callable[[Any, Any], Tensor | tuple[Tensor, int]]
@@ -153,15 +156,24 @@ def train_module(
         kept = max(1, round(HELD_OUT * len(order)))
         examples, valid = _Part(examples, order[kept:] or order), _Part(examples, order[:kept])
     folder = Path(out)
-    with RunLock(folder):
-        if restart:
-            for name in (MODEL, CHECKPOINT, PREVIOUS, METRICS):
-                (folder / name).unlink(missing_ok=True)
-        if not is_empty_dir(folder) and not (resume and has_checkpoint(folder)):
-            raise UserError(f"{folder} is not empty; give another folder, or resume=True to continue the run in it")
+    if is_restarted():  # by torchrun, after a rank failed
+        resume, restart = True, False
+    with joined() as group, RunLock(folder):
+        resuming = False
+        if not is_follower():
+            if restart:
+                remove_shards(folder)
+                for name in (MODEL, CHECKPOINT, PREVIOUS, METRICS):
+                    (folder / name).unlink(missing_ok=True)
+            resuming = resume and has_checkpoint(folder)
+            if not is_empty_dir(folder) and not resuming and not is_restarted():
+                raise UserError(f"{folder} is not empty; give another folder, or resume=True to continue the run in it")
+        if group is not None:
+            group.connect(config.device)
+            resuming = group.broadcast(resuming)
         torch.manual_seed(config.seed)
         task = ModuleTask(module, examples, valid, loss, collate, config)
-        Trainer(task, config, folder, choose_display(progress), callbacks).run(resume=resume and has_checkpoint(folder))
+        Trainer(task, config, folder, choose_display(progress), callbacks, group).run(resume=resuming)
     load_weights(module, folder / MODEL)
     return module.eval()
 

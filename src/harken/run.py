@@ -22,12 +22,14 @@ from harken.tasks.pretrained_embeddings import FILE as PRETRAINED
 from harken.tasks.registry import job_of
 from harken.training.checkpoints import CHECKPOINT, MODEL, PREVIOUS, has_checkpoint
 from harken.training.convergence import not_converged
+from harken.training.diagnosis import KEPT
 from harken.training.display import choose_display
 from harken.training.fitting import FITTED, Plan, peak_rate
 from harken.training.folder import LOCK, RunLock
 from harken.training.log import METRICS, read_metrics
 from harken.training.loop import Callback, Trainer
 from harken.training.machine import choose_device, choose_precision, choose_workers
+from harken.training.shards import remove_shards
 from harken.training.strategies.group import Group, joined
 
 RECIPE = "recipe.toml"
@@ -116,8 +118,13 @@ def _run(
         prepared = job.prepare_table(recipe, table, folder, resuming)
     if group is not None:
         given = sorted(recipe.train.model_fields_set)
-        state = "resuming" if resuming else "new"
-        group.announce(RECIPE, {"recipe": recipe.to_toml(), "given": given, "state": state})
+        announced: dict[str, Any] = {
+            "recipe": recipe.to_toml(),
+            "given": given,
+            "state": "resuming" if resuming else "new",
+        }
+        announced["auto_batch"] = recipe.train.auto_batch
+        group.announce(RECIPE, announced)
         group.connect(recipe.train.device)
     trainer = Trainer(prepared.task, recipe.train, folder, display, callbacks, group)
     plan = None if resuming else trainer.fit(peak_rate(getattr(recipe, "model", None)))
@@ -149,6 +156,7 @@ def follow_recipe(folder: Path, table: dict[str, list[Any]] | None = None) -> An
         announced = group.await_announced(RECIPE)
         recipe = as_recipe(tomllib.loads(announced["recipe"]), with_data=table is None)
         recipe.train.model_fields_set.intersection_update(announced["given"])  # what is left open is fitted by all
+        recipe.train._auto_batch = announced.get("auto_batch", False)
         job = job_of(recipe.task)
         if not folder.is_dir():
             raise UserError(
@@ -286,8 +294,9 @@ def is_partial_run(folder: Path, job: Job) -> bool:
 def remove_run(folder: Path, job: Job) -> None:
     """Delete what a run wrote, and nothing else."""
     own = {RECIPE, DATA, MODEL, CHECKPOINT, PREVIOUS, METRICS, CARD, PRETRAINED, *job.artifact_names()}
+    remove_shards(folder)
     for path in folder.iterdir():
-        if path.name in own and path.is_file():
+        if (path.name in own or path.match(KEPT)) and path.is_file():
             path.unlink()
         elif path.name in own and path.is_dir():
             shutil.rmtree(path)

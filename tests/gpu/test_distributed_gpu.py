@@ -13,7 +13,10 @@ import torch
 
 from harken.training.log import read_metrics
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
+]
 CHANGES = [
     "data.size=400", "model.dropout=0.0", "train.max_steps=8", "train.max_minutes=none", "train.log_every=1",
     "train.validate_every=4", "train.checkpoint_every=4", "train.precision=float32", "train.accumulate=2",

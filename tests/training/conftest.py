@@ -1,6 +1,10 @@
 """A task that has nothing to do with text: a table of numbers, and a small network that is to predict one column."""
 
+import json
 import os
+import signal
+import sys
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,11 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from harken.training.config import TrainConfig
 from harken.training.display import Silence, Throughput
 from harken.training.loop import Trainer
+from harken.training.strategies.group import Group, joined
 
 ROWS = 24
 
@@ -125,3 +131,62 @@ def trainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Tr
         return Trainer(task, TrainConfig(**{**defaults, **settings}), path, display)
 
     return build
+
+
+Outcome = dict[str, Any]  # "value", or "error" and "message"; {} of a process that was killed
+
+
+def run_ranks(
+    world_size: int, body: Callable[[Group], Any], device: str = "cpu", timeout: float = 120
+) -> list[Outcome]:
+    """What `body` returns or raises in each of some forked processes; kills them after `timeout` seconds."""
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # as torchrun has one
+    pipes, processes = [], []
+    for rank in range(world_size):
+        reads, writes = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reads)
+            _be_rank(rank, world_size, store.port, body, writes)
+        os.close(writes)
+        pipes.append(reads)
+        processes.append(child)
+    signal.signal(signal.SIGALRM, lambda *_: [os.kill(child, signal.SIGKILL) for child in processes])
+    signal.setitimer(signal.ITIMER_REAL, timeout)
+    try:
+        found = [json.loads(_read(reads) or "{}") for reads in pipes]
+        for child in processes:
+            os.waitpid(child, 0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return found
+
+
+def _be_rank(rank: int, world_size: int, port: int, body: Callable[[Group], Any], writes: int) -> None:
+    os.environ |= {
+        "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world_size),
+        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "TORCHELASTIC_USE_AGENT_STORE": "True",
+    }  # fmt: skip
+    outcome: Outcome
+    try:
+        with joined() as group:
+            assert group is not None
+            group.connect("cpu")
+            outcome = {"value": body(group)}
+    except BaseException as problem:
+        if os.environ.get("HARKEN_DEBUG"):
+            traceback.print_exc(file=sys.__stderr__)
+        outcome = {"error": type(problem).__name__, "message": str(problem)}
+    os.write(writes, json.dumps(outcome).encode())
+    os._exit(0)
+
+
+def _read(pipe: int) -> bytes:
+    with os.fdopen(pipe, "rb") as lines:
+        return lines.read()
+
+
+@pytest.fixture
+def ranks() -> Callable[..., list[Outcome]]:
+    """Run a function in forked processes that are ranks of one job, as torchrun would start them, on gloo."""
+    return run_ranks

@@ -147,7 +147,7 @@ class TranslationModel(nn.Module, ABC):
         hidden, uneven = self.forward_with_balance(source, lengths, target, real, distances)
         return self._loss_of_hidden(hidden, wanted, smoothing, z_loss) + real.sum() * uneven
 
-    def _loss_of_hidden(self, hidden: Tensor, wanted: Tensor, smoothing: float, z_loss: float) -> Tensor:
+    def _loss_of_hidden(self, hidden: Tensor, wanted: Tensor, smoothing: float, z_loss: float = 0.0) -> Tensor:
         flat, wanted = hidden.reshape(-1, hidden.shape[-1]), wanted.reshape(-1)
         return linear_cross_entropy(flat, self.output_weight, self.output_bias, wanted, smoothing, z_loss, PAD)
 

@@ -62,4 +62,4 @@ class Average:
 @torch.no_grad()
 def local_part(value: Tensor) -> Tensor:
     """The part of a divided tensor (DTensor) that this rank has; any other tensor as it is. Both share memory."""
-    return value.to_local() if hasattr(value, "to_local") else value  # type: ignore[operator, no-any-return]
+    return value.to_local() if hasattr(value, "to_local") else value

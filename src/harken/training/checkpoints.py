@@ -13,7 +13,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,6 +54,10 @@ class Progress:
     validations: int = 0
     validated_step: int = 0  # of the last validation
     validation_seconds: float = 0.0
+    loss_mean: float = 0.0  # running mean of the loss a token, its mean deviation and how many updates they are of
+    loss_deviation: float = 0.0
+    loss_counted: int = 0
+    dead: dict[str, int] = field(default_factory=dict)  # parameter -> validations in a row without a gradient
     finished: bool = False
     stopped_by: str = ""  # the limit that ended a finished run: "max_steps", "max_epochs", "max_minutes", "patience"
 

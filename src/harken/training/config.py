@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, PrivateAttr, model_validator
 
 from harken.paths import PathStr
 
@@ -28,7 +29,7 @@ class TrainConfig(BaseModel):
         ge=1,
         description=(
             "tokens per batch including padding, on the longer side; where it is not set, fitted to the budget, with "
-            "4096 for a budget in steps"
+            '4096 for a budget in steps; "auto": the most that fit into memory, found before the first step'
         ),
     )
     accumulate: int = Field(1, ge=1, description="gradient accumulation: batches per update")
@@ -127,6 +128,22 @@ class TrainConfig(BaseModel):
     )
     threads: int | None = Field(None, ge=1, description="threads per process; default: chosen for the machine")
     compile: bool = Field(False, description="torch.compile the model (GPU)")
+
+    _auto_batch: bool = PrivateAttr(False)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _read_auto(cls, values: Any, validate: ModelWrapValidatorHandler[TrainConfig]) -> TrainConfig:
+        auto = isinstance(values, Mapping) and values.get("batch_tokens") == "auto"
+        config = validate({key: value for key, value in values.items() if key != "batch_tokens"} if auto else values)
+        if auto:
+            config._auto_batch = True
+        return config
+
+    @property
+    def auto_batch(self) -> bool:
+        """Whether batch_tokens is "auto" and not yet chosen (`harken.training.batch_size`)."""
+        return self._auto_batch and "batch_tokens" not in self.model_fields_set
 
     @model_validator(mode="after")
     def _has_a_budget(self) -> TrainConfig:

@@ -62,6 +62,11 @@ def fit(task: Task, config: TrainConfig, learning_rate: float, group: Group | No
         learning_rate: the peak that suits the network (`peak_rate`).
         group: the ranks of a torchrun job, all of which call this.
     """
+    chosen: dict[str, Any] = {}
+    if config.auto_batch:
+        from harken.training.batch_size import choose_batch_tokens
+
+        chosen["batch_tokens"] = choose_batch_tokens(task, config, group)
     open_keys = [key for key in FITTED if key not in config.model_fields_set]
     updates, epochs, batch = config.max_steps or 1, math.inf, config.batch_tokens
     if open_keys and config.max_steps is None:
@@ -84,7 +89,7 @@ def fit(task: Task, config: TrainConfig, learning_rate: float, group: Group | No
         "validate_sentences": 300 if (config.max_minutes or math.inf) < 30 else None,
         "checkpoint_every": max(1, min(500, updates // 8)),
     }
-    chosen = {key: values[key] for key in open_keys}
+    chosen |= {key: values[key] for key in open_keys}
     for key, value in chosen.items():
         setattr(config, key, value)
     return Plan(updates, epochs, chosen)

@@ -18,21 +18,25 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from harken.errors import Interrupted, MachineError, UserError
 from harken.training.checkpoints import MODEL, Progress, load_checkpoint, save_tensors
 from harken.training.config import TrainConfig
+from harken.training.diagnosis import dead_gradients, keep_batch, loss_spike
 from harken.training.display import Display, Silence, Throughput
 from harken.training.fitting import Plan, fit
 from harken.training.log import MetricsLog
 from harken.training.machine import peak_flops
 from harken.training.schedules import factor
 from harken.training.strategies import StepResult, Strategy, choose_strategy
+from harken.training.strategies.base import is_out_of_memory
 from harken.training.task import Indices, Task, Work
 
 if TYPE_CHECKING:
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
 
 VALIDATION_SHARE = 0.2  # of the time that a run limited in minutes may spend on validation before its end
 Callback = Callable[[dict[str, Any]], Any]  # called with each line of metrics.jsonl; True ends the run
+DIAGNOSED = 3  # NaN or infinite losses whose origin is searched in a run
 NAN_PATIENCE = 20  # updates in a row with a NaN or infinite gradient before the run is given up
 
 
@@ -64,7 +69,9 @@ class Trainer:
         self.strategy: Strategy
         self.progress = Progress()
         self.stopping: int | None = None  # the signal that asked for it
-        self.unread: deque[tuple[int, int, StepResult]] = deque()  # step, tokens and result of the last updates
+        self.unread: deque[tuple[int, list[Indices], int, StepResult]] = deque()  # the last updates and their results
+        self.was_split = False  # an update, because memory ran out
+        self.diagnosed = 0  # updates with a NaN or infinite loss
         self.skipped = 0  # updates in a row
         self.speed = Throughput(0.0)  # since the last line of metrics.jsonl
         self.work = Work(0, 0.0)  # likewise
@@ -96,7 +103,9 @@ class Trainer:
                 self.display.start("resuming" if restored else "training", self._spent())
                 with self._signals():
                     self._train()
-        except (torch.OutOfMemoryError, MemoryError) as problem:
+        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as problem:
+            if not is_out_of_memory(problem):
+                raise
             where = "the GPU" if self.device.type == "cuda" else "this machine"
             raise MachineError(
                 f"{where} ran out of memory at step {self.progress.step}; lower train.batch_tokens "
@@ -150,30 +159,59 @@ class Trainer:
         )
         result = self.strategy.update(state.step, batches, num_tokens, self.rate)
         state.tokens += num_tokens
-        if hasattr(self.task, "work"):
-            works = [self.work, *(self.task.work(indices) for indices in batches)]
-            self.work = Work(sum(work.tokens for work in works), sum(work.flops for work in works))
-        self.unread.append((state.step, num_tokens, result))
+        if work := getattr(self.task, "work", None):
+            self.work = reduce(Work.plus, map(work, batches), self.work)
+        self.unread.append((state.step, batches, num_tokens, result))
+        if self.strategy.pieces > 1 and not self.was_split:
+            self.was_split = True
+            self._event(
+                f"memory ran out, so the batch was computed in {self.strategy.pieces} parts; if this happens often, a "
+                f"lower train.batch_tokens than {config.batch_tokens} is faster"
+            )
         self._read_results(keep=1 if isinstance(result.loss, Tensor) else 0)
 
     def _read_results(self, keep: int = 0) -> None:
         """Count the results of updates, but for the last `keep`: reading those of a GPU would wait for it."""
         state = self.progress
         while len(self.unread) > keep:
-            step, num_tokens, result = self.unread.popleft()
+            step, batches, num_tokens, result = self.unread.popleft()
             if result.ready is not None:
                 result.ready.synchronize()
             if not bool(result.skipped):
                 state.window_loss += float(result.loss)
                 state.window_tokens += num_tokens
                 self.skipped = 0
+                if spike := loss_spike(state, float(result.loss) / max(num_tokens, 1)):
+                    self._event(spike)
                 continue
             self.skipped += 1
+            if self.skipped == 1 and self.diagnosed < DIAGNOSED:
+                self._diagnose(step, batches)
             if self.skipped >= NAN_PATIENCE:
                 raise UserError(
                     f"the loss or its gradient is NaN or infinite since step {step - self.skipped + 1}; lower "
                     f"train.learning_rate ({self.config.learning_rate}) or train.clip_norm and train into a new folder"
                 )
+
+    def _diagnose(self, step: int, batches: list[Indices]) -> None:
+        """Say in which layer NaN or infinite values began, and keep the batch."""
+        self.diagnosed += 1
+        found = self.strategy.diagnose(step, batches)
+        if not found:
+            self._event(f"update {step} was skipped: its loss or gradient is NaN or infinite")
+            return
+        place, indices = found[0]
+        kept = ""
+        if self.is_main:
+            path = keep_batch(self.folder, step, place, np.array(indices), self.task.collate(np.array(indices)))
+            kept = f"; the batch is kept in {path.name}"
+        self._event(f"update {step} was skipped: {place}{kept}")
+
+    def _event(self, text: str) -> None:
+        """A line for the user and in metrics.jsonl."""
+        if self.is_main:
+            self.log.write({"kind": "event", "step": self.progress.step, "event": text})
+            self.display.note(f"step {self.progress.step:>6}  {text}")
 
     def _show(self) -> None:
         state = self.progress
@@ -276,6 +314,8 @@ class Trainer:
         state, config = self.progress, self.config
         began = state.seconds
         self._read_results()
+        if dead := dead_gradients(state, self.task.model):
+            self._event(dead)
         with self.strategy.average.applied():
             metrics = self.strategy.validate()
             score = metrics[self.task.monitor]

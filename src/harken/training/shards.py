@@ -60,7 +60,7 @@ def save_shard(
     barrier()
     if rank != 0:
         return
-    if (folder / INDEX).is_file():
+    if _files_of(folder / INDEX) not in ([], names):  # a step that is saved again, at the end of a run, stays the last
         os.replace(folder / INDEX, folder / PREVIOUS_INDEX)
     index = {"step": progress.step, "files": names, "divided": divided}
     atomic_write(folder / INDEX, json.dumps({**index, "progress": asdict(progress), "settings": settings}))

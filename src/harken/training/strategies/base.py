@@ -24,6 +24,7 @@ from harken.errors import UserError
 from harken.training.average import Average, local_part
 from harken.training.checkpoints import Progress, save_checkpoint, state_of, with_current_names
 from harken.training.config import TrainConfig
+from harken.training.diagnosis import first_nonfinite, infinite_gradients, is_finite
 from harken.training.optimizers import build_optimizer, clip_by_global_norm, optimizer_tensors, restore_optimizer
 from harken.training.task import Indices, Task, batch_loss, carried_by, move_carried
 
@@ -50,17 +51,22 @@ class Strategy(ABC):
         world_size: how many processes share a batch.
         optimizer, average: of the parameters as `place` left them.
         names: parameter -> name.
+        pieces: in how many parts the shares of the last update were computed; more than 1 after memory ran out.
     """
 
     rank = 0
     world_size = 1
+    pieces = 1  # parts in which the last share was computed, for memory
 
     def __init__(self, task: Task, config: TrainConfig, device: torch.device | None = None) -> None:
         self.task, self.config, self.device = task, config, device or torch.device(config.device)
         torch.set_num_threads(config.threads or 1)
+        for module in task.model.modules():
+            if hasattr(module, "recompute"):
+                setattr(module, "recompute", config.recompute)  # noqa: B010
         try:
             self.place()
-            self.names = {value: name for name, value in task.model.named_parameters()}
+            self.names: dict[Tensor, str] = {value: name for name, value in task.model.named_parameters()}
             self.optimizer = build_optimizer(task.model, config)
             self.average = Average(task.model, config.average)
         except BaseException:
@@ -170,19 +176,85 @@ class Strategy(ABC):
         return nullcontext()
 
     def share_gradients(self, rank: int, step: int, shares: list[Indices], num_tokens: int) -> float:
-        """The gradient of one rank's shares, in `.grad`; returns their summed loss. Empty shares give none."""
+        """The gradient of one rank's shares, in `.grad`; returns their summed loss. Empty shares give none.
+
+        Where memory runs out, the step is computed again with every share in two parts, four and so on.
+
+        Raises:
+            torch.OutOfMemoryError, MemoryError: also a single example does not fit.
+        """
+        self.pieces = 1
+        before = {name: value.clone() for name, value in carried_by(self.task).items()}
+        while True:
+            parts = [part for indices in shares for part in np.array_split(indices, self.pieces) if len(part)]
+            try:
+                return self._parts_gradients(rank, step, parts, num_tokens)
+            except (torch.OutOfMemoryError, MemoryError, RuntimeError) as problem:
+                if not is_out_of_memory(problem) or self.pieces >= max(map(len, shares)):
+                    raise
+            self.pieces *= 2  # after the except block, which would keep the tensors of the failed attempt alive
+            for name, value in before.items():
+                carried_by(self.task)[name].copy_(value)
+            if self.device.type == "cuda":
+                torch.cuda.empty_cache()
+
+    def _parts_gradients(self, rank: int, step: int, parts: list[Indices], num_tokens: int) -> float:
         seed_step(self.config.seed, step, rank)
         self.zero_gradients()
         total = 0.0
-        present = [indices for indices in shares if len(indices)]
-        for place, indices in enumerate(present, start=1):
+        for place, indices in enumerate(parts, start=1):
             with self.autocast():
                 loss = batch_loss(self.task, indices)
-            if place == len(present):
+            if place == len(parts):
                 self.before_last_backward()
             (loss / num_tokens).backward()
             total += float(loss.detach())
         return total
+
+    def fits(self, indices: Indices) -> bool:
+        """Whether memory is enough for the own share of a batch, forward and backward; nothing is communicated."""
+        self.zero_gradients()
+        try:
+            with self.autocast():
+                loss = batch_loss(self.task, self.task.share(indices, self.world_size)[self.rank])
+            loss.backward()
+            return True
+        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as problem:
+            if not is_out_of_memory(problem):
+                raise
+            return False
+
+    def diagnose(self, step: int, batches: list[Indices]) -> list[tuple[str, list[int]]]:
+        """Where NaN or infinite values began in an update that was skipped, and in which examples.
+
+        The batches are computed again as each rank computed them. Called on all ranks; carried states do not change.
+        """
+        shares = [self.task.share(indices, self.world_size) for indices in batches]
+        found = []
+        for rank in range(self.world_size):
+            found += self._diagnose_shares(rank, step, [share[rank] for share in shares if len(share[rank])])
+        return found
+
+    def _diagnose_shares(self, rank: int, step: int, shares: list[Indices]) -> list[tuple[str, list[int]]]:
+        before = {name: value.clone() for name, value in carried_by(self.task).items()}
+        found: list[tuple[str, list[int]]] = []
+        seed_step(self.config.seed, step, rank)
+        for indices in shares:
+            for parameter in self.task.model.parameters():
+                parameter.grad = None
+            with first_nonfinite(self.task.model) as seen, self.autocast():
+                loss = batch_loss(self.task, indices)
+            place = seen.place
+            if not place and not is_finite(loss):
+                place = "the loss is NaN or infinite, all layers are finite"
+            if not place:
+                loss.backward()
+                place = infinite_gradients(self.task.model)
+            if place:
+                found.append((place, indices.tolist()))
+        for name, value in before.items():
+            carried_by(self.task)[name].copy_(value)
+        return found
 
     def zero_gradients(self) -> None:
         """Forget the gradients of the step before."""
@@ -207,6 +279,11 @@ class Strategy(ABC):
                 yield
         finally:
             self.task.model.train()
+
+
+def is_out_of_memory(problem: BaseException) -> bool:
+    """Whether memory ran out, of a GPU or of the machine: torch has a plain RuntimeError for the latter."""
+    return isinstance(problem, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(problem)
 
 
 def seed_step(seed: int, step: int, rank: int) -> None:

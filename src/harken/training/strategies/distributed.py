@@ -48,7 +48,19 @@ class Distributed(Strategy):
         """The gradient of the own shares, summed over the ranks."""
         shares = [self.task.share(indices, self.world_size)[self.rank] for indices in batches]
         loss = self.share_gradients(self.rank, step, shares, num_tokens)
-        return self.buckets.finish(loss, self.device)
+        total, pieces = self.buckets.finish(loss, self.pieces - 1, self.device)
+        self.pieces = 1 + pieces
+        return total
+
+    def diagnose(self, step: int, batches: list[Indices]) -> list[tuple[str, list[int]]]:
+        """Every rank computes its own shares again."""
+        shares = [self.task.share(indices, self.world_size)[self.rank] for indices in batches]
+        own = self._diagnose_shares(self.rank, step, [share for share in shares if len(share)])
+        return [
+            (f"rank {rank}: {place}", indices)
+            for rank, found in enumerate(self.group.gather(own))
+            for place, indices in found
+        ]
 
     def zero_gradients(self) -> None:
         """Empty the buckets."""
@@ -119,7 +131,7 @@ class Buckets:
             self.bucket_of += [len(self.flat)] * len(group)
             self.flat.append(flat)
         self.hooks = [
-            parameter.register_post_accumulate_grad_hook(lambda _, index=index: self._ready(index))  # type: ignore[misc]
+            parameter.register_post_accumulate_grad_hook(lambda _, index=index: self._ready(index))
             for index, parameter in enumerate(self.parameters)
         ]
         self.sent: list[Any] = []
@@ -152,19 +164,19 @@ class Buckets:
                 parameter.grad = None
         self.sent.append(dist.all_reduce(self.flat[bucket], async_op=True))
 
-    def finish(self, loss: float, device: torch.device) -> float:
-        """Sum what is left and put the sums into `.grad`, None for what no rank used; returns the summed loss."""
+    def finish(self, loss: float, more: int, device: torch.device) -> tuple[float, int]:
+        """Sum what is left and put the sums into `.grad`, None for what no rank used; returns summed `loss`, `more`."""
         while len(self.sent) < len(self.flat):
             self._send()
-        facts = torch.tensor([loss, *self.used], dtype=torch.float64, device=device)
+        facts = torch.tensor([loss, more, *self.used], dtype=torch.float64, device=device)
         dist.all_reduce(facts)
-        total, *used = facts.tolist()
+        total, more, *used = facts.tolist()
         for work in self.sent:
             work.wait()
-        self.sent = []
+        self.sent, self.sending = [], False
         for parameter, view, count in zip(self.parameters, self.views, used, strict=True):
             parameter.grad = view if count else None
-        return float(total)
+        return float(total), int(more)
 
     def close(self) -> None:
         """Remove the hooks."""

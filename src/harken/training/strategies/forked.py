@@ -25,7 +25,7 @@ from torch import Tensor
 
 from harken.errors import MachineError
 from harken.training.checkpoints import state_of
-from harken.training.strategies.base import Strategy
+from harken.training.strategies.base import Strategy, is_out_of_memory
 from harken.training.task import Indices, carried_by
 
 DIED = (
@@ -98,7 +98,8 @@ class Forked(Strategy):
             self._send(pipe, _pack(step, num_tokens, [share[worker] for share in shares]))
         loss = self.share_gradients(0, step, [share[0] for share in shares], num_tokens)
         for worker, (gradients, used) in enumerate(zip(self.gradients, self.used, strict=True)):
-            loss += self._receive(worker)
+            own_loss, pieces = self._receive(worker)
+            loss, self.pieces = loss + own_loss, max(self.pieces, pieces)
             for parameter, gradient, present in zip(self.parameters, gradients, used.tolist(), strict=True):
                 if not present:
                     continue
@@ -170,15 +171,14 @@ class Forked(Strategy):
                     answer: Any = self.validate_share(worker)
                 else:
                     step, num_tokens, shares = _unpack(message)
-                    answer = self.share_gradients(worker, step, shares, num_tokens)
+                    answer = [self.share_gradients(worker, step, shares, num_tokens), self.pieces]
                     used.copy_(torch.tensor([parameter.grad is not None for parameter in self.parameters]))
                     for parameter, gradient in zip(self.parameters, own, strict=True):
                         if parameter.grad is not None:
                             gradient.copy_(parameter.grad)
-            except MemoryError:
-                answer = {"out of memory": True}
-            except Exception:
-                answer = {"failed": traceback.format_exc()}
+            except Exception as problem:
+                out = is_out_of_memory(problem)
+                answer = {"out of memory": True} if out else {"failed": traceback.format_exc()}
             try:
                 pipe.send_bytes(json.dumps(answer).encode())
             except OSError:  # the parent has exited

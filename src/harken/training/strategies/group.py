@@ -43,6 +43,7 @@ class Group:
         self.device = torch.device("cpu")
         self.beats = self.store.clone()  # a second connection: the first one may block
         self.closed = threading.Event()
+        self.failed = False
         self.watcher = threading.Thread(target=self._watch, daemon=True)
         self.watcher.start()
 
@@ -98,7 +99,7 @@ class Group:
         if not self.is_main:
             packed = torch.empty(int(size), dtype=torch.uint8)
         dist.broadcast(packed, 0)
-        return _unpacked(packed)  # type: ignore[no-any-return]
+        return _unpacked(packed)
 
     def gather(self, value: Any) -> list[Any]:
         """The values of all ranks in their order, on every rank."""
@@ -115,7 +116,7 @@ class Group:
         """The element-wise maximum over all ranks."""
         found = torch.tensor(values, dtype=torch.float64)
         dist.all_reduce(found, dist.ReduceOp.MAX)
-        return found.tolist()  # type: ignore[no-any-return]
+        return found.tolist()
 
     def barrier(self) -> None:
         """Wait for all ranks."""
@@ -127,12 +128,15 @@ class Group:
         self.watcher.join()
         if dist.is_initialized():
             dist.destroy_process_group()
+        if self.failed and self.is_main and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+            time.sleep(LOST)  # this process has the store that the others read the reason from
 
     def report(self, problem: BaseException) -> None:
         """Tell the other ranks why this one ends; the first reason stays."""
         known = isinstance(problem, UserError)
         reason = f"rank {self.rank}: {problem}" if known else f"rank {self.rank}: {type(problem).__name__}: {problem}"
         kind = "machine" if isinstance(problem, MachineError) or not known else "user"
+        self.failed = True
         with suppress(RuntimeError):
             self.store.compare_set("failed", "", json.dumps({"kind": kind, "reason": reason, "rank": self.rank}))
 

@@ -84,6 +84,10 @@ class Sharded(Distributed):
         for parameter in self.task.model.parameters():
             parameter.grad = None
 
+    def diagnose(self, step: int, batches: list[Indices]) -> list[tuple[str, list[int]]]:
+        """Nothing: the layers of divided models need all ranks at once."""
+        return []
+
     def clip(self) -> Tensor:
         """Clip by the norm over the parts of all ranks."""
         gradients = [local_part(parameter.grad) for parameter in self.names if parameter.grad is not None]
@@ -100,9 +104,9 @@ class Sharded(Distributed):
         """Inside the block the task has an undivided copy of the model: ranks may call it as often as they like."""
         divided, whole = self.task.model, self.whole
         for (_, value), own in zip(divided.named_parameters(), whole.parameters(), strict=True):
-            own.data = value.detach().full_tensor() if isinstance(value, DTensor) else value.detach()
-        for value, own in zip(divided.buffers(), whole.buffers(), strict=True):
-            own.data = value
+            own.data = _whole(value)
+        for buffer, own_buffer in zip(divided.buffers(), whole.buffers(), strict=True):
+            own_buffer.data = buffer
         self.task.model = whole  # type: ignore[misc]
         try:
             with super().evaluating():
@@ -116,7 +120,7 @@ class Sharded(Distributed):
         """Gathered one after the other into the memory of rank 0; the other ranks get nothing."""
         found = {}
         for name, value in state_of(self.task.model).items():
-            whole = value.detach().full_tensor() if isinstance(value, DTensor) else value.detach()
+            whole = _whole(value)
             if self.is_main:
                 found[name] = whole.cpu()
         return found
@@ -182,6 +186,11 @@ class _Loss(nn.Module):
     def forward(self, indices: Indices) -> Tensor:
         """The summed loss of some examples."""
         return batch_loss(self.task[0], indices)
+
+
+def _whole(value: Tensor) -> Tensor:
+    """A tensor put together from the parts of all ranks."""
+    return value.detach() if not isinstance(value, DTensor) else DTensor.full_tensor(value.detach())  # type: ignore[arg-type]
 
 
 def units_of(model: nn.Module) -> list[tuple[nn.Module, tuple[str, ...]]]:

@@ -1,0 +1,84 @@
+"""`train.batch_tokens = "auto"`: the largest token budget whose batches fit into memory, on every rank.
+
+Before the first step, batches of a large budget are computed forward and backward, beginning with the largest budget;
+it is halved until they fit, and then raised by a half if that fits too. Tried are the batch with the most targets and
+the one with the longest examples. A GPU keeps a margin, because memory becomes fragmented in a long run.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from harken.errors import MachineError, UserError
+from harken.training.config import TrainConfig
+from harken.training.strategies import Strategy, choose_strategy
+from harken.training.task import Indices, carried_by
+
+if TYPE_CHECKING:
+    from harken.training.strategies.group import Group
+
+LARGEST = {"cpu": 16_384, "cuda": 262_144}  # tokens; more gives no more tokens a second
+SMALLEST = 64
+BATCHES_PER_EPOCH = 20  # at least, where the data is small
+MARGIN = 0.9  # of a GPU's memory
+
+
+def choose_batch_tokens(task: Any, config: TrainConfig, group: Group | None = None) -> int:
+    """Set `config.batch_tokens` to the largest budget that fits, and return it. Called on all ranks of a group.
+
+    Raises:
+        UserError: the job fixes its batches when it is prepared, or the model is divided over ranks.
+        MachineError: not even the smallest budget fits.
+    """
+    if not hasattr(task, "smallest_batch"):
+        raise UserError(
+            'train.batch_tokens = "auto" does not work for this job, whose batches are fixed; give a number'
+        )
+    if group is not None and config.sharding == "full":
+        raise UserError('train.batch_tokens = "auto" does not work with train.sharding = "full"; give a number')
+    strategy = choose_strategy(task, config, group)
+    kept = [(value, value.clone()) for value in (*task.model.buffers(), *carried_by(task).values())]
+    try:
+        budget = LARGEST[strategy.device.type]
+        while budget > task.smallest_batch and len(_epoch(task, config, budget)) < BATCHES_PER_EPOCH:
+            budget //= 2
+        first = _epoch(task, config, SMALLEST)[0]
+        strategy.update(1, [first], task.size(first), 0.0)  # the optimizer allocates its state
+        largest = budget
+        while not _fits(strategy, _epoch(task, config, budget)):
+            if budget <= SMALLEST:
+                raise MachineError(
+                    f"not even a batch of {budget} tokens fits into memory; make the model or the examples smaller"
+                )
+            budget //= 2
+        if budget < largest and _fits(strategy, _epoch(task, config, budget + budget // 2)):
+            budget += budget // 2
+    finally:
+        strategy.close()
+        for value, before in kept:
+            value.copy_(before)
+        for parameter in task.model.parameters():
+            parameter.grad = None
+    config.batch_tokens = budget
+    return budget
+
+
+def _epoch(task: Any, config: TrainConfig, budget: int) -> list[Indices]:
+    from harken.training.fitting import epoch_with
+
+    return epoch_with(task, config, budget)
+
+
+def _fits(strategy: Strategy, epoch: list[Indices]) -> bool:
+    """Whether the largest batches of an epoch can be computed on all ranks."""
+    targets = max(epoch, key=strategy.task.size)
+    longest = max(epoch, key=lambda indices: strategy.task.size(indices) / len(indices))
+    fits = all(strategy.fits(indices) for indices in (targets, longest))
+    if fits and strategy.device.type == "cuda":
+        fits = torch.cuda.max_memory_reserved(strategy.device) <= MARGIN * torch.cuda.mem_get_info(strategy.device)[1]
+    if strategy.device.type == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(strategy.device)
+    return not strategy.maximum([float(not fits)])[0]

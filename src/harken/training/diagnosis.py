@@ -1,0 +1,149 @@
+"""Where a NaN or infinite loss began, which batch gave it, and which updates are out of the ordinary.
+
+>>> from torch import nn
+>>> network = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+>>> with torch.no_grad():
+...     _ = network[1].weight.fill_(float("nan"))
+>>> with first_nonfinite(network) as found:
+...     _ = network(torch.ones(1, 2))
+>>> found.place
+"the weights of 1 (Linear) are NaN or infinite: '1.weight'"
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from harken.files import atomic_write
+from harken.training.average import local_part
+from harken.training.checkpoints import Progress, save_tensors
+from harken.training.task import Indices
+
+KEPT = "nonfinite-step-*"  # files of `keep_batch`
+SPIKE_DEVIATIONS, SPIKE_FACTOR = 8.0, 1.5  # a spike is above the running mean by both
+SPIKE_WARM_UP = 50  # updates before which every loss may jump
+MEMORY = 0.98  # of the running mean and deviation, a step
+DEAD_CHECKS = 3  # validations in a row at which a parameter had no gradient
+
+
+@dataclass
+class Nonfinite:
+    """What the hooks saw first."""
+
+    place: str = ""
+
+
+@contextmanager
+def first_nonfinite(model: nn.Module) -> Iterator[Nonfinite]:
+    """Name the first layer whose output is NaN or infinite while the block runs the model."""
+    found, names = Nonfinite(), {module: name or "the model" for name, module in model.named_modules()}
+
+    def look(module: nn.Module, inputs: Any, output: Any) -> None:
+        if found.place or is_finite(output):
+            return
+        layer = f"{names[module]} ({type(module).__name__})"
+        broken = [name for name, value in module.named_parameters(names[module]) if not is_finite(value)]
+        if broken:
+            found.place = f"the weights of {layer} are NaN or infinite: {broken[0]!r}"
+        elif not is_finite(inputs):
+            found.place = f"what goes into {layer} is NaN or infinite"
+        else:
+            found.place = f"the output of {layer} is NaN or infinite, what goes into it is finite"
+
+    hooks = [module.register_forward_hook(look) for module in model.modules()]
+    try:
+        yield found
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def is_finite(value: Any) -> bool:
+    """Whether all floating-point tensors in a value (tuples, lists, dicts, objects with attributes) are finite."""
+    if isinstance(value, Tensor):
+        return not value.is_floating_point() or bool(torch.isfinite(value.detach()).all())
+    if isinstance(value, dict):
+        return all(map(is_finite, value.values()))
+    if isinstance(value, tuple | list):
+        return all(map(is_finite, value))
+    return True
+
+
+def infinite_gradients(model: nn.Module) -> str:
+    """The first parameter, in the order of the backward pass, whose gradient is NaN or infinite; "" for none."""
+    for name, parameter in reversed(list(model.named_parameters())):
+        if parameter.grad is not None and not is_finite(parameter.grad):
+            return f"the loss is finite, the gradient of {name!r} is NaN or infinite"
+    return ""
+
+
+def keep_batch(folder: Path, step: int, found: str, indices: Indices, batch: Any) -> Path:
+    """Write a batch for inspection: its tensors as safetensors, the rest beside it as JSON; returns the first path."""
+    tensors: dict[str, Tensor] = {}
+    rest: dict[str, Any] = {}
+    _flatten("batch", batch, tensors, rest)
+    path = folder / f"nonfinite-step-{step}.safetensors"
+    save_tensors(path, {**tensors, "indices": torch.from_numpy(np.ascontiguousarray(indices))})
+    atomic_write(path.with_suffix(".json"), json.dumps({"step": step, "found": found, **rest}, indent=2) + "\n")
+    return path
+
+
+def _flatten(name: str, value: Any, tensors: dict[str, Tensor], rest: dict[str, Any]) -> None:
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        value = torch.from_numpy(np.ascontiguousarray(value))
+    if isinstance(value, Tensor):
+        tensors[name] = value.detach().clone()
+    elif hasattr(value, "_fields") or hasattr(value, "__dataclass_fields__"):
+        for field in getattr(value, "_fields", None) or value.__dataclass_fields__:
+            _flatten(f"{name}.{field}", getattr(value, field), tensors, rest)
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            _flatten(f"{name}.{key}", part, tensors, rest)
+    elif isinstance(value, tuple | list):
+        for place, part in enumerate(value):
+            _flatten(f"{name}.{place}", part, tensors, rest)
+    else:
+        rest[name] = value if isinstance(value, bool | int | float | str | None) else repr(value)[:1000]
+
+
+def loss_spike(state: Progress, mean: float) -> str:
+    """Add the mean loss of an update to the running statistics; what to say where it is a spike, else "".
+
+    >>> state = Progress()
+    >>> [loss_spike(state, 2.0 + 0.1 * (step % 2)) for step in range(80)][-1]
+    ''
+    >>> loss_spike(state, 9.0)
+    'the loss is 9 after a running mean of 2.05'
+    """
+    before, deviation = state.loss_mean, state.loss_deviation
+    state.loss_counted += 1
+    weight = max(1 - MEMORY, 1 / state.loss_counted)
+    state.loss_mean += weight * (mean - before)
+    state.loss_deviation += weight * (abs(mean - before) - deviation)
+    if state.loss_counted <= SPIKE_WARM_UP or not math.isfinite(mean):
+        return ""
+    if mean > before + SPIKE_DEVIATIONS * deviation and mean > SPIKE_FACTOR * before:
+        return f"the loss is {mean:.3g} after a running mean of {before:.3g}"
+    return ""
+
+
+def dead_gradients(state: Progress, model: nn.Module) -> str:
+    """What to say of parameters that had no gradient at the last `DEAD_CHECKS` calls, once; else ""."""
+    counts = {}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad and (parameter.grad is None or not bool(local_part(parameter.grad).any())):
+            counts[name] = state.dead.get(name, 0) + 1
+    state.dead = counts
+    found = [name for name, count in counts.items() if count == DEAD_CHECKS]
+    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    return f"no gradient reaches {', '.join(map(repr, found[:3]))}{more}: these weights do not learn" if found else ""
