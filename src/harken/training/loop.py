@@ -18,6 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -166,9 +167,8 @@ class Trainer:
         )
         result = self.strategy.update(state.step, batches, num_tokens, self.rate)
         state.tokens += num_tokens
-        if hasattr(self.task, "work"):
-            works = [self.work, *(self.task.work(indices) for indices in batches)]
-            self.work = Work(sum(work.tokens for work in works), sum(work.flops for work in works))
+        if work := getattr(self.task, "work", None):
+            self.work = reduce(Work.plus, map(work, batches), self.work)
         self.unread.append((state.step, batches, num_tokens, result))
         if self.strategy.pieces > 1 and not self.was_split:
             self.was_split = True

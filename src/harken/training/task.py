@@ -27,6 +27,10 @@ class Work(NamedTuple):
     tokens: int  # that the model reads: source and target, without padding
     flops: float  # of the products of the forward and the backward pass
 
+    def plus(self, other: Work) -> Work:
+        """Both together."""
+        return Work(self.tokens + other.tokens, self.flops + other.flops)
+
 
 class Task(Protocol):
     """A job to train for.

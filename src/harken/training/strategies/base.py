@@ -61,6 +61,9 @@ class Strategy(ABC):
     def __init__(self, task: Task, config: TrainConfig, device: torch.device | None = None) -> None:
         self.task, self.config, self.device = task, config, device or torch.device(config.device)
         torch.set_num_threads(config.threads or 1)
+        for module in task.model.modules():
+            if hasattr(module, "recompute"):
+                setattr(module, "recompute", config.recompute)  # noqa: B010
         try:
             self.place()
             self.names: dict[Tensor, str] = {value: name for name, value in task.model.named_parameters()}

@@ -38,6 +38,7 @@ class Captured(Single):
         self.rate, self.inverse = torch.zeros(2, device=self.device).unbind()  # learning rate, 1 / number of tokens
         use_device_rate(self.optimizer, self.rate)
         self.stream = torch.cuda.Stream(self.device)
+        self.captures = True
         self.graphs: dict[Shapes, Graph] = {}
         self.seen: Counter[Shapes] = Counter()
 
@@ -48,6 +49,20 @@ class Captured(Single):
 
     def update(self, step: int, batches: list[Indices], num_tokens: int, rate: float) -> StepResult:
         """See `Strategy.update`; nothing here waits for the GPU once a graph is captured."""
+        if not self.captures:
+            return super().update(step, batches, num_tokens, rate)
+        try:
+            return self.asynchronous_update(step, batches, num_tokens, rate)
+        except torch.OutOfMemoryError:  # graphs keep their memory; the plain update can compute a batch in parts
+            self.captures = False
+            self.close()
+            self.optimizer.grad_scale = self.optimizer.found_inf = None  # type: ignore[attr-defined]
+            self.zero_gradients()
+            torch.cuda.empty_cache()
+            return super().update(step, batches, num_tokens, rate)
+
+    def asynchronous_update(self, step: int, batches: list[Indices], num_tokens: int, rate: float) -> StepResult:
+        """An update by a captured graph, or for new shapes without one."""
         collated = [self.task.collate(indices) for indices in batches]
         shapes = tuple(shapes_of(batch) for batch in collated)
         seed_step(self.config.seed, step, 0)
@@ -64,6 +79,10 @@ class Captured(Single):
         self.average.update(step)
         return self.result(numbers)
 
+    def close(self) -> None:
+        """Free the graphs and their memory."""
+        getattr(self, "graphs", {}).clear()
+
     def on_stream(self, collated: list[Any]) -> Tensor:
         """An update without a graph, on the stream that graphs are captured on."""
         current = torch.cuda.current_stream(self.device)
@@ -71,8 +90,6 @@ class Captured(Single):
         self.stream.wait_stream(current)
         with torch.cuda.stream(self.stream):
             numbers = self.compute(moved)
-            for parameter in self.parameters:
-                parameter.grad = None
         current.wait_stream(self.stream)
         return numbers
 
@@ -80,15 +97,15 @@ class Captured(Single):
         """The update as a graph on inputs of these shapes; it is not executed."""
         inputs = [to_device(batch, self.device) for batch in collated]
         graph = torch.cuda.CUDAGraph()
+        self.zero_gradients()
         torch.cuda.synchronize(self.device)
         with torch.cuda.graph(graph, stream=self.stream, capture_error_mode="thread_local"):
             numbers = self.compute(inputs)
-        for parameter in self.parameters:  # they stay alive inside the graph
-            parameter.grad = None
-        return Graph(graph, inputs, numbers)
+        return Graph(graph, inputs, numbers, [(parameter, parameter.grad) for parameter in self.parameters])
 
     def compute(self, batches: list[Any]) -> Tensor:
         """One update -> (3,): loss, norm of the gradient before clipping, 1 where the update was skipped."""
+        self.zero_gradients()
         losses = []
         for batch in batches:
             with self.autocast():
@@ -115,16 +132,20 @@ class Captured(Single):
 
 
 class Graph:
-    """A captured update with its static inputs."""
+    """A captured update with its static inputs and gradients."""
 
-    def __init__(self, graph: torch.cuda.CUDAGraph, inputs: list[Any], numbers: Tensor) -> None:
-        self.graph, self.inputs, self.numbers = graph, inputs, numbers
+    def __init__(
+        self, graph: torch.cuda.CUDAGraph, inputs: list[Any], numbers: Tensor, grads: list[tuple[Tensor, Tensor | None]]
+    ) -> None:
+        self.graph, self.inputs, self.numbers, self.grads = graph, inputs, numbers, grads
 
     def replay(self, collated: list[Any]) -> Tensor:
         """Copy the batches (on the CPU) into the inputs and compute."""
         for own, new in zip(tensors_of(self.inputs), tensors_of(collated), strict=True):
             own.copy_(new.pin_memory(), non_blocking=True)
         self.graph.replay()
+        for parameter, gradient in self.grads:  # where the loop looks for them
+            parameter.grad = gradient
         return self.numbers
 
 

@@ -1,0 +1,79 @@
+"""A translation task that packs its pairs: every pair once, and the loss of the padded batches."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from harken.models.transformer import packed
+from harken.recipe import load_recipe
+from harken.run import resolve
+from harken.tasks.translate.job import JOB
+from harken.tasks.translate.task import PackedBatch, TranslationBatch
+
+SETTINGS = [
+    *("data.size=150", "tokenizer.kind=word", "model.layers=1", "model.width=16", "model.heads=2"),
+    *("model.feedforward=32", "train.batch_tokens=128", "train.max_steps=4", "train.device=cpu"),
+    *("train.precision=float32", "train.label_smoothing=0.1", "train.z_loss=0.001", "model.dropout=0.0"),
+]
+
+
+def task_with(folder: Path, *changes: str) -> Any:
+    torch.manual_seed(0)
+    recipe = resolve(load_recipe("phrasebook-transformer", [*SETTINGS, *changes]))
+    return JOB.prepare(recipe, folder, resuming=False).task
+
+
+@pytest.fixture
+def on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The task believes that it trains on a GPU with kernels; the reference computes."""
+    monkeypatch.setattr(packed, "has_kernels", lambda model, device: True)
+
+
+def test_packed_epochs_have_every_pair_once_and_the_loss_of_padded_ones(tmp_path: Path, on_a_gpu: None) -> None:
+    task = task_with(tmp_path)
+    padded = sum(float(task.loss(task.model, task.collate(indices))[0].detach()) for indices in task.epoch(0))
+    assert not task.static_batches
+    task.settings.device = "cuda"
+    assert task.static_batches
+    epoch = task.epoch(0)
+    assert sorted(np.concatenate(epoch).tolist()) == list(range(len(task.train)))
+    batches = [task.collate(indices) for indices in epoch]
+    assert all(isinstance(batch, PackedBatch) for batch in batches)
+    losses = [task.loss(task.model, batch) for batch in batches]
+    assert sum(count for _, count in losses) == task.size(np.arange(len(task.train)))
+    assert sum(float(loss.detach()) for loss, _ in losses) == pytest.approx(padded, rel=1e-5)
+    full = [batch.pairs.source.shape[0] for batch in batches]
+    assert max(full) <= task.window().sources and max(full.count(size) for size in full) >= len(full) // 2
+
+
+def test_a_pair_longer_than_a_window_is_padded_and_so_is_validation(tmp_path: Path, on_a_gpu: None) -> None:
+    task = task_with(tmp_path, "train.batch_tokens=16")
+    task.settings.device = "cuda"
+    long = int(np.argmax(task.train.source.lengths))
+    task.windows[16] = task.window()._replace(sources=int(task.train.source.lengths[long]) - 1)
+    assert isinstance(task.collate(np.array([long])), TranslationBatch)
+    assert isinstance(task.collate(np.array([0]), valid=True), TranslationBatch)
+
+
+@pytest.mark.parametrize("change", ["model.positions=alibi", "model.attention_dropout=0.1", "model.experts=2"])
+def test_networks_that_cannot_be_packed_keep_padded_batches(tmp_path: Path, on_a_gpu: None, change: str) -> None:
+    task = task_with(tmp_path, change)
+    task.settings.device = "cuda"
+    assert not task.static_batches
+
+
+def test_the_work_of_a_batch_counts_both_sides(tmp_path: Path) -> None:
+    task = task_with(tmp_path)
+    indices = np.arange(10)
+    tokens = int(task.train.source.lengths[indices].sum() + task.train.target.lengths[indices].sum())
+    work = task.work(indices)
+    assert work.tokens == tokens
+    width, inner, words = 16, 32, task.target.size
+    block = 4 * width**2 + 2 * width * inner
+    source, target = int(task.train.source.lengths[indices].sum()), task.size(indices)
+    crossing = 2 * width**2  # queries and output; keys and values are of the source
+    expected = 6 * (source * (block + crossing) + target * (block + crossing + words * width))
+    assert work.flops == expected
