@@ -39,7 +39,7 @@ from harken.training.fitting import Plan, fit
 from harken.training.log import MetricsLog
 from harken.training.measuring import autocast
 from harken.training.optimizers import build_optimizer, clip_by_global_norm, optimizer_tensors, restore_optimizer
-from harken.training.prefetch import prefetcher_for
+from harken.training.prefetch import Prefetcher, prefetcher_for
 from harken.training.schedules import factor
 from harken.training.task import Indices, Task, carried_by, move_carried
 from harken.training.workers import Workers
@@ -69,6 +69,7 @@ class Trainer:
         self.progress = Progress()
         self.stopping: int | None = None  # the signal that asked for it
         self.skipped = 0
+        self.prefetcher = Prefetcher(task)
         self.said_slow = False  # that batches take too long
         self.speed = 0.0  # tokens per second since the last line of metrics.jsonl
         self.current_epoch: tuple[int, Sequence[Indices]] | None = None  # its number and batches
@@ -199,7 +200,7 @@ class Trainer:
     def _epoch(self) -> Sequence[Indices]:
         """The batches of the current epoch."""
         if self.current_epoch is None or self.current_epoch[0] != self.progress.epoch:
-            self.current_epoch = self.progress.epoch, self.task.epoch(self.progress.epoch)
+            self.current_epoch = self.progress.epoch, self.prefetcher.epoch(self.progress.epoch)
             if not len(self.current_epoch[1]):
                 raise UserError("there are no training batches; check the recipe's [data]")
         return self.current_epoch[1]
