@@ -21,6 +21,11 @@ class SlowTask:
     def __init__(self) -> None:
         self.threads: list[str] = []
 
+    def epoch(self, number: int) -> list[np.ndarray]:
+        self.threads.append(threading.current_thread().name)
+        time.sleep(0.05)
+        return [np.array([number])]
+
     def share(self, indices: np.ndarray, parts: int) -> list[np.ndarray]:
         return [indices[::-1][part::parts] for part in range(parts)]
 
@@ -67,3 +72,14 @@ def test_without_a_thread_nothing_is_done_ahead() -> None:
     ahead.expect([np.arange(4)])
     assert task.threads == []
     assert ahead.take(np.arange(1)).values.tolist() == [0] and ahead.waited >= 0.05
+
+
+def test_the_next_epoch_is_drawn_ahead() -> None:
+    task = SlowTask()
+    ahead = Prefetcher(task, threaded=True)
+    assert ahead.epoch(0)[0].tolist() == [0] and ahead.share_of(0.1) >= 0.5
+    time.sleep(0.2)  # the first epoch
+    assert ahead.epoch(1)[0].tolist() == [1] and ahead.waited < 0.04
+    assert task.threads[0] == "MainThread" and task.threads[1].startswith("epoch")
+    assert ahead.epoch(5)[0].tolist() == [5]  # as when a run is resumed
+    ahead.close()

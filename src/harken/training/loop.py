@@ -34,7 +34,7 @@ from harken.training.display import Display, Silence, Throughput
 from harken.training.fitting import Plan, fit
 from harken.training.log import MetricsLog
 from harken.training.machine import peak_flops
-from harken.training.prefetch import prefetcher_for
+from harken.training.prefetch import Prefetcher, prefetcher_for
 from harken.training.schedules import factor
 from harken.training.strategies import StepResult, Strategy, choose_strategy
 from harken.training.strategies.base import is_out_of_memory
@@ -75,6 +75,7 @@ class Trainer:
         self.was_split = False  # an update, because memory ran out
         self.diagnosed = 0  # updates with a NaN or infinite loss
         self.skipped = 0  # updates in a row
+        self.prefetcher = Prefetcher(task)
         self.said_slow = False  # that batches take too long
         self.speed = Throughput(0.0)  # since the last line of metrics.jsonl
         self.work = Work(0, 0.0)  # likewise
@@ -244,7 +245,7 @@ class Trainer:
     def _epoch(self) -> Sequence[Indices]:
         """The batches of the current epoch."""
         if self.current_epoch is None or self.current_epoch[0] != self.progress.epoch:
-            self.current_epoch = self.progress.epoch, self.task.epoch(self.progress.epoch)
+            self.current_epoch = self.progress.epoch, self.prefetcher.epoch(self.progress.epoch)
             if not len(self.current_epoch[1]):
                 raise UserError("there are no training batches; check the recipe's [data]")
         return self.current_epoch[1]

@@ -1,7 +1,8 @@
 """Batches collated ahead of their step, and how long steps wait for them.
 
-On a GPU a thread collates the next batches into pinned memory while the current one is computed. On a CPU all cores
-compute anyway, so a batch is collated when it is needed; the time is counted in the same way.
+On a GPU a thread collates the next batches into pinned memory while the current one is computed, and another draws
+the order of the next epoch. On a CPU all cores compute anyway, so both are done when they are needed; the time is
+counted in the same way.
 
 >>> class Doubling:
 ...     def share(self, indices, parts): return [indices]
@@ -47,6 +48,18 @@ class Prefetcher:
         self.waited = 0.0
         self.thread = ThreadPoolExecutor(1, "prefetch") if threaded else None
         self.pending: dict[bytes, Future[Any]] = {}
+        self.drawing = ThreadPoolExecutor(1, "epoch") if threaded else None
+        self.drawn: dict[int, Future[Any]] = {}
+
+    def epoch(self, number: int) -> Any:
+        """The batches of an epoch; a thread goes on to draw those of the next one."""
+        began = time.perf_counter()
+        ahead = self.drawn.pop(number, None)
+        batches = self.task.epoch(number) if ahead is None else ahead.result()
+        self.waited += time.perf_counter() - began
+        if self.drawing is not None:
+            self.drawn = {number + 1: self.drawing.submit(self.task.epoch, number + 1)}
+        return batches
 
     def expect(self, batches: Iterable[np.ndarray]) -> None:
         """Announce global batches that are needed soon; this process collates its share of each."""
@@ -73,9 +86,11 @@ class Prefetcher:
 
     def close(self) -> None:
         """End the thread."""
-        if self.thread is not None:
-            self.thread.shutdown(wait=False, cancel_futures=True)
+        for thread in (self.thread, self.drawing):
+            if thread is not None:
+                thread.shutdown(wait=False, cancel_futures=True)
         self.pending.clear()
+        self.drawn.clear()
 
     def _collate(self, share: np.ndarray) -> Any:
         batch = self.task.collate(share)

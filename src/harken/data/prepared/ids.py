@@ -6,9 +6,10 @@ does not depend on the number of rows. All processes that map the files share on
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from harken.data.prepared.store import key_of, note, size_of
 from harken.data.prepared.stream import Columns, StreamedRows, mapped
 from harken.data.tokenizers.base import Tokenizer, load_tokenizers, save_tokenizers
 from harken.data.tokenizers.tokens import EOS
+
+READ_AHEAD_SHARE = 8  # files of up to an eighth of the memory are read ahead
 
 
 def encode_rows(
@@ -62,9 +65,21 @@ def encode_rows(
 
     entry = stream.store.entry(f"{stream.name}-{key_of(rows.part, list(names), kind.str, list(prefix), key)}", build)
     note(f"prepared data: {size_of(entry) / 1e6:,.0f} MB in {entry}")
-    return [
-        TokenRows(mapped(entry / f"{name}.ids", kind), mapped(entry / f"{name}.offsets", np.int64)) for name in names
-    ]
+    paths = [(entry / f"{name}.ids", entry / f"{name}.offsets") for name in names]
+    for path in (path for both in paths for path in both):
+        _read_ahead(path)
+    return [TokenRows(mapped(ids, kind), mapped(offsets, np.int64)) for ids, offsets in paths]
+
+
+def _read_ahead(path: Path) -> None:
+    """Have the system read a file in order in the background: batches touch it at random, one page for every row."""
+    if not hasattr(os, "posix_fadvise"):
+        return
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if path.stat().st_size > memory // READ_AHEAD_SHARE:
+        return
+    with open(path, "rb") as stream, suppress(OSError):
+        os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)
 
 
 def _files(rows: StreamedRows) -> list[str]:

@@ -14,7 +14,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from harken.data.io.frame_rows import FrameRows
-from harken.data.io.token_rows import TokenRows
+from harken.data.io.token_rows import CHUNK, TokenRows
 from harken.data.text.examples_config import ExamplesConfig
 from harken.data.text.labelled import cleaned
 from harken.data.tokenizers.base import Tokenizer
@@ -43,8 +43,11 @@ def as_rows(
         rows: TokenRows | FrameRows = FrameRows([as_frames(value) for value in values], channels)
     else:
         limit, keep = recipe.data.max_tokens, recipe.data.keep
-        ids = [[*row, EOS] for row in tokenizer.encode_all(values)]
-        rows = TokenRows.from_lists([row if limit is None else cut(row, limit, keep) for row in ids])
+        parts = []
+        for start in range(0, len(values), CHUNK):  # bounds the memory that Python lists take
+            ids = [[*row, EOS] for row in tokenizer.encode_all(values[start : start + CHUNK])]
+            parts.append(TokenRows.from_lists([row if limit is None else cut(row, limit, keep) for row in ids]))
+        rows = TokenRows.concatenate(parts)
     refuse_too_long(rows.lengths, recipe)
     return rows
 
