@@ -94,6 +94,11 @@ class Serving:
         limits = self.settings
         if len(texts) > limits.max_texts:
             raise ApiError(400, f"{len(texts):,} texts are too many; send at most {limits.max_texts:,} at a time")
+        try:
+            for text in texts:
+                text.encode()
+        except UnicodeEncodeError:
+            raise ApiError(400, "a text is not valid Unicode: it has half of a surrogate pair") from None
         characters = sum(map(len, texts))
         if characters > limits.max_characters:
             raise ApiError(
