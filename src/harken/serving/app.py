@@ -61,6 +61,8 @@ def create_app(models: Sequence[str | Path], settings: ServerSettings | None = N
             yield
             return
         app.state.on_ready()
+        if app.state.stop is not None and serving.registry.translators():  # a server, and no test
+            serving.prepare_detector()
         watcher = asyncio.create_task(_watch(serving)) if settings.reload_seconds else None
         try:
             yield
