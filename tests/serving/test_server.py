@@ -1,7 +1,9 @@
 """The server around its dialects: limits, logs, CORS, pivots, changed models, real clients over a socket."""
 
+import asyncio
 import logging
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -47,6 +49,28 @@ def test_no_text_of_a_request_is_logged(tiny_model: Callable[[str], Path], caplo
         client.post("/translate", json=GIVEN)
     lines = [record.getMessage() for record in caplog.records if record.name.startswith("harken")]
     assert len(lines) == 2 and all("POST /translate 200" in line and "secret" not in line for line in lines)
+
+
+def test_work_is_cancelled_where_the_client_leaves(tiny_model: Callable[[str], Path]) -> None:
+    httpx = pytest.importorskip("httpx")
+    entered, left = threading.Event(), threading.Event()
+
+    class SlowEngine(CapitalEngine):
+        async def submit(self, work: Any, seconds: float | None = None) -> list[Any]:
+            entered.set()
+            try:
+                await asyncio.sleep(60)
+            finally:
+                left.set()
+            return []
+
+    with listening(capital_app([tiny_model("phrasebook-transformer")], SlowEngine())) as url:
+        for path, body in (("/translate", GIVEN), ("/v1/translate", {"text": "a"})):
+            entered.clear()
+            left.clear()
+            with pytest.raises(httpx.ReadTimeout):
+                httpx.post(f"{url}{path}", json=body, timeout=httpx.Timeout(0.5))
+            assert entered.is_set() and left.wait(10)
 
 
 def test_browsers_of_other_origins_are_let_in_only_where_told(tiny_model: Callable[[str], Path]) -> None:

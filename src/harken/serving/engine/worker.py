@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import os
 import queue
 import signal
 import threading
@@ -185,7 +186,7 @@ class ThreadWorker:
         receive: called with every message of the worker, in its thread; None where it has ended.
     """
 
-    def __init__(self, device: str, receive: Callable[[Message | None], None]) -> None:
+    def __init__(self, device: str, receive: Callable[[Message | None], None], workers: int = 1) -> None:
         self._receive = receive
         self._loop = WorkerLoop(receive, device)
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -213,10 +214,11 @@ class ThreadWorker:
 class ProcessWorker:
     """A worker in a process of its own; where that dies, `receive` is called with None."""
 
-    def __init__(self, device: str, receive: Callable[[Message | None], None]) -> None:
+    def __init__(self, device: str, receive: Callable[[Message | None], None], workers: int = 1) -> None:
         context = multiprocessing.get_context("spawn")
         self._connection, other = context.Pipe()
-        self.process = context.Process(target=_process_main, args=(other, device), daemon=True)
+        threads = max(1, (os.cpu_count() or 1) // workers)
+        self.process = context.Process(target=_process_main, args=(other, device, threads), daemon=True)
         self.process.start()
         other.close()
         self._receive, self._lock = receive, threading.Lock()
@@ -246,8 +248,9 @@ class ProcessWorker:
         self.process.kill()
 
 
-def _process_main(connection: Any, device: str) -> None:
+def _process_main(connection: Any, device: str, threads: int) -> None:
     """The main function of a worker process."""
+    os.environ.setdefault("OMP_NUM_THREADS", str(threads))  # before torch is loaded
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which stops its workers
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     warnings.simplefilter("ignore")  # a warning may quote the text of a request
