@@ -1,5 +1,8 @@
 """Servers for tests: one with real, barely trained models, and one whose engine translates into capitals."""
 
+import contextlib
+import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -62,3 +65,22 @@ def capital_client(tiny_model: Callable[[str], Path], capitals: CapitalEngine, t
     app.state.serving.engine = capitals
     with TestClient(app) as client:
         yield client
+
+
+@contextlib.contextmanager
+def listening(app: Any) -> Iterator[str]:
+    """The app on a free port of this machine."""
+    import uvicorn
+
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        for _ in range(600):
+            if server.started:
+                break
+            time.sleep(0.05)
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()

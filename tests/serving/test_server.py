@@ -1,6 +1,6 @@
 """The server around its dialects: limits, logs, CORS, pivots, changed models, real clients over a socket."""
 
-import contextlib
+import asyncio
 import logging
 import shutil
 import threading
@@ -17,29 +17,10 @@ from harken.serving.registry import Registry
 from harken.serving.settings import ServerSettings
 from harken.training.checkpoints import load_tensors, save_tensors
 
-from .conftest import CapitalEngine
+from .conftest import CapitalEngine, listening
 
 TestClient = pytest.importorskip("fastapi.testclient").TestClient
 GIVEN = {"q": "the secret cat", "source": "en", "target": "fr"}
-
-
-@contextlib.contextmanager
-def listening(app: Any) -> Iterator[str]:
-    """The app on a free port of this machine."""
-    import uvicorn
-
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        for _ in range(600):
-            if server.started:
-                break
-            time.sleep(0.05)
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
 
 
 def capital_app(folders: list[Any], engine: CapitalEngine | None = None, **settings: Any) -> Any:
@@ -68,6 +49,28 @@ def test_no_text_of_a_request_is_logged(tiny_model: Callable[[str], Path], caplo
         client.post("/translate", json=GIVEN)
     lines = [record.getMessage() for record in caplog.records if record.name.startswith("harken")]
     assert len(lines) == 2 and all("POST /translate 200" in line and "secret" not in line for line in lines)
+
+
+def test_work_is_cancelled_where_the_client_leaves(tiny_model: Callable[[str], Path]) -> None:
+    httpx = pytest.importorskip("httpx")
+    entered, left = threading.Event(), threading.Event()
+
+    class SlowEngine(CapitalEngine):
+        async def submit(self, work: Any, seconds: float | None = None) -> list[Any]:
+            entered.set()
+            try:
+                await asyncio.sleep(60)
+            finally:
+                left.set()
+            return []
+
+    with listening(capital_app([tiny_model("phrasebook-transformer")], SlowEngine())) as url:
+        for path, body in (("/translate", GIVEN), ("/v1/translate", {"text": "a"})):
+            entered.clear()
+            left.clear()
+            with pytest.raises(httpx.ReadTimeout):
+                httpx.post(f"{url}{path}", json=body, timeout=httpx.Timeout(0.5))
+            assert entered.is_set() and left.wait(10)
 
 
 def test_browsers_of_other_origins_are_let_in_only_where_told(tiny_model: Callable[[str], Path]) -> None:

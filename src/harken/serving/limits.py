@@ -19,7 +19,7 @@ from harken.serving.metrics import Metrics
 from harken.serving.settings import ServerSettings
 
 log = logging.getLogger("harken.serving.access")
-MOST_CLIENTS = 10_000  # whose rates are remembered
+MOST_CLIENTS = 10_000  # whose rates and characters are remembered
 
 
 class Rates:
@@ -52,6 +52,8 @@ class Usage:
         if limit is not None and self.characters[client] + characters > limit:
             return False
         self.characters[client] += characters
+        if len(self.characters) > MOST_CLIENTS:
+            del self.characters[next(iter(self.characters))]
         return True
 
 

@@ -153,7 +153,8 @@ def _document(text: str, given: Parameters) -> Document:
     return read_text(text)
 
 
-@router.api_route("/languages", methods=["GET", "POST"], responses=ERRORS)
+@router.post("/languages", include_in_schema=False)
+@router.get("/languages", responses=ERRORS)
 async def languages(request: Request) -> Response:
     """The languages that can be translated from, or with type=target into."""
     caller(request)
@@ -172,7 +173,8 @@ async def languages(request: Request) -> Response:
     return JSONResponse(found)
 
 
-@router.api_route("/usage", methods=["GET", "POST"], responses=ERRORS)
+@router.post("/usage", include_in_schema=False)
+@router.get("/usage", responses=ERRORS)
 async def usage(request: Request) -> dict[str, int]:
     """Characters that the key has used since the server was started."""
     client = caller(request)
