@@ -95,10 +95,21 @@ def test_a_claim_with_sliders_is_measured(client: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["clipping", "long-memory", "cell-memory", "path-length", "saturation", "averaging", "deep-stacks"]
+    "name",
+    [
+        "clipping",
+        "long-memory",
+        "cell-memory",
+        "path-length",
+        "quadratic",
+        "both-ways",
+        "saturation",
+        "averaging",
+        "deep-stacks",
+    ],
 )
 def test_every_claim_with_sliders_draws_a_figure(client: Any, name: str) -> None:
-    given = {"updates": 20, "delay": 2, "depth": 2, "length": 8, "width": 16}
+    given = {"updates": 20, "delay": 2, "depth": 2, "length": 64, "width": 16}
     found = client.post("/studio/lab/explore", json={"name": name, "values": given}).json()
     assert found["said"].endswith(".") and found["figures"][0]["panels"]
 

@@ -233,6 +233,49 @@ def _averaging(values: Values, seed: int) -> Drawn:
     ), f"What is left of the differences after {depth} layers: {said}."
 
 
+def _quadratic(values: Values, seed: int) -> Drawn:
+    from torch.utils.flop_counter import FlopCounterMode
+
+    from harken.nn import LSTM
+    from harken.nn.attention.multihead import SelfAttention
+
+    width, heads = values["width"], int(values["heads"])
+    lengths = [2**power for power in range(4, int(math.log2(values["length"])) + 1)]
+    found: dict[str, list[float]] = {"self-attention": [], "of that, products of sequences": [], "LSTM": []}
+    with FlopCounterMode(display=False) as counter:
+        LSTM(width, width, batch_first=True, device="meta").reference(torch.empty(1, 4, width, device="meta"))
+    found["LSTM"] = [counter.get_total_flops() / 4 * length for length in lengths]  # every step does the same
+    for length in lengths:
+        words = torch.empty(1, length, width, device="meta")  # shapes are enough to count
+        with FlopCounterMode(display=False) as counter:
+            SelfAttention(width, heads).to("meta").with_weights(words, None, False)
+        counts = counter.get_flop_counts()["Global"]
+        found["self-attention"].append(counter.get_total_flops())
+        found["of that, products of sequences"].append(sum(n for kind, n in counts.items() if "bmm" in str(kind)))
+    series = [Series(name, lengths, counts) for name, counts in found.items()]
+    panel = Lines("", "words", "multiplications and additions", series, log_x=True, log_y=True)
+    ratio = found["self-attention"][-1] / found["LSTM"][-1]
+    said = (
+        f"At {lengths[-1]} words self-attention needs {ratio:.2g} times the operations of an LSTM, whatever its heads."
+    )
+    return Figure("", [panel], f"One layer of width {width}, {heads} heads, counted in a forward pass."), said
+
+
+def _both_ways(values: Values, seed: int) -> Drawn:
+    from harken.lab.claims.both_ways import DIRECTIONS, OFFSETS, train
+
+    found = {kind: train(kind, values["units"], values["updates"], 800, seed)["right"] for kind in DIRECTIONS}
+    series = [Series(kind, OFFSETS, shares) for kind, shares in found.items()]
+    panel = Lines(
+        "", "place of the deciding word", "share right", series, y_limits=(0.3, 1.02), marks=[Mark(0.5, "guessing")]
+    )
+    ahead = {
+        kind: [share for at, share in zip(OFFSETS, shares, strict=True) if at > 0] for kind, shares in found.items()
+    }
+    said = "; ".join(f"{kind} {sum(shares) / len(shares):.0%}" for kind, shares in ahead.items())
+    return Figure("", [panel], "LSTMs of nearly equal size."), f"Right where the deciding word comes later: {said}."
+
+
 EXPLORATIONS = {
     "vanishing": Exploration(
         (
@@ -254,6 +297,17 @@ EXPLORATIONS = {
     ),
     "cell-memory": Exploration((Slider("bias", "Forget bias", -2.0, 8.0, 0.25, 3.0),), _cell_memory),
     "path-length": Exploration((Slider("length", "Words", 4, 64, 4, 32),), _path_length),
+    "quadratic": Exploration(
+        (
+            Slider("length", "Words", 64, 1024, 64, 512),
+            Slider("width", "Width", 32, 256, 32, 64),
+            Slider("heads", "Heads", value="4", choices=("1", "2", "4", "8", "16", "32")),
+        ),
+        _quadratic,
+    ),
+    "both-ways": Exploration(
+        (Slider("units", "Units", 4, 24, 4, 16), Slider("updates", "Updates", 20, 400, 20, 200)), _both_ways
+    ),
     "saturation": Exploration((Slider("width", "Width of a head", 4, 1024, 1, 256),), _saturation),
     "averaging": Exploration(
         (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -89,12 +90,19 @@ def curves(folder: Path, after: int = 0) -> dict[str, Any]:
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
     """The lines of metrics.jsonl; one that is being written is left out."""
+    path = folder / METRICS
     try:
-        text = (folder / METRICS).read_text(encoding="utf-8")
+        status = path.stat()
+        return _parsed(path, status.st_mtime_ns, status.st_size)
     except (OSError, UnicodeDecodeError):
         return []
+
+
+@lru_cache(maxsize=64)
+def _parsed(path: Path, changed: int, size: int) -> list[dict[str, Any]]:
+    """The lines of a file, read again where its time or size has changed: the page asks every few seconds."""
     found = []
-    for line in text.splitlines():
+    for line in path.read_text(encoding="utf-8").splitlines():
         try:
             row = json.loads(line)
         except ValueError:

@@ -29,7 +29,7 @@ function KeyForm({ done }) {
   const [key, change] = useState("");
   return html`<form class="card" onSubmit=${(event) => { event.preventDefault(); setKey(key); done(); }}>
     <h2>This server asks for an API key</h2>
-    <div class="bar"><${Field} label="Key"><input type="password" value=${key} onInput=${(event) => change(event.target.value)} /><//>
+    <div class="bar"><${Field} label="Key"><input type="password" autocomplete="off" value=${key} onInput=${(event) => change(event.target.value)} /><//>
     <button class="button strong">Continue</button></div></form>`;
 }
 

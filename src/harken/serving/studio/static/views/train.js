@@ -51,6 +51,8 @@ function progress(run) {
   return Math.min(1, Math.max(...shares));
 }
 
+const left = (run) => { const share = progress(run); return share > 0.02 ? html`<span class="number">${took(run.seconds / share - run.seconds)} left</span>` : null; };
+
 function Documents({ name }) {
   const { value, problem } = useWork((signal) => get(`studio/documents?name=${encodeURIComponent(name)}`, signal), [name]);
   return html`<${Problem} problem=${problem} />${value && html`<div class="columns">${[["Card", value.card], ["Recipe", value.recipe]].map(([title, text]) => html`<details class="card" key=${title}><summary>${title} of ${name}</summary><pre tabindex="0">${text || "not written yet"}</pre></details>`)}</div>`}`;
@@ -76,7 +78,7 @@ export default function Train({ params, change }) {
   });
   return html`<${Problem} problem=${problem} />
     <div class="scroll" tabindex="0" role="region" aria-label="Runs"><table class="plain runs"><thead><tr><th scope="col">Shown</th><th scope="col">Run</th><th scope="col">State</th><th scope="col">Network</th><th scope="col">Data</th><th scope="col">Updates</th><th scope="col">Loss</th><th scope="col">Best validation</th><th scope="col">Speed</th><th scope="col">Time</th></tr></thead><tbody>
-      ${runs.map((run) => html`<tr key=${run.name}><td><input type="checkbox" aria-label=${`Show ${run.name}`} checked=${shown.includes(run.name)} onChange=${() => toggle(run.name)} /></td><td><b>${run.name}</b></td><td><span class=${`state ${run.state}`}>${run.state}</span>${progress(run) !== null && html`<progress aria-label=${`Progress of ${run.name}`} value=${progress(run)}></progress>`}</td><td>${run.task}: ${run.network}</td><td>${run.data}</td><td class="n">${run.step?.toLocaleString("en")}</td><td class="n">${number(run.loss)}</td><td class="n">${best(run)}</td><td class="n">${pace(run)}</td><td class="n">${took(run.seconds)}</td></tr>`)}</tbody></table></div>
+      ${runs.map((run) => html`<tr key=${run.name}><td><input type="checkbox" aria-label=${`Show ${run.name}`} checked=${shown.includes(run.name)} onChange=${() => toggle(run.name)} /></td><td><b>${run.name}</b></td><td><span class=${`state ${run.state}`}>${run.state}</span>${progress(run) !== null && html`<progress aria-label=${`Progress of ${run.name}`} value=${progress(run)}></progress>${left(run)}`}</td><td>${run.task}: ${run.network}</td><td>${run.data}</td><td class="n">${run.step?.toLocaleString("en")}</td><td class="n">${number(run.loss)}</td><td class="n">${best(run)}</td><td class="n">${pace(run)}</td><td class="n">${took(run.seconds)}</td></tr>`)}</tbody></table></div>
     <div class="bar" style=${{ marginTop: "14px" }}><${Field} label="Over"><select value=${axis} onChange=${(event) => change({ axis: event.target.value })}><option value="step" selected=${axis === "step"}>updates</option><option value="time" selected=${axis === "time"}>time</option></select><//>
       <label><input type="checkbox" checked=${log} onChange=${(event) => change({ log: event.target.checked ? null : "no" })} /> logarithmic loss</label></div>
     <div class="columns">${metrics.map((metric) => { const panel = panelOf(metric); return panel.series.length > 0 && html`<section class="card" key=${metric.join()}><h2>${panel.title}</h2><${Lines} panel=${panel} label=${panel.title} /></section>`; })}</div>
