@@ -10,10 +10,11 @@ import hashlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import numba
-from numba.core.caching import FunctionCache
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 from harken.kernels import numba_math
 from harken.kernels.decoding.products import FLAGS
@@ -27,7 +28,32 @@ def _digest() -> str:
 DIGEST = _digest()
 
 
+class _FilePerKey(IndexDataCacheFile):
+    """A file for each key, named by its digest.
+
+    numba's own index gives files numbers, so two processes that compile at once could write different code to a file.
+    """
+
+    def path(self, key: Any) -> str:
+        named = repr((key, self._source_stamp, self._version))
+        digest = hashlib.sha256(named.encode()).hexdigest()[:24]
+        return str(self._data_path(f"{self._index_name.removesuffix('.nbi')}.{digest}.nbc"))
+
+    def save(self, key: Any, data: Any) -> None:
+        self._save_data(self.path(key), data)
+
+    def load(self, key: Any) -> Any:
+        with suppress(OSError, EOFError, UnpicklingError):  # none, or a damaged one: compile again
+            return self._load_data(self.path(key))
+        return None
+
+
 class _PackageCache(FunctionCache):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        stamp = self._impl.locator.get_source_stamp()
+        self._cache_file = _FilePerKey(self._cache_path, self._impl.filename_base, stamp)
+
     def _index_key(self, signature: Any, codegen: Any) -> Any:
         return (*super()._index_key(signature, codegen), DIGEST)
 
@@ -48,7 +74,5 @@ def is_kept(dispatcher: Any, arguments: tuple[Any, ...]) -> bool:
     cache = dispatcher._cache
     if not isinstance(cache, _PackageCache):
         return False
-    with suppress(OSError, AttributeError):  # a damaged file, or another version of numba
-        key = cache._index_key(signature, dispatcher.targetctx.codegen())
-        return key in cache._cache_file._load_index()
-    return False
+    key = cache._index_key(signature, dispatcher.targetctx.codegen())
+    return Path(cache._cache_file.path(key)).is_file()
