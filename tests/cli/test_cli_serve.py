@@ -19,7 +19,7 @@ def test_without_a_model_it_says_so(run: Run) -> None:
 @pytest.mark.parametrize("given", ["nowhere", "nowhere@en-fr"])
 def test_a_folder_that_is_no_model(run: Run, given: str) -> None:
     done = run("serve", given)
-    assert done.exit_code == 2 and "nowhere" in done.output and "is no model folder" in done.output
+    assert done.exit_code == 2 and "nowhere" in done.output and "is no finished model folder" in done.output
 
 
 def test_a_language_pair_that_is_none(run: Run, tiny_model: Callable[[str], Path]) -> None:

@@ -1,6 +1,7 @@
 """Sentences, placeholders and HTML around a translator that writes capitals, word for word or in reverse."""
 
 import asyncio
+import time
 from typing import Any
 
 import numpy as np
@@ -134,6 +135,22 @@ def test_a_tag_whose_words_have_no_counterpart_is_kept() -> None:
         return [[("GO FAR", np.array([[0.9, 0.1, 0.0], [0.0, 0.4, 0.6]]))] for _ in texts]
 
     assert asyncio.run(translate_documents([atoms], drops)) == [["GO <b>FAR</b>"]]
+
+
+@pytest.mark.parametrize("copies", [False, True])
+def test_a_url_in_html_is_escaped_once(copies: bool) -> None:
+    given = "<p>see <b>https://a.org?x=1&amp;y=2</b> now</p>"
+    assert html(given, copies=copies) == given.replace("see", "SEE").replace("now", "NOW")
+
+
+@pytest.mark.parametrize(
+    "text", ["a" * 50_000, "%" + "0" * 50_000, "{" * 50_000, "a@" * 25_000, "<" * 50_000, "." * 50_000]
+)
+def test_no_text_takes_quadratic_time(text: str) -> None:
+    started = time.process_time()
+    for read in (read_text, read_html):
+        asyncio.run(translate_documents([read(text)], Capitals()))
+    assert time.process_time() - started < 5
 
 
 def test_xml_elements_belong_to_words_but_for_those_that_split() -> None:

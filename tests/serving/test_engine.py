@@ -23,7 +23,7 @@ class FakeWorker:
     refuses = ""
     started = 0
 
-    def __init__(self, device: str, receive: Callable[[Any], None]) -> None:
+    def __init__(self, device: str, receive: Callable[[Any], None], workers: int = 1) -> None:
         self.receive, self.dead = receive, False
         type(self).started += 1
 

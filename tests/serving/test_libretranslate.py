@@ -86,6 +86,15 @@ def test_broken_json_is_400(capital_client: Any) -> None:
         assert (answer.status_code, answer.json()) == (400, {"error": "Invalid JSON format"})
 
 
+def test_text_that_is_no_unicode_is_400(capital_client: Any) -> None:
+    body = b'{"q": "a \\ud800 b", "source": "en", "target": "fr"}'
+    answer = capital_client.post("/translate", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 400 and "not valid Unicode" in answer.json()["error"]
+    for path, given in (("/v1/translate", b'{"text": "\\ud800"}'), ("/v1/gates", b'{"text": "\\ud800"}')):
+        answer = capital_client.post(path, content=given, headers={"content-type": "application/json"})
+        assert answer.status_code in (400, 422)
+
+
 def test_suggestions_are_off_unless_there_is_a_file(capital_client: Any, tmp_path: Path) -> None:
     given = {"q": "a", "s": "b", "source": "en", "target": "fr"}
     assert capital_client.post("/suggest", json=given).status_code == 403

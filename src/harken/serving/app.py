@@ -54,9 +54,15 @@ def create_app(models: Sequence[str | Path], settings: ServerSettings | None = N
         try:
             await serving.engine.start()
         except UserError as error:
-            app.state.problem = str(error)  # `run` raises it again: an error here reaches uvicorn alone
-            raise
+            app.state.problem = str(error)
+            if app.state.stop is None:
+                raise
+            app.state.stop()  # `run` raises it again: here uvicorn would print a traceback
+            yield
+            return
         app.state.on_ready()
+        if app.state.stop is not None and serving.registry.translators():  # a server, and no test
+            serving.prepare_detector()
         watcher = asyncio.create_task(_watch(serving)) if settings.reload_seconds else None
         try:
             yield
@@ -75,7 +81,7 @@ def create_app(models: Sequence[str | Path], settings: ServerSettings | None = N
         docs_url=None,
         redoc_url=None,
     )
-    app.state.serving, app.state.problem, app.state.on_ready = serving, None, lambda: None
+    app.state.serving, app.state.problem, app.state.on_ready, app.state.stop = serving, None, lambda: None, None
     for router in (native.router, jobs.router, libretranslate.router, deepl.router):
         app.include_router(router)
     _add_pages(app, serving)
@@ -174,6 +180,7 @@ def run(app: FastAPI, host: str, port: int, announce: Callable[[str], None] = pr
     )
     listening = _listen(host, port)
     server = uvicorn.Server(config)
+    app.state.stop = lambda: setattr(server, "should_exit", True)
     address, number = listening.getsockname()[:2]
     shown = f"[{address}]" if ":" in address else address
     app.state.on_ready = lambda: announce(f"Ready on http://{shown}:{number} (Ctrl-C stops)")

@@ -37,12 +37,16 @@ class Serving:
         self._detector: asyncio.Task[Detector] | None = None
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
-    async def detector(self) -> Detector:
-        """The language detector, trained in a thread when it is first needed."""
+    def prepare_detector(self) -> asyncio.Task[Detector]:
+        """Train the language detector in a thread, where that has not begun."""
         if self._detector is None:
             models = self.registry.translators()
             self._detector = asyncio.create_task(asyncio.to_thread(lambda: Detector(samples_of(models))))
-        return await asyncio.shield(self._detector)
+        return self._detector
+
+    async def detector(self) -> Detector:
+        """The language detector."""
+        return await asyncio.shield(self.prepare_detector())
 
     def languages(self) -> list[dict[str, Any]]:
         """Every language that is read or written, with its name and its targets, itself included."""
@@ -94,6 +98,11 @@ class Serving:
         limits = self.settings
         if len(texts) > limits.max_texts:
             raise ApiError(400, f"{len(texts):,} texts are too many; send at most {limits.max_texts:,} at a time")
+        try:
+            for text in texts:
+                text.encode()
+        except UnicodeEncodeError:
+            raise ApiError(400, "a text is not valid Unicode: it has half of a surrogate pair") from None
         characters = sum(map(len, texts))
         if characters > limits.max_characters:
             raise ApiError(

@@ -21,6 +21,16 @@ WINDOW = 16384  # estimated tokens of a file that are queued at a time
 PATIENCE = 20  # times that a file waits for room in the queue
 
 
+def terms_in(text: str, terms: Terms) -> list[list[str]]:
+    """The terms that may be in a text, so that not all of them travel to the worker and are searched for there.
+
+    >>> terms_in("The Black cat", [("black cat", "chat noir"), ("dog", "chien")])
+    [['black cat', 'chat noir']]
+    """
+    lowered = " ".join(text.lower().split())
+    return [[source, target] for source, target in terms if " ".join(source.lower().split()) in lowered]
+
+
 def find_route(serving: Serving, source: str, target: str) -> list[ServedModel]:
     """The models from one language to another.
 
@@ -53,8 +63,7 @@ def translator(
         options: dict[str, Any] = {"nbest": nbest, "search": search or {}, "constrained": bool(terms)}
         if aligned:
             options["attention"] = True
-        given = {"glossary": [list(pair) for pair in terms]} if terms else {}
-        items = [{"text": text, **given} for text in texts]
+        items = [{"text": text, "glossary": terms_in(text, terms)} if terms else {"text": text} for text in texts]
         results: list[Any] = []
         for part in _windows(items) if patient else [items]:
             results += await _waiting(serving, client, model, options, part, patient)

@@ -27,6 +27,7 @@ from harken.serving.dialects.schemas import (
 from harken.serving.errors import ApiError
 from harken.serving.keys import Client
 from harken.serving.registry import ServedModel
+from harken.serving.translating import terms_in
 
 
 class ErrorAnswer(BaseModel):
@@ -52,7 +53,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 router = APIRouter(prefix="/v1", responses=ERRORS)
 
 
-def caller(request: Request) -> Client:
+async def caller(request: Request) -> Client:  # async, as FastAPI runs other dependencies in a thread
     """Who calls, by `Authorization: Bearer KEY`."""
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
     return serving_of(request).client(request, key.strip() if scheme.lower() == "bearer" else None)
@@ -104,7 +105,7 @@ def _add_constraints(items: list[dict[str, Any]], body: Any) -> None:
         raise ApiError(400, f"there are {len(prefixes)} prefixes for {len(items)} texts; give one for each")
     for number, item in enumerate(items):
         prefix = prefixes[number] if isinstance(prefixes, list) else prefixes
-        given = {"prefix": prefix, "require": body.require, "glossary": body.glossary}
+        given = {"prefix": prefix, "require": body.require, "glossary": terms_in(item["text"], body.glossary)}
         item |= {name: value for name, value in given.items() if value}
 
 

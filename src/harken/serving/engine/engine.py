@@ -224,7 +224,7 @@ class Engine:
                 loop.call_soon_threadsafe(self._receive, slot, generation, message)
 
         kind: Callable[..., Any] = ProcessWorker if self.settings.workers else ThreadWorker
-        slot.worker, slot.loaded = kind(self.settings.device, receive), set()
+        slot.worker, slot.loaded = kind(self.settings.device, receive, len(self._slots)), set()
         for name, folder in self.folders.items():
             slot.worker.send(("load", name, str(folder)))
 

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable
 
@@ -49,7 +50,7 @@ async def _plain(text: str, translate: Translate) -> str:
 
 
 async def _page(text: str, translate: Translate) -> str:
-    return (await translate_documents([read_html(text)], translate))[0][0]
+    return (await translate_documents([await asyncio.to_thread(read_html, text)], translate))[0][0]
 
 
 async def _each(documents: list[Document], translate: Translate) -> list[str]:
@@ -156,7 +157,7 @@ def _wrapped(text: str, lines: int) -> str:
         return text
     size, found = len(text) / lines, []
     while lines > 1 and " " in text:
-        spaces = [match.start() for match in re.finditer(r" (?![^<]*>)", text)]
+        spaces = [match.start() for match in re.finditer(r" (?![^<]{0,200}>)", text)]
         if not spaces:
             break
         cut = min(spaces, key=lambda place: abs(place - size))

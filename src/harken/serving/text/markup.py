@@ -171,7 +171,7 @@ class _Parser(HTMLParser):
             found[0] = replace(found[0], space=self._space or data[0].isspace())
         else:
             self._lead = data[: len(data) - len(data.lstrip())] or self._lead
-        self._atoms += [replace(atom, text=_escape(atom.text)) if atom.opaque else atom for atom in found]
+        self._atoms += found
         self._space = data[-1].isspace()
 
     def handle_comment(self, data: str) -> None:
@@ -225,7 +225,9 @@ def merge_words(atoms: list[Atom]) -> list[Atom]:
     for atom in atoms:
         glued = groups and not atom.space and not atom.opaque
         if glued and groups[-1][-1].opaque and not has_letters(atom.text):  # punctuation stays with its placeholder
-            groups[-1][-1] = replace(groups[-1][-1], text=groups[-1][-1].text + _escape(atom.text))
+            held = groups[-1][-1]
+            more = atom.text if held.is_placeholder else _escape(atom.text)
+            groups[-1][-1] = replace(held, text=held.text + more)
         elif glued and not groups[-1][-1].opaque:
             groups[-1].append(atom)
         else:

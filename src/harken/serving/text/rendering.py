@@ -60,13 +60,13 @@ def render(
     held = _places(atoms, links, len(words))
     for index, word in enumerate(words):
         for atom in held.get(index, ()):
-            writer.write(atom.text, atom.tags, atom.space)
+            writer.write(_escaped(atom.text, escape and atom.is_placeholder), atom.tags, atom.space)
         core = word.rstrip(TAIL) if tails[index] is not None else word
         writer.write(_escaped(core or word, escape), stacks[index], space=True)
         if core and len(core) < len(word):
             writer.write(_escaped(word[len(core) :], escape), tails[index] or (), space=False)
     for atom in held.get(len(words), ()):
-        writer.write(atom.text, atom.tags, atom.space)
+        writer.write(_escaped(atom.text, escape and atom.is_placeholder), atom.tags, atom.space)
     return writer.finish()
 
 
