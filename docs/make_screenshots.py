@@ -46,12 +46,6 @@ def switch_off(page: Any) -> None:
     page.mouse.move(5, 5)
 
 
-def measure(page: Any) -> None:
-    """Gradients of both recurrent models."""
-    page.get_by_role("button", name="Measure").click()
-    page.wait_for_selector(".verdict")
-
-
 def point(page: Any) -> None:
     """The links of a word."""
     page.locator(".words.target .word").nth(3).hover()
@@ -63,7 +57,6 @@ SHOTS = {
     "translate-phone": Shot(f"translate?model=transformer&text={CAT}", ".words.target .word", point, 390, 844, True),
     "inside": Shot(f"inside?model=transformer&text={CAT}", ".headgrid", switch_off, height=900),
     "gates": Shot(f"inside?part=gates&model=attention&text={CAT}", ".heat", dark=True, height=860),
-    "gradients": Shot("inside?part=gradients&model=rnn&against=attention", "button.strong", measure, height=900),
     "search": Shot("search?model=transformer&text=the+black+cat+sleeps&beam=4", ".tree g"),
     "compare": Shot("compare?modela=rnn&modelb=attention", ".words.target .word", height=860),
     "train": Shot("train", ".chart path", dark=True, height=820),

@@ -1,6 +1,7 @@
 """The page in a real browser: every view, keyboard, both themes, axe's accessibility rules, no request elsewhere."""
 
 import os
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -8,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from harken.training.folder import RunLock
 
 CHROMIUM = next(
     (Path(place) for place in ("/usr/bin/chromium", "/usr/bin/chromium-browser") if Path(place).exists()), None
@@ -187,6 +190,26 @@ def test_curves_of_the_runs_and_sliders_of_the_lab(page: Any, address: str) -> N
     page.get_by_label("Largest singular value s").fill("2")
     page.get_by_text("so it explodes").wait_for()
     assert violations(page) == []
+
+
+def test_a_running_training_appears_and_its_curve_grows(page: Any, address: str, runs: Path) -> None:
+    live = runs / "live"
+    live.mkdir()
+    try:
+        (live / "recipe.toml").write_text('task = "translate"\n[train]\nmax_steps = 40\n')
+        line = '{{"kind": "train", "step": {0}, "loss": {1}, "seconds": {0}}}\n'
+        (live / "metrics.jsonl").write_text(line.format(10, 4.0))
+        with RunLock(live):
+            page.goto(f"{address}/#train?runs=live")
+            row = page.get_by_role("row", name="live")
+            expect(row.locator(".state")).to_have_text("running")
+            expect(page.locator(".chart circle")).to_have_count(1)
+            with (live / "metrics.jsonl").open("a") as file:
+                file.write(line.format(20, 2.0))
+            expect(page.locator(".chart path[d*='L']")).to_have_count(1)  # a line of two points
+            assert row.get_by_role("cell", name="20", exact=True).is_visible()
+    finally:
+        shutil.rmtree(live)
 
 
 def test_a_classifier_shows_weights_over_words(page: Any, address: str) -> None:

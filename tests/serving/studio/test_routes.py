@@ -1,7 +1,10 @@
 """The routes of the studio, and the files of the page."""
 
+import asyncio
 import gzip
 import json
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ import pytest
 
 from harken.serving.studio.app import create_studio_app
 from harken.serving.studio.page import POLICY, static_file, static_names
+from harken.serving.studio.routes import _translation_events
 
 TestClient = pytest.importorskip("fastapi.testclient").TestClient
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx`")
@@ -56,6 +60,29 @@ def test_a_translation_streams_and_ends_with_the_whole(client: Any) -> None:
     assert events(
         client.post("/studio/translate", json={"model": "attention", "text": TEXT, "glossary": "cat = qqq"})
     ) == [{"error": "the model's vocabulary cannot write 'qqq'; leave that phrase out"}]
+
+
+def test_leaving_a_stream_cancels_its_search(monkeypatch: pytest.MonkeyPatch, library: Any) -> None:
+    ended = threading.Event()
+
+    def search(model: Any, asked: Any, emit: Callable[[str], None], cancelled: Callable[[], bool]) -> list[Any]:
+        emit("le")
+        while not cancelled():
+            time.sleep(0.005)
+        ended.set()
+        return []
+
+    async def leave() -> str:
+        events = _translation_events(library.open("transformer"), None)
+        first = await anext(events)
+        await events.aclose()  # type: ignore[attr-defined]
+        return first
+
+    monkeypatch.setattr("harken.serving.studio.translating.translate", search)
+    assert asyncio.run(leave()) == 'data: {"part": "le"}\n\n'
+    lock = library.open("transformer").lock
+    assert ended.wait(10) and lock.acquire(timeout=10)  # and the next request may have the model
+    lock.release()
 
 
 def test_a_users_error_is_one_sentence_with_400(client: Any) -> None:

@@ -53,7 +53,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 router = APIRouter(prefix="/v1", responses=ERRORS)
 
 
-def caller(request: Request) -> Client:
+async def caller(request: Request) -> Client:  # async, as FastAPI runs other dependencies in a thread
     """Who calls, by `Authorization: Bearer KEY`."""
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
     return serving_of(request).client(request, key.strip() if scheme.lower() == "bearer" else None)

@@ -8,7 +8,9 @@ Messages to a worker:
     ("load", model, folder)                                 -> ("loaded", model, facts) or ("refused", model, message)
     ("stop",)
 
-Streams are advanced by one event between batches, so neither waits long for the other. A folder is loaded beside the
+Streams are advanced by one event between batches, so neither waits long for the other. The search of a streamed
+translation runs in a thread of its own; operations that put hooks into the model, and every batch on a GPU, wait until
+such streams have ended. A folder is loaded beside the
 work and swapped in between two batches. A worker is a process (`ProcessWorker`) or, for tests, a thread
 (`ThreadWorker`); both run the same `WorkerLoop`.
 """
@@ -22,10 +24,12 @@ import queue
 import signal
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 Message = tuple[Any, ...]
+HOOKED = ("attention", "gates")  # operations that change the model while they run
+THREADED = ("translate",)  # operations whose streams search in a thread
 
 
 class Problem(Exception):
@@ -62,6 +66,7 @@ class WorkerLoop:
         self.models: dict[str, Any] = {}
         self._send, self._device, self._prepare = send, device, prepare
         self._streams: dict[int, Iterator[Any]] = {}
+        self._threaded: set[int] = set()  # streams with a thread of their own
         self._cancelled: set[int] = set()
         self._lock = threading.Lock()
 
@@ -97,6 +102,7 @@ class WorkerLoop:
 
     def _do_cancel(self, number: int) -> None:
         stream = self._streams.pop(number, None)
+        self._threaded.discard(number)
         if stream is not None:
             stream.close()  # type: ignore[attr-defined]
         self._cancelled.discard(number)
@@ -104,6 +110,8 @@ class WorkerLoop:
     def _do_batch(self, number: int, model: str, operation: str, options: dict[str, Any], items: list[Any]) -> None:
         from harken.serving.operations import run_batch
 
+        while self._threaded and (operation in HOOKED or not self._is_on_cpu(model)):
+            self._advance(sorted(self._threaded))
         try:
             results = run_batch(self.models[model], operation, items, options)
         except Exception as error:
@@ -119,6 +127,8 @@ class WorkerLoop:
             self._streams[number] = run_stream(
                 self.models[model], operation, item, options, lambda: number in self._cancelled
             )
+            if operation in THREADED:
+                self._threaded.add(number)
         except Exception as error:
             _report(error)
             self.send(("error", number, Problem.of(error)))
@@ -149,18 +159,26 @@ class WorkerLoop:
             prepare_kernels(loaded)
         self.send(("loaded", name, facts_of(loaded)))
 
-    def _advance(self) -> None:
-        """One event of every stream."""
-        for number, stream in list(self._streams.items()):
+    def _is_on_cpu(self, model: str) -> bool:
+        device = getattr(self.models.get(model), "device", None)
+        return getattr(device, "type", "cpu") == "cpu"
+
+    def _advance(self, numbers: Sequence[int] | None = None) -> None:
+        """One event of every stream, or of some."""
+        for number in numbers or list(self._streams):
             try:
-                self.send(("event", number, next(stream)))
+                self.send(("event", number, next(self._streams[number])))
             except StopIteration:
-                del self._streams[number]
+                self._end(number)
                 self.send(("end", number))
             except Exception as error:
                 _report(error)
-                del self._streams[number]
+                self._end(number)
                 self.send(("error", number, Problem.of(error)))
+
+    def _end(self, number: int) -> None:
+        del self._streams[number]
+        self._threaded.discard(number)
 
 
 def _report(error: Exception) -> None:
