@@ -146,3 +146,44 @@ def test_importing_it_loads_no_torch() -> None:
     code = "import sys, harken.checking; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+RUN = """
+import json, sys, harken
+from harken.training.measuring import _peak
+
+peaks = []
+if sys.argv[1] == "check":
+    found = harken.check(sys.argv[2], sys.argv[4:])
+    print(json.dumps([found.seconds, found.memory_bytes, found.parameters, found.tokens_per_epoch]))
+else:
+    callback = lambda entry: peaks.append((entry["seconds"], _peak("self")))
+    model = harken.train(sys.argv[2], sys.argv[3], overrides=sys.argv[4:], callbacks=[callback], progress=False)
+    parameters = sum(value.numel() for value in model.model.parameters())
+    print(json.dumps([peaks[-1][0], max(peak for _, peak in peaks), parameters, None]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", ["phrasebook-transformer", "opinions-classify", "phrasebook-language"])
+def test_a_run_takes_what_was_predicted(recipe: str, tmp_path: Path) -> None:
+    """Time and memory within 30%; on a machine that others use the time is tried three times."""
+    fixed = [
+        "train.max_steps=60", "train.max_minutes=none", "train.max_epochs=none", "train.workers=1", "train.device=cpu",
+        "train.precision=float32", "train.validate_every=60", "train.log_every=5",
+    ]  # fmt: skip
+
+    def run(what: str, out: str) -> list[float]:
+        command = [sys.executable, "-c", RUN, what, recipe, str(tmp_path / out), *fixed]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
+        found: list[float] = json.loads(done.stdout.splitlines()[-1])
+        return found
+
+    for attempt in range(3):
+        seconds, memory, parameters, _ = run("check", "")
+        took, peak, trained, _ = run("train", f"run-{attempt}")
+        assert parameters == trained
+        assert memory == pytest.approx(peak, rel=0.3)
+        if seconds == pytest.approx(took, rel=0.3):
+            return
+    assert seconds == pytest.approx(took, rel=0.3)

@@ -23,7 +23,7 @@ def test_updates_of_the_task_are_timed_and_its_weights_stay(
     recipe = load_recipe("opinions-classify", chosen)
     task = job_of("classify").prepare(recipe, tmp_path, False).task
     before = [value.detach().clone() for value in task.model.parameters()]
-    found = measure_speed(task, recipe.train)
+    found = measure_speed(task, recipe.train, seconds=600)
     assert all(torch.equal(one, other) for one, other in zip(before, task.model.parameters(), strict=True))
     assert found.updates == 5 - measuring.WARM_UP
     epoch = task.epoch(0)

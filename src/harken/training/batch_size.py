@@ -13,8 +13,9 @@ import torch
 
 from harken.errors import MachineError, UserError
 from harken.training.config import TrainConfig
+from harken.training.measuring import largest_batches, unchanged
 from harken.training.strategies import Strategy, choose_strategy
-from harken.training.task import Indices, carried_by
+from harken.training.task import Indices
 
 if TYPE_CHECKING:
     from harken.training.strategies.group import Group
@@ -39,29 +40,29 @@ def choose_batch_tokens(task: Any, config: TrainConfig, group: Group | None = No
     if group is not None and config.sharding == "full":
         raise UserError('train.batch_tokens = "auto" does not work with train.sharding = "full"; give a number')
     strategy = choose_strategy(task, config, group)
-    kept = [(value, value.clone()) for value in (*task.model.buffers(), *carried_by(task).values())]
     try:
-        budget = LARGEST[strategy.device.type]
-        while budget > task.smallest_batch and len(_epoch(task, config, budget)) < BATCHES_PER_EPOCH:
-            budget //= 2
-        first = _epoch(task, config, SMALLEST)[0]
-        strategy.update(1, [first], task.size(first), 0.0)  # the optimizer allocates its state
-        largest = budget
-        while not _fits(strategy, _epoch(task, config, budget)):
-            if budget <= SMALLEST:
-                raise MachineError(
-                    f"not even a batch of {budget} tokens fits into memory; make the model or the examples smaller"
-                )
-            budget //= 2
-        if budget < largest and _fits(strategy, _epoch(task, config, budget + budget // 2)):
-            budget += budget // 2
+        with unchanged(task):
+            budget = _search(strategy, LARGEST[strategy.device.type])
     finally:
         strategy.close()
-        for value, before in kept:
-            value.copy_(before)
-        for parameter in task.model.parameters():
-            parameter.grad = None
     config.batch_tokens = budget
+    return budget
+
+
+def _search(strategy: Strategy, budget: int) -> int:
+    task, config = strategy.task, strategy.config
+    smallest: int = task.smallest_batch  # type: ignore[attr-defined]
+    while budget > smallest and len(_epoch(task, config, budget)) < BATCHES_PER_EPOCH:
+        budget //= 2
+    first = _epoch(task, config, SMALLEST)[0]
+    strategy.update(1, [first], task.size(first), 0.0)  # the optimizer allocates its state
+    largest = budget
+    while not _fits(strategy, _epoch(task, config, budget)):
+        if budget <= SMALLEST:
+            raise MachineError(f"not even a batch of {budget} tokens fits into memory; make the model smaller")
+        budget //= 2
+    if budget < largest and _fits(strategy, _epoch(task, config, budget + budget // 2)):
+        budget += budget // 2
     return budget
 
 
@@ -73,9 +74,7 @@ def _epoch(task: Any, config: TrainConfig, budget: int) -> list[Indices]:
 
 def _fits(strategy: Strategy, epoch: list[Indices]) -> bool:
     """Whether the largest batches of an epoch can be computed on all ranks."""
-    targets = max(epoch, key=strategy.task.size)
-    longest = max(epoch, key=lambda indices: strategy.task.size(indices) / len(indices))
-    fits = all(strategy.fits(indices) for indices in (targets, longest))
+    fits = all(strategy.fits(indices) for indices in largest_batches(strategy.task, epoch))
     if fits and strategy.device.type == "cuda":
         fits = torch.cuda.max_memory_reserved(strategy.device) <= MARGIN * torch.cuda.mem_get_info(strategy.device)[1]
     if strategy.device.type == "cuda":

@@ -8,7 +8,8 @@ learning rate is 0, so the weights stay as they are, and so do buffers and what 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -56,7 +57,11 @@ def measure_speed(task: Task, config: TrainConfig, seconds: float = 4.0) -> Spee
     device = torch.device(config.device)
     strategy = choose_strategy(task, config)
     try:
-        times, tokens = _updates(strategy, task.epoch(0), seconds)
+        epoch = task.epoch(0)
+        times, tokens = _updates(strategy, epoch, seconds)
+        with unchanged(task):
+            for indices in largest_batches(task, epoch):  # for the peak of the memory
+                strategy.update(1, [indices], task.size(indices), 0.0)
         validation = _validation(strategy)
         memory = _memory([process.pid for process in getattr(strategy, "processes", [])], device)
     except (torch.OutOfMemoryError, MemoryError) as problem:
@@ -81,6 +86,24 @@ def seconds_per_update(
         strategy.close()
 
 
+def largest_batches(task: Task, epoch: Sequence[Indices]) -> list[Indices]:
+    """The batch with the most targets and the one with the longest examples, which need most memory."""
+    return [max(epoch, key=task.size), max(epoch, key=lambda indices: task.size(indices) / max(1, len(indices)))]
+
+
+@contextmanager
+def unchanged(task: Task) -> Iterator[None]:
+    """After the block, buffers and carried states are what they were, and there are no gradients."""
+    kept = [(value, value.clone()) for value in (*task.model.buffers(), *carried_by(task).values())]
+    try:
+        yield
+    finally:
+        for value, before in kept:
+            value.copy_(before)
+        for parameter in task.model.parameters():
+            parameter.grad = None
+
+
 def _typical(times: list[float]) -> float:
     """The mean of the middle half."""
     middle = sorted(times)[len(times) // 4 : len(times) - len(times) // 4]
@@ -90,8 +113,6 @@ def _typical(times: list[float]) -> float:
 def _updates(strategy: Strategy, epoch: Sequence[Indices], seconds: float) -> tuple[list[float], float]:
     """The times of the updates, and the mean number of tokens of one."""
     task, config = strategy.task, strategy.config
-    parameters = list(task.model.parameters())
-    kept = [(value, value.clone()) for value in (*task.model.buffers(), *carried_by(task).values())]
     if not len(epoch):
         raise UserError("there are no training batches; check the recipe's [data]")
     batches = (epoch[place % len(epoch)] for place in range(MOST_UPDATES * config.accumulate))
@@ -99,21 +120,18 @@ def _updates(strategy: Strategy, epoch: Sequence[Indices], seconds: float) -> tu
     sizes: list[int] = []
     start = time.perf_counter()
     step = 0
-    while chosen := list(islice(batches, config.accumulate)):
-        step += 1
-        began = time.perf_counter()
-        size = sum(task.size(indices) for indices in chosen)
-        strategy.update(step, chosen, size, 0.0)
-        if parameters[0].is_cuda:
-            torch.cuda.synchronize()
-        times.append(time.perf_counter() - began)
-        sizes.append(size)
-        if strategy.broadcast(time.perf_counter() - start > seconds) and len(times) > WARM_UP:
-            break
-    for value, before in kept:
-        value.copy_(before)
-    for parameter in parameters:
-        parameter.grad = None
+    with unchanged(task):
+        while chosen := list(islice(batches, config.accumulate)):
+            step += 1
+            began = time.perf_counter()
+            size = sum(task.size(indices) for indices in chosen)
+            strategy.update(step, chosen, size, 0.0)
+            if strategy.device.type == "cuda":
+                torch.cuda.synchronize()
+            times.append(time.perf_counter() - began)
+            sizes.append(size)
+            if strategy.broadcast(time.perf_counter() - start > seconds) and len(times) > WARM_UP:
+                break
     counted = times[WARM_UP:] or times
     return counted, sum(sizes) / len(sizes)
 
