@@ -104,7 +104,7 @@ def positions(models: dict[str, Path], out: Path) -> dict[str, Callable[[Path], 
     scenes, pen = models["scenes-caption"], models["penfont-handwriting"]
     short = sets("train.max_steps=1", "model.width=8", "train.workers=1", "data.corpus=none")
     return {
-        "translate": lambda f: ["translate", translate, f],
+        "translate": lambda f: ["translate", translate, f, "--long-lines", "copy"],  # 40,000 words take their time
         "translate model": lambda f: ["translate", f],
         "evaluate source": lambda f: ["evaluate", translate, "--source", f, "--reference", f],
         "evaluate classify": lambda f: ["evaluate", classify, f],
@@ -118,7 +118,8 @@ def positions(models: dict[str, Path], out: Path) -> dict[str, Callable[[Path], 
         "answer": lambda f: ["answer", stories, f],
         "caption": lambda f: ["caption", scenes, f],
         "caption out": lambda f: ["caption", scenes, f, "--out", out / "c.html"],
-        "translate alignments": lambda f: ["translate", translate, "--alignments", out / "links.txt", f],
+        "translate alignments": lambda f: [
+            *("translate", translate, "--long-lines", "copy", "--alignments", out / "links.txt", f)],
         "attention": lambda f: ["attention", signals, f],
         "attention masked": lambda f: ["attention", masked, f],
         "inspect": lambda f: ["inspect", f],

@@ -19,7 +19,7 @@ import numpy as np
 
 from harken.tasks.translate.translation import LinkedTranslation, Translation
 
-PART = 128  # pieces of a part: models are trained on sentences, so parts are not as long as they may be
+PART = 64  # pieces of a part: models are trained on sentences, so parts are not as long as they may be
 BOUNDARIES = (
     re.compile(r"(?<=[.!?…])[\"'”’»)\]]*\s+|(?<=[。！？])"),  # sentences
     re.compile(r"(?<=[,;:–—])\s+|(?<=[，、；：])"),  # clauses

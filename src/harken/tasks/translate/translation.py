@@ -42,7 +42,8 @@ class Translation:
     @property
     def unknown_words(self) -> list[str]:
         """The source words that the model has never seen; what it makes of them is a guess."""
-        return [self.source_words[place] for place in self.unknown]
+        words = self.source_words
+        return [words[place] for place in self.unknown]
 
     @property
     def is_aligned(self) -> bool:
