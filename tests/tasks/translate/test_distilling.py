@@ -7,6 +7,7 @@ import pytest
 import harken
 from harken.errors import UserError
 from harken.tasks.translate.distilling import PARTIAL, SOURCE, TARGET, distil_pairs
+from harken.training.folder import RunLock
 
 TINY = {"architecture": "transformer", "layers": 1, "width": 16, "heads": 2, "feedforward": 16, "tied": "none"}
 
@@ -57,6 +58,8 @@ def test_pairs_are_the_teachers_translations_and_a_stopped_run_goes_on(teacher: 
         distil_pairs([model], tmp_path / "pairs", resume=True, beam=2)
     with pytest.raises(UserError, match="is not empty; add --resume"):
         distil_pairs([model], tmp_path / "pairs", beam=1)
+    with RunLock(tmp_path / "pairs"), pytest.raises(UserError, match="is in use by"):
+        distil_pairs([model], tmp_path / "pairs", resume=True, beam=1)
 
 
 def test_a_student_is_trained_on_the_pairs(teacher: Path, tmp_path: Path):

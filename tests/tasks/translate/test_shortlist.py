@@ -7,8 +7,9 @@ import pytest
 import torch
 
 import harken
+from harken.data.io.token_rows import ParallelIds, TokenRows
 from harken.errors import UserError
-from harken.tasks.translate.shortlist import FILE, SHORTLIST, ShortlistTable
+from harken.tasks.translate.shortlist import FILE, SHORTLIST, ShortlistTable, learn_from
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -140,3 +141,14 @@ def test_training_with_a_shortlist_saves_it(tmp_path: Path, folder: Path):
         model.shortlist.allowed([[4, 5, 6]], 20, joint=False),
         harken.load(folder, device="cpu").shortlist.allowed([[4, 5, 6]], 20, joint=False),
     )
+
+
+def test_of_a_large_corpus_a_part_is_learnt_from(monkeypatch: pytest.MonkeyPatch):
+    rows = TokenRows.from_lists([[4 + n % 5, 9] for n in range(100)], eos=True)
+    monkeypatch.setattr("harken.tasks.translate.shortlist.PAIRS_OF_TOKENS", 20 * 12)
+    seen: list[int] = []
+    monkeypatch.setattr(
+        ShortlistTable, "learn", classmethod(lambda cls, sources, targets, sizes: seen.append(len(sources)))
+    )
+    learn_from(ParallelIds(rows, rows), (10, 10))
+    assert seen == [20]

@@ -28,6 +28,7 @@ from harken.models.config import TransformerConfig
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.training.checkpoints import MODEL
 from harken.training.config import TrainConfig
+from harken.training.folder import LOCK, RunLock
 
 if TYPE_CHECKING:
     from harken.tasks.translate.translator import Translator
@@ -72,10 +73,13 @@ def distil_pairs(
         "sources": hashlib.sha256("\n".join(lines).encode()).hexdigest(),
         "pairs": len(lines),
     }
-    _begin(folder, record, corpus, lines, resume)
     size = GPU_BATCH if first.device.type == "cuda" else request.config.batch_sentences
     options = {**search, "ensemble": teachers[1:], "weights": weights, "batch_sentences": size, "attention": False}
-    _translate(first, lines, folder, BATCHES * size, options, progress)
+    if folder.is_file():
+        raise UserError(f"{folder}, the place for the distilled pairs, is a file; choose another --out")
+    with RunLock(folder):  # two runs would write into each other's file
+        _begin(folder, record, corpus, lines, resume)
+        _translate(first, lines, folder, BATCHES * size, options, progress)
     return _data(first.recipe.data, folder, corpus)
 
 
@@ -113,9 +117,8 @@ def _begin(folder: Path, record: dict[str, Any], corpus: Corpus, lines: Sequence
                 "or delete the folder"
             )
         return
-    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
+    if not resume and any(path.name != LOCK for path in folder.iterdir()):
         raise UserError(f"{folder}, the place for the distilled pairs, is not empty; add --resume, or delete it")
-    folder.mkdir(parents=True, exist_ok=True)
     _write(folder / SOURCE, lines)
     for name, pairs in {"valid": corpus.valid, **corpus.tests}.items():
         _write(folder / f"{name}.source", map(_line, pairs))
@@ -138,8 +141,10 @@ def _translate(
     text = partial.read_bytes() if partial.is_file() else b""
     whole = text[: text.rfind(b"\n") + 1]  # a line that was cut off is translated again
     done = whole.count(b"\n")
-    with open(partial, "wb") as out:
-        out.write(whole)
+    partial.touch()
+    with open(partial, "r+b") as out:
+        out.truncate(len(whole))
+        out.seek(len(whole))
         while done < len(lines):
             if progress is not None:
                 progress(done, len(lines))

@@ -59,13 +59,7 @@ class ShortlistTable:
         cls, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], sizes: tuple[int, int]
     ) -> ShortlistTable:
         """From the tokens of sentence pairs; `sizes` are those of the vocabularies."""
-        each = np.array([(len(a) + 1) * len(b) for a, b in zip(sources, targets, strict=True)])
-        chosen = np.arange(len(each))
-        if each.sum() > PAIRS_OF_TOKENS:
-            order = np.random.default_rng(0).permutation(len(each))
-            chosen = np.sort(order[np.cumsum(each[order]) <= PAIRS_OF_TOKENS])
-        rows: list[int] = chosen.tolist()
-        table = learn_table([sources[i] + 1 for i in rows], [targets[i] for i in rows], ITERATIONS, tension=0.0)
+        table = learn_table([row + 1 for row in sources], targets, ITERATIONS, tension=0.0)
         known = table.source > 0  # without the empty word
         source, target, probability = table.source[known] - 1, table.target[known], table.probability[known]
         order = np.lexsort((target, -probability, source))
@@ -127,9 +121,11 @@ def _foreign(folder: Path) -> UserError:
 
 
 def learn_from(ids: ParallelIds, sizes: tuple[int, int]) -> ShortlistTable:
-    """From encoded training pairs, EOS included."""
-    rows = range(len(ids))
-    return ShortlistTable.learn([ids.source[row] for row in rows], [ids.target[row] for row in rows], sizes)
+    """From encoded training pairs, EOS included; of a large corpus a part, drawn by a fixed seed."""
+    each = (ids.source.lengths.astype(np.int64) + 1) * ids.target.lengths
+    rows = np.random.default_rng(0).permutation(len(each))
+    chosen = np.sort(rows[np.cumsum(each[rows]) <= PAIRS_OF_TOKENS]).tolist()
+    return ShortlistTable.learn([ids.source[row] for row in chosen], [ids.target[row] for row in chosen], sizes)
 
 
 def shortlist_of(translator: Translator) -> ShortlistTable:
