@@ -5,7 +5,7 @@ has the same shapes, so a step on a GPU can be captured once, and none of its to
 pairs share a window depends on (seed, epoch) alone, and every pair occurs once.
 
 >>> [batch.tolist() for batch in packed_batches([2, 9, 2, 5], [3, 9, 2, 3], Window(10, 10), seed=1, epoch=0)]
-[[2, 3, 0], [1]]
+[[0, 2, 3], [1]]
 """
 
 from __future__ import annotations
