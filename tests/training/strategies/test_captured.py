@@ -66,7 +66,7 @@ class CapturedOnCpu(Captured):
         seed_step(self.config.seed, step, 0)
         self.rate.fill_(rate)
         self.inverse.fill_(1 / num_tokens)
-        loss, norm, skipped = self.compute([self.task.collate(indices) for indices in batches])
+        loss, norm, skipped = self.compute([self.collate(indices) for indices in batches])
         self.average.update(step)
         return StepResult(loss, norm, skipped)
 
@@ -98,3 +98,11 @@ def test_a_captured_update_with_nan_changes_nothing(table: Any) -> None:
     assert all(torch.equal(value, before[name]) for name, value in strategy.state().items())
     task.inputs[batch[0]] = 0.0
     assert not bool(strategy.update(3, [batch], 4, 0.01).skipped)
+
+
+def test_batches_come_from_the_prefetcher(table: Any) -> None:
+    strategy = CapturedOnCpu(table(), TrainConfig(max_steps=9, device="cpu", precision="float32"))
+    indices = np.array([3, 1])
+    assert strategy.collate(indices).tolist() == [3, 1]
+    strategy.task.prefetcher = SimpleNamespace(take=lambda share: ("taken", share.tolist()))  # type: ignore[attr-defined]
+    assert strategy.collate(indices) == ("taken", [3, 1])
