@@ -66,6 +66,10 @@ class Progress:
     finished: bool = False
     stopped_by: str = ""  # the limit that ended a finished run: "max_steps", "max_epochs", "max_minutes", "patience"
 
+    def branch(self) -> Progress:
+        """Where another run starts that goes on from here: the place in the data and the clock, no scores."""
+        return Progress(self.step, self.epoch, self.position, self.tokens, self.seconds)
+
 
 class Checkpoint(NamedTuple):
     """What `load_checkpoint` found."""

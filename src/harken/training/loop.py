@@ -366,14 +366,11 @@ class Trainer:
         """Start from the checkpoint of another run; its scores are not this run's."""
         if not self._restore(folder):
             raise UserError(f"train.branch_from: there is no checkpoint in {folder}; name the folder of a run")
-        done = self.progress
-        self.progress = Progress(
-            **{name: getattr(done, name) for name in ("step", "epoch", "position", "tokens", "seconds")}
-        )
+        self.progress = self.progress.branch()
         if self._spent() >= 1:
             raise UserError(
-                f"train.branch_from: the run in {folder} is at step {done.step}, which is all of this run's budget; "
-                "raise train.max_steps, max_epochs or max_minutes, in which the earlier run counts"
+                f"train.branch_from: the run in {folder} is at step {self.progress.step}, which is all of this run's "
+                "budget; raise train.max_steps, max_epochs or max_minutes, in which the earlier run counts"
             )
 
     def _restore(self, folder: Path) -> bool:

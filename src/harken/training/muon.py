@@ -53,7 +53,10 @@ class Muon(torch.optim.Optimizer):
 
     def _update(self, parameters: list[Tensor]) -> None:
         rate, decay = self.matrices["lr"], self.matrices["weight_decay"]
-        buffers = [self.state[parameter].setdefault("momentum_buffer", zeros(parameter)) for parameter in parameters]
+        for parameter in parameters:
+            if "momentum_buffer" not in self.state[parameter]:
+                self.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+        buffers = [self.state[parameter]["momentum_buffer"] for parameter in parameters]
         gradient = torch.stack([parameter.grad for parameter in parameters])  # type: ignore[misc]
         keep: Any = 1.0
         if self.grad_scale is not None:
@@ -70,11 +73,6 @@ class Muon(torch.optim.Optimizer):
         for parameter, buffer, one, new in zip(parameters, buffers, change, momentum, strict=True):
             buffer.copy_(new)
             parameter.mul_(fade).sub_(one)
-
-
-def zeros(parameter: Tensor) -> Tensor:
-    """A momentum before the first step."""
-    return torch.zeros_like(parameter, memory_format=torch.preserve_format)
 
 
 def orthogonalised(matrices: Tensor) -> Tensor:

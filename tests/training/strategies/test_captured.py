@@ -10,7 +10,9 @@ from torch import Tensor
 
 from harken.training.config import TrainConfig
 from harken.training.optimizers import build_optimizer, use_device_rate
+from harken.training.strategies.base import StepResult, seed_step
 from harken.training.strategies.captured import Captured, shapes_of, tensors_of
+from harken.training.strategies.single import Single
 
 
 class Batch(NamedTuple):
@@ -48,3 +50,59 @@ def test_the_rate_can_be_a_tensor() -> None:
     rate = torch.tensor(0.1)
     use_device_rate(optimizer, rate)
     assert all(group["lr"] is rate for group in optimizer.param_groups)
+
+
+class CapturedOnCpu(Captured):
+    """What is captured on a GPU, computed at once on a CPU."""
+
+    def __init__(self, task: Any, config: TrainConfig) -> None:
+        Single.__init__(self, task, config)
+        self.parameters = list(task.model.parameters())
+        self.rate, self.inverse = torch.zeros(2).unbind()
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.rate
+
+    def update(self, step: int, batches: list[Any], num_tokens: int, rate: float) -> StepResult:
+        seed_step(self.config.seed, step, 0)
+        self.rate.fill_(rate)
+        self.inverse.fill_(1 / num_tokens)
+        loss, norm, skipped = self.compute([self.collate(indices) for indices in batches])
+        self.average.update(step)
+        return StepResult(loss, norm, skipped)
+
+
+@pytest.mark.parametrize("clip", [0.05, None])
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_a_captured_update_is_the_plain_one(table: Any, clip: float | None, optimizer: str) -> None:
+    options = {"max_steps": 9, "clip_norm": clip, "device": "cpu", "precision": "float32", "optimizer": optimizer}
+    config = TrainConfig(**options, average=0.9, weight_decay=0.1)
+    plain, captured = Single(table(), config), CapturedOnCpu(table(), config)
+    epoch = plain.task.epoch(0)
+    for step in range(1, 6):
+        chosen = [epoch[step % 3], epoch[step % 5]]  # two accumulated batches
+        wanted, found = (one.update(step, chosen, 8, 0.01) for one in (plain, captured))
+        assert float(found.loss) == pytest.approx(float(wanted.loss), rel=1e-5)
+        assert float(found.norm) == pytest.approx(float(wanted.norm), rel=1e-5)
+    for name, value in plain.state().items():
+        torch.testing.assert_close(captured.state()[name], value, rtol=1e-4, atol=1e-6)
+
+
+def test_a_captured_update_with_nan_changes_nothing(table: Any) -> None:
+    strategy = CapturedOnCpu(table(), TrainConfig(max_steps=9, device="cpu", precision="float32", average=0.0))
+    task: Any = strategy.task
+    batch = task.epoch(0)[0]
+    strategy.update(1, [batch], 4, 0.01)
+    before = {name: value.clone() for name, value in strategy.state().items()}
+    task.inputs[batch[0]] = torch.nan
+    assert bool(strategy.update(2, [batch], 4, 0.01).skipped)
+    assert all(torch.equal(value, before[name]) for name, value in strategy.state().items())
+    task.inputs[batch[0]] = 0.0
+    assert not bool(strategy.update(3, [batch], 4, 0.01).skipped)
+
+
+def test_batches_come_from_the_prefetcher(table: Any) -> None:
+    strategy = CapturedOnCpu(table(), TrainConfig(max_steps=9, device="cpu", precision="float32"))
+    indices = np.array([3, 1])
+    assert strategy.collate(indices).tolist() == [3, 1]
+    strategy.task.prefetcher = SimpleNamespace(take=lambda share: ("taken", share.tolist()))  # type: ignore[attr-defined]
+    assert strategy.collate(indices) == ("taken", [3, 1])

@@ -63,7 +63,7 @@ class Captured(Single):
 
     def asynchronous_update(self, step: int, batches: list[Indices], num_tokens: int, rate: float) -> StepResult:
         """An update by a captured graph, or for new shapes without one."""
-        collated = [self.task.collate(indices) for indices in batches]
+        collated = [self.collate(indices) for indices in batches]
         shapes = tuple(shapes_of(batch) for batch in collated)
         seed_step(self.config.seed, step, 0)
         self.rate.fill_(rate)
@@ -78,6 +78,11 @@ class Captured(Single):
             numbers = self.on_stream(collated)
         self.average.update(step)
         return self.result(numbers)
+
+    def collate(self, indices: Indices) -> Any:
+        """The batch on the CPU; from the loop's prefetcher where there is one."""
+        share, ahead = self.task.share(indices, 1)[0], getattr(self.task, "prefetcher", None)
+        return self.task.collate(share) if ahead is None else ahead.take(share)
 
     def close(self) -> None:
         """Free the graphs and their memory."""
