@@ -35,6 +35,9 @@ def overrides(job: str, text: Path) -> list[str]:
     if job == "language":
         narrow = ["model.width=16", "model.embedding=16", "model.layers=1", "data.chunk=8"]
         return [*FEW, *narrow, "data.corpus=none", f"data.train={text / 'a.en'}"]
+    if job == "elmo":
+        narrow = ["model.width=8", "model.layers=1", "data.max_tokens=6"]
+        return [*FEW, *narrow, "data.corpus=none", f"data.train={text / 'a.en'}"]
     return [*FEW, *SMALL, f"data.train={text / 'a.en'}"]
 
 
@@ -42,6 +45,7 @@ RECIPES = {
     "translate": "phrasebook-transformer",
     "language": "phrasebook-language",
     "masked": "phrasebook-masked",
+    "elmo": "phrasebook-elmo",
 }
 
 

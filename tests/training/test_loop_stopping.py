@@ -19,7 +19,7 @@ from harken.training.checkpoints import load_checkpoint
 from harken.training.log import read_metrics
 from harken.training.loop import MODEL
 
-CLOCKED = {"seconds", "window_seconds", "validation_seconds", "tokens_per_second", "all_tokens_per_second"}
+CLOCKED = {"seconds", "window_seconds", "validation_seconds", "tokens_per_second", "all_tokens_per_second", "data_wait"}
 
 
 def steps_of(trainer: Any) -> int:

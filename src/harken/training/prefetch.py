@@ -39,7 +39,10 @@ class Prefetcher:
 
     Attributes:
         waited: seconds that steps have waited for their batches.
+        whole: set by a strategy that takes global batches as they are, not shares of them.
     """
+
+    whole = False
 
     def __init__(
         self, task: Any, rank: int = 0, world_size: int = 1, threaded: bool = False, pinned: bool = False
@@ -66,7 +69,7 @@ class Prefetcher:
         if self.thread is None:
             return
         for indices in batches:
-            share = self.task.share(indices, self.world_size)[self.rank]
+            share = indices if self.whole else self.task.share(indices, self.world_size)[self.rank]
             key = _key(share)
             if len(share) and key not in self.pending and len(self.pending) < MOST_PENDING:
                 self.pending[key] = self.thread.submit(self._collate, share)

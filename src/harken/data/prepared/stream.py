@@ -249,11 +249,12 @@ class StreamedTexts(Sequence[str]):
                 side += some
         return list(chain.from_iterable(found))
 
-    def token_counts(self, count: Callable[[Iterable[str]], Counter[str]]) -> Counter[str]:
-        """How often each token occurs; beyond `MOST_COUNTED` different ones, those seen once so far are dropped.
+    def token_counts(self, count: Callable[[Iterable[str]], Counter[str]], most: int = MOST_COUNTED) -> Counter[str]:
+        """How often each token occurs, in the order of first occurrence.
 
         Args:
             count: counts the tokens of some texts.
+            most: beyond as many different ones, those seen once so far are dropped.
         """
         sides = self.sides
 
@@ -263,7 +264,7 @@ class StreamedTexts(Sequence[str]):
         total: Counter[str] = Counter()
         for counts in self.rows.stream.map(self.rows.code, "counting tokens", run):
             total.update(counts)
-            if len(total) > MOST_COUNTED:
+            if len(total) > most:
                 total = Counter({token: seen for token, seen in total.items() if seen > 1})
         return total
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from harken.data.prepared.stream import StreamedRows
 from harken.data.text.lines import Lines, read_files, read_line_splits
 from harken.errors import UserError
 from harken.models.sizing import SENTENCE, measure
 from harken.tasks.elmo.elmo import Elmo, build_elmo
 from harken.tasks.elmo.recipe import ElmoRecipe
-from harken.tasks.elmo.rows import ElmoRows, learn_vocabulary, sentences_of
+from harken.tasks.elmo.rows import ElmoRows, StreamedElmoRows, sentences_of, vocabulary_of, word_counts
 from harken.tasks.elmo.task import ElmoTask
 from harken.tasks.job import Job, Prepared, Summary
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings
@@ -27,15 +29,21 @@ class ElmoJob(Job):
     artifacts = (VOCABULARY,)
 
     def load_data(self, recipe: ElmoRecipe) -> Lines:
-        return read_line_splits(recipe.data)
+        return read_line_splits(recipe.data, streamed=True)
 
     def prepare(self, recipe: ElmoRecipe, folder: Path, resuming: bool) -> Prepared:
         text = self.load_data(recipe)
         folder.mkdir(parents=True, exist_ok=True)
-        train, valid = (sentences_of(lines, recipe.data) for lines in (text.train, text.valid))
+        valid, lines = sentences_of(text.valid, recipe.data), text.train
+        counts: Mapping[str, int]
+        if isinstance(lines, StreamedRows):
+            counts = word_counts(lines, recipe.data)
+        else:
+            train = sentences_of(lines, recipe.data)
+            counts = Counter(word for sentence in train for word in sentence)
 
         def learn() -> Vocabulary:
-            found = learn_vocabulary(train, recipe.words.size, recipe.words.min_count)
+            found = vocabulary_of(counts, recipe.words.size, recipe.words.min_count)
             if not found.words:
                 raise UserError(
                     f"no word of {text.name} is seen words.min_count {recipe.words.min_count} times; lower it, or give "
@@ -46,15 +54,19 @@ class ElmoJob(Job):
         vocabulary = VOCABULARY.learn_or_load(folder, resuming, learn)
         model, pretrained = build_elmo(recipe, vocabulary), PretrainedEmbeddings(recipe, folder, resuming)
         pretrained.fill(model.output.weight, vocabulary.names, text.train, "model.width")
-        task = ElmoTask(recipe.train, model, *(ElmoRows(split, vocabulary) for split in (train, valid)))
+        if isinstance(lines, StreamedRows):
+            rows: ElmoRows = StreamedElmoRows(lines, recipe.data, counts, vocabulary)
+        else:
+            rows = ElmoRows(train, vocabulary)
+        task = ElmoTask(recipe.train, model, rows, ElmoRows(valid, vocabulary))
         reads = f"{len(vocabulary.words):,} words to predict, {len(vocabulary.characters):,} characters"
         summary = Summary(
             text.name,
             recipe.model.title,
-            sum(map(len, train)),
+            sum(counts.values()),
             sum(map(len, valid)),
             unit="words",
-            about=f"{len(train):,} rows",
+            about=f"{len(rows):,} rows",
             reads=reads,
             skipped=text.skipped,
             skipped_unit="lines",

@@ -10,10 +10,17 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
 
 from harken.data.io.token_rows import TokenRows
+from harken.data.prepared.ids import encode_rows
+from harken.data.prepared.store import key_of
+from harken.data.prepared.stream import Columns, StreamedRows
 from harken.data.text.text_config import LinesConfig
 from harken.data.tokenizers.tokens import BOS, EOS, SPECIALS
 from harken.data.tokenizers.word import JOINED, WordTokenizer
@@ -28,6 +35,43 @@ class ElmoRows(WordRows):
         self.words = TokenRows.from_lists([[BOS, *vocabulary.word_ids(sentence), EOS] for sentence in sentences])
         self.forms = TokenRows.from_lists([[0, *(forms[word] for word in sentence), 1] for sentence in sentences])
         self.spellings = TokenRows.from_lists([[BOS], [EOS], *(vocabulary.spelling(form) for form in forms)])
+
+
+class StreamedElmoRows(ElmoRows):
+    """The same of lines that are not in memory (`harken.data.prepared`); `counts` are those of `word_counts`."""
+
+    def __init__(
+        self, lines: StreamedRows, config: LinesConfig, counts: Mapping[str, int], vocabulary: Vocabulary
+    ) -> None:
+        forms = {form: 2 + number for number, form in enumerate(counts)}
+
+        def encode(columns: Columns) -> list[TokenRows]:
+            sentences = sentences_of(columns[0], config)
+            return [
+                TokenRows.from_lists([[BOS, *vocabulary.word_ids(sentence), EOS] for sentence in sentences]),
+                TokenRows.from_lists([[0, *(forms[word] for word in sentence), 1] for sentence in sentences]),
+            ]
+
+        size = max(len(SPECIALS) + len(vocabulary.words), 2 + len(forms))
+        key = ["elmo", vocabulary.words, vocabulary.lowercase, config.max_tokens, config.lowercase]
+        self.words, self.forms = encode_rows(lines, ("words", "forms"), encode, key, size)
+        self.spellings = TokenRows.from_lists([[BOS], [EOS], *(vocabulary.spelling(form) for form in forms)])
+
+
+def word_counts(lines: StreamedRows, config: LinesConfig) -> dict[str, int]:
+    """How often each word occurs in streamed lines, in the order of first occurrence; counted once."""
+
+    def count(texts: Iterable[str]) -> Counter[str]:
+        return Counter(chain.from_iterable(words_of(text, config.lowercase) for text in texts))
+
+    def build(folder: Path) -> None:
+        found = lines.texts(0).token_counts(count, most=sys.maxsize)
+        (folder / "words.json").write_text(json.dumps(found, ensure_ascii=False), encoding="utf-8")
+
+    stream = lines.stream
+    entry = stream.store.entry(f"{stream.name}-{key_of('words', lines.part, config.lowercase)}", build)
+    found: dict[str, int] = json.loads((entry / "words.json").read_text(encoding="utf-8"))
+    return found
 
 
 def words_of(text: str, lowercase: bool = False) -> list[str]:
@@ -48,7 +92,11 @@ def sentences_of(lines: Sequence[str], config: LinesConfig) -> list[list[str]]:
 
 def learn_vocabulary(sentences: Sequence[Sequence[str]], size: int, min_count: int) -> Vocabulary:
     """The words that can be predicted, and all characters."""
-    counts = Counter(word for sentence in sentences for word in sentence)
+    return vocabulary_of(Counter(word for sentence in sentences for word in sentence), size, min_count)
+
+
+def vocabulary_of(counts: Mapping[str, int], size: int, min_count: int) -> Vocabulary:
+    """As `learn_vocabulary`, from counted words."""
     letters = Counter(letter for word, count in counts.items() for letter in word * min(count, 2))
     words = [word for word, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])) if count >= min_count]
     return Vocabulary([], words[: size - len(SPECIALS)], sorted(letters))
