@@ -76,6 +76,32 @@ def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
     batcher.add(work("b", 1))
 
 
+def test_a_slow_model_has_a_shorter_queue() -> None:
+    batcher = Batcher(batch_tokens=10, batch_texts=100, queue_tokens=1000, queue_seconds=5)
+    batcher.add(work("a", 5))
+    batch = batcher.next()
+    assert batch is not None
+    for second in range(1, 40):  # ten tokens a second, measured again and again
+        batch.started = second - 1.0
+        batcher.done(batch, float(second))
+    assert batcher.rate == pytest.approx(10, rel=0.05)
+    batcher.add(work("a", 20))  # 40 tokens, four seconds
+    with pytest.raises(QueueFull) as refused:
+        batcher.add(work("b", 10))
+    assert refused.value.retry_after == 4
+
+
+def test_the_rate_is_that_of_all_workers() -> None:
+    batcher = Batcher(batch_tokens=10, batch_texts=100, queue_tokens=1000)
+    batcher.add(work("a", 5))
+    batch = batcher.next()
+    assert batch is not None
+    for second in range(2, 60):  # each batch takes two seconds, and one is done every second
+        batch.started = second - 2.0
+        batcher.done(batch, float(second))
+    assert batcher.rate == pytest.approx(10, rel=0.05)
+
+
 def test_a_request_larger_than_the_queue_has_room_in_an_empty_one() -> None:
     batcher = Batcher(batch_tokens=10, batch_texts=100, queue_tokens=10)
     batcher.add(work("a", 50))

@@ -48,6 +48,13 @@ def test_tags(capital_client: Any) -> None:
     assert found["text"] == 'A <x id="1">CAT</x> <keep>here</keep>'
 
 
+def test_sentences_are_not_split_where_told(capital_client: Any, capitals: Any) -> None:
+    given = {"target_lang": "FR", "source_lang": "EN", "text": ["One. Two."]}
+    translations(capital_client, **given)
+    translations(capital_client, **given, split_sentences="0")
+    assert [[item["text"] for item in work.items] for work in capitals.works] == [["One.", "Two."], ["One. Two."]]
+
+
 def test_options_that_are_ignored_are_named(capital_client: Any) -> None:
     body = {"text": ["a"], "target_lang": "FR", "source_lang": "EN", "context": "animals", "formality": "more"}
     assert capital_client.post("/v2/translate", json=body).headers["x-harken-ignored"] == "context, formality"

@@ -53,6 +53,7 @@ def test_languages_and_settings(capital_client: Any) -> None:
     found = {one["code"]: one for one in capital_client.get("/languages").json()}
     assert found["en"] == {"code": "en", "name": "English", "targets": ["en", "fr"]}
     assert found["fr"]["targets"] == ["fr"]
+    assert "/translate" in capital_client.get("/spec").json()["paths"]
     settings = capital_client.get("/frontend/settings").json()
     assert settings["language"]["target"] == {"code": "fr", "name": "French"} and not settings["keyRequired"]
     assert ".docx" in settings["supportedFilesFormat"] and settings["suggestions"] is False

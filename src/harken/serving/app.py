@@ -121,6 +121,11 @@ def _add_pages(app: FastAPI, serving: Serving) -> None:
         gauges = {"queue_tokens": serving.engine.batcher.waiting, "resident_bytes": resident_bytes()}
         return PlainTextResponse(serving.metrics.text(gauges), media_type="text/plain; version=0.0.4")
 
+    @app.get("/spec", include_in_schema=False)
+    async def spec() -> Response:
+        """The OpenAPI description, where LibreTranslate has it."""
+        return JSONResponse(app.openapi())
+
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:
         """The OpenAPI description as a page that loads nothing from elsewhere."""

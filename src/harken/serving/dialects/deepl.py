@@ -142,15 +142,16 @@ def _document(text: str, given: Parameters) -> Document:
     handling = given.text("tag_handling")
     if handling not in (None, "", "xml", "html"):
         raise ApiError(400, "Value for 'tag_handling' not supported.")
+    split = given.text("split_sentences", "1") != "0"
     if handling == "html":
-        return read_html(text)
+        return read_html(text, split=split)
     if handling == "xml":
         tags = [
             frozenset(tag.strip().lower() for value in given.texts(name) or () for tag in value.split(","))
             for name in ("ignore_tags", "splitting_tags")
         ]
-        return read_html(text, Rules(*tags))
-    return read_text(text)
+        return read_html(text, Rules(*tags), split)
+    return read_text(text, split)
 
 
 @router.post("/languages", include_in_schema=False)

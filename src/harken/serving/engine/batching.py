@@ -132,12 +132,23 @@ class Batch:
 
 
 class Batcher:
-    """The bounded queue of the engine; not thread-safe, it lives in the event loop."""
+    """The bounded queue of the engine; not thread-safe, it lives in the event loop.
 
-    def __init__(self, batch_tokens: int, batch_texts: int, queue_tokens: int) -> None:
-        self.batch_tokens, self.batch_texts, self.queue_tokens = batch_tokens, batch_texts, queue_tokens
+    Args:
+        batch_tokens, batch_texts: the most of a batch.
+        queue_tokens: the most that may wait.
+        queue_seconds: how long the queue may take at the rate that was measured, so that what is accepted is answered
+            before its deadline, however slow the model is.
+    """
+
+    def __init__(
+        self, batch_tokens: int, batch_texts: int, queue_tokens: int, queue_seconds: float = float("inf")
+    ) -> None:
+        self.batch_tokens, self.batch_texts = batch_tokens, batch_texts
+        self.queue_tokens, self.queue_seconds = queue_tokens, queue_seconds
         self.waiting = 0  # tokens
-        self.rate = 1000.0  # tokens a second, as measured
+        self.rate = 1000.0  # tokens a second of all workers, as measured
+        self._last_done = 0.0
         self._queues: dict[str, deque[Unit]] = {}  # of clients that wait
         self._times: dict[str, float] = {}  # virtual time of clients that wait
         self._now = 0.0  # virtual time of the client that was served last
@@ -149,7 +160,8 @@ class Batcher:
             QueueFull: there is no room; a work larger than the queue has room in an empty one.
         """
         cost = sum(work.costs)
-        if self.waiting and self.waiting + cost > self.queue_tokens:
+        most = min(self.queue_tokens, self.queue_seconds * self.rate)
+        if self.waiting and self.waiting + cost > most:
             raise QueueFull(self.waiting / self.rate)
         group = work.group
         if work.whole:
@@ -210,10 +222,16 @@ class Batcher:
         """Whether a whole batch waits."""
         return self.waiting >= self.batch_tokens
 
-    def done(self, batch: Batch, seconds: float) -> None:
-        """Measure the rate by a batch that is done."""
+    def done(self, batch: Batch, now: float) -> None:
+        """Measure the rate by a batch that is done: its tokens over the time since the last one, or since it started.
+
+        A small batch says little about the rate under load, so it counts by its size.
+        """
+        seconds = now - max(batch.started, self._last_done)
+        self._last_done = now
         if seconds > 0:
-            self.rate += 0.2 * (batch.cost / seconds - self.rate)
+            weight = 0.3 * min(1.0, 4 * batch.cost / self.batch_tokens)
+            self.rate += weight * (batch.cost / seconds - self.rate)
 
     def _queue(self, client: str) -> deque[Unit]:
         if client not in self._queues:

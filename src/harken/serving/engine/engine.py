@@ -28,6 +28,7 @@ from harken.serving.settings import ServerSettings
 log = logging.getLogger("harken.serving")
 MAX_ATTEMPTS = 2  # workers that may die over a work
 MAX_STARTS = 5  # deaths of a worker in a row, before it has done anything
+QUEUE_SHARE = 0.5  # of the time of a request that it may wait in the queue, as far as can be foreseen
 _END = object()
 
 
@@ -63,7 +64,9 @@ class Engine:
     def __init__(self, folders: Mapping[str, Path], settings: ServerSettings, metrics: Metrics | None = None) -> None:
         self.folders, self.settings = dict(folders), settings
         self.metrics = metrics or Metrics()
-        self.batcher = Batcher(settings.batch_tokens, settings.batch_texts, settings.queue_tokens)
+        self.batcher = Batcher(
+            settings.batch_tokens, settings.batch_texts, settings.queue_tokens, settings.timeout * QUEUE_SHARE
+        )
         self.facts: dict[str, dict[str, Any]] = {}  # what workers tell of every model
         self.problem: str | None = None  # why no model can be served
         self._slots = [Slot(number) for number in range(max(1, settings.workers))]
@@ -240,9 +243,9 @@ class Engine:
 
     def _on_result(self, slot: Slot, number: int, results: list[Any]) -> None:
         batch, slot.deaths = slot.batches.pop(number), 0
-        seconds = time.monotonic() - batch.started
-        self.batcher.done(batch, seconds)
-        self.metrics.batch(len(batch.items), batch.cost, seconds)
+        now = time.monotonic()
+        self.batcher.done(batch, now)
+        self.metrics.batch(len(batch.items), batch.cost, now - batch.started)
         batch.finish(results)
 
     def _on_error(self, slot: Slot, number: int, problem: Problem) -> None:

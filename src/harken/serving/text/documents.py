@@ -33,8 +33,8 @@ class Document:
     is_html: bool = False
 
 
-def read_text(text: str) -> Document:
-    """A plain text: lines are kept, each is split into sentences."""
+def read_text(text: str, split: bool = True) -> Document:
+    """A plain text: lines are kept, each is split into sentences unless it is not to be."""
     parts: list[str | Sentence] = []
     for line in re.split(r"([\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+)", text):
         atoms = atoms_of(line)
@@ -42,20 +42,22 @@ def read_text(text: str) -> Document:
             parts.append(line)
             continue
         lead = len(line) - len(line.lstrip())
-        parts += [line[:lead], *_sentences(atoms), line[len(line.rstrip()) :]]
+        parts += [line[:lead], *_sentences(atoms, split), line[len(line.rstrip()) :]]
     return Document([part for part in parts if part])
 
 
-def read_html(text: str, rules: Rules = HTML) -> Document:
-    """A page or a fragment."""
+def read_html(text: str, rules: Rules = HTML, split: bool = True) -> Document:
+    """A page or a fragment; its blocks are split into sentences unless they are not to be."""
     page = parse_html(text, rules)
     parts: list[str | Sentence] = []
     for part in page.parts:
-        parts += [part] if isinstance(part, str) else _sentences(part)
+        parts += [part] if isinstance(part, str) else _sentences(part, split)
     return Document(parts, page.tags, is_html=True)
 
 
-def _sentences(atoms: Sequence[Atom]) -> list[str | Sentence]:
+def _sentences(atoms: Sequence[Atom], split: bool) -> list[str | Sentence]:
+    if not split:
+        return [tuple(atoms)]
     found: list[str | Sentence] = []
     for sentence in sentences_of(atoms):
         if found and sentence[0].space:
