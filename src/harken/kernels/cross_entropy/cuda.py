@@ -20,6 +20,7 @@ from harken.kernels.triton_import import tl, triton
 
 MOST_LOGITS = 2**31  # held at once: 4 GiB in half precision
 BLOCK = 4096  # logits a program holds
+DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
 def is_supported(hidden: Tensor) -> bool:
@@ -163,9 +164,9 @@ def linear_cross_entropy(
 ) -> Tensor:
     """See `harken.kernels.cross_entropy`."""
     ignored = -100 if padding is None else padding
-    if not (has_triton() and kernels_enabled()):
-        return _unfused(hidden, weight, bias, targets, smoothing, z_loss, ignored)
     low = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else weight.dtype
+    if not (has_triton() and kernels_enabled() and low in DTYPES):
+        return _unfused(hidden, weight, bias, targets, smoothing, z_loss, ignored)
     grads = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
     with torch.autocast("cuda", enabled=False):
         states, matrix = hidden.to(low), weight.to(low)
@@ -175,7 +176,8 @@ def linear_cross_entropy(
 def _unfused(
     hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float, z_loss: float, ignored: int
 ) -> Tensor:
-    logits = F.linear(hidden, weight, bias).float()
+    logits = F.linear(hidden, weight, bias)
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     wanted = targets.long()
     loss = F.cross_entropy(logits, wanted, ignore_index=ignored, label_smoothing=smoothing, reduction="sum")
     if z_loss:
