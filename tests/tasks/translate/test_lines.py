@@ -9,6 +9,7 @@ import pytest
 import harken
 from harken.errors import UserError
 from harken.tasks.translate import lines as module
+from harken.tasks.translate.threads import WorkerThreads
 from harken.tasks.translate.translator import Translator
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -139,3 +140,14 @@ def test_long_lines_are_split_or_copied_and_reported(models: Callable) -> None:
 def test_errors_in_workers_end_the_job(models: Callable) -> None:
     with pytest.raises(UserError, match="the prefix has"):
         list(models("rnn").translate_lines(ENGLISH, prefix="le chat noir dort " * 20))
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_workers_give_every_result_and_every_error(count: int) -> None:
+    with WorkerThreads(count) as workers:
+        for number in range(5):
+            workers.submit(lambda number=number: number * 2)
+        assert sorted(workers.result() for _ in range(5)) == [0, 2, 4, 6, 8]
+        with pytest.raises(ZeroDivisionError):
+            workers.submit(lambda: 1 // 0)
+            workers.result()

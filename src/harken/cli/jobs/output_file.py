@@ -46,11 +46,12 @@ class OutputFile:
         self.record = {**record, "complete": False}
         self.done, self.is_complete = 0, False
         known = self._read_sidecar()
-        if resume and self.path.exists():
+        has_lines = self.path.exists() and self.path.stat().st_size > 0
+        if resume and has_lines:
             self.is_complete = self._compared(known)["complete"]
             self.done, end = _count_groups(self.path) if grouped and not self.is_complete else _count_lines(self.path)
             os.truncate(self.path, end)
-        elif known is not None and not known["complete"] and self.path.exists():
+        elif has_lines and known is not None and not known["complete"]:
             raise UserError(f"{path} is an unfinished output; continue it with --resume {path}, or remove it")
         self._file: BinaryIO | None = None
 
