@@ -81,6 +81,23 @@ def test_an_update_of_the_first_is_seen_by_all(table: Any) -> None:
     assert score["loss"] == pytest.approx(float((task.outputs[24:] ** 2).mean()), rel=1e-5)
 
 
+def test_threads_are_those_of_the_recipe_in_every_worker(table: Any) -> None:
+    class Counting(table):
+        def validate(self, part: int, parts: int) -> Any:
+            return torch.get_num_threads()
+
+        def score(self, results: list[Any]) -> dict[str, float]:
+            return {f"worker {part}": result for part, result in enumerate(results)}
+
+    before = torch.get_num_threads()
+    workers = Forked(Counting(), TrainConfig(workers=2, threads=3, device="cpu", precision="float32", max_steps=1))
+    try:
+        assert workers.validate() == {"worker 0": 3, "worker 1": 3}
+    finally:
+        workers.close()
+        torch.set_num_threads(before)
+
+
 def test_closing_ends_the_processes(table: Any) -> None:
     workers = strategy(table(), 3)
     processes = list(workers.processes)

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import torch
@@ -28,6 +29,7 @@ from harken.training.launched import is_launched
 T = TypeVar("T")
 BEAT = 1.0  # seconds between two signs of life
 LOST = 4.0  # seconds without one after which a rank is taken for dead
+TIMEOUT = timedelta(hours=2)  # of a collective: some ranks may read their data for long, or decode long validations
 GRACE = 10.0  # seconds in which a rank may end by itself after another one failed
 LOST_RANK = (
     "{} killed or lost, usually because the machine ran out of memory; lower train.batch_tokens and continue with "
@@ -68,7 +70,9 @@ class Group:
             torch.cuda.set_device(self.device)
             backend, options = "cpu:gloo,cuda:nccl", {"device_id": self.device}
         store = dist.PrefixStore("connections", self.store)
-        dist.init_process_group(backend, store=store, rank=self.rank, world_size=self.world_size, **options)
+        dist.init_process_group(
+            backend, store=store, rank=self.rank, world_size=self.world_size, timeout=TIMEOUT, **options
+        )
 
     @property
     def is_main(self) -> bool:
