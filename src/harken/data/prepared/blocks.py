@@ -2,7 +2,8 @@ r"""Whole lines of files, a megabyte at a time, as bytes; two aligned files side
 
 The process that reads does little more than find line feeds; decoding is for the processes that get the blocks.
 
->>> import tempfile; from pathlib import Path
+>>> import tempfile
+>>> from pathlib import Path
 >>> folder = Path(tempfile.mkdtemp())
 >>> _ = (folder / "a.en").write_bytes(b"one\ntwo\n"), (folder / "a.fr").write_bytes(b"un\r\ndeux")
 >>> block = next(read_blocks([(str(folder / "a.en"), str(folder / "a.fr"))]))
