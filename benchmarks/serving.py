@@ -5,7 +5,7 @@
     python benchmarks/serving.py runs/demo --peer-python PYTHON --peer-model DIR    # also CTranslate2 behind FastAPI
 
 throughput  sentences a second of requests with 1, 8 and 32 texts from many connections, beside `harken translate` on
-            the same sentences (the time of a long file minus that of a short one, so that loading does not count)
+            the same sentences (in its steady state on one core, without loading)
 overload    for a minute ten times as many requests as the server can answer: every accepted one is answered, the others
             get 429 with Retry-After; the 99th percentile of accepted ones
 memory      resident memory of the server and its worker before and after 20,000 requests
@@ -206,25 +206,35 @@ async def overload(
 # ---- parts ----------------------------------------------------------------------------------------------------------
 
 
+STEADY = """
+import json, os, sys, time, harken
+from harken.kernels.decoding import backend
+model = harken.load(sys.argv[1])
+lines = open(sys.argv[2], encoding="utf-8").read().splitlines()
+backend.prepare()
+model.translate(lines[:128], attention=False)
+found = []
+for _ in range(2):
+    before, started = os.times(), time.perf_counter()
+    for start in range(0, len(lines), 256):
+        model.translate(lines[start : start + 256], attention=False)
+    after = os.times()
+    cpu = after.user + after.system - before.user - before.system
+    found.append((len(lines) / (time.perf_counter() - started), len(lines) / cpu))
+print(json.dumps({"wall": max(wall for wall, _ in found), "cpu": max(cpu for _, cpu in found)}))
+"""  # what `harken translate` does with a long file on one core, without loading
+
+
 def translate_rate(folder: Path, sentences: list[str]) -> dict[str, float]:
-    """Sentences a second of `harken translate`, by wall time and by CPU time."""
-    found = []
+    """Sentences a second of `harken translate` in its steady state, by wall time and by CPU time."""
     with tempfile.TemporaryDirectory() as place:
-        for count in (len(sentences) // 4, len(sentences)):
-            path = Path(place) / "in.txt"
-            path.write_text("".join(f"{one}\n" for one in sentences[:count]), encoding="utf-8")
-            before, started = os.times(), time.perf_counter()
-            subprocess.run(
-                [sys.executable, "-m", "harken", "translate", str(folder), str(path)],
-                stdout=subprocess.DEVNULL,
-                check=True,
-                env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-            )
-            after = os.times()
-            cpu = after.children_user + after.children_system - before.children_user - before.children_system
-            found.append((count, time.perf_counter() - started, cpu))
-    (few, short, few_cpu), (many, long, many_cpu) = found
-    return {"wall": (many - few) / (long - short), "cpu": (many - few) / (many_cpu - few_cpu)}
+        path = Path(place) / "in.txt"
+        path.write_text("".join(f"{one}\n" for one in sentences), encoding="utf-8")
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, "-c", STEADY, str(folder), str(path)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 def throughput(command: list[str], sentences: list[str], seconds: float) -> list[dict[str, Any]]:
