@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from harken.data.tokenizers.tokens import EOS
-from harken.kernels.decoding.cuda import attention, choosing, linear
+from harken.kernels.decoding.cuda import attention, choosing, linear, recurrent
 from harken.kernels.decoding.cuda.step import TransformerStep
 from harken.models.build import build_model
 from harken.models.config import RecurrentConfig, TransformerConfig
@@ -22,11 +22,11 @@ from harken.search.reference import run_reference
 from harken.search.static import choose_best
 
 VOCABULARY, SOURCES, WORDS, LENGTH = 40, 2, 5, 4
-SEARCHED = (
-    TransformerConfig(layers=1, width=32, heads=2, feedforward=32, dropout=0.0),
-    RecurrentConfig(embedding=12, width=20, tied="all"),
-    RecurrentConfig(embedding=12, width=20, cell="gru", layers=2, attention="dot", context_to="all"),
-    RecurrentConfig(embedding=12, width=20, cell="gru", attention="scaled", input_feeding=False),
+TRANSFORMER = TransformerConfig(layers=1, width=32, heads=2, feedforward=32, dropout=0.0)
+RECURRENT = (
+    (1, RecurrentConfig(embedding=12, width=20, cell="gru", attention="scaled", input_feeding=False)),
+    (3, RecurrentConfig(embedding=12, width=20, tied="all")),
+    (3, RecurrentConfig(embedding=12, width=20, cell="gru", layers=2, attention="dot", context_to="all")),
 )
 
 
@@ -51,7 +51,7 @@ def logits_of(beam: int, interpreted: bool, dtype: torch.dtype, **options: str) 
     return torch.stack(found)
 
 
-def check_search(beam: int, config: TransformerConfig | RecurrentConfig) -> int:
+def check_search(beam: int, config: TransformerConfig | RecurrentConfig, longest: int, stopping: str) -> int:
     """Whole searches, whose rows end at different times; returns how many hypotheses have ended."""
     torch.manual_seed(7)
     model = build_model(config, VOCABULARY, VOCABULARY).eval()
@@ -61,25 +61,24 @@ def check_search(beam: int, config: TransformerConfig | RecurrentConfig) -> int:
     model.output_weight.data *= 2.0
     model.output_weight.data[EOS] *= 2.0
     source, finished = torch.randint(4, VOCABULARY, (2, 5)), 0
-    for stopping in ("count", "exact"):
-        options = SearchOptions(beam=beam, stopping=stopping)
-        call = DecodingCall(model, source, torch.tensor([5, 2]), torch.tensor([9, 3]), options, min(2, beam))
-        attention.INTERPRETED = True
-        search = GraphSearch(model, describe(model), shape_of(call), source.device)
-        assert not isinstance(search.decoder, PlainStep)
-        found, wanted = search.run(model, call), run_reference(call)
-        assert [[one.tokens for one in row] for row in found] == [[one.tokens for one in row] for row in wanted]
-        for one, other in zip(chain(*found), chain(*wanted), strict=True):
-            assert one.finished == other.finished and abs(one.normalised - other.normalised) < 1e-4
-            assert torch.allclose(torch.tensor(one.token_scores), torch.tensor(other.token_scores), atol=1e-4)
-            finished += one.finished
+    options = SearchOptions(beam=beam, stopping=stopping)
+    call = DecodingCall(model, source, torch.tensor([5, 2]), torch.tensor([longest, 3]), options, min(2, beam))
+    attention.INTERPRETED = True
+    search = GraphSearch(model, describe(model), shape_of(call), source.device)
+    assert not isinstance(search.decoder, PlainStep)
+    found, wanted = search.run(model, call), run_reference(call)
+    assert [[one.tokens for one in row] for row in found] == [[one.tokens for one in row] for row in wanted]
+    for one, other in zip(chain(*found), chain(*wanted), strict=True):
+        assert one.finished == other.finished and abs(one.normalised - other.normalised) < 1e-4
+        assert torch.allclose(torch.tensor(one.token_scores), torch.tensor(other.token_scores), atol=1e-4)
+        finished += one.finished
     return finished
 
 
 @torch.inference_mode()
 def main() -> None:
     """Steps of few and of many rows, both norms, two dtypes; then the choice of tokens."""
-    linear.PROGRAMS = 4  # each takes the interpreter milliseconds
+    linear.PROGRAMS = recurrent.PROGRAMS = 4  # each takes the interpreter milliseconds
     low = torch.bfloat16, 6e-2
     for beam, options in ((1, {}), (3, {"positions": "learned"}), (5, {}), (3, {"norm": "post", "activation": "gelu"})):
         for dtype, bound in ((torch.float32, 2e-5), *([low] if beam == 5 else [])):
@@ -96,7 +95,8 @@ def main() -> None:
         assert torch.allclose(values, wanted, atol=1e-5)
         assert torch.equal(ids[[0, 2]], wanted_ids[[0, 2]])
         assert ids[1, :2].tolist() == [10, 100][:count]
-    ended = sum(check_search(beam, config) for beam in (1, 3) for config in SEARCHED)
+    ended = sum(check_search(beam, TRANSFORMER, 8, stopping) for beam, stopping in ((1, "count"), (3, "exact")))
+    ended += sum(check_search(beam, config, 4, "exact") for beam, config in RECURRENT)
     assert ended, "no hypothesis ended, so that nothing was tested"
     logits[0, 7] = torch.nan
     assert bool(choosing.choose(logits[:1], 2)[0].isnan().all())
