@@ -100,7 +100,7 @@ class FakeTranslator:
         weights = np.full((len(target.split()), len(source.split())), 1 / len(source.split()))
         return FakeTranslation(source, target, -2.0, weights)
 
-    def evaluate(self, pairs: Any, *, beam: int | None = None, progress: Any = None) -> FakeEvaluation:
+    def evaluate(self, pairs: Any, *, progress: Any = None, **options: Any) -> FakeEvaluation:
         progress(len(pairs))
         hypotheses = [pair.source.upper() for pair in pairs]
         wanted = [pair.target for pair in pairs]

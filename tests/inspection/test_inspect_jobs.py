@@ -178,8 +178,8 @@ def test_without_recurrent_layers_another_command_is_named(
     done = run("inspect", folder, "--gates", "the black cat")
     assert done.exit_code == 2
     assert done.output.strip().endswith(f"use: harken attention {folder} 'the black cat'")
-    done = run("inspect", folder, "--gradients")
-    assert done.output.strip().endswith(f"use: harken attention {folder} 'the black [MASK] sleeps'")
+    done = run("inspect", folder)
+    assert done.stderr.strip().endswith(f"harken attention {folder} 'the black [MASK] sleeps'")
 
 
 def test_a_wrong_split_is_answered_with_those_there_are(tiny_model: Callable[[str], Path]) -> None:
