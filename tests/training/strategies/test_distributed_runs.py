@@ -98,8 +98,10 @@ class EchoTask:
 
 @pytest.mark.parametrize(
     "stages",
-    [[(2, "none"), (4, "none"), (1, "none")], [(2, "full"), (1, "none"), (4, "full")]],
-    ids=["replicas", "shards"],
+    [
+        pytest.param([(2, "none"), (4, "none"), (1, "none")], id="replicas"),
+        pytest.param([(2, "full"), (1, "none"), (4, "full")], id="shards", marks=pytest.mark.slow),
+    ],
 )
 def test_a_checkpoint_of_some_ranks_is_resumed_by_others(run: Callable, stages: list[tuple[int, str]]) -> None:
     """With carried states, of which every rank has some rows, and with weights in files of all ranks."""
@@ -190,7 +192,7 @@ def test_nan_on_one_rank_skips_the_update_on_all(run: Callable, table: Any) -> N
     ]
 
 
-@pytest.mark.parametrize("where", ["forward", "backward"])
+@pytest.mark.parametrize("where", [pytest.param("forward", marks=pytest.mark.slow), "backward"])
 def test_memory_that_runs_out_on_one_rank_costs_time_alone(
     run: Callable, table: Any, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
@@ -224,8 +226,16 @@ def test_memory_that_runs_out_on_one_rank_costs_time_alone(
     assert "computed in 2 parts" in next(entry["event"] for entry in read_metrics(several.folder) if "event" in entry)
 
 
-@pytest.mark.parametrize("how", ["user", "memory", "bug", "killed"])
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize(
+    ("how", "rank"),
+    [
+        *[("user", 0), ("killed", 1)],
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in [("user", 1), ("memory", 0), ("bug", 1), ("killed", 0)]
+        ),
+    ],
+)
 def test_a_rank_that_ends_ends_all_with_its_reason(run: Callable, table: Any, how: str, rank: int) -> None:
     class Failing(table):
         def summed(self, examples: np.ndarray) -> Tensor:
