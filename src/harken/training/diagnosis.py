@@ -139,6 +139,8 @@ def loss_spike(state: Progress, mean: float) -> str:
 
 def dead_gradients(state: Progress, model: nn.Module) -> str:
     """What to say of parameters that had no gradient at the last `DEAD_CHECKS` calls, once; else ""."""
+    if all(parameter.grad is None for parameter in model.parameters()):  # resumed after the last update
+        return ""
     counts = {}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad and (parameter.grad is None or not bool(local_part(parameter.grad).any())):
