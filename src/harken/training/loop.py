@@ -264,7 +264,7 @@ class Trainer:
             "seconds": state.seconds,
         }
         self._record(entry)
-        if data_wait > SLOW_DATA and not self.said_slow:
+        if data_wait > SLOW_DATA and self.device.type == "cuda" and not self.said_slow:
             self.said_slow = True
             self.display.note(f"note: {data_wait:.0%} of the time of the last updates was spent waiting for batches")
         state.window_loss, state.window_tokens, state.window_seconds = 0.0, 0, 0.0
