@@ -31,7 +31,7 @@ def test_chunk_after_chunk_gives_the_loss_of_the_whole_stream() -> None:
     found = sum(float(batch_loss(task, batch)) for batch in batches)
     first, each = batches[0], sum(task.size(batch) for batch in batches) // task.streams
     starts = Chunks.read(first).starts
-    rows = task.ids[torch.from_numpy(starts)[:, None] + torch.arange(each + 1)]
+    rows = torch.from_numpy(task.ids[starts[:, None] + np.arange(each + 1)].astype(np.int64))
     whole = float(task.model.loss(rows[:, :-1], rows[:, 1:])[0])
     assert found == pytest.approx(whole, rel=1e-5)
 
