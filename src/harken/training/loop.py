@@ -70,7 +70,7 @@ class Trainer:
         self.stopping: int | None = None  # the signal that asked for it
         self.skipped = 0
         self.prefetcher = Prefetcher(task)
-        self.said_slow = False  # that batches take too long
+        self.said_slow = self.device.type != "cuda"  # that batches take too long; a CPU collates when it computes
         self.speed = 0.0  # tokens per second since the last line of metrics.jsonl
         self.current_epoch: tuple[int, Sequence[Indices]] | None = None  # its number and batches
 
@@ -264,7 +264,7 @@ class Trainer:
             "seconds": state.seconds,
         }
         self._record(entry)
-        if data_wait > SLOW_DATA and self.device.type == "cuda" and not self.said_slow:
+        if data_wait > SLOW_DATA and not self.said_slow:
             self.said_slow = True
             self.display.note(f"note: {data_wait:.0%} of the time of the last updates was spent waiting for batches")
         state.window_loss, state.window_tokens, state.window_seconds = 0.0, 0, 0.0
