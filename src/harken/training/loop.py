@@ -70,7 +70,7 @@ class Trainer:
         self.stopping: int | None = None  # the signal that asked for it
         self.skipped = 0
         self.prefetcher = Prefetcher(task)
-        self.said_slow = self.device.type != "cuda"  # that batches take too long; a CPU collates when it computes
+        self.said_slow = False  # that batches take too long
         self.speed = 0.0  # tokens per second since the last line of metrics.jsonl
         self.current_epoch: tuple[int, Sequence[Indices]] | None = None  # its number and batches
 
