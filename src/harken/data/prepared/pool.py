@@ -16,6 +16,7 @@ import traceback
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from multiprocessing import current_process
 from typing import Any, TypeVar
 
 from harken.errors import MachineError, UserError
@@ -45,7 +46,7 @@ def ordered_map(
         MachineError: a process was killed.
     """
     count = min(available_cores(), MOST_PROCESSES) if processes is None else processes
-    if count == 1:
+    if count == 1 or current_process().daemon:  # a daemonic process may not have children
         yield from map(function, items)
         return
     pool = _Pool(function, count)
