@@ -142,6 +142,8 @@ def translate_lines(
     report: Report | None = None,
 ) -> Iterator[list[Translation]]:
     """The `count` best translations of every line, in order; arguments as `Translator.translate_lines`."""
+    if request.config.shortlist:
+        _ = translator.shortlist  # loaded or learnt once, before the threads start
     on_cpu = translator.device.type == "cpu"
     tokens = request.config.batch_sentences * SENTENCE * (1 if on_cpu else 8)
     reader, windows, number = Reader(lines, available, window), deque[Window](), 0
