@@ -41,7 +41,9 @@ class Group:
     """All ranks of a job; made once in a process by `joined`."""
 
     def __init__(self) -> None:
-        self.store, self.rank, self.world_size = next(iter(dist.rendezvous("env://")))
+        store, self.rank, self.world_size = next(iter(dist.rendezvous("env://")))
+        attempt = [os.environ.get(name, "0") for name in ("TORCHELASTIC_RESTART_COUNT", "MASTER_PORT", "WORLD_SIZE")]
+        self.store = dist.PrefixStore("/".join(attempt), store)  # torchrun keeps the keys of the attempts before
         self.device = torch.device("cpu")
         self.beats = self.store.clone()  # a second connection: the first one may block
         self.closed = threading.Event()
