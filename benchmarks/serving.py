@@ -43,6 +43,7 @@ from harken.recipe import load_recipe
 ROOT = Path(__file__).parent.parent
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
+IDLE = 3.0  # seconds after which a connection is opened again
 
 
 def sentences_of(folder: Path, count: int) -> list[str]:
@@ -110,9 +111,10 @@ class Connection:
     def __init__(self, host: str, port: int) -> None:
         self.host, self.port = host, port
         self.reader: Any = None
+        self.used = 0.0
 
     async def post(self, path: str, body: bytes) -> tuple[int, dict[str, str], bytes]:
-        if self.reader is None:
+        if self.reader is None or time.perf_counter() - self.used > IDLE:  # the server closes idle connections
             self.reader, self.writer = await asyncio.open_connection(self.host, self.port)
         head = (
             f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -124,6 +126,7 @@ class Connection:
             name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:] if line)
         }
         content = await self.reader.readexactly(int(headers["content-length"]))
+        self.used = time.perf_counter()
         return int(lines[0].split()[1]), headers, content
 
 
@@ -308,7 +311,8 @@ def main() -> None:
     if {"overload", "memory"} & set(parts):
         with server(command) as (host, port, pid):
             requests = bodies(sentences, 32)
-            warm = asyncio.run(saturate(host, port, requests, 16, 5))
+            asyncio.run(saturate(host, port, requests, 16, 10))  # warm-up
+            warm = asyncio.run(saturate(host, port, requests, 16, 10))
             capacity = warm["requests"] / warm["wall"]
             if "overload" in parts:
                 found = asyncio.run(overload(host, port, requests, 10 * capacity, 512, options.overload_seconds))

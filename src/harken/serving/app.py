@@ -60,7 +60,6 @@ def create_app(models: Sequence[str | Path], settings: ServerSettings | None = N
             app.state.stop()  # `run` raises it again: here uvicorn would print a traceback
             yield
             return
-        app.state.on_ready()
         if app.state.stop is not None and serving.registry.translators():  # a server, and no test
             serving.prepare_detector()
         watcher = asyncio.create_task(_watch(serving)) if settings.reload_seconds else None
@@ -81,7 +80,7 @@ def create_app(models: Sequence[str | Path], settings: ServerSettings | None = N
         docs_url=None,
         redoc_url=None,
     )
-    app.state.serving, app.state.problem, app.state.on_ready, app.state.stop = serving, None, lambda: None, None
+    app.state.serving, app.state.problem, app.state.stop = serving, None, None
     for router in (native.router, jobs.router, libretranslate.router, deepl.router):
         app.include_router(router)
     _add_pages(app, serving)
@@ -184,11 +183,17 @@ def run(app: FastAPI, host: str, port: int, announce: Callable[[str], None] = pr
         server_header=False,
     )
     listening = _listen(host, port)
-    server = uvicorn.Server(config)
-    app.state.stop = lambda: setattr(server, "should_exit", True)
     address, number = listening.getsockname()[:2]
     shown = f"[{address}]" if ":" in address else address
-    app.state.on_ready = lambda: announce(f"Ready on http://{shown}:{number} (Ctrl-C stops)")
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if not self.should_exit:
+                announce(f"Ready on http://{shown}:{number} (Ctrl-C stops)")
+
+    server = Server(config)
+    app.state.stop = lambda: setattr(server, "should_exit", True)
     with listening:
         server.run(sockets=[listening])
     if app.state.problem is not None:

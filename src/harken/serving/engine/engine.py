@@ -28,7 +28,7 @@ from harken.serving.settings import ServerSettings
 log = logging.getLogger("harken.serving")
 MAX_ATTEMPTS = 2  # workers that may die over a work
 MAX_STARTS = 5  # deaths of a worker in a row, before it has done anything
-QUEUE_SHARE = 0.5  # of the time of a request that it may wait in the queue, as far as can be foreseen
+QUEUE_SHARE = 0.25  # of the time of a request that it may wait in the queue, as far as can be foreseen
 _END = object()
 
 
