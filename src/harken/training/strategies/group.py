@@ -45,7 +45,7 @@ class Group:
         attempt = [os.environ.get(name, "0") for name in ("TORCHELASTIC_RESTART_COUNT", "MASTER_PORT", "WORLD_SIZE")]
         self.store = dist.PrefixStore("/".join(attempt), store)  # torchrun keeps the keys of the attempts before
         self.device = torch.device("cpu")
-        self.beats = self.store.clone()  # a second connection: the first one may block
+        self.beats: dist.Store = self.store.clone()  # type: ignore[attr-defined]  # a connection that does not block
         self.closed = threading.Event()
         self.failed = False
         self.watcher = threading.Thread(target=self._watch, daemon=True)
@@ -173,7 +173,7 @@ class Group:
     def _watch(self) -> None:
         """Give signs of life; end this process where it does not end by itself after another one failed."""
         seen: float | None = None
-        store = self.store.clone()
+        store = self.store.clone()  # type: ignore[attr-defined]  # missing in the stubs
         while not self.closed.wait(BEAT):
             try:
                 store.add(f"alive/{self.rank}", 1)
