@@ -74,6 +74,11 @@ def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
         batcher.add(work("b", 2))
     assert refused.value.status == 429 and refused.value.headers == {"Retry-After": "4"}
     batcher.add(work("b", 1))
+    assert (batcher.waiting, batcher.running) == (10, 0)
+    batch = batcher.next()
+    assert batch is not None and (batcher.waiting, batcher.running) == (0, 10)
+    batcher.done(batch, batch.started + 1)
+    assert batcher.running == 0
 
 
 def test_a_slow_model_has_a_shorter_queue() -> None:
@@ -82,8 +87,9 @@ def test_a_slow_model_has_a_shorter_queue() -> None:
     batch = batcher.next()
     assert batch is not None
     for second in range(1, 40):  # ten tokens a second, measured again and again
-        batch.started = second - 1.0
+        batch.started, batcher.running = second - 1.0, 10
         batcher.done(batch, float(second))
+    assert batcher.running == 0
     assert batcher.rate == pytest.approx(10, rel=0.05)
     batcher.add(work("a", 20))  # 40 tokens, four seconds
     with pytest.raises(QueueFull) as refused:

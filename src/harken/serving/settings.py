@@ -22,7 +22,7 @@ class ServerSettings(BaseModel):
 
     device: str = Field(default="auto", description="where models run: auto, cpu, cuda, cuda:1 ...")
     workers: int = Field(default=1, ge=0, le=64, description="worker processes; 0: a thread of this process, for tests")
-    batch_tokens: int = Field(default=4096, ge=1, description="estimated source tokens of a batch")
+    batch_tokens: int = Field(default=2048, ge=1, description="estimated source tokens of a batch")
     batch_texts: int = Field(default=256, ge=1, description="texts of a batch")
     queue_tokens: int = Field(default=65536, ge=1, description="tokens that may wait; past it requests get 429")
     streams: int = Field(default=32, ge=1, description="streams that run or wait at once")

@@ -40,7 +40,7 @@ def serve(
     rate_limit: Annotated[
         int | None, typer.Option(min=1, help="Requests a minute of each client; default: no limit.")
     ] = None,
-    batch_tokens: Annotated[int, typer.Option(min=1, help="Source tokens of a batch, estimated.")] = 4096,
+    batch_tokens: Annotated[int, typer.Option(min=1, help="Source tokens of a batch, estimated.")] = 2048,
     queue_tokens: Annotated[
         int, typer.Option(min=1, help="Tokens that may wait; past it clients get 429 with Retry-After.")
     ] = 65536,

@@ -146,7 +146,7 @@ class Batcher:
     ) -> None:
         self.batch_tokens, self.batch_texts = batch_tokens, batch_texts
         self.queue_tokens, self.queue_seconds = queue_tokens, queue_seconds
-        self.waiting = 0  # tokens
+        self.waiting, self.running = 0, 0  # tokens in the queue, and at workers
         self.rate = 1000.0  # tokens a second of all workers, as measured
         self._last_done = 0.0
         self._queues: dict[str, deque[Unit]] = {}  # of clients that wait
@@ -160,9 +160,9 @@ class Batcher:
             QueueFull: there is no room; a work larger than the queue has room in an empty one.
         """
         cost = sum(work.costs)
-        most = min(self.queue_tokens, self.queue_seconds * self.rate)
-        if self.waiting and self.waiting + cost > most:
-            raise QueueFull(self.waiting / self.rate)
+        ahead = self.waiting + self.running
+        if self.waiting and (self.waiting + cost > self.queue_tokens or ahead + cost > self.queue_seconds * self.rate):
+            raise QueueFull(ahead / self.rate)
         group = work.group
         if work.whole:
             units = [Unit(work, tuple(range(len(work.items))), cost, group)]
@@ -173,6 +173,7 @@ class Batcher:
 
     def put_back(self, batch: Batch) -> None:
         """Queue a batch again, before all else: its worker died. Each work now runs in batches of its own."""
+        self.running -= batch.cost
         for work in batch.works():
             units = [Unit(work, unit.indices, unit.cost, work.group) for unit in batch.units if unit.work is work]
             self._queue(work.client).extendleft(reversed(units))
@@ -205,6 +206,7 @@ class Batcher:
             chosen.append(unit)
             cost, count, self._now = cost + unit.cost, count + size, virtual
             self.waiting -= unit.cost
+            self.running += unit.cost
             self._times[client] = virtual + unit.cost
             heapq.heappush(order, (virtual + unit.cost, client))
         if not chosen:
@@ -227,6 +229,7 @@ class Batcher:
 
         A small batch says little about the rate under load, so it counts by its size.
         """
+        self.running -= batch.cost
         seconds = now - max(batch.started, self._last_done)
         self._last_done = now
         if seconds > 0:

@@ -256,6 +256,7 @@ class Engine:
             batch = slot.batches.pop(number)
             works = batch.works()
             if len(works) == 1:
+                self.batcher.running -= batch.cost
                 batch.fail(problem)
             else:  # one bad request does not fail those it was put together with
                 self._retry(batch)
@@ -310,6 +311,7 @@ class Engine:
 
     def _retry(self, batch: Batch) -> None:
         """Queue the units whose work is not over again, each work in batches of its own."""
+        self.batcher.running -= sum(unit.cost for unit in batch.units if unit.work.over)
         batch.units = [unit for unit in batch.units if not unit.work.over]
         for work in batch.works():
             work.attempts = max(work.attempts, 1)
