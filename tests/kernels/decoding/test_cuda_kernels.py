@@ -10,6 +10,7 @@ import pytest
 import harken
 
 
+@pytest.mark.slow  # half a minute
 def test_kernels_as_plain_operators_in_the_interpreter() -> None:
     pytest.importorskip("triton")
     script = Path(__file__).with_name("interpret_cuda_kernels.py")
