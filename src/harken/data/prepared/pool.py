@@ -71,6 +71,12 @@ def ordered_map(
 
 
 class _Pool:
+    """Forked processes, each at the end of an anonymous pipe.
+
+    Blocks and arrays travel through the pipes as pickle. Both ends are this program: no other process can write to such
+    a pipe, and what the files contain travels as bytes and is never unpickled by itself.
+    """
+
     def __init__(self, function: Callable[[Any], Any], count: int) -> None:
         import multiprocessing
 
