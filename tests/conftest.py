@@ -1,6 +1,7 @@
 """What all tests share: one torch thread, small models, and the way to the data sets beside the project."""
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +18,14 @@ settings.load_profile("harken")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The robustness tests first: they take longest, and fork fastest while the process is small."""
     items.sort(key=lambda item: "robustness" not in item.path.parts)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Say at once what failed, since a run that is stopped never comes to its summary."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        crash = getattr(report.longrepr, "reprcrash", None)
+        reason = str(report.longrepr if crash is None else crash.message).strip()
+        print(f"\nFAILED {report.nodeid}\n{reason[-2000:]}", file=sys.__stderr__, flush=True)
 
 
 @pytest.fixture(scope="session")

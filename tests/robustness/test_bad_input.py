@@ -141,13 +141,17 @@ def positions(models: dict[str, Path], out: Path) -> dict[str, Callable[[Path], 
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "share", [pytest.param(3, id="a third of them"), pytest.param(1, id="all", marks=pytest.mark.slow)]
-)
+def one_in(share: int) -> pytest.MarkDecorator:
+    """Runs a test with one in `share` of its cases, and slowly with all."""
+    values = [pytest.param(share, id=f"one in {share}"), pytest.param(1, id="all", marks=pytest.mark.slow)]
+    return pytest.mark.parametrize("share", values)
+
+
+@one_in(9)
 def test_every_verb_takes_every_bad_file(
     harken: Any, models: Any, bad_files: dict[str, Path], tmp_path: Path, share: int
 ) -> None:
-    """Every place with every kind of file; the third has every place and every kind, but not every pair of them."""
+    """Every place with every kind of file; the share has every place and every kind, but not every pair of them."""
     wrong, cases = [], 0
     for number, (place, command) in enumerate(positions(models, tmp_path).items()):
         for kind_number, (kind, path) in enumerate(bad_files.items()):
@@ -174,13 +178,15 @@ OPTIONS = {
 }
 
 
-def test_odd_option_values(harken: Any, models: Any, tmp_path: Path) -> None:
-    wrong = []
+@one_in(4)
+def test_odd_option_values(harken: Any, models: Any, tmp_path: Path, share: int) -> None:
+    wrong, number = [], 0
     short = tmp_path / "short.txt"  # a beam of 1,000 is allowed, and takes its time on the whole test split
     short.write_text("the cat\n")
     for verb, (recipe, options, stdin) in OPTIONS.items():
         for option in options:
-            for value in NUMBERS:
+            number += 1
+            for value in NUMBERS[number % share :: share]:
                 words: list[Any] = [verb, models[recipe]]
                 words += {"write": ["a"], "generate": ["the"], "transcribe": [tmp_path / "no.wav"]}.get(verb, [])
                 words += ["--out", tmp_path / "w.svg"] if verb == "write" else []
@@ -192,20 +198,12 @@ def test_odd_option_values(harken: Any, models: Any, tmp_path: Path) -> None:
     assert wrong == [], "\n".join(wrong)
 
 
-def test_the_wrong_model_for_a_verb(harken: Any, models: Any, tmp_path: Path) -> None:
+@one_in(4)
+def test_the_wrong_model_for_a_verb(harken: Any, models: Any, tmp_path: Path, share: int) -> None:
     wrong = []
-    for recipe, folder in models.items():
-        for verb in (
-            "translate",
-            "classify",
-            "tag",
-            "forecast",
-            "answer",
-            "generate",
-            "transcribe",
-            "caption",
-            "write",
-        ):
+    verbs = ("translate", "classify", "tag", "forecast", "answer", "generate", "transcribe", "caption", "write")
+    for number, (recipe, folder) in enumerate(models.items()):
+        for verb in verbs[number % share :: share]:
             words = {"caption": [tmp_path], "transcribe": [tmp_path], "write": ["a", "--out", tmp_path / "a.svg"]}
             outcome = harken(verb, folder, *words.get(verb, []), stdin=b"")
             if problem := outcome.check():
