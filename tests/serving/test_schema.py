@@ -19,7 +19,7 @@ RECIPES = ("phrasebook-transformer", "opinions-classify", "phrasebook-tag", "phr
 @pytest.fixture(scope="module")
 def api(tiny_model: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     folder = tmp_path_factory.mktemp("state")
-    app = create_app([tiny_model(recipe) for recipe in RECIPES], ServerSettings(workers=0, state=folder, timeout=20))
+    app = create_app([tiny_model(recipe) for recipe in RECIPES], ServerSettings(workers=0, state=folder, timeout=300))
     with listening(app) as url:
         yield schemathesis.openapi.from_url(f"{url}/openapi.json")
 
@@ -38,7 +38,7 @@ def statuses(operation: Any) -> set[int]:
     )
     @given(case=operation.as_strategy())
     def check(case: Any) -> None:
-        answer = case.call(timeout=30)
+        answer = case.call(timeout=300)
         seen.add(answer.status_code)
         assert answer.status_code < 500, answer.text
         if answer.status_code >= 400:
