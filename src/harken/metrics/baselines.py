@@ -4,6 +4,7 @@
                argmax_c  log p(c) + sum over words w of log (n_cw + 1) / (n_c + V)
     signals    mean, deviation, smallest and largest value of each channel and logistic regression; without
                scikit-learn, the most frequent label
+    numbers    ridge regression on the same features; without scikit-learn, the mean
     words      the most frequent tag of each word; of all words for an unknown one
 
 The baselines of forecasts are in `harken.metrics.forecasting`, those of language models in
@@ -53,7 +54,7 @@ def fit_label_baseline(values: Sequence[Any], labels: Sequence[str], seed: int =
         values: texts or arrays; a random sample of them where they are many.
         labels: one for each.
     """
-    rows = _sample(values, labels, seed)
+    rows = _sample(values, len(set(labels)), seed)
     values, labels = [values[row] for row in rows], [labels[row] for row in rows]
     if len(set(labels)) < 2:
         return MostFrequentLabel(labels), len(rows)
@@ -63,9 +64,15 @@ def fit_label_baseline(values: Sequence[Any], labels: Sequence[str], seed: int =
     return (NaiveBayes.fit(values, labels) if texts else MostFrequentLabel(labels)), len(rows)
 
 
-def _sample(values: Sequence[Any], labels: Sequence[str], seed: int) -> list[int]:
-    """The rows to fit on: all of them, or as many as are fitted in seconds."""
-    most = min(MAX_EXAMPLES, max(1000, MAX_SCORES // max(1, len(set(labels)))))
+def fit_number_baseline(values: Sequence[Any], numbers: np.ndarray, seed: int = 1) -> tuple[NumberBaseline, int]:
+    """The baseline for numbers of texts or of arrays (T, C), and the number of examples it was fitted on."""
+    rows = _sample(values, 1, seed)
+    return NumberBaseline([values[row] for row in rows], numbers[rows]), len(rows)
+
+
+def _sample(values: Sequence[Any], outputs: int, seed: int) -> list[int]:
+    """The rows to fit on: all of them, or as many as are fitted in seconds with so many outputs."""
+    most = min(MAX_EXAMPLES, max(1000, MAX_SCORES // outputs))
     if isinstance(values[0], str):
         characters = sum(len(text) for text in values)
         most = min(most, int(MAX_CHARACTERS / max(1.0, characters / len(values))))
@@ -124,17 +131,24 @@ def _words(text: str) -> list[str]:
     return WORD.findall(text.lower())
 
 
+def _text_features(texts: Sequence[str]) -> tuple[str, Any]:
+    """Their name, and a vectoriser of the words of these texts, or of the characters of short ones."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    short = sum(len(text.split()) for text in texts) <= SHORT_TEXT * len(texts)
+    units: dict[str, Any] = {"analyzer": "char_wb", "ngram_range": (1, 3)} if short else {"token_pattern": r"\w+"}
+    vectoriser = TfidfVectorizer(sublinear_tf=True, max_features=MAX_FEATURES, **units)
+    return f"TF-IDF{' of characters' * short}", vectoriser
+
+
 class _LinearTexts:
     def __init__(self, texts: Sequence[str], labels: Sequence[str]) -> None:
-        from sklearn.feature_extraction.text import TfidfVectorizer
         from sklearn.linear_model import LogisticRegression
         from sklearn.pipeline import make_pipeline
 
-        short = sum(len(text.split()) for text in texts) <= SHORT_TEXT * len(texts)
-        units: dict[str, Any] = {"analyzer": "char_wb", "ngram_range": (1, 3)} if short else {"token_pattern": r"\w+"}
-        self.name = f"TF-IDF{' of characters' * short} + logistic regression"
-        features = TfidfVectorizer(sublinear_tf=True, max_features=MAX_FEATURES, **units)
-        self.model = make_pipeline(features, LogisticRegression(max_iter=100, C=4.0))
+        features, vectoriser = _text_features(texts)
+        self.name = f"{features} + logistic regression"
+        self.model = make_pipeline(vectoriser, LogisticRegression(max_iter=100, C=4.0))
         _fit(self.model, texts, labels)
 
     def predict(self, values: Sequence[str]) -> list[str]:
@@ -156,7 +170,33 @@ class _LinearSignals:
         return [str(label) for label in self.model.predict(_statistics(values))]
 
 
-def _fit(model: Any, values: Any, labels: Sequence[str]) -> None:
+class NumberBaseline:
+    """Ridge regression on the features of texts or signals; the mean where scikit-learn is not installed."""
+
+    def __init__(self, values: Sequence[Any], numbers: np.ndarray) -> None:
+        self.name, self.mean, self.model = "mean", float(np.mean(numbers)), None
+        self.texts = isinstance(values[0], str)
+        if find_spec("sklearn") is None:
+            return
+        from sklearn.linear_model import Ridge
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+
+        features, step = _text_features(values) if self.texts else ("channel statistics", StandardScaler())
+        self.name, self.model = f"{features} + ridge regression", make_pipeline(step, Ridge())
+        _fit(self.model, self._inputs(values), numbers)
+
+    def _inputs(self, values: Sequence[Any]) -> Any:
+        return list(values) if self.texts else _statistics(values)
+
+    def predict(self, values: Sequence[Any]) -> np.ndarray:
+        """(N,) numbers."""
+        if self.model is None or not len(values):
+            return np.full(len(values), self.mean)
+        return np.asarray(self.model.predict(self._inputs(values)), dtype=np.float64)
+
+
+def _fit(model: Any, values: Any, labels: Sequence[Any] | np.ndarray) -> None:
     with warnings.catch_warnings():  # a baseline that stopped early is a baseline too
         warnings.simplefilter("ignore")
         model.fit(values, list(labels))

@@ -66,7 +66,7 @@ class Scores:
             raise UserError(f"the metric {name} returned {value!r}; return one number") from None
 
     def __getitem__(self, name: str) -> float:
-        return next(metric.value for metric in self.metrics if metric.name == name)
+        return next(metric.value for metric in self.metrics if metric.name.lower() == name.lower())
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 
+@pytest.mark.slow
 def test_kernels_equal_their_definitions_under_the_interpreter() -> None:
     pytest.importorskip("triton")
     cases = Path(__file__).with_name("interpreter_cases.py")

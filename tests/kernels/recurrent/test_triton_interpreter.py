@@ -20,7 +20,10 @@ NAMES = [
     "gru norm", "gru before norm zoneout", "gru before norm zoneout, trained", "tanh norm",
 ]  # fmt: skip
 
-pytestmark = pytest.mark.skipif(not has_triton(), reason="Triton is not installed: torch for CPUs lacks it")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not has_triton(), reason="Triton is not installed: torch for CPUs lacks it"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,11 @@ import numpy as np
 
 from harken.data.text.examples import Labelled, LabelledSplits
 from harken.errors import UserError
+from harken.metrics.baselines import fit_number_baseline
 from harken.metrics.interval import bootstrap, resampled
 from harken.models.heads.classifier import ClassifierModel
 from harken.models.heads.regressor import RegressorModel
+from harken.tasks.baselines import BASELINE, COUNT, Baseline
 from harken.tasks.context import Context
 from harken.tasks.labelled.job import LabelledJob
 from harken.tasks.labelled.reading import Rows
@@ -27,6 +29,7 @@ class RegressJob(LabelledJob):
     """See `harken.tasks.labelled.job`."""
 
     predictor = Regressor
+    artifacts = (*LabelledJob.artifacts, BASELINE)
     usage = "harken regress {} examples"
 
     def learn(self, recipe: RegressRecipe, train: Labelled, folder: Path, resuming: bool) -> np.ndarray:
@@ -54,6 +57,14 @@ class RegressJob(LabelledJob):
 
     def score(self, model: Regressor, examples: Labelled, progress: Callable[[int], None]) -> Scores:
         return score(model.predict(examples.values, progress), numbers(examples.labels))
+
+    def baseline(self, recipe: RegressRecipe, train: Labelled, parts: Mapping[str, Labelled]) -> Baseline:
+        fitted, count = fit_number_baseline(train.values, numbers(train.labels), recipe.train.seed)
+        scores = {}
+        for name, part in parts.items():
+            errors = fitted.predict(part.values) - numbers(part.labels)
+            scores[name] = {"rmse": float(np.sqrt((errors**2).mean())) if len(errors) else 0.0, COUNT: len(errors)}
+        return Baseline(fitted.name, "rmse", scores, count, sampled=count < len(train), mode="min")
 
     def examples(self, model: Regressor, split: str) -> list[Any]:
         found = self.read(model.recipe, split)
