@@ -12,9 +12,9 @@ import harken
 from harken.checking import check, plan, warnings
 from harken.cli.app import app
 from harken.errors import UserError
-from harken.training import measuring
 from harken.training.config import TrainConfig
-from harken.training.measuring import Speed
+from harken.training.planning import measuring
+from harken.training.planning.measuring import Speed
 
 SMALL = ["model.layers=1", "model.width=8", "model.heads=2", "model.feedforward=8", "train.validate_every=500"]
 SPEED = Speed(updates=10, seconds_per_update=0.5, tokens_per_update=4000, seconds_per_validation=10.0, memory_bytes=0)
@@ -150,7 +150,7 @@ def test_importing_it_loads_no_torch() -> None:
 
 RUN = """
 import json, sys, harken
-from harken.training.measuring import _peak
+from harken.training.planning.measuring import _peak
 
 peaks = []
 if sys.argv[1] == "check":

@@ -18,7 +18,7 @@ from harken.recipe import Recipe, as_recipe, require_paths
 if TYPE_CHECKING:
     from harken.tasks.job import Prepared
     from harken.training.config import TrainConfig
-    from harken.training.measuring import Speed
+    from harken.training.planning.measuring import Speed
 
 FEW_UPDATES, FEW_EXAMPLES = 50, 50  # with fewer, hardly any model learns
 
@@ -106,7 +106,7 @@ def check(
 
     from harken.run import resolve
     from harken.tasks.registry import job_of
-    from harken.training.fitting import fit, peak_rate
+    from harken.training.planning.fitting import fit, peak_rate
 
     chosen = resolve(chosen) if measure else chosen
     progress("reading the data and building the model")
@@ -134,7 +134,7 @@ def _predict(recipe: Any, prepared: Prepared, measure: bool, progress: Callable[
     parts = count_parameters(task.model)
     speed = None
     if measure:
-        from harken.training.measuring import measure_speed
+        from harken.training.planning.measuring import measure_speed
 
         progress("measuring updates")
         speed = measure_speed(task, train)
@@ -160,7 +160,7 @@ def plan(train: TrainConfig, per_epoch: float, speed: Speed | None) -> tuple[int
     """Updates and seconds of a run, by the budget that ends first; None where they depend on an unknown speed.
 
     >>> from harken.training.config import TrainConfig
-    >>> from harken.training.measuring import Speed
+    >>> from harken.training.planning.measuring import Speed
     >>> speed = Speed(10, 0.5, 4000, 10.0, 0)
     >>> plan(TrainConfig(max_steps=1000, validate_every=500), 80.0, speed)
     (1000, 520.0)

@@ -21,19 +21,18 @@ from harken.tasks.data_record import DATA, UNCHECKED, Change, ChangedDataError, 
 from harken.tasks.job import Job, Prepared
 from harken.tasks.pretrained_embeddings import FILE as PRETRAINED
 from harken.tasks.registry import job_of
-from harken.training.checkpoints import CHECKPOINT, MODEL, PREVIOUS, has_checkpoint
+from harken.training.checkpoints import CHECKPOINT, MODEL, PREVIOUS, has_checkpoint, remove_shards
 from harken.training.convergence import not_converged
 from harken.training.diagnosis import KEPT
 from harken.training.display import choose_display
-from harken.training.fitting import FITTED, Plan, peak_rate
 from harken.training.folder import LOCK, RunLock
 from harken.training.log import METRICS, read_metrics
-from harken.training.loop import Callback, Trainer
+from harken.training.loop import Trainer
 from harken.training.machine import choose_device, choose_precision, choose_workers
-from harken.training.shards import remove_shards
+from harken.training.planning.fitting import FITTED, Plan, peak_rate
+from harken.training.reporting import FOLDER as TENSORBOARD
+from harken.training.reporting import REMEDY, Callback, TensorBoard
 from harken.training.strategies.group import Group, joined
-from harken.training.tensorboard import FOLDER as TENSORBOARD
-from harken.training.tensorboard import REMEDY, TensorBoard
 
 RECIPE = "recipe.toml"
 OUTPUTS = "outputs"  # of `harken compare --split`

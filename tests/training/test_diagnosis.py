@@ -11,9 +11,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from harken.training.checkpoints import Progress
 from harken.training.config import TrainConfig
-from harken.training.diagnosis import dead_gradients, loss_spike
 from harken.training.log import read_metrics
 from harken.training.strategies import choose_strategy
 
@@ -121,20 +119,3 @@ def test_carried_states_are_those_before_the_step_when_it_is_repeated() -> None:
     strategy = choose_strategy(task, TrainConfig(max_steps=1, device="cpu", precision="float32"))  # type: ignore[arg-type]
     strategy.update(1, [np.arange(4)], 4, 0.1)
     assert task.carried["seen"].tolist() == [1, 1, 1, 1] and strategy.pieces == 2
-
-
-def test_a_spike_is_said_once_it_stands_out() -> None:
-    state, random = Progress(), np.random.default_rng(1)
-    said = [loss_spike(state, 3.0 + 0.2 * random.normal()) for _ in range(500)]
-    assert not any(said)
-    assert loss_spike(state, 8.0).startswith("the loss is 8 after a running mean of ")
-    assert not loss_spike(state, 3.1)
-
-
-def test_weights_without_a_gradient_are_named_after_three_checks() -> None:
-    model, state = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1)), Progress()
-    model[0](torch.ones(1, 2)).sum().backward()
-    said = [dead_gradients(state, model) for _ in range(4)]
-    assert said == ["", "", "no gradient reaches '1.weight', '1.bias': these weights do not learn", ""]
-    model[1](torch.ones(1, 2)).sum().backward()
-    assert dead_gradients(state, model) == "" and state.dead == {}

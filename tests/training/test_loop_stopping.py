@@ -15,9 +15,8 @@ import torch
 from torch import Tensor
 
 from harken.errors import Interrupted, UserError
-from harken.training.checkpoints import load_checkpoint
+from harken.training.checkpoints import MODEL, load_checkpoint
 from harken.training.log import read_metrics
-from harken.training.loop import MODEL
 
 CLOCKED = {"seconds", "window_seconds", "validation_seconds", "tokens_per_second", "all_tokens_per_second", "data_wait"}
 

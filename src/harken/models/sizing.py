@@ -5,7 +5,7 @@
 
 A model gives its `dry_run(length)`, a forward pass over one example of that length, whose products are counted by a
 dispatch mode. Their number is a polynomial of degree 2 in the length (attention has the square), so three short passes
-on the CPU determine it for any length. Memory and time depend on the machine: `harken.training.measuring`.
+on the CPU determine it for any length. Memory and time depend on the machine: `harken.training.planning.measuring`.
 
 The result is that of `torch.utils.flop_counter.FlopCounterMode`, as tests check. It is not used here because importing
 it imports triton, and because it, and every operation on a meta tensor, imports `torch._dynamo`: together a second or

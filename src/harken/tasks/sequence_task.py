@@ -37,7 +37,7 @@ class SequenceTask(ABC, Generic[M, B]):
     monitor: str = "loss"
     mode: str = "min"
     noise: ClassVar[int] = 1  # of `harken.data.batching.token_batches`
-    smallest_batch: int = 1024  # the least that `harken.training.fitting` chooses for batch_tokens
+    smallest_batch: int = 1024  # the least that `harken.training.planning.fitting` chooses for batch_tokens
 
     def __init__(self, model: M, settings: TrainConfig, lengths: np.ndarray, valid_lengths: np.ndarray) -> None:
         """`lengths` (N,) and `valid_lengths` are the steps of every example in training and in validation."""

@@ -145,7 +145,7 @@ class TrainConfig(BaseModel):
 
     @property
     def auto_batch(self) -> bool:
-        """Whether batch_tokens is "auto" and not yet chosen (`harken.training.batch_size`)."""
+        """Whether batch_tokens is "auto" and not yet chosen (`harken.training.planning.batch_size`)."""
         return self._auto_batch and "batch_tokens" not in self.model_fields_set
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""Where a NaN or infinite loss began, which batch gave it, and which updates are out of the ordinary.
+"""Where a NaN or infinite loss began, and the batch that gave it.
 
 >>> from torch import nn
 >>> network = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,15 +24,10 @@ import torch
 from torch import Tensor, nn
 
 from harken.files import atomic_write
-from harken.training.average import local_part
-from harken.training.checkpoints import Progress, save_tensors
+from harken.training.checkpoints import save_tensors
 from harken.training.task import Indices
 
 KEPT = "nonfinite-step-*"  # files of `keep_batch`
-SPIKE_DEVIATIONS, SPIKE_FACTOR = 8.0, 1.5  # a spike is above the running mean by both
-SPIKE_WARM_UP = 50  # updates before which every loss may jump
-MEMORY = 0.98  # of the running mean and deviation, a step
-DEAD_CHECKS = 3  # validations in a row at which a parameter had no gradient
 
 
 @dataclass
@@ -114,38 +108,3 @@ def _flatten(name: str, value: Any, tensors: dict[str, Tensor], rest: dict[str, 
             _flatten(f"{name}.{place}", part, tensors, rest)
     else:
         rest[name] = value if isinstance(value, bool | int | float | str | None) else repr(value)[:1000]
-
-
-def loss_spike(state: Progress, mean: float) -> str:
-    """Add the mean loss of an update to the running statistics; what to say where it is a spike, else "".
-
-    >>> state = Progress()
-    >>> [loss_spike(state, 2.0 + 0.1 * (step % 2)) for step in range(80)][-1]
-    ''
-    >>> loss_spike(state, 9.0)
-    'the loss is 9 after a running mean of 2.05'
-    """
-    before, deviation = state.loss_mean, state.loss_deviation
-    state.loss_counted += 1
-    weight = max(1 - MEMORY, 1 / state.loss_counted)
-    state.loss_mean += weight * (mean - before)
-    state.loss_deviation += weight * (abs(mean - before) - deviation)
-    if state.loss_counted <= SPIKE_WARM_UP or not math.isfinite(mean):
-        return ""
-    if mean > before + SPIKE_DEVIATIONS * deviation and mean > SPIKE_FACTOR * before:
-        return f"the loss is {mean:.3g} after a running mean of {before:.3g}"
-    return ""
-
-
-def dead_gradients(state: Progress, model: nn.Module) -> str:
-    """What to say of parameters that had no gradient at the last `DEAD_CHECKS` calls, once; else ""."""
-    if all(parameter.grad is None for parameter in model.parameters()):  # resumed after the last update
-        return ""
-    counts = {}
-    for name, parameter in model.named_parameters():
-        if parameter.requires_grad and (parameter.grad is None or not bool(local_part(parameter.grad).any())):
-            counts[name] = state.dead.get(name, 0) + 1
-    state.dead = counts
-    found = [name for name, count in counts.items() if count == DEAD_CHECKS]
-    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
-    return f"no gradient reaches {', '.join(map(repr, found[:3]))}{more}: these weights do not learn" if found else ""

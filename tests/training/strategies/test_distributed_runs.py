@@ -46,7 +46,12 @@ class Run:
             state = trainer.run(resume=resume)
             weights = [value.detach() for value in self.task.model.parameters()]
             whole = [value.full_tensor() if hasattr(value, "full_tensor") else value for value in weights]
-            return state.step, state.seconds, sum(float(value.double().sum()) for value in whole), trainer.skipped
+            return (
+                state.step,
+                state.seconds,
+                sum(float(value.double().sum()) for value in whole),
+                trainer.monitor.skipped,
+            )
 
         return self.ranks(world_size, body)
 

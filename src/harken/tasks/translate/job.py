@@ -34,7 +34,7 @@ from harken.tasks.translate.shortlist import SHORTLIST, learn_from
 from harken.tasks.translate.task import TranslationTask
 from harken.tasks.translate.translation import TranslationFigure
 from harken.tasks.translate.translator import TOKENIZERS, Translator
-from harken.training.fitting import choose_size, regularisation
+from harken.training.planning.fitting import choose_size, regularisation
 
 
 class TranslateJob(Job):

@@ -27,9 +27,8 @@ from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forwar
 from torch.distributed.tensor import DTensor
 
 from harken.training.average import local_part
-from harken.training.checkpoints import Progress, state_of
+from harken.training.checkpoints import Progress, save_shard, shard_of, state_of
 from harken.training.optimizers import optimizer_tensors
-from harken.training.shards import save_shard, shard_of
 from harken.training.strategies.base import seed_step
 from harken.training.strategies.distributed import Distributed
 from harken.training.strategies.group import broadcast_tensors
@@ -138,7 +137,7 @@ class Sharded(Distributed):
         save_shard(folder, kept, divided, progress, settings, self.rank, self.world_size, self.group.barrier)
 
     def restore(self, tensors: dict[str, Tensor], folder: Path) -> None:
-        """Take this rank's part of whole tensors (`harken.training.shards` merges the files of all ranks)."""
+        """Take this rank's part of whole tensors (`harken.training.checkpoints` merges the files of all ranks)."""
         own = dict(tensors)
         shapes = {name: value.shape for name, value in state_of(self.task.model).items()}
         for name, value in tensors.items():

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from harken.training import fitting
 from harken.training.config import TrainConfig
-from harken.training.fitting import choose_size, fit
-from harken.training.measuring import seconds_per_update
+from harken.training.planning import fitting
+from harken.training.planning.fitting import choose_size, fit
+from harken.training.planning.measuring import seconds_per_update
 
 
 class Rows:

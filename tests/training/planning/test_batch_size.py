@@ -12,9 +12,9 @@ from torch import Tensor
 import harken
 from harken.errors import MachineError, UserError
 from harken.recipe import load_recipe
-from harken.training import batch_size
-from harken.training.batch_size import choose_batch_tokens
 from harken.training.config import TrainConfig
+from harken.training.planning import batch_size
+from harken.training.planning.batch_size import choose_batch_tokens
 
 
 class Rows:

@@ -13,7 +13,7 @@ import torch
 
 from harken.errors import MachineError, UserError
 from harken.training.config import TrainConfig
-from harken.training.measuring import largest_batches, unchanged
+from harken.training.planning.measuring import epoch_with, largest_batches, unchanged
 from harken.training.strategies import Strategy, choose_strategy
 from harken.training.task import Indices
 
@@ -52,24 +52,18 @@ def choose_batch_tokens(task: Any, config: TrainConfig, group: Group | None = No
 def _search(strategy: Strategy, budget: int) -> int:
     task, config = strategy.task, strategy.config
     smallest: int = task.smallest_batch  # type: ignore[attr-defined]
-    while budget > smallest and len(_epoch(task, config, budget)) < BATCHES_PER_EPOCH:
+    while budget > smallest and len(epoch_with(task, config, budget)) < BATCHES_PER_EPOCH:
         budget //= 2
-    first = _epoch(task, config, SMALLEST)[0]
+    first = epoch_with(task, config, SMALLEST)[0]
     strategy.update(1, [first], task.size(first), 0.0)  # the optimizer allocates its state
     largest = budget
-    while not _fits(strategy, _epoch(task, config, budget)):
+    while not _fits(strategy, epoch_with(task, config, budget)):
         if budget <= SMALLEST:
             raise MachineError(f"not even a batch of {budget} tokens fits into memory; make the model smaller")
         budget //= 2
-    if budget < largest and _fits(strategy, _epoch(task, config, budget + budget // 2)):
+    if budget < largest and _fits(strategy, epoch_with(task, config, budget + budget // 2)):
         budget += budget // 2
     return budget
-
-
-def _epoch(task: Any, config: TrainConfig, budget: int) -> list[Indices]:
-    from harken.training.fitting import epoch_with
-
-    return epoch_with(task, config, budget)
 
 
 def _fits(strategy: Strategy, epoch: list[Indices]) -> bool:

@@ -27,7 +27,8 @@ import torch
 from torch import nn
 
 from harken.training.config import TrainConfig
-from harken.training.measuring import seconds_per_update
+from harken.training.planning.batch_size import choose_batch_tokens
+from harken.training.planning.measuring import epoch_with, seconds_per_update
 from harken.training.task import Indices, Task
 
 if TYPE_CHECKING:
@@ -64,8 +65,6 @@ def fit(task: Task, config: TrainConfig, learning_rate: float, group: Group | No
     """
     chosen: dict[str, Any] = {}
     if config.auto_batch:
-        from harken.training.batch_size import choose_batch_tokens
-
         chosen["batch_tokens"] = choose_batch_tokens(task, config, group)
     open_keys = [key for key in FITTED if key not in config.model_fields_set]
     updates, epochs, batch = config.max_steps or 1, math.inf, config.batch_tokens
@@ -149,16 +148,6 @@ def round_batch(tokens: float) -> int:
     """
     unit = 2 ** max(0, math.floor(math.log2(tokens)) - 1)
     return round(tokens / unit) * unit
-
-
-def epoch_with(task: Task, config: TrainConfig, batch_tokens: int) -> list[Indices]:
-    """The batches of the first epoch with another batch size; `config` stays as it is."""
-    before, given = config.batch_tokens, set(config.model_fields_set)
-    config.batch_tokens = batch_tokens
-    epoch = list(task.epoch(0))
-    config.batch_tokens = before
-    config.model_fields_set.intersection_update(given)
-    return epoch
 
 
 def planned_updates(task: Task, config: TrainConfig, epoch: Sequence[Indices], group: Group | None = None) -> float:

@@ -23,7 +23,8 @@ from torch import Tensor
 
 from harken.errors import UserError
 from harken.files import atomic_write
-from harken.training.checkpoints import CHECKPOINT, PREVIOUS, Checkpoint, Progress, load_tensors, save_tensors
+from harken.training.checkpoints.progress import CHECKPOINT, PREVIOUS, Checkpoint, Progress
+from harken.training.checkpoints.tensors import load_tensors, save_tensors
 
 INDEX, PREVIOUS_INDEX = "checkpoint.index.json", "checkpoint.previous.index.json"
 SHARDS = "checkpoint-*-of-*.safetensors"

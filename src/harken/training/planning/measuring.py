@@ -1,6 +1,6 @@
 """How fast a task trains and how much memory it takes, from a few real updates on its own batches.
 
-`harken check` predicts a run from it, and `harken.training.fitting` plans one. The updates are those of
+`harken check` predicts a run from it, and `harken.training.planning.fitting` plans one. The updates are those of
 `harken.training.loop`, by the same strategy: gradients in the same precision, clipping, AdamW, weight average. The
 learning rate is 0, so the weights stay as they are, and so do buffers and what a task carries from batch to batch.
 """
@@ -84,6 +84,16 @@ def seconds_per_update(
         return strategy.broadcast(_typical(_updates(strategy, spread, seconds)[0]))
     finally:
         strategy.close()
+
+
+def epoch_with(task: Task, config: TrainConfig, batch_tokens: int) -> list[Indices]:
+    """The batches of the first epoch with another batch size; `config` stays as it is."""
+    before, given = config.batch_tokens, set(config.model_fields_set)
+    config.batch_tokens = batch_tokens
+    epoch = list(task.epoch(0))
+    config.batch_tokens = before
+    config.model_fields_set.intersection_update(given)
+    return epoch
 
 
 def largest_batches(task: Task, epoch: Sequence[Indices]) -> list[Indices]:

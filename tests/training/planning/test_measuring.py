@@ -8,8 +8,8 @@ import torch
 from harken.errors import UserError
 from harken.recipe import load_recipe
 from harken.tasks.registry import job_of
-from harken.training import measuring
-from harken.training.measuring import measure_speed
+from harken.training.planning import measuring
+from harken.training.planning.measuring import measure_speed
 
 SMALL = ["data.size=200", "model.embedding=8", "model.width=8", "train.batch_tokens=300", "train.precision=float32"]
 

@@ -1,0 +1,152 @@
+"""The weights of a model: named as files name them, and loaded whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch.overrides import TorchFunctionMode
+
+from harken.errors import UserError
+from harken.training.checkpoints.tensors import DIGEST, brief, load_tensors
+
+MODEL = "model.safetensors"
+RECIPE = "recipe.toml"
+DRAWN = {  # functions of torch.Tensor and torch.nn.init that draw the first weights of networks
+    *("uniform_", "normal_", "trunc_normal_", "xavier_uniform_", "xavier_normal_", "kaiming_uniform_"),
+    *("kaiming_normal_", "orthogonal_"),
+}
+SPARE = 1_000_000  # parameters that a network may have beyond what its weights allow: those of small models
+# What torch and Python raise on sizes that no network can have. Other errors, such as an AttributeError, are defects of
+# harken and stay what they are: they must not be taken for a damaged folder.
+FAILURES = (ArithmeticError, MemoryError, RuntimeError, ValueError)
+
+
+def state_of(model: nn.Module) -> dict[str, Tensor]:
+    """Parameters and persistent buffers by name, each shared tensor once."""
+    parameters = dict(model.named_parameters())
+    saved = model.state_dict(keep_vars=True)
+    buffers = {name: value for name, value in model.named_buffers() if name in saved}
+    return parameters | buffers
+
+
+def with_current_names(model: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors of a file of an earlier version by today's names, wherever in a key the name is.
+
+    A module whose parameters were called differently has `stored_names()`: old name -> new name.
+    """
+    renamed: dict[str, str] = {}
+    for prefix, module in model.named_modules():
+        known = module.stored_names() if hasattr(module, "stored_names") else {}
+        dotted = f"{prefix}." if prefix else ""
+        renamed |= {dotted + old: dotted + new for old, new in known.items()}
+    found = {}
+    for key, value in tensors.items():
+        parts = key.split(".")
+        for start in range(min(3, len(parts))):  # "model.NAME", "average.NAME", "optimizer.exp_avg.NAME" or a bare NAME
+            name = ".".join(parts[start:])
+            if name in renamed:
+                key = ".".join([*parts[:start], renamed[name]])
+                break
+        found[key] = value
+    return found
+
+
+@contextmanager
+def fitting_weights(folder: Path) -> Iterator[None]:
+    """Open a model folder inside the block: what does not fit its weights is refused, before it exhausts the machine.
+
+    A network that registers more parameters than the folder's weights have bytes (four times their number) belongs to
+    another recipe. It is noticed at the first parameter too many, which is allocated but not yet filled.
+
+    Raises:
+        UserError: the network is too large, or cannot be built from the recipe and the other files of the folder.
+    """
+    allowed = SPARE + sum(path.stat().st_size for path in folder.rglob("*.safetensors") if path.is_file())
+    count = 0
+
+    def register(module: nn.Module, name: str, parameter: Tensor | None) -> None:
+        nonlocal count
+        count += 0 if parameter is None else parameter.numel()
+        if count > allowed:
+            raise UserError(
+                f"{folder / RECIPE} describes a network of more than {count:,} parameters, but {MODEL} beside it is "
+                "too small to hold them; was one replaced? Copy the folder again"
+            )
+
+    hook = register_module_parameter_registration_hook(register)
+    try:
+        yield
+    except UserError:
+        raise
+    except FAILURES as problem:
+        if isinstance(problem, torch.OutOfMemoryError):
+            raise
+        raise UserError(
+            f"{folder} does not hold together: no model can be made of {RECIPE} and the files beside it "
+            f"({type(problem).__name__}: {brief(problem)}); copy the folder again or train anew"
+        ) from problem
+    finally:
+        hook.remove()
+
+
+class _NothingDrawn(TorchFunctionMode):
+    """Zeros in the place of random numbers."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__name__", "") in DRAWN:
+            with torch.no_grad():
+                return (args[0] if args else kwargs["tensor"]).zero_()
+        return func(*args, **kwargs)
+
+
+def without_initialization() -> TorchFunctionMode:
+    """A context in which networks are built without random weights, as those of a file will take their place.
+
+    >>> with without_initialization():
+    ...     layer = nn.Linear(2, 2)
+    >>> layer.weight.abs().sum().item()
+    0.0
+    """
+    return _NothingDrawn()
+
+
+def load_weights(model: nn.Module, path: Path) -> None:
+    """Copy the tensors of a safetensors file into a model, all of them or none.
+
+    Raises:
+        UserError: the file is damaged, belongs to another recipe, or holds values that are not finite.
+    """
+    try:
+        tensors, metadata = load_tensors(path)
+    except UserError as problem:
+        raise UserError(f"{problem}; train the model again or copy it anew") from problem
+    tensors, state = with_current_names(model, tensors), state_of(model)
+    optional = set() if DIGEST in metadata else set(state) - {name for name, _ in model.named_parameters()}
+    wrong = sorted((set(tensors) ^ set(state)) - optional) or [
+        name for name, value in tensors.items() if value.shape != state[name].shape
+    ]
+    if wrong:
+        raise UserError(
+            f"{path} does not match the recipe.toml beside it (first difference: {wrong[0][:200]}); was one replaced?"
+        )
+    for name, value in tensors.items():
+        if value.is_floating_point() and not _is_finite(value):
+            raise UserError(
+                f"{path} has NaN or infinite values in {name[:200]}; training diverged or the file was changed, so "
+                "train again with a lower train.learning_rate"
+            )
+    with torch.no_grad():
+        for name, value in tensors.items():
+            state[name].copy_(value)
+
+
+def _is_finite(values: Tensor) -> bool:
+    """Whether no value is NaN or infinite; the least and the largest show it, in one pass and without a mask."""
+    return not values.numel() or all(bool(torch.isfinite(one)) for one in torch.aminmax(values))

@@ -1,0 +1,143 @@
+"""The results of updates as they come in: losses are counted, and what goes wrong is told as an event.
+
+An update with a NaN or infinite loss or gradient was skipped by its strategy: here the layer where it began is named
+and the batch is kept, and many in a row end the run. Loss spikes, weights that no gradient reaches and batches that
+were computed in parts are told, once each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from torch import Tensor, nn
+
+from harken.errors import UserError
+from harken.training.average import local_part
+from harken.training.checkpoints import Progress
+from harken.training.diagnosis import keep_batch
+from harken.training.strategies import StepResult, Strategy
+from harken.training.task import Indices
+
+DIAGNOSED = 3  # NaN or infinite losses whose origin is searched in a run
+NAN_PATIENCE = 20  # updates in a row with a NaN or infinite gradient before the run is given up
+SPIKE_DEVIATIONS, SPIKE_FACTOR = 8.0, 1.5  # a spike is above the running mean by both
+SPIKE_WARM_UP = 50  # updates before which every loss may jump
+MEMORY = 0.98  # of the running mean and deviation, a step
+DEAD_CHECKS = 3  # validations in a row at which a parameter had no gradient
+
+
+class UpdateMonitor:
+    """Reads the results of one run's updates.
+
+    Args:
+        progress: the losses are added to its window.
+        event: tells the user what happened.
+
+    Attributes:
+        skipped: updates in a row.
+    """
+
+    def __init__(self, strategy: Strategy, folder: Path, progress: Progress, event: Callable[[str], None]) -> None:
+        self.strategy, self.folder, self.progress, self.event = strategy, folder, progress, event
+        self.unread: deque[tuple[int, list[Indices], int, StepResult]] = deque()
+        self.skipped = 0
+        self.diagnosed = 0
+        self.was_split = False
+
+    def add(self, step: int, batches: list[Indices], num_tokens: int, result: StepResult) -> None:
+        """Note an update; its result is read now, or after the next one where reading would wait for a GPU."""
+        if self.strategy.pieces > 1 and not self.was_split:
+            self.was_split = True
+            self.event(
+                f"memory ran out, so the batch was computed in {self.strategy.pieces} parts; if this happens often, a "
+                f"lower train.batch_tokens than {self.strategy.config.batch_tokens} is faster"
+            )
+        self.unread.append((step, batches, num_tokens, result))
+        self.read(keep=1 if isinstance(result.loss, Tensor) else 0)
+
+    def read(self, keep: int = 0) -> None:
+        """Count the results of all updates but the last `keep`.
+
+        Raises:
+            UserError: the last `NAN_PATIENCE` of them were skipped.
+        """
+        state = self.progress
+        while len(self.unread) > keep:
+            step, batches, num_tokens, result = self.unread.popleft()
+            if result.ready is not None:
+                result.ready.synchronize()
+            if not bool(result.skipped):
+                state.window_loss += float(result.loss)
+                state.window_tokens += num_tokens
+                self.skipped = 0
+                if spike := loss_spike(state, float(result.loss) / max(num_tokens, 1)):
+                    self.event(spike)
+                continue
+            self.skipped += 1
+            if self.skipped == 1 and self.diagnosed < DIAGNOSED:
+                self._diagnose(step, batches)
+            if self.skipped >= NAN_PATIENCE:
+                rate = self.strategy.config.learning_rate
+                raise UserError(
+                    f"the loss or its gradient is NaN or infinite since step {step - self.skipped + 1}; lower "
+                    f"train.learning_rate ({rate}) or train.clip_norm and train into a new folder"
+                )
+
+    def check_gradients(self) -> None:
+        """Name weights that no gradient reaches; called at validations."""
+        if dead := dead_gradients(self.progress, self.strategy.task.model):
+            self.event(dead)
+
+    def _diagnose(self, step: int, batches: list[Indices]) -> None:
+        """Say in which layer NaN or infinite values began, and keep the batch."""
+        self.diagnosed += 1
+        found = self.strategy.diagnose(step, batches)
+        if not found:
+            self.event(f"update {step} was skipped: its loss or gradient is NaN or infinite")
+            return
+        place, indices = found[0]
+        kept = ""
+        if self.strategy.is_main:
+            batch = self.strategy.task.collate(np.array(indices))
+            path = keep_batch(self.folder, step, place, np.array(indices), batch)
+            kept = f"; the batch is kept in {path.name}"
+        self.event(f"update {step} was skipped: {place}{kept}")
+
+
+def loss_spike(state: Progress, mean: float) -> str:
+    """Add the mean loss of an update to the running statistics; what to say where it is a spike, else "".
+
+    >>> state = Progress()
+    >>> [loss_spike(state, 2.0 + 0.1 * (step % 2)) for step in range(80)][-1]
+    ''
+    >>> loss_spike(state, 9.0)
+    'the loss is 9 after a running mean of 2.05'
+    """
+    before, deviation = state.loss_mean, state.loss_deviation
+    state.loss_counted += 1
+    weight = max(1 - MEMORY, 1 / state.loss_counted)
+    state.loss_mean += weight * (mean - before)
+    state.loss_deviation += weight * (abs(mean - before) - deviation)
+    if state.loss_counted <= SPIKE_WARM_UP or not math.isfinite(mean):
+        return ""
+    if mean > before + SPIKE_DEVIATIONS * deviation and mean > SPIKE_FACTOR * before:
+        return f"the loss is {mean:.3g} after a running mean of {before:.3g}"
+    return ""
+
+
+def dead_gradients(state: Progress, model: nn.Module) -> str:
+    """What to say of parameters that had no gradient at the last `DEAD_CHECKS` calls, once; else ""."""
+    if all(parameter.grad is None for parameter in model.parameters()):  # resumed after the last update
+        return ""
+    counts = {}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad and (parameter.grad is None or not bool(local_part(parameter.grad).any())):
+            counts[name] = state.dead.get(name, 0) + 1
+    state.dead = counts
+    found = [name for name, count in counts.items() if count == DEAD_CHECKS]
+    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    return f"no gradient reaches {', '.join(map(repr, found[:3]))}{more}: these weights do not learn" if found else ""

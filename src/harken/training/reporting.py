@@ -1,0 +1,136 @@
+"""What a run reports: lines of metrics.jsonl, the display, callbacks, and event files for TensorBoard.
+
+TensorBoard: `train.tensorboard = true`, then `tensorboard --logdir RUNS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from harken.training.checkpoints import Progress
+from harken.training.display import Display, Throughput
+from harken.training.log import MetricsLog
+from harken.training.task import Work
+
+Callback = Callable[[dict[str, Any]], Any]  # called with each line of metrics.jsonl; True ends the run
+SLOW_DATA = 0.05  # share of the time spent on batches that the user is told of
+FOLDER = "tensorboard"  # in the run folder
+REMEDY = "train.tensorboard needs the package tensorboard, which is not installed; pip install 'harken[tensorboard]'"
+LEFT_OUT = ("kind", "step", "best")
+
+
+class Reporter:
+    """Tells what happens in a run.
+
+    Args:
+        log: None on ranks other than 0, which report nothing.
+        peak: FLOP/s of the device, where they are known.
+    """
+
+    def __init__(
+        self,
+        progress: Progress,
+        display: Display,
+        callbacks: Sequence[Callback],
+        log: MetricsLog | None,
+        peak: float | None,
+    ) -> None:
+        self.progress, self.display, self.callbacks, self.log, self.peak = progress, display, callbacks, log, peak
+        self.work = Work(0, 0.0)  # since the last line of metrics.jsonl
+        self.said_slow = False  # that batches take too long
+
+    @property
+    def speed(self) -> Throughput:
+        """Since the last line of metrics.jsonl."""
+        seconds = max(self.progress.window_seconds, 1e-9)
+        share = self.work.flops / seconds / self.peak if self.peak and self.work.flops else None
+        return Throughput(self.progress.window_tokens / seconds, share)
+
+    def event(self, text: str) -> None:
+        """A line for the user and in metrics.jsonl."""
+        if self.log is not None:
+            self.log.write({"kind": "event", "step": self.progress.step, "event": text})
+            self.display.note(f"step {self.progress.step:>6}  {text}")
+
+    def show_step(self, spent: float, rate: float) -> None:
+        """Update the display after an update."""
+        state = self.progress
+        self.display.step(state.step, spent, state.window_loss / max(state.window_tokens, 1), rate, self.speed)
+
+    def record_training(self, rate: float, data_wait: float) -> bool:
+        """The line of the updates since the last one, whose counts start anew.
+
+        Args:
+            data_wait: the share of the time that was spent waiting for batches.
+
+        Returns:
+            Whether a callback ends the run.
+        """
+        state, speed = self.progress, self.speed
+        entry = {
+            "kind": "train",
+            "step": state.step,
+            "epoch": state.epoch,
+            "loss": state.window_loss / max(state.window_tokens, 1),
+            "learning_rate": rate,
+            "tokens": state.window_tokens,
+            "tokens_per_second": speed.tokens,
+            "data_wait": data_wait,
+            "seconds": state.seconds,
+        }
+        if self.work.tokens:  # source and target
+            entry["all_tokens_per_second"] = self.work.tokens / max(state.window_seconds, 1e-9)
+        if speed.utilisation is not None:
+            entry["utilisation"] = speed.utilisation
+        ends = self._record(entry)
+        if data_wait > SLOW_DATA and not self.said_slow:
+            self.said_slow = True
+            self.display.note(f"note: {data_wait:.0%} of the time of the last updates was spent waiting for batches")
+        self.work = Work(0, 0.0)
+        state.window_loss, state.window_tokens, state.window_seconds = 0.0, 0, 0.0
+        return ends
+
+    def record_validation(self, metrics: dict[str, float], is_best: bool) -> bool:
+        """The line of a validation; returns whether a callback ends the run."""
+        state = self.progress
+        ends = self._record({"kind": "valid", "step": state.step, **metrics, "best": is_best, "seconds": state.seconds})
+        shown = "  ".join(f"{name} {value:.3f}" for name, value in metrics.items())
+        self.display.note(f"step {state.step:>6}  validation: {shown}{'  (best)' if is_best else ''}")
+        return ends
+
+    def _record(self, entry: dict[str, Any]) -> bool:
+        if self.log is None:
+            return False
+        self.log.write(entry)
+        answers = [callback(dict(entry)) for callback in self.callbacks]
+        return any(answer is True for answer in answers)
+
+
+class TensorBoard:
+    """A callback of the trainer that writes each entry of metrics.jsonl as scalars: train/loss, valid/bleu ...
+
+    Args:
+        folder: of the run.
+
+    Raises:
+        ImportError: the package tensorboard is not installed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self.folder, self.open = folder / FOLDER, SummaryWriter
+        self.writer: Any = None
+
+    def __call__(self, entry: dict[str, Any]) -> None:
+        """Write one entry."""
+        step = int(entry["step"])
+        if self.writer is None:
+            # what a killed run wrote after its last checkpoint is hidden when the run is resumed
+            self.writer = self.open(str(self.folder), purge_step=step)
+        for name, value in entry.items():
+            if name not in LEFT_OUT and isinstance(value, int | float):
+                self.writer.add_scalar(f"{entry['kind']}/{name}", value, step)
+        self.writer.flush()
