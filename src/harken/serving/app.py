@@ -28,6 +28,7 @@ from harken.serving.metrics import resident_bytes
 from harken.serving.registry import Registry
 from harken.serving.settings import ServerSettings
 from harken.serving.studio.library import Library
+from harken.serving.studio.page import static_file
 from harken.serving.studio.routes import create_studio
 
 log = logging.getLogger("harken.serving")
@@ -128,6 +129,12 @@ def _add_pages(app: FastAPI, serving: Serving) -> None:
         """Counts and times in Prometheus' text format."""
         gauges = {"queue_tokens": serving.engine.batcher.waiting, "resident_bytes": resident_bytes()}
         return PlainTextResponse(serving.metrics.text(gauges), media_type="text/plain; version=0.0.4")
+
+    @app.get("/favicon.ico", include_in_schema=False)
+    async def icon() -> Response:
+        """The icon that browsers ask for beside every page."""
+        content, headers = static_file("icon.svg") or (b"", {})
+        return Response(content, headers={**headers, "Cache-Control": "max-age=86400"})
 
     @app.get("/spec", include_in_schema=False)
     async def spec() -> Response:
