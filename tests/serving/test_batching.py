@@ -1,8 +1,10 @@
 """The queue: budgets, fairness between clients, bounds, retries."""
 
+import time
+
 import pytest
 
-from harken.serving.engine.batching import Batch, Batcher, Work, estimate_tokens
+from harken.serving.engine.batching import Batch, Batcher, Unit, Work, estimate_tokens
 from harken.serving.errors import QueueFull
 
 
@@ -68,7 +70,7 @@ def test_work_that_must_stay_whole_runs_alone_and_in_one_piece() -> None:
 
 def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
     batcher = Batcher(batch_tokens=10, batch_texts=100, queue_tokens=10)
-    batcher.rate = 2.0
+    batcher.speed._sums = [[[2.0, 1.0], [2.0, 1.0]]]  # two tokens a second
     batcher.add(work("a", 4))  # 8 tokens
     with pytest.raises(QueueFull) as refused:
         batcher.add(work("b", 2))
@@ -81,31 +83,66 @@ def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
     assert batcher.running == 0
 
 
-def test_a_slow_model_has_a_shorter_queue() -> None:
-    batcher = Batcher(batch_tokens=10, batch_texts=100, queue_tokens=1000, queue_seconds=5)
-    batcher.add(work("a", 5))
-    batch = batcher.next()
-    assert batch is not None
-    for second in range(1, 40):  # ten tokens a second, measured again and again
-        batch.started, batcher.running = second - 1.0, 10
-        batcher.done(batch, float(second))
+def measured(batcher: Batcher, seconds: float, workers: int = 1, since: float = 0.0) -> float:
+    """Workers that begin together do batches of ten tokens in `seconds` each; when they have done 40."""
+    now = since
+    for _ in range(40):
+        for worker in range(workers):
+            batch = Batch("m", "translate", {}, [Unit(work("a", 1), (0,), 10, ())], now, worker)
+            batcher.running += 10
+            batcher.done(batch, now + seconds + 0.001 * worker)
+        now += seconds
     assert batcher.running == 0
-    assert batcher.rate == pytest.approx(10, rel=0.05)
-    batcher.add(work("a", 20))  # 40 tokens, four seconds
+    return now
+
+
+def test_the_speed_is_that_of_all_workers_and_the_slower_of_two_times() -> None:
+    batcher = Batcher(batch_tokens=10, batch_texts=100, queue_tokens=1000, workers=2)
+    now = measured(batcher, 1.0, workers=2)
+    assert batcher.speed.of(1) == pytest.approx(10, rel=0.02) and batcher.speed.total() == pytest.approx(20, rel=0.02)
+    now = measured(batcher, 0.1, workers=2, since=now)  # ten times as fast for four seconds
+    assert 20 < batcher.speed.total() < 60  # not believed yet
+    measured(batcher, 2.0, workers=2, since=now)
+    assert batcher.speed.total() == pytest.approx(10, rel=0.05)
+
+
+def test_work_is_refused_that_would_wait_for_a_large_share_of_its_time() -> None:
+    batcher = Batcher(batch_tokens=10, batch_texts=100, queue_tokens=1000, queue_share=0.25)
+    measured(batcher, 1.0)  # ten tokens a second
+    first, second, hurried = work("a", 20), work("b", 10), work("b", 1)
+    first.deadline = second.deadline = time.monotonic() + 20
+    hurried.deadline = time.monotonic() + 1
+    batcher.add(first)  # 40 tokens, four seconds
     with pytest.raises(QueueFull) as refused:
-        batcher.add(work("b", 10))
+        batcher.add(second)  # six seconds are more than a quarter of twenty
     assert refused.value.retry_after == 4
+    second.deadline += 10
+    batcher.add(second)
+    with pytest.raises(QueueFull):
+        batcher.add(hurried)
+    hurried.is_continued = True
+    batcher.add(hurried)
 
 
-def test_the_rate_is_that_of_all_workers() -> None:
+def test_work_that_cannot_be_done_in_time_is_refused_by_an_empty_queue() -> None:
     batcher = Batcher(batch_tokens=10, batch_texts=100, queue_tokens=1000)
-    batcher.add(work("a", 5))
-    batch = batcher.next()
-    assert batch is not None
-    for second in range(2, 60):  # each batch takes two seconds, and one is done every second
-        batch.started = second - 2.0
-        batcher.done(batch, float(second))
-    assert batcher.rate == pytest.approx(10, rel=0.05)
+    measured(batcher, 1.0)
+    long = work("a", 20)
+    long.deadline = time.monotonic() + 3
+    with pytest.raises(QueueFull):
+        batcher.add(long)
+    long.deadline = time.monotonic() + 5
+    batcher.add(long)
+
+
+def test_urgent_work_goes_before_new_clients() -> None:
+    batcher = Batcher(batch_tokens=4, batch_texts=100, queue_tokens=1000)
+    batcher.add(work("old", 4))
+    assert batcher.next() is not None
+    urgent = batcher._queues["old"][0].work
+    batcher.add(work("new", 2))
+    urgent.urgent_at, urgent.deadline = 0.0, time.monotonic() + 1
+    assert batches(batcher) == [["old2", "old3"], ["new0", "new1"]]
 
 
 def test_a_request_larger_than_the_queue_has_room_in_an_empty_one() -> None:

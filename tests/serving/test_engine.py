@@ -94,6 +94,20 @@ def test_requests_are_put_together_while_the_worker_is_busy(monkeypatch: pytest.
     assert FakeWorker.batches == [["t0"], ["t1", "t2", "t3", "t4"]]
 
 
+def test_a_worker_gets_its_next_batch_shortly_before_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def call(engine: Engine) -> Any:
+        tasks = [asyncio.ensure_future(outcome(engine, work("wait", client=str(number)))) for number in range(3)]
+        await asyncio.sleep(0)
+        before = list(FakeWorker.batches)
+        await asyncio.sleep(0.1)  # a batch of one token is expected to take 5 ms
+        for task in tasks:
+            task.cancel()
+        return before, FakeWorker.batches
+
+    before, after = run(monkeypatch, call)
+    assert before == [["wait"]] and after == [["wait"], ["wait", "wait"]]
+
+
 def test_a_bad_request_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     async def call(engine: Engine) -> Any:
         return await asyncio.gather(*(outcome(engine, work(text)) for text in ("first", "good", "bad", "fine")))
@@ -127,10 +141,11 @@ def test_what_was_accepted_is_finished_before_the_engine_stops(monkeypatch: pyte
 
 def test_a_request_past_its_deadline_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     async def call(engine: Engine) -> Any:
-        stuck = asyncio.ensure_future(outcome(engine, work("wait")))
-        await asyncio.sleep(0)
+        stuck = [asyncio.ensure_future(outcome(engine, work("wait", client=one))) for one in "ab"]
+        await asyncio.sleep(0.05)  # the worker has the first, and the second before that is done
         late = await outcome(engine, work("late"), 0.1)
-        stuck.cancel()
+        for one in stuck:
+            one.cancel()
         return late
 
     found = run(monkeypatch, call)

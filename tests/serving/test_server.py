@@ -13,6 +13,7 @@ import pytest
 
 import harken
 from harken.serving.app import create_app
+from harken.serving.limits import hosts_of
 from harken.serving.registry import Registry
 from harken.serving.settings import ServerSettings
 from harken.training.checkpoints import load_tensors, save_tensors
@@ -83,6 +84,23 @@ def test_browsers_of_other_origins_are_let_in_only_where_told(tiny_model: Callab
         with TestClient(capital_app([tiny_model("phrasebook-transformer")], cors=origins)) as client:
             answer = client.post("/translate", json=GIVEN, headers={"Origin": "https://a.org"})
             assert answer.headers.get("access-control-allow-origin") == wanted
+
+
+def test_a_server_on_the_loopback_address_answers_to_its_own_names(tiny_model: Callable[[str], Path]) -> None:
+    hosts = hosts_of("::1", ["Translate.example.org"])
+    with TestClient(capital_app([tiny_model("phrasebook-transformer")], allowed_hosts=hosts)) as client:
+        for host in ("localhost", "127.0.0.1:5000", "[::1]:5000", "[::1]", "translate.example.org:443", "LOCALHOST."):
+            assert client.get("/health", headers={"Host": host}).status_code == 200, host
+        for host in ("attacker.example", "localhost.attacker.example", "127.0.0.1.nip.io:5000", "[::2]:5000", ""):
+            answer = client.post("/v1/translate", json={"text": "a"}, headers={"Host": host})
+            assert answer.status_code == 400 and "host name" in answer.json()["error"], host
+        assert 'path="other",status="400"} 5' in client.get("/metrics", headers={"Host": "localhost"}).text
+    assert hosts_of("0.0.0.0") is None and hosts_of("localhost") == hosts_of("127.0.0.2")
+
+
+def test_browsers_get_an_icon(capital_client: Any) -> None:
+    answer = capital_client.get("/favicon.ico")
+    assert answer.status_code == 200 and answer.headers["content-type"] == "image/svg+xml" and b"<svg" in answer.content
 
 
 def test_a_third_language_joins_two_models(tiny_model: Callable[[str], Path]) -> None:

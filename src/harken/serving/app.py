@@ -22,16 +22,25 @@ from harken.serving.context import Serving
 from harken.serving.dialects import deepl, jobs, libretranslate, native
 from harken.serving.documentation import documentation_page
 from harken.serving.errors import ApiError
+from harken.serving.fast_path import Endpoint, FastPath, error_response
 from harken.serving.limits import Guard
 from harken.serving.metrics import resident_bytes
 from harken.serving.registry import Registry
 from harken.serving.settings import ServerSettings
 from harken.serving.studio.library import Library
+from harken.serving.studio.page import static_file
 from harken.serving.studio.routes import create_studio
 
 log = logging.getLogger("harken.serving")
 ABOUT = """Models of harken behind HTTP: /v1 is the native API of every job; /translate, /detect, /languages ... are
 the dialect of LibreTranslate, and /v2 is that of DeepL."""
+
+
+FAST: dict[str, Endpoint] = {
+    "/v1/translate": native.translate_directly,
+    "/translate": libretranslate.translate,
+    "/v2/translate": deepl.translate,
+}
 
 
 def create_app(models: Sequence[str | Path], settings: ServerSettings | None = None) -> FastAPI:
@@ -86,6 +95,7 @@ def create_app(models: Sequence[str | Path], settings: ServerSettings | None = N
     _add_pages(app, serving)
     app.include_router(create_studio(Library(serving.registry.folders, device=settings.device), _key_of(serving)))
     _add_errors(app)
+    app.add_middleware(FastPath, endpoints=FAST)
     if settings.cors:
         from fastapi.middleware.cors import CORSMiddleware
 
@@ -120,6 +130,12 @@ def _add_pages(app: FastAPI, serving: Serving) -> None:
         gauges = {"queue_tokens": serving.engine.batcher.waiting, "resident_bytes": resident_bytes()}
         return PlainTextResponse(serving.metrics.text(gauges), media_type="text/plain; version=0.0.4")
 
+    @app.get("/favicon.ico", include_in_schema=False)
+    async def icon() -> Response:
+        """The icon that browsers ask for beside every page."""
+        content, headers = static_file("icon.svg") or (b"", {})
+        return Response(content, headers={**headers, "Cache-Control": "max-age=86400"})
+
     @app.get("/spec", include_in_schema=False)
     async def spec() -> Response:
         """The OpenAPI description, where LibreTranslate has it."""
@@ -135,8 +151,7 @@ def _add_errors(app: FastAPI) -> None:
     """Errors in the form of the dialect that was spoken."""
 
     def answer(request: Request, status: int, message: str, headers: dict[str, str] | None = None) -> Response:
-        key = "message" if request.url.path.startswith("/v2/") else "error"
-        return JSONResponse({key: message}, status, headers)
+        return error_response(request.url.path, status, message, headers)
 
     @app.exception_handler(ApiError)
     async def api_error(request: Request, error: ApiError) -> Response:
@@ -174,9 +189,12 @@ def run(app: FastAPI, host: str, port: int, announce: Callable[[str], None] = pr
     """
     import uvicorn
 
+    from harken.serving.transport import HttpProtocol
+
     settings: ServerSettings = app.state.serving.settings
     config = uvicorn.Config(
         app,
+        http=HttpProtocol,
         log_level="warning",
         access_log=False,  # uvicorn's would have query strings, which may carry texts
         timeout_graceful_shutdown=int(settings.stop_seconds) or 1,

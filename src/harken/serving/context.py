@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import tempfile
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from functools import cached_property
@@ -25,6 +24,7 @@ from harken.serving.registry import Registry, ServedModel
 from harken.serving.settings import ServerSettings
 
 T = TypeVar("T")
+UNWATCHED = 0.2  # seconds of a request in which nobody looks whether its client has left
 
 
 class Serving:
@@ -119,14 +119,20 @@ class Serving:
         items: Sequence[Any],
         whole: bool = False,
         seconds: float | None = None,
+        is_continued: bool = False,
     ) -> list[Any]:
         """The results of an operation, one for each item; batched with those of other calls unless `whole`.
+
+        Args:
+            seconds: the time that it has; default: the server's.
+            is_continued: an earlier call of the same request was accepted, so this one is, too.
 
         Raises:
             ApiError: see `Engine.submit`.
         """
-        costs = [_cost(item) for item in items]
-        work = Work(model.name, operation, options, list(items), client.name, costs, whole)
+        width = _width(options)
+        costs = [_cost(item) * width for item in items]
+        work = Work(model.name, operation, options, list(items), client.name, costs, whole, is_continued)
         return await self.engine.submit(work, seconds)
 
     def events(
@@ -134,6 +140,12 @@ class Serving:
     ) -> AsyncIterator[dict[str, Any]]:
         """The events of a stream."""
         return self.engine.stream(model.name, operation, options, item)
+
+
+def _width(options: dict[str, Any]) -> int:
+    """How many times as long a search takes as with a beam of five, roughly."""
+    search = options.get("search") or {}
+    return max(1, max(search.get("beam", 1), search.get("mbr_candidates", 1), options.get("nbest", 1)) // 5)
 
 
 def _cost(item: Any) -> int:
@@ -152,26 +164,37 @@ def _cost(item: Any) -> int:
 async def until_disconnected(request: Request, work: Coroutine[Any, Any, T]) -> T:
     """The result of `work`, which is cancelled where the client leaves first.
 
+    Most requests are answered before anybody looks whether the client is still there, so a task for that is started
+    only after `UNWATCHED` seconds.
+
     Raises:
         ApiError: the client has left; nobody reads the status.
     """
-    task = asyncio.ensure_future(work)
+    task, watcher, has_left = asyncio.current_task(), None, False
 
     async def watch() -> None:
+        nonlocal has_left
         while (await request.receive())["type"] != "http.disconnect":
             pass
+        has_left = True
+        assert task is not None
+        task.cancel()
 
-    watcher = asyncio.ensure_future(watch())
+    def start() -> None:
+        nonlocal watcher
+        watcher = asyncio.ensure_future(watch())
+
+    timer = asyncio.get_running_loop().call_later(UNWATCHED, start)
     try:
-        await asyncio.wait({task, watcher}, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            return task.result()
-        raise ApiError(499, "the client has left")
+        return await work
+    except asyncio.CancelledError:
+        if has_left:
+            raise ApiError(499, "the client has left") from None
+        raise
     finally:
-        for one in (task, watcher):
-            one.cancel()
-        with contextlib.suppress(asyncio.CancelledError, ApiError):
-            await task
+        timer.cancel()
+        if watcher is not None:
+            watcher.cancel()
 
 
 def serving_of(request: Request) -> Serving:

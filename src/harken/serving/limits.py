@@ -1,4 +1,7 @@
-"""Limits of what clients may send: bytes of a body, requests a minute, characters in all.
+"""Limits of what clients may send: bytes of a body, requests a minute, characters in all; host names.
+
+A web page can make its own name point to this machine (DNS rebinding) and then read what a server here answers. Such
+requests have the page's name in their `Host` header, so a server on the loopback address answers only to its own.
 
 >>> clock = iter([0.0, 0.0, 0.0, 31.0]).__next__
 >>> rates = Rates(clock)
@@ -11,14 +14,17 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from ipaddress import ip_address
 from typing import Any
 
 from harken.serving.errors import ApiError
+from harken.serving.fast_path import error_response
 from harken.serving.metrics import Metrics
 from harken.serving.settings import ServerSettings
 
 log = logging.getLogger("harken.serving.access")
+LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 MOST_CLIENTS = 10_000  # whose rates and characters are remembered
 
 
@@ -57,14 +63,49 @@ class Usage:
         return True
 
 
+def hosts_of(address: str, names: Sequence[str] = ()) -> list[str] | None:
+    """The host names that a server at an address answers to; None: all.
+
+    Args:
+        names: further ones, such as that of a reverse proxy.
+
+    >>> hosts_of("127.0.0.1", ["Translate.example.org"])
+    ['localhost', '127.0.0.1', '[::1]', 'translate.example.org']
+    >>> hosts_of("0.0.0.0"), hosts_of("0.0.0.0", ["a.org"])
+    (None, ['localhost', '127.0.0.1', '[::1]', 'a.org'])
+    """
+    return [*LOOPBACK_HOSTS, *map(str.lower, names)] if names or is_loopback(address) else None
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address can be reached from this machine alone."""
+    if address == "localhost":
+        return True
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+def host_of(header: str) -> str:
+    """The name in a `Host` header, without its port.
+
+    >>> host_of("LOCALHOST:5000"), host_of("[::1]:5000"), host_of("a.org."), host_of("")
+    ('localhost', '[::1]', 'a.org', '')
+    """
+    name, colon, port = header.strip().lower().rpartition(":")
+    return (name if colon and not port.endswith("]") else header.strip().lower()).rstrip(".")
+
+
 class Guard:
-    """ASGI middleware around everything: refuses large bodies, counts and times requests, logs without text.
+    """ASGI middleware around everything: refuses other hosts and large bodies, counts and times, logs without text.
 
     A path is logged without its query string, which may carry a text to translate.
     """
 
     def __init__(self, app: Any, settings: ServerSettings, metrics: Metrics) -> None:
         self.app, self.settings, self.metrics = app, settings, metrics
+        self._hosts = None if settings.allowed_hosts is None else frozenset(settings.allowed_hosts)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """One connection."""
@@ -90,7 +131,11 @@ class Guard:
             await send(message)
 
         try:
-            await self.app(scope, limited, watched)
+            if self._hosts is not None and (host := _host(scope)) not in self._hosts:
+                message = f"this server does not answer to the host name {host[:100]!r}; --allowed-host adds a name"
+                await error_response(scope["path"], 400, message)(scope, limited, watched)
+            else:
+                await self.app(scope, limited, watched)
         finally:
             seconds = time.perf_counter() - started
             route = getattr(scope.get("route"), "path", "other")
@@ -98,3 +143,10 @@ class Guard:
             if self.settings.access_log:
                 client = (scope.get("client") or ("-",))[0]
                 log.info("%s %s %s %d %.0f ms", client, scope["method"], route, status, 1000 * seconds)
+
+
+def _host(scope: Any) -> str:
+    for name, value in scope["headers"]:
+        if name == b"host":
+            return host_of(value.decode("latin-1"))
+    return ""

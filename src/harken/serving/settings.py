@@ -33,6 +33,7 @@ class ServerSettings(BaseModel):
     api_keys: Path | None = Field(default=None, description="file of API keys, by their hashes; None: no key is needed")
     rate_limit: int | None = Field(default=None, ge=1, description="requests a minute of each client")
     cors: list[str] = Field(default=[], description="origins that browsers may call from; empty: none")
+    allowed_hosts: list[str] | None = Field(default=None, description="host names that are answered to; None: all")
     suggestions: Path | None = Field(default=None, description="file that POST /suggest appends to; None: it is off")
     state: Path | None = Field(default=None, description="folder of glossaries and files; None: a temporary one")
     reload_seconds: float = Field(default=2.0, ge=0, description="how often model folders are looked at; 0: never")

@@ -59,14 +59,18 @@ def translator(
         patient: send large inputs in parts, and wait for room in the queue; for files.
     """
 
+    calls, ends_at = 0, asyncio.get_running_loop().time() + serving.settings.timeout
+
     async def call(model: ServedModel, texts: list[str], aligned: bool, nbest: int, terms: Terms) -> list[list[Found]]:
         options: dict[str, Any] = {"nbest": nbest, "search": search or {}, "constrained": bool(terms)}
         if aligned:
             options["attention"] = True
+        nonlocal calls
         items = [{"text": text, "glossary": terms_in(text, terms)} if terms else {"text": text} for text in texts]
         results: list[Any] = []
         for part in _windows(items) if patient else [items]:
-            results += await _waiting(serving, client, model, options, part, patient)
+            results += await _waiting(serving, client, model, options, part, patient, ends_at, calls > 0)
+            calls += 1
         return [
             [(one["text"], np.asarray(one["attention"]) if one.get("attention") else None) for one in best]
             for best in (result["hypotheses"] for result in results)
@@ -110,14 +114,25 @@ def _windows(items: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
 
 
 async def _waiting(
-    serving: Serving, client: Client, model: ServedModel, options: dict[str, Any], items: list[Any], patient: bool
+    serving: Serving,
+    client: Client,
+    model: ServedModel,
+    options: dict[str, Any],
+    items: list[Any],
+    patient: bool,
+    ends_at: float,
+    is_continued: bool,
 ) -> list[Any]:
+    """One call of a request; later ones of it have what is left of its time, those of a file time of their own."""
     for _ in range(PATIENCE if patient else 0):
         try:
             return await serving.call(client, model, "translate", options, items)
         except QueueFull as full:
             await asyncio.sleep(min(full.retry_after or 1, 5))
-    return await serving.call(client, model, "translate", options, items)
+    left = None if patient else max(0.1, ends_at - asyncio.get_running_loop().time())
+    return await serving.call(
+        client, model, "translate", options, items, seconds=left, is_continued=is_continued and not patient
+    )
 
 
 async def translate_all(

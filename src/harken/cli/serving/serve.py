@@ -50,6 +50,10 @@ def serve(
     cors: Annotated[
         list[str] | None, typer.Option(metavar="ORIGIN", help="Origin that browsers may call from; may be given often.")
     ] = None,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Host name to answer to, as of a reverse proxy; may be given often."),
+    ] = None,
     state: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder of glossaries; default: lost when the server stops.")
     ] = None,
@@ -67,13 +71,14 @@ def serve(
     if not models:
         raise UserError("there is no model to serve; name at least one folder, as in harken serve runs/demo")
     from harken.serving.app import create_app, run
+    from harken.serving.limits import hosts_of
     from harken.serving.settings import ServerSettings
 
     given: dict[str, Any] = {
         "workers": workers, "device": device, "api_keys": api_keys, "rate_limit": rate_limit,
         "batch_tokens": batch_tokens, "queue_tokens": queue_tokens, "timeout": timeout,
         "max_characters": max_characters, "max_texts": max_texts, "cors": cors or [], "state": state,
-        "suggestions": suggestions, "access_log": access_log,
+        "suggestions": suggestions, "access_log": access_log, "allowed_hosts": hosts_of(host, allowed_host or []),
     }  # fmt: skip
     app = create_app(models, ServerSettings(**given))
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s")

@@ -17,6 +17,7 @@ from harken.serving.context import Serving, serving_of, until_disconnected
 from harken.serving.dialects.libretranslate import STRING, TEXT, detect_one
 from harken.serving.dialects.parameters import Parameters, parameters_of
 from harken.serving.errors import ApiError
+from harken.serving.fast_path import FastJSONResponse
 from harken.serving.glossaries import Glossary, parse_entries
 from harken.serving.keys import Client
 from harken.serving.languages import canonical, language_name
@@ -123,7 +124,7 @@ async def translate(request: Request) -> Response:
     ]
     ignored = [name for name in IGNORED if given.values.get(name) not in (None, "", "0", 0, False)]
     headers = {"X-Harken-Ignored": ", ".join(ignored)} if ignored else None
-    return JSONResponse({"translations": answer}, headers=headers)
+    return FastJSONResponse({"translations": answer}, headers=headers)
 
 
 def _glossary(serving: Serving, client: Client, given: Parameters, source: str | None, target: str) -> Glossary | None:

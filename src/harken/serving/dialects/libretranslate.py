@@ -18,6 +18,7 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from harken.serving.context import Serving, serving_of, until_disconnected
 from harken.serving.dialects.parameters import Parameters, parameters_of
 from harken.serving.errors import ApiError
+from harken.serving.fast_path import FastJSONResponse
 from harken.serving.keys import Client
 from harken.serving.languages import canonical
 from harken.serving.text.documents import read_html, read_text
@@ -110,7 +111,7 @@ async def translate(request: Request) -> Response:
     if count:
         others = [best[1:] for best in found]
         answer["alternatives"] = others if is_list else others[0]
-    return JSONResponse(answer)
+    return FastJSONResponse(answer)
 
 
 def _languages(given: Parameters) -> tuple[str, str]:

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
-from fastapi.responses import JSONResponse, StreamingResponse
-from pydantic import BaseModel
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from pydantic import BaseModel, ValidationError
 
 from harken.errors import UserError
 from harken.serving.context import Serving, serving_of, until_disconnected
@@ -25,6 +25,7 @@ from harken.serving.dialects.schemas import (
     TranslateBody,
 )
 from harken.serving.errors import ApiError
+from harken.serving.fast_path import FastJSONResponse
 from harken.serving.keys import Client
 from harken.serving.registry import ServedModel
 from harken.serving.translating import terms_in
@@ -99,6 +100,18 @@ async def translate(body: TranslateBody, request: Request, client: Caller) -> An
     return await results_of(request, client, model, "translate", options, items, body, whole=bool(body.sample))
 
 
+async def translate_directly(request: Request) -> Response | None:
+    """`translate` without FastAPI, for bodies that are valid JSON of it; None for others."""
+    if not request.headers.get("content-type", "").startswith("application/json"):
+        return None
+    try:
+        body = TranslateBody.model_validate_json(await request.body())
+    except ValidationError:
+        return None
+    found: Response = await translate(body, request, await caller(request))
+    return found
+
+
 def _add_constraints(items: list[dict[str, Any]], body: Any) -> None:
     prefixes = body.prefix
     if isinstance(prefixes, list) and len(prefixes) != len(items):
@@ -128,7 +141,8 @@ def translator(serving: Serving, body: Any) -> ServedModel:
 
 def search_of(body: Any) -> dict[str, Any]:
     """The options of the search that were given."""
-    return {name: value for name, value in body.model_dump(include=set(SEARCH_KEYS)).items() if value is not None}
+    given = ((name, getattr(body, name)) for name in sorted(SEARCH_KEYS & body.model_fields_set))
+    return {name: value for name, value in given if value is not None}
 
 
 async def results_of(
@@ -144,7 +158,7 @@ async def results_of(
     """Run an operation and answer; cancelled where the client leaves."""
     serving = serving_of(request)
     work = serving.call(client, model, operation, options, items, whole, body.timeout)
-    return JSONResponse({"model": model.name, "results": await until_disconnected(request, work)})
+    return FastJSONResponse({"model": model.name, "results": await until_disconnected(request, work)})
 
 
 async def server_sent(

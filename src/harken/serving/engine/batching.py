@@ -3,7 +3,11 @@
 A request is split into units, one for each text. A unit belongs to a group (model, operation, options); units of one
 group can run in one batch. `next()` takes the unit of the client that has been served least, and fills the batch with
 units of its group, always from the client served least so far (weighted fair queuing: every client has a virtual time
-that grows with the tokens it got; a new client starts at the smallest of those who wait).
+that grows with the tokens it got; a new client starts at the smallest of those who wait). Work that has used up half of
+its time goes first, the earliest deadline before the others, so that no number of new clients can delay it for ever.
+
+Work is refused where the queue, at the measured speed, would take more than a share of the time that the work has. So
+what is accepted is answered before its deadline even where the workers become several times slower.
 
 >>> batcher = Batcher(batch_tokens=8, batch_texts=8, queue_tokens=100)
 >>> for client, count in (("a", 4), ("b", 2)):
@@ -17,6 +21,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import json
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -25,6 +30,8 @@ from typing import Any
 
 from harken.serving.errors import QueueFull
 
+FIRST_RATE, FIRST_SECONDS = 200.0, 0.1  # tokens a second that are assumed at first, and how long that counts
+HORIZONS = (2.0, 20.0)  # seconds over which the speed of a worker is averaged
 _numbers = itertools.count()
 
 
@@ -35,7 +42,9 @@ class Work:
     Args:
         costs: the estimated tokens of every item.
         whole: run all items together and with no others, as random numbers depend on the place in a batch.
+        is_continued: an earlier work of the same request was accepted, so this one is not refused.
         deadline: `time.monotonic()` after which it is given up.
+        urgent_at: when it goes before work that is not urgent.
     """
 
     model: str
@@ -45,7 +54,9 @@ class Work:
     client: str
     costs: Sequence[int]
     whole: bool = False
+    is_continued: bool = False
     deadline: float = float("inf")
+    urgent_at: float = float("inf")
     results: list[Any] = field(default_factory=list)
     on_done: Callable[[Work], None] | None = None
     on_error: Callable[[Work, Exception], None] | None = None
@@ -99,6 +110,7 @@ class Batch:
     options: dict[str, Any]
     units: list[Unit]
     started: float = 0.0
+    worker: int = 0  # that it was given to
 
     @property
     def items(self) -> list[Any]:
@@ -131,24 +143,52 @@ class Batch:
         return list(dict.fromkeys(unit.work for unit in self.units))
 
 
+class Speed:
+    """Tokens a second that workers do, measured by the batches that they have done.
+
+    Tokens and seconds of each worker are summed with weights that fall exponentially, over a short and a long time. The
+    smaller quotient counts: a worker that becomes slower is noticed at once, one that becomes faster later.
+    """
+
+    def __init__(self, workers: int = 1) -> None:
+        self._sums = [[[FIRST_RATE * FIRST_SECONDS, FIRST_SECONDS] for _ in HORIZONS] for _ in range(workers)]
+        self._ended = [0.0] * workers
+        self.is_measured = False
+
+    def done(self, batch: Batch, now: float) -> None:
+        """Count a batch, from when its worker had it and nothing else to do."""
+        seconds = max(now - max(batch.started, self._ended[batch.worker]), 1e-4)
+        self._ended[batch.worker], self.is_measured = now, True
+        for sums, horizon in zip(self._sums[batch.worker], HORIZONS, strict=True):
+            kept = math.exp(-seconds / horizon)
+            sums[0], sums[1] = kept * sums[0] + batch.cost, kept * sums[1] + seconds
+
+    def of(self, worker: int) -> float:
+        """Of one worker."""
+        return min(tokens / seconds for tokens, seconds in self._sums[worker])
+
+    def total(self) -> float:
+        """Of all workers."""
+        return sum(map(self.of, range(len(self._sums))))
+
+
 class Batcher:
     """The bounded queue of the engine; not thread-safe, it lives in the event loop.
 
     Args:
         batch_tokens, batch_texts: the most of a batch.
         queue_tokens: the most that may wait.
-        queue_seconds: how long the queue may take at the rate that was measured, so that what is accepted is answered
-            before its deadline, however slow the model is.
+        queue_share: of the time of a work that the queue before it and itself may take at the measured speed.
+        workers: how many take batches.
     """
 
     def __init__(
-        self, batch_tokens: int, batch_texts: int, queue_tokens: int, queue_seconds: float = float("inf")
+        self, batch_tokens: int, batch_texts: int, queue_tokens: int, queue_share: float = 1.0, workers: int = 1
     ) -> None:
         self.batch_tokens, self.batch_texts = batch_tokens, batch_texts
-        self.queue_tokens, self.queue_seconds = queue_tokens, queue_seconds
+        self.queue_tokens, self.queue_share = queue_tokens, queue_share
         self.waiting, self.running = 0, 0  # tokens in the queue, and at workers
-        self.rate = 1000.0  # tokens a second of all workers, as measured
-        self._last_done = 0.0
+        self.speed = Speed(workers)
         self._queues: dict[str, deque[Unit]] = {}  # of clients that wait
         self._times: dict[str, float] = {}  # virtual time of clients that wait
         self._now = 0.0  # virtual time of the client that was served last
@@ -157,12 +197,11 @@ class Batcher:
         """Queue a work.
 
         Raises:
-            QueueFull: there is no room; a work larger than the queue has room in an empty one.
+            QueueFull: there is no room, or no time; a work larger than the queue has room in an empty one.
         """
         cost = sum(work.costs)
-        ahead = self.waiting + self.running
-        if self.waiting and (self.waiting + cost > self.queue_tokens or ahead + cost > self.queue_seconds * self.rate):
-            raise QueueFull(ahead / self.rate)
+        if not work.is_continued:
+            self._check_room(work, cost)
         group = work.group
         if work.whole:
             units = [Unit(work, tuple(range(len(work.items))), cost, group)]
@@ -170,6 +209,14 @@ class Batcher:
             units = [Unit(work, (index,), each, group) for index, each in enumerate(work.costs)]
         self._queue(work.client).extend(units)
         self.waiting += cost
+
+    def _check_room(self, work: Work, cost: int) -> None:
+        ahead, rate, left = self.waiting + self.running, self.speed.total(), work.deadline - time.monotonic()
+        share = self.queue_share if self.waiting else 1.0
+        if self.waiting and self.waiting + cost > self.queue_tokens:
+            raise QueueFull(ahead / rate)
+        if ahead + cost > share * left * rate and (self.waiting or self.speed.is_measured):
+            raise QueueFull(ahead / rate)
 
     def put_back(self, batch: Batch) -> None:
         """Queue a batch again, before all else: its worker died. Each work now runs in batches of its own."""
@@ -181,13 +228,14 @@ class Batcher:
 
     def next(self) -> Batch | None:
         """The next batch; None where nothing waits."""
-        order = [(time_, client) for client, time_ in self._times.items()]
+        now = time.monotonic()
+        order = [(*self._turn(client, now), client) for client in self._times]
         heapq.heapify(order)
         chosen: list[Unit] = []
         group: tuple[Any, ...] | None = None
         cost = count = 0
         while order:
-            virtual, client = heapq.heappop(order)
+            _, virtual, client = heapq.heappop(order)
             queue = self._queues[client]
             while queue and queue[0].work.over:
                 self.waiting -= queue.popleft().cost
@@ -208,11 +256,17 @@ class Batcher:
             self.waiting -= unit.cost
             self.running += unit.cost
             self._times[client] = virtual + unit.cost
-            heapq.heappush(order, (virtual + unit.cost, client))
+            heapq.heappush(order, (*self._turn(client, now), client))
         if not chosen:
             return None
         work = chosen[0].work
         return Batch(work.model, work.operation, work.options, chosen, time.monotonic())
+
+    def _turn(self, client: str, now: float) -> tuple[float, float]:
+        """What decides whose turn it is: the deadline of urgent work, then the virtual time; the smallest is first."""
+        queue = self._queues[client]
+        is_urgent = bool(queue) and queue[0].work.urgent_at < now
+        return queue[0].work.deadline if is_urgent else math.inf, self._times[client]
 
     def drop_late(self, now: float, error: Callable[[Work], Exception]) -> None:
         """Fail what has waited past its deadline."""
@@ -225,16 +279,9 @@ class Batcher:
         return self.waiting >= self.batch_tokens
 
     def done(self, batch: Batch, now: float) -> None:
-        """Measure the rate by a batch that is done: its tokens over the time since the last one, or since it started.
-
-        A small batch says little about the rate under load, so it counts by its size.
-        """
+        """A batch is done; the speed is measured by it."""
         self.running -= batch.cost
-        seconds = now - max(batch.started, self._last_done)
-        self._last_done = now
-        if seconds > 0:
-            weight = 0.3 * min(1.0, 4 * batch.cost / self.batch_tokens)
-            self.rate += weight * (batch.cost / seconds - self.rate)
+        self.speed.done(batch, now)
 
     def _queue(self, client: str) -> deque[Unit]:
         if client not in self._queues:

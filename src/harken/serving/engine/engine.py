@@ -1,9 +1,9 @@
 """The engine: takes work, forms batches, keeps workers busy, restarts those that die, swaps models.
 
 It lives in the event loop. Workers call back from their threads through `loop.call_soon_threadsafe`. A worker gets a
-second batch while it runs the first only where a whole batch waits, so a lone request never waits behind a half-empty
-batch. Work of a worker that dies is tried once more, each request in batches of its own; the one that is the cause then
-fails alone.
+second batch while it runs the first where a whole batch waits, or shortly before the first is expected to end: it is
+never idle while results are written, and what comes before that still joins the batch. Work of a worker that dies is
+tried once more, each request in batches of its own; the one that is the cause then fails alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from harken.serving.settings import ServerSettings
 log = logging.getLogger("harken.serving")
 MAX_ATTEMPTS = 2  # workers that may die over a work
 MAX_STARTS = 5  # deaths of a worker in a row, before it has done anything
-QUEUE_SHARE = 0.25  # of the time of a request that it may wait in the queue, as far as can be foreseen
+QUEUE_SHARE = 1 / 6  # of the time of a request that it may wait in the queue, as far as can be foreseen
+LEAD = 0.25  # of the time of a batch that the next one is given before its end
 _END = object()
 
 
@@ -52,6 +53,7 @@ class Slot:
         self.loaded: set[str] = set()
         self.deaths = 0  # since it last did something
         self.generation = 0
+        self.next_at = 0.0  # when it may get a second batch
 
 
 class Engine:
@@ -65,7 +67,7 @@ class Engine:
         self.folders, self.settings = dict(folders), settings
         self.metrics = metrics or Metrics()
         self.batcher = Batcher(
-            settings.batch_tokens, settings.batch_texts, settings.queue_tokens, settings.timeout * QUEUE_SHARE
+            settings.batch_tokens, settings.batch_texts, settings.queue_tokens, QUEUE_SHARE, max(1, settings.workers)
         )
         self.facts: dict[str, dict[str, Any]] = {}  # what workers tell of every model
         self.problem: str | None = None  # why no model can be served
@@ -133,6 +135,9 @@ class Engine:
     async def submit(self, work: Work, seconds: float | None = None) -> list[Any]:
         """The results of a work, one for each item.
 
+        Args:
+            seconds: until it is given up; the server's limit if that is shorter.
+
         Raises:
             ApiError: there is no room, no time, or an error in the request or the server.
         """
@@ -142,7 +147,8 @@ class Engine:
             return []
         limit = min(seconds or self.settings.timeout, self.settings.timeout)
         future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
-        work.deadline = time.monotonic() + limit
+        now = time.monotonic()
+        work.deadline, work.urgent_at = now + limit, now + limit / 2
         work.on_done = lambda done: None if future.done() else future.set_result(done.results)
         work.on_error = lambda _, error: None if future.done() else future.set_exception(error)
         try:
@@ -196,23 +202,32 @@ class Engine:
             self._changed.set()
 
     def _dispatch(self) -> None:
-        """Give batches to workers that have nothing to do, and a second one where a whole batch waits."""
+        """Give batches to workers that have nothing to do, and a second one to those that will soon be done."""
+        now = time.monotonic()
         for depth in (0, 1):
             for slot in self._slots:
                 if slot.worker is None or not slot.loaded or len(slot.batches) > depth:
                     continue
-                if depth and not self.batcher.is_full_batch():
-                    return
+                if depth and now < slot.next_at and not self.batcher.is_full_batch():
+                    continue
                 batch = self.batcher.next()
                 if batch is None:
                     return
                 if batch.model not in slot.loaded:
                     self.batcher.put_back(batch)
                     continue
-                number = next(self._numbers)
+                number, batch.worker = next(self._numbers), slot.number
                 slot.batches[number] = batch
-                assert slot.worker is not None
+                if not depth:
+                    self._expect(slot, batch, now)
                 slot.worker.send(("batch", number, batch.model, batch.operation, batch.options, batch.items))
+
+    def _expect(self, slot: Slot, batch: Batch, now: float) -> None:
+        """A worker begins a batch: look for the next one shortly before it will be done."""
+        seconds = (1 - LEAD) * batch.cost / self.batcher.speed.of(slot.number)
+        slot.next_at = now + seconds
+        assert self._loop is not None
+        self._loop.call_later(seconds, self._dispatch)
 
     # ---- messages of workers -----------------------------------------------------------------------------------------
 
@@ -245,6 +260,8 @@ class Engine:
         batch, slot.deaths = slot.batches.pop(number), 0
         now = time.monotonic()
         self.batcher.done(batch, now)
+        if slot.batches:
+            self._expect(slot, next(iter(slot.batches.values())), now)
         self.metrics.batch(len(batch.items), batch.cost, now - batch.started)
         batch.finish(results)
 

@@ -41,7 +41,8 @@ class ThreadTuner:
             return
         before = torch.get_num_threads()
         if self.count is None and measure:
-            self.count = min(sorted({1, cores()}), key=self._seconds)
+            most = min(cores(), before)  # OMP_NUM_THREADS, or the share of a worker process
+            self.count = min(sorted({1, most}), key=self._seconds)
         torch.set_num_threads(self.count or 1)
         try:
             yield
