@@ -1,8 +1,10 @@
 """The dated record of a benchmark run: JSON for programs, Markdown for people, same name, in benchmarks/records/."""
 
 import json
+import math
 import os
 import platform
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -11,7 +13,7 @@ from typing import Any
 
 from measurement import Measurement
 
-POLLUTED = 0.05  # above this share of the cores taken by other processes, a number is not to be trusted
+POLLUTED = 0.05  # share of the cores taken by other processes, and share of its own cores that a run did not get
 TARGETS = {("transformer", "joeynmt"): 3.0, ("transformer", "eole"): 1.25, ("recurrent", "joeynmt"): 3.0}
 TOKENS = (
     "target tokens/s: non-padding target pieces with EOS, validation left out; "
@@ -65,10 +67,22 @@ def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
+def is_polluted(item: Measurement) -> bool:
+    """Whether other processes were busy and the run did not get the cores that its threads could use.
+
+    >>> load = {"foreign_share": 0.5, "wall_s": 100.0, "own_cpu_s": 98.0}
+    >>> [is_polluted(Measurement("eole", "recurrent", threads, "float32", [], load=load)) for threads in ("1", "2")]
+    [False, True]
+    """
+    wanted = math.prod(map(int, re.findall(r"\d+", item.threads)))  # "own choice": at least one
+    got = item.load.get("own_cpu_s", 0.0) / item.load.get("wall_s", 1.0)
+    return item.load.get("foreign_share", 0.0) > POLLUTED and got < (1 - POLLUTED) * wanted
+
+
 def measurement_row(item: Measurement) -> list[Any]:
     """One line of the table of runs; a failed run shows its problem where the speed would be."""
     share = item.load.get("foreign_share")
-    load = "-" if share is None else f"{share:.3f}" + (" (polluted)" if share > POLLUTED else "")
+    load = "-" if share is None else f"{share:.3f}" + (" (polluted)" if is_polluted(item) else "")
     name = [item.architecture, item.tool, item.threads, item.dtype]
     if item.speed is None:
         return [*name, (item.problem or "-").replace("|", "/"), *["-"] * 6, load]
@@ -113,7 +127,8 @@ def markdown(record: dict[str, Any], measurements: Sequence[Measurement]) -> str
     facts = [
         f"{record['tokens']}.",
         f"CPU: {cpu['model']} ({', '.join(cpu['flags'])}), {cpu['cores_used']} cores.",
-        f"{record['seconds']:g} s for each run; a foreign CPU share above {POLLUTED} marks a number not to be trusted.",
+        f"{record['seconds']:g} s for each run; polluted: other processes ran and the run lacked {POLLUTED:.0%} of the "
+        "CPU time that its threads could use.",
         *[f"{tool}: {', '.join(f'{k} {v}' for k, v in found.items())}" for tool, found in record["versions"].items()],
         *[f"{name}: not run, {reason}" for name, reason in record["skipped"].items()],
     ]
