@@ -29,11 +29,20 @@ class Measurement:
     dtype: str
     command: list[str]
     speed: Speed | None = None
-    bleu: float | None = None
+    bleu: float | None = None  # test_2016_flickr
+    validation_bleu: float | None = None
+    batch_tokens: int = BATCH_TOKENS
+    learning_rate: float | None = None  # peak, where this run was given one
     load: dict[str, Any] = field(default_factory=dict)
     reported: list[dict[str, Any]] = field(default_factory=list)  # the JSON lines the measuring script printed
     settings: dict[str, Any] = field(default_factory=dict)  # harken: the resolved recipe
     problem: str | None = None
+
+    @property
+    def tokens_per_cpu_second(self) -> float | None:
+        """Target tokens/s over the cores that this run had on average: hardly affected by other processes."""
+        cpu, wall = self.load.get("own_cpu_s"), self.load.get("wall_s")
+        return round(self.speed.tokens_per_second * wall / cpu, 1) if self.speed and cpu and wall else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +55,7 @@ class Bench:
     prepared: Path  # what prep_multi30k.py made of it
     seconds: float
     wait_idle: float
+    target_tokens: float | None = None  # per step: what JoeyNMT's batch size is to be matched to
 
     def watched(self, command: list[str], environment: dict[str, str]) -> tuple[int, list[dict[str, Any]], str]:
         """Runs the command under the load check; returns status, the JSON lines printed, and the end of the output."""
@@ -56,7 +66,9 @@ class Bench:
             stderr=subprocess.PIPE,
             text=True,
             env=environment | {"WAIT_IDLE": str(self.wait_idle)},
-            start_new_session=True,  # so that a run that hangs can be ended with all it started
+            # A group of its own, so that a run that hangs can be ended with all it started; not a session of its own,
+            # which would have a scheduling group (autogroup) of its own and lose this process's priority.
+            process_group=0,
         )
         try:
             output, errors = process.communicate(timeout=self.wait_idle + self.seconds + STOP_SLACK)

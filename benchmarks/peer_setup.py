@@ -70,6 +70,14 @@ def refuse_cuda(python: Path) -> dict[str, str]:
     return versions
 
 
+def linked(folder: Path) -> tuple[Path, dict[str, str]]:
+    """The python of a venv that exists already, and its package versions."""
+    python = folder / "bin" / "python"
+    if not python.exists():
+        raise SetupError(f"{folder} has no bin/python.")
+    return python, refuse_cuda(python)
+
+
 def install(peer: Peer, venvs: Path) -> tuple[Path, dict[str, str]]:
     """Makes the peer's venv under `venvs` unless it stands; returns its python and its package versions."""
     folder = venvs / peer.name

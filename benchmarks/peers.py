@@ -1,8 +1,7 @@
 """Trains JoeyNMT, eole and harken on the same Multi30k de-en in one run and writes the ratio of their speeds.
 
     python benchmarks/peers.py                          # speed: about 20 minutes on 2 quiet cores
-    python benchmarks/peers.py --bleu-at 390            # quality: harken's BLEU after 390 s of training
-    python benchmarks/peers.py --bleu-at 390 --peers-bleu
+    python benchmarks/peers.py --bleu-at 390            # BLEU and speed of 390 s of training
 
 Run it with the python that has harken and on an otherwise idle machine. See README.md for what is counted.
 """
@@ -11,15 +10,17 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from harken_run import ROOT, run_harken
 from measurement import Bench, Measurement
 from peer_runs import run_eole, run_joeynmt
-from peer_setup import PEERS, SetupError, install, prepare, unpack
+from peer_setup import PEERS, SetupError, install, linked, prepare, unpack
 from record_writer import ratios, write_record
 
 RUNNERS: dict[str, Callable[..., Measurement]] = {"joeynmt": run_joeynmt, "eole": run_eole}
+HARKEN_TOKENS = 923.0  # target tokens per step of harken's batches of 1,024, where harken itself is not run
 
 
 def arguments() -> argparse.Namespace:
@@ -30,15 +31,15 @@ def arguments() -> argparse.Namespace:
     add("--peers", type=Path, default=shared / "peers", help="folder with the measuring scripts")
     add("--data", type=Path, default=shared / "data" / "multi30k" / "raw", help="folder with train.de.gz and so on")
     add("--records", type=Path, default=ROOT / "benchmarks" / "records", help="where the dated record goes")
-    add("--seconds", type=float, default=90, help="training time of each run")
+    add("--seconds", type=float, default=180, help="training time of each run")
     add("--threads", type=int, nargs="+", default=[1, 2], help="OMP_NUM_THREADS to try for the peers")
     add("--tools", nargs="+", choices=["joeynmt", "eole", "harken"], default=["joeynmt", "eole", "harken"])
     add("--models", nargs="+", choices=["transformer", "recurrent"], default=["transformer", "recurrent"])
-    add("--eole-recurrent", action="store_true", help="also run eole's BiLSTM")
     add("--wait-idle", type=float, default=60, help="before each run, wait up to this many seconds for a quiet machine")
-    add("--bleu-at", type=float, metavar="SECONDS", help="train this long and score test_2016_flickr instead")
-    add("--peers-bleu", action="store_true", help="with --bleu-at: train and score the peers too")
-    add("--bleu-threads", type=int, default=2, help="with --peers-bleu: OMP_NUM_THREADS of the peers")
+    add("--bleu-at", type=float, metavar="SECONDS", help="train this long, then score validation and test data")
+    add("--rates", type=float, nargs="+", default=[1e-3], help="with --bleu-at: peak learning rates of the peers")
+    add("--match-tokens", action="store_true", help="choose JoeyNMT's batch size for harken's target tokens per step")
+    add("--venv", action="append", default=[], metavar="TOOL=FOLDER", help="a venv that has the peer already")
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="further settings for harken train")
     return parser.parse_args()
 
@@ -47,7 +48,7 @@ def say(item: Measurement) -> None:
     """One line for each run, as soon as it is over."""
     speed = f"{item.speed.tokens_per_second:,.0f} target tokens/s" if item.speed else "no speed"
     parts = [f"{item.tool:8} {item.architecture:12} threads {item.threads:13} {item.dtype:9} {speed}"]
-    parts += [f"BLEU {item.bleu:.1f}"] if item.bleu is not None else []
+    parts += [f"BLEU {item.validation_bleu} / {item.bleu}"] if item.bleu is not None else []
     parts += [f"foreign CPU share {item.load['foreign_share']}"] if "foreign_share" in item.load else []
     parts += [f"PROBLEM: {item.problem}"] if item.problem else []
     print(", ".join(parts), flush=True)
@@ -59,34 +60,33 @@ def keep_two_cores() -> None:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
 
 
-def measure_speed(options: argparse.Namespace, bench: Bench, pythons: dict[str, Path]) -> list[Measurement]:
-    """Every tool on every model, tools side by side so that a drift of the machine meets all of them."""
-    results = []
-    for model in options.models:
-        for tool, python in pythons.items():
-            if (tool, model) == ("eole", "recurrent") and not options.eole_recurrent:
-                continue
-            for threads in options.threads:
-                results.append(RUNNERS[tool](bench, python, model, threads))
-                say(results[-1])
-        if "harken" in options.tools:
-            results.append(run_harken(bench, model, options.set))
-            say(results[-1])
-            if results[-1].speed and results[-1].dtype != "float32":  # like for like beside its own choice
-                results.append(run_harken(bench, model, [*options.set, "train.precision=float32"]))
-                say(results[-1])
+def measure_harken(options: argparse.Namespace, bench: Bench, model: str) -> list[Measurement]:
+    """harken's run, and a second one in float32 where it chose another data type."""
+    bleu = options.bleu_at is not None
+    results = [run_harken(bench, model, options.set, bleu)]
+    say(results[-1])
+    if results[-1].speed and results[-1].dtype != "float32":  # like for like beside its own choice
+        results.append(run_harken(bench, model, [*options.set, "train.precision=float32"], bleu))
+        say(results[-1])
     return results
 
 
-def measure_bleu(options: argparse.Namespace, bench: Bench, pythons: dict[str, Path]) -> list[Measurement]:
-    """The Transformer's BLEU after the given time, harken's and, when asked for, the peers'."""
+def measure(options: argparse.Namespace, bench: Bench, pythons: dict[str, Path]) -> list[Measurement]:
+    """Every tool on every model, tools side by side so that a drift of the machine meets all of them."""
     results = []
-    for tool, python in pythons.items():
-        results.append(RUNNERS[tool](bench, python, "transformer", options.bleu_threads, bleu=True))
-        say(results[-1])
-    if "harken" in options.tools:
-        results.append(run_harken(bench, "transformer", options.set, bleu=True))
-        say(results[-1])
+    rates = options.rates if options.bleu_at is not None else [None]
+    for model in options.models:
+        own = measure_harken(options, bench, model) if "harken" in options.tools else []
+        results += own
+        matched = bench
+        if options.match_tokens:
+            counts = [item.speed.target_tokens_per_step for item in own if item.speed]
+            matched = replace(bench, target_tokens=counts[-1] if counts else HARKEN_TOKENS)
+        for rate in rates:
+            for tool, python in pythons.items():
+                for threads in options.threads:
+                    results.append(RUNNERS[tool](matched, python, model, threads, options.bleu_at is not None, rate))
+                    say(results[-1])
     return results
 
 
@@ -101,11 +101,11 @@ def main() -> int:
     versions: dict[str, dict[str, str]] = {}
     skipped: dict[str, str] = {}
     pythons: dict[str, Path] = {}
-    wanted = [tool for tool in PEERS if tool in options.tools and (options.bleu_at is None or options.peers_bleu)]
-    for tool in wanted:
+    venvs = {name: Path(folder) for name, _, folder in (given.partition("=") for given in options.venv)}
+    for tool in [tool for tool in PEERS if tool in options.tools]:
         print(f"installing {tool} ...", flush=True)
         try:
-            python, found = install(PEERS[tool], work / "venvs")
+            python, found = linked(venvs[tool]) if tool in venvs else install(PEERS[tool], work / "venvs")
         except SetupError as error:
             skipped[tool] = str(error)
             print(f"{tool} is left out: {error}", flush=True)
@@ -122,7 +122,7 @@ def main() -> int:
         return 1
     seconds = options.bleu_at or options.seconds
     bench = Bench(options.peers.resolve(), work, raw, prepared, seconds, options.wait_idle)
-    results = (measure_bleu if options.bleu_at else measure_speed)(options, bench, pythons)
+    results = measure(options, bench, pythons)
     versions["harken"] = harken_versions()
     record = {
         "name": "peers-bleu" if options.bleu_at else "peers-cpu",
@@ -131,7 +131,8 @@ def main() -> int:
         "versions": versions,
         "skipped": skipped,
     }
-    places = {"$PYTHON": Path(sys.executable), "$WORK": work, "$PEERS": options.peers.resolve()}
+    places = {f"${name.upper()}_VENV": folder for name, folder in venvs.items()}
+    places |= {"$PYTHON": Path(sys.executable), "$WORK": work, "$PEERS": options.peers.resolve()}
     places |= {"$REPO": ROOT, "$SHARED": ROOT.parent / "shared"}
     for row in ratios(results):
         peer = f"{row['peer']} at {row['threads']} threads"

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ sys.path.insert(0, str(BENCHMARKS))
 import harken_run  # noqa: E402
 import peers  # noqa: E402
 from measurement import Bench, Measurement  # noqa: E402
+from peer_runs import joey_batch  # noqa: E402
 from record_writer import portable, ratios, write_record  # noqa: E402
+from scoring import note_bleu  # noqa: E402
 from speed_logs import NoSpeed, Speed, eole_speed, harken_speed, joey_speed  # noqa: E402
 
 
@@ -76,13 +79,14 @@ def test_eole_speed_reads_the_target_side() -> None:
 
 def measured(tool: str, threads: str, rate: float) -> Measurement:
     speed = Speed(rate, rate, lines=9, steps=90, target_tokens_per_step=500.0)
-    return Measurement(tool, "transformer", threads, "float32", ["run", tool], speed, load={"foreign_share": 0.2})
+    load = {"foreign_share": 0.2, "wall_s": 10.0, "own_cpu_s": 8.0 if tool == "harken" else 10.0}
+    return Measurement(tool, "transformer", threads, "float32", ["run", tool], speed, load=load)
 
 
 def test_the_ratio_is_to_the_peers_best_thread_setting() -> None:
     runs = [measured("joeynmt", "1", 800.0), measured("joeynmt", "2", 1000.0), measured("harken", "own choice", 4000.0)]
     row = {"architecture": "transformer", "peer": "joeynmt", "threads": "2", "dtype": "float32"}
-    assert ratios(runs) == [row | {"ratio": 4.0, "aim": 3.0}]
+    assert ratios(runs) == [row | {"ratio": 4.0, "cpu_ratio": 5.0, "aim": 3.0}]
 
 
 def test_the_record_marks_pollution_and_names_no_folder_of_this_machine(tmp_path: Path) -> None:
@@ -92,7 +96,11 @@ def test_the_record_marks_pollution_and_names_no_folder_of_this_machine(tmp_path
     record = {"name": "trial", "command": "python peers.py", "seconds": 9, "versions": {}, "skipped": {"a": "b"}}
     path = write_record(tmp_path / "records", record, runs, {"$WORK": tmp_path})
     text = path.read_text()
-    assert "0.200 (polluted)" in text and "ended / badly" in text and "float32 | eole, 1 threads | 1.5 | 1.25" in text
+    assert (
+        "0.200 (polluted)" in text
+        and "ended / badly" in text
+        and "float32 | eole, 1 threads | 1.5 | 1.88 | 1.25" in text
+    )
     assert "$WORK/venvs/python train" in text and str(tmp_path) not in text + path.with_suffix(".json").read_text()
     assert json.loads(path.with_suffix(".json").read_text())["measurements"][1]["speed"]["tokens_per_second"] == 3000.0
 
@@ -118,8 +126,12 @@ def test_harken_is_trained_and_scored_as_a_user_would(tmp_path: Path, monkeypatc
         "sys.exit(status)\n"
     )
     (tmp_path / "metrics").write_text(metrics([10.0, 40.0, 40.0]))
-    (tmp_path / "test_2016_flickr.de").write_text("ein Hund\n")
-    (tmp_path / "test_2016_flickr.en").write_text("a dog runs over the grass .\n")
+    for split, answer in (
+        ("val", "a cat sleeps under the table ."),
+        ("test_2016_flickr", "a dog runs over the grass ."),
+    ):
+        (tmp_path / f"{split}.de").write_text("ein Satz\n")
+        (tmp_path / f"{split}.en").write_text(f"{answer}\n")
     (tmp_path / "stand_in.py").write_text(
         "import pathlib, sys\n"
         "here = pathlib.Path(__file__).parent\n"
@@ -129,14 +141,34 @@ def test_harken_is_trained_and_scored_as_a_user_would(tmp_path: Path, monkeypatc
         "    (out / 'metrics.jsonl').write_text((here / 'metrics').read_text())\n"
         "    (out / 'recipe.toml').write_text('task = \"translate\"')\n"
         "else:\n"
-        "    print((here / 'test_2016_flickr.en').read_text(), end='')\n"
+        "    print(pathlib.Path(sys.argv[3]).with_suffix('.en').read_text(), end='')\n"
     )
     monkeypatch.setattr(harken_run, "harken_command", lambda: [sys.executable, str(tmp_path / "stand_in.py")])
     bench = Bench(tmp_path, tmp_path, tmp_path, tmp_path, seconds=90, wait_idle=0)
     result = harken_run.run_harken(bench, "transformer", ["train.seed=7"], bleu=True)
     assert result.problem is None
     assert result.speed is not None and result.speed.tokens_per_second == 40.0
-    assert result.bleu == 100.0 and result.load["foreign_share"] == 0.01 and result.settings == {"task": "translate"}
-    assert {"multi30k-transformer", "train.max_minutes=1.5000", "model.width=256", "train.seed=7"} <= set(
-        result.command
-    )
+    assert (result.bleu, result.validation_bleu) == (100.0, 100.0)
+    assert result.load["foreign_share"] == 0.01 and result.settings == {"task": "translate"}
+    assert {"train.max_minutes=1.5000", "model.width=256", "train.seed=7"} <= set(result.command)
+    recipe = tomllib.loads((tmp_path / "runs" / "harken-transformer-fitted.toml").read_text())
+    assert recipe["model"] == {"architecture": "transformer"} and "train" not in recipe
+
+
+def test_the_batch_size_of_joeynmt_gives_the_wanted_target_tokens_with_its_padding() -> None:
+    lengths = [(9, 9), (19, 4)] * 500  # half of the pairs are padded to 20: a target token for 2.67 padded ones
+    size = joey_batch(lengths, 750)
+    assert 1950 <= size <= 2050
+
+
+def test_a_missing_line_is_a_problem_not_a_score(tmp_path: Path) -> None:
+    for name, text in (
+        ("val.en", "a b c d\n"),
+        ("out.val", "a b c d\n"),
+        ("test_2016_flickr.en", "a\nb\n"),
+        ("out", "a\n"),
+    ):
+        (tmp_path / name).write_text(text)
+    result = Measurement("eole", "transformer", "1", "float32", ["x"])
+    note_bleu(result, tmp_path, tmp_path / "out.val", tmp_path / "out", "killed")
+    assert result.problem == "decoding failed (1 lines for 2): killed" and result.bleu is None
