@@ -18,7 +18,7 @@ from harken.cli.jobs.output_file import OutputFile
 from harken.cli.progress import Tick
 from harken.files import atomic_write
 from harken.serving.ray.cluster import cluster
-from harken.serving.ray.shards import Shard, ShardJob, TranslatedShard, cut_rounds, translate_round
+from harken.serving.ray.shards import SHARD_LINES, Shard, ShardJob, TranslatedShard, cut_rounds, translate_round
 
 if TYPE_CHECKING:
     from harken.cli.jobs.translate import Notes
@@ -128,5 +128,5 @@ def translate_on_cluster(
     with cluster("data", workers) as ray:
         places = workers or int(ray.cluster_resources().get("GPU" if job.device == "cuda" else "CPU", 1))
         per_round = max(MIN_ROUND, ROUND_PER_WORKER * places)
-        for shards in cut_rounds(counted(), window, per_round, output.done):
+        for shards in cut_rounds(counted(), window, per_round, output.done, SHARD_LINES):
             write_round(shards, lambda missing: translate_round(ray, missing, job, workers), output, notes, tick)
