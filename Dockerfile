@@ -5,14 +5,16 @@
 #
 # torch from the default index contains CUDA, which is several gigabytes. For a small image, pass the index of PyTorch's
 # CPU builds (named on its installation page): --build-arg TORCH_INDEX=URL
+# Packages of an extra are added with PACKAGES, as in --build-arg PACKAGES="ray[serve,data]==2.60.0"
 
 FROM python:3.11-slim AS build
 ARG TORCH_INDEX=
+ARG PACKAGES=
 COPY requirements/run.txt /src/requirements/run.txt
 RUN python -m venv /opt/harken \
  && torch="$(grep '^torch==' /src/requirements/run.txt)" \
  && /opt/harken/bin/pip install --no-cache-dir ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "$torch" \
- && /opt/harken/bin/pip install --no-cache-dir --requirement /src/requirements/run.txt
+ && /opt/harken/bin/pip install --no-cache-dir --requirement /src/requirements/run.txt ${PACKAGES}
 COPY pyproject.toml README.md LICENSE /src/
 COPY src /src/src
 RUN /opt/harken/bin/pip install --no-cache-dir --no-deps --no-build-isolation /src

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +20,15 @@ ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 
 
-def serve_accepts(arguments: list[str]) -> dict[str, Any]:
-    """The options that `harken serve` would run with; an unknown one raises."""
-    command = typer.main.get_command(cli).commands["serve"]  # type: ignore[attr-defined]
-    parsed: dict[str, Any] = command.make_context("serve", list(arguments)).params
+def options_of(verb: str, arguments: list[str]) -> dict[str, Any]:
+    """The options that a command would run with; an unknown one raises."""
+    command = typer.main.get_command(cli).commands[verb]  # type: ignore[attr-defined]
+    parsed: dict[str, Any] = command.make_context(verb, list(arguments)).params
     return parsed
+
+
+def serve_accepts(arguments: list[str]) -> dict[str, Any]:
+    return options_of("serve", arguments)
 
 
 def instruction(name: str) -> list[str]:
@@ -30,8 +36,8 @@ def instruction(name: str) -> list[str]:
     return re.findall(rf"^{name}\s+(.*)$", joined, flags=re.MULTILINE)
 
 
-def manifests() -> dict[str, Any]:
-    text = (ROOT / "deploy" / "kubernetes.yaml").read_text(encoding="utf-8")
+def manifests(name: str = "kubernetes.yaml") -> dict[str, Any]:
+    text = (ROOT / "deploy" / name).read_text(encoding="utf-8")
     return {one["kind"]: one for one in yaml.safe_load_all(text)}
 
 
@@ -78,3 +84,35 @@ def test_compose_and_kubernetes_give_options_that_exist() -> None:
     mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     assert mounted == {"models": "/models", "keys": "/keys", "tmp": "/tmp"}
     assert container["securityContext"]["readOnlyRootFilesystem"]
+
+
+def test_kuberay_names_an_application_and_a_command_that_exist() -> None:
+    found = manifests("kuberay.yaml")
+    config = yaml.safe_load(found["RayService"]["spec"]["serveConfigV2"])
+    (application,) = config["applications"]
+    module, _, name = application["import_path"].partition(":")
+    deployment = importlib.import_module(module)
+    assert callable(getattr(deployment, name)) and application["name"] == deployment.NAME
+    given = deployment.ApplicationSettings(**application["args"])
+    assert (given.models, given.settings.workers, given.max_workers) == (["/models/demo"], 2, 16)
+    assert given.settings.api_keys == Path("/keys/keys.json")
+    assert not config["logging_config"]["enable_access_log"]  # a query string may carry a text
+    program, verb, *arguments = shlex.split(found["RayJob"]["spec"]["entrypoint"])
+    options = options_of(verb, arguments)
+    assert program == "harken" and options["engine"] == "ray" and options["resume"] == Path("/data/out.txt")
+
+
+def test_pods_of_kuberay_run_one_image_and_report_nothing() -> None:
+    found = manifests("kuberay.yaml")
+    service, job = found["RayService"]["spec"]["rayClusterConfig"], found["RayJob"]["spec"]["rayClusterSpec"]
+    (user,) = instruction("USER")
+    assert service["headGroupSpec"]["template"]["spec"]["securityContext"]["runAsUser"] == int(user)
+    for cluster in (service, job):
+        assert cluster["authOptions"] == {"mode": "token"}
+        assert f"ray[serve,data]=={cluster['rayVersion']}" in DOCKERFILE
+        for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
+            pod = group["template"]["spec"]
+            (container,) = pod["containers"]
+            assert container["image"] == "harken-ray:latest"
+            assert {"name": "RAY_USAGE_STATS_ENABLED", "value": "0"} in container["env"]
+            assert {mount["name"] for mount in container["volumeMounts"]} == {one["name"] for one in pod["volumes"]}

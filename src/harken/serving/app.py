@@ -200,7 +200,7 @@ def run(app: FastAPI, host: str, port: int, announce: Callable[[str], None] = pr
         timeout_graceful_shutdown=int(settings.stop_seconds) or 1,
         server_header=False,
     )
-    listening = _listen(host, port)
+    listening = listen(host, port)
     address, number = listening.getsockname()[:2]
     shown = f"[{address}]" if ":" in address else address
 
@@ -218,7 +218,7 @@ def run(app: FastAPI, host: str, port: int, announce: Callable[[str], None] = pr
         raise UserError(app.state.problem)
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     """A socket bound before models are loaded, so that a port in use is told at once."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     found = socket.socket(family, socket.SOCK_STREAM)

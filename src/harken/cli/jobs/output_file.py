@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -43,15 +44,19 @@ class OutputFile:
         if is_stream(self.path):
             raise UserError(f"--out {path} is a device or a pipe; leave --out out and redirect stdout to it")
         self.sidecar = self.path.with_name(f".{self.path.name}.resume.json")
+        self.parts = self.path.with_name(f".{self.path.name}.parts")  # of `--engine ray`
         self.record = {**record, "complete": False}
         self.done, self.is_complete = 0, False
         known = self._read_sidecar()
         has_lines = self.path.exists() and self.path.stat().st_size > 0
-        if resume and has_lines:
+        self._resuming = resume and (has_lines or self.parts.is_dir())
+        if self._resuming:
             self.is_complete = self._compared(known)["complete"]
-            self.done, end = _count_groups(self.path) if grouped and not self.is_complete else _count_lines(self.path)
-            os.truncate(self.path, end)
-        elif has_lines and known is not None and not known["complete"]:
+            if has_lines:
+                whole = not grouped or self.is_complete
+                self.done, end = _count_lines(self.path) if whole else _count_groups(self.path)
+                os.truncate(self.path, end)
+        elif (has_lines or self.parts.is_dir()) and known is not None and not known["complete"]:
             raise UserError(f"{path} is an unfinished output; continue it with --resume {path}, or remove it")
         self._file: BinaryIO | None = None
 
@@ -61,6 +66,8 @@ class OutputFile:
             self._file = open(self.path, "ab" if self.done else "wb", buffering=0)
         except OSError as problem:
             raise UserError(f"{self.path} cannot be written ({problem.strerror}); choose another place") from problem
+        if not self._resuming:
+            shutil.rmtree(self.parts, ignore_errors=True)
         atomic_write(self.sidecar, json.dumps(self.record, indent=1) + "\n")
         return self
 
@@ -72,6 +79,7 @@ class OutputFile:
             tell(f"Continue with --resume {self.path}")
         if kind is None:
             atomic_write(self.sidecar, json.dumps({**self.record, "complete": True}, indent=1) + "\n")
+            shutil.rmtree(self.parts, ignore_errors=True)
 
     def write(self, text: str) -> None:
         """Append the lines of one input."""

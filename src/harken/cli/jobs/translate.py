@@ -18,6 +18,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, cast
 
@@ -90,6 +91,10 @@ def translate(
         int | None,
         typer.Option(min=1, max=MAX_COUNT, help="Lines sorted by length together. Default: 16 at first, then 4,096."),
     ] = None,
+    engine: Annotated[
+        Literal["local", "ray"],
+        typer.Option(help="Where to translate: on this machine, or on the Ray cluster of RAY_ADDRESS (with --out)."),
+    ] = "local",
     stream: Annotated[
         bool, typer.Option("--stream", help="Print each part of a translation as soon as it is certain.")
     ] = False,
@@ -119,6 +124,12 @@ def translate(
         raise UserError(f"--nbest {nbest} needs a beam as wide: add --beam {nbest}")
     if resume is not None and out is not None:
         raise UserError("--out and --resume both name the output; keep one of them")
+    if engine == "ray":
+        from harken.serving.ray.cluster import import_ray
+
+        if resume is None and out is None:
+            raise UserError("--engine ray writes a file that can be resumed; name it with --out or --resume")
+        import_ray("data")
     folders, file = models_and_file([path for path in (file, *(more or [])) if path is not None])
     translator = load_for("translate", model)
     given = {"prefix": prefix, "prefix_bias": prefix_bias, "require": require, "weights": weights_of(weights)}
@@ -171,6 +182,27 @@ def translate(
                     pending.append(line)
                 yield line
 
+        if engine == "ray" and output is not None:
+            from harken.cli.jobs.translate_ray import ShardJob, absolute_files, translate_on_cluster
+
+            translator.request(nbest, beam=beam, **options)  # what is wrong with the options is told now
+            options.pop("ensemble", None)
+            job = ShardJob(
+                tuple(str(folder.expanduser().absolute()) for folder in (model, *folders)),
+                translator.device.type,
+                partial(render, as_json=as_json, scores=scores, nbest=nbest),
+                nbest,
+                beam,
+                as_json,
+                long_lines,
+                absolute_files(options),
+            )
+            if done:
+                tell(f"Continuing {target} after {done:,} lines")
+            stack.enter_context(output)
+            translate_on_cluster(lines, job, output, notes, tick, batch, workers)
+            notes.end()
+            return
         translated = translator.translate_lines(
             read(),
             nbest,
@@ -192,7 +224,7 @@ def translate(
         for index, found in enumerate(translated, start=done):
             source_line = pending.popleft()
             show(index, source_line, found)
-            notes.note_unknown(index, found)
+            notes.note_unknown(index, found[0].unknown_words if found and found[0].unknown else [])
             if links is not None:
                 links.writelines(f"{line}\n" for line in [pharaoh(best, model) for best in found] or [""])
             tick(source_line, True)
@@ -247,13 +279,13 @@ class Notes:
         if self.long <= NOTED_LONG:
             tell(f"line {index + 1} {text}")
 
-    def note_unknown(self, index: int, found: Sequence[Translation]) -> None:
-        """Name the words that the model has never seen."""
+    def note_unknown(self, index: int, words: Sequence[str]) -> None:
+        """Count a line, and name its words that the model has never seen."""
         self.lines += 1
-        if found and found[0].unknown:
+        if words:
             self.unknown += 1
             if self.unknown <= NOTED:
-                tell(f"line {index + 1}: {unknown_note(found[0].unknown_words)}")
+                tell(f"line {index + 1}: {unknown_note(words)}")
 
     def end(self) -> None:
         """Say how many there were."""
@@ -306,6 +338,13 @@ def writer(write: Write, as_json: bool, scores: bool, nbest: int) -> Callable[[i
     if as_json:
         return write_json
     return write_nbest if nbest > 1 else write_plain
+
+
+def render(index: int, source: str, found: Sequence[Translation], as_json: bool, scores: bool, nbest: int) -> str:
+    """What `writer` writes for one line."""
+    parts: list[str] = []
+    writer(parts.append, as_json, scores, nbest)(index, source, found)
+    return "".join(parts)
 
 
 def one_line(text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -26,6 +26,16 @@ def serve(
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all of this machine.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any that is free.")] = 5000,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Worker processes, each with all models.")] = 1,
+    engine: Annotated[
+        Literal["local", "ray"],
+        typer.Option(help="Where models run: on this machine, or as replicas on the Ray cluster of RAY_ADDRESS."),
+    ] = "local",
+    max_workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="With --engine ray: replicas under load. Default: one per core or GPU of the cluster."
+        ),
+    ] = None,
     device: Annotated[str, typer.Option(help="Where models run: auto, cpu, cuda, cuda:1 ...")] = "auto",
     api_keys: Annotated[
         Path | None, typer.Option(metavar="FILE", help="File of API keys; without it no key is needed.")
@@ -70,10 +80,16 @@ def serve(
         return
     if not models:
         raise UserError("there is no model to serve; name at least one folder, as in harken serve runs/demo")
+    if max_workers is not None and engine != "ray":
+        raise UserError("--max-workers is for --engine ray; without it, --workers is the number of processes")
     from harken.serving.app import create_app, run
     from harken.serving.limits import hosts_of
     from harken.serving.settings import ServerSettings
 
+    if engine == "ray":
+        from harken.serving.ray.cluster import import_ray
+
+        import_ray("serve")
     given: dict[str, Any] = {
         "workers": workers, "device": device, "api_keys": api_keys, "rate_limit": rate_limit,
         "batch_tokens": batch_tokens, "queue_tokens": queue_tokens, "timeout": timeout,
@@ -87,6 +103,14 @@ def serve(
         tell(f"Serving {model.name} ({model.task}{pair}) from {model.folder}")
     if host not in LOOPBACK and api_keys is None:
         tell(f"note: everybody who reaches {host} may use this server; --api-keys FILE asks for a key")
+    if engine == "ray":
+        from harken.serving.ray import deployment
+
+        arguments = deployment.ApplicationSettings(
+            models=models, max_workers=max_workers, settings=ServerSettings(**given)
+        )
+        deployment.run(arguments, host, port, announce=tell)
+        return
     run(app, host, port, announce=tell)
 
 

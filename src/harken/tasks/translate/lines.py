@@ -137,16 +137,21 @@ def translate_lines(
     workers: int | None = None,
     window: int | None = None,
     skip: int = 0,
+    first: int = 0,
     long_lines: LongLines = "split",
     available: Available | None = None,
     report: Report | None = None,
 ) -> Iterator[list[Translation]]:
-    """The `count` best translations of every line, in order; arguments as `Translator.translate_lines`."""
+    """The `count` best translations of every line, in order; arguments as `Translator.translate_lines`.
+
+    Args:
+        first: the number of the first line, where the lines are part of a longer text.
+    """
     if request.config.shortlist:
         _ = translator.shortlist  # loaded or learnt once, before the threads start
     on_cpu = translator.device.type == "cpu"
     tokens = request.config.batch_sentences * SENTENCE * (1 if on_cpu else 8)
-    reader, windows, number = Reader(lines, available, window), deque[Window](), 0
+    reader, windows, number = Reader(lines, available, window), deque[Window](), first
 
     def run(of: Window, batch: list[int]) -> tuple[Window, list[int], list[Found]]:
         found = search(request, of.sources, batch, count, row_numbers=[of.numbers[index] for index in batch])

@@ -1,0 +1,73 @@
+"""The Ray cluster of a command: the one that RAY_ADDRESS names, or one on this machine that ends with the command."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from types import ModuleType
+
+from harken.errors import UserError
+from harken.training.machine import cores
+
+OBJECT_STORE = 2**28  # bytes of shared memory of a cluster on this machine; requests and shards are far smaller
+
+
+def import_ray(library: str) -> ModuleType:
+    """The package ray, with usage reports switched off.
+
+    Args:
+        library: the part of ray that is used: data or serve.
+
+    Raises:
+        UserError: it is not installed.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read when ray is imported
+    try:
+        import_module(f"ray.{library}")
+    except ImportError as error:
+        raise UserError(f'--engine ray needs Ray, which is missing ({error}); pip install "harken[ray]"') from None
+    return import_module("ray")
+
+
+@contextmanager
+def cluster(library: str, workers: int | None = None, verbose: bool = False) -> Iterator[ModuleType]:
+    """Connect to the cluster of RAY_ADDRESS, or run one on this machine during the block.
+
+    A cluster on this machine listens on the loopback address alone and has no dashboard.
+
+    Args:
+        library: see `import_ray`.
+        workers: CPU cores of a cluster on this machine, at least. Default: those of the machine.
+        verbose: print what the processes of the cluster print.
+
+    Raises:
+        UserError: ray is not installed, or the cluster cannot be reached.
+    """
+    ray = import_ray(library)
+    if ray.is_initialized():  # by the caller, who also ends it
+        yield ray
+        return
+    address = os.environ.get("RAY_ADDRESS")
+    try:
+        if address:
+            ray.init(address=address, log_to_driver=verbose, logging_level="WARNING")
+        else:
+            ray.init(
+                address="local",
+                num_cpus=max(cores(), workers or 1),
+                object_store_memory=OBJECT_STORE,
+                include_dashboard=False,
+                log_to_driver=verbose,
+                logging_level="WARNING",
+                _node_ip_address="127.0.0.1",
+            )
+    except Exception as error:  # ray raises that very class where its processes do not start in time
+        where = f"the Ray cluster of RAY_ADDRESS={address}" if address else "a Ray cluster on this machine"
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise UserError(f"{where} cannot be used ({first}); check the address, or unset RAY_ADDRESS") from None
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
