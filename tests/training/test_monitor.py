@@ -19,7 +19,7 @@ def test_a_spike_is_said_once_it_stands_out() -> None:
 def test_weights_without_a_gradient_are_named_after_three_checks() -> None:
     model, state = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1)), Progress()
     model[0](torch.ones(1, 2)).sum().backward()
-    said = [dead_gradients(state, model) for _ in range(4)]
+    said = [dead_gradients(state, model, list) for _ in range(4)]
     assert said == ["", "", "no gradient reaches '1.weight', '1.bias': these weights do not learn", ""]
     model[1](torch.ones(1, 2)).sum().backward()
-    assert dead_gradients(state, model) == "" and state.dead == {}
+    assert dead_gradients(state, model, list) == "" and state.dead == {}
