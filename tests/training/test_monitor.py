@@ -12,7 +12,7 @@ def test_a_spike_is_said_once_it_stands_out() -> None:
     state, random = Progress(), np.random.default_rng(1)
     said = [loss_spike(state, 3.0 + 0.2 * random.normal()) for _ in range(500)]
     assert not any(said)
-    assert loss_spike(state, 8.0).startswith("the loss is 8 after a running mean of ")
+    assert loss_spike(state, 8.0).startswith("the loss jumped to 8 from a running mean of ")
     assert not loss_spike(state, 3.1)
 
 

@@ -115,7 +115,7 @@ def loss_spike(state: Progress, mean: float) -> str:
     >>> [loss_spike(state, 2.0 + 0.1 * (step % 2)) for step in range(80)][-1]
     ''
     >>> loss_spike(state, 9.0)
-    'the loss is 9 after a running mean of 2.05'
+    'the loss jumped to 9 from a running mean of 2.05: outliers in this batch, or too high a train.learning_rate'
     """
     before, deviation = state.loss_mean, state.loss_deviation
     state.loss_counted += 1
@@ -125,7 +125,10 @@ def loss_spike(state: Progress, mean: float) -> str:
     if state.loss_counted <= SPIKE_WARM_UP or not math.isfinite(mean):
         return ""
     if mean > before + SPIKE_DEVIATIONS * deviation and mean > SPIKE_FACTOR * before:
-        return f"the loss is {mean:.3g} after a running mean of {before:.3g}"
+        return (
+            f"the loss jumped to {mean:.3g} from a running mean of {before:.3g}: outliers in this batch, or too high a "
+            "train.learning_rate"
+        )
     return ""
 
 
