@@ -12,14 +12,14 @@ def test_a_spike_is_said_once_it_stands_out() -> None:
     state, random = Progress(), np.random.default_rng(1)
     said = [loss_spike(state, 3.0 + 0.2 * random.normal()) for _ in range(500)]
     assert not any(said)
-    assert loss_spike(state, 8.0).startswith("the loss is 8 after a running mean of ")
+    assert loss_spike(state, 8.0).startswith("the loss jumped to 8 from a running mean of ")
     assert not loss_spike(state, 3.1)
 
 
 def test_weights_without_a_gradient_are_named_after_three_checks() -> None:
     model, state = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1)), Progress()
     model[0](torch.ones(1, 2)).sum().backward()
-    said = [dead_gradients(state, model) for _ in range(4)]
+    said = [dead_gradients(state, model, list) for _ in range(4)]
     assert said == ["", "", "no gradient reaches '1.weight', '1.bias': these weights do not learn", ""]
     model[1](torch.ones(1, 2)).sum().backward()
-    assert dead_gradients(state, model) == "" and state.dead == {}
+    assert dead_gradients(state, model, list) == "" and state.dead == {}

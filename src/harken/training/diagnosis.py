@@ -24,6 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from harken.files import atomic_write
+from harken.training.average import local_part
 from harken.training.checkpoints import save_tensors
 from harken.training.task import Indices
 
@@ -63,14 +64,19 @@ def first_nonfinite(model: nn.Module) -> Iterator[Nonfinite]:
 
 
 def is_finite(value: Any) -> bool:
-    """Whether all floating-point tensors in a value (tuples, lists, dicts, objects with attributes) are finite."""
+    """Whether all floating-point tensors in a value (a tensor, tuples, lists, dicts) are finite, this rank's part."""
     if isinstance(value, Tensor):
-        return not value.is_floating_point() or bool(torch.isfinite(value.detach()).all())
+        return not value.is_floating_point() or bool(torch.isfinite(local_part(value.detach())).all())
     if isinstance(value, dict):
         return all(map(is_finite, value.values()))
     if isinstance(value, tuple | list):
         return all(map(is_finite, value))
     return True
+
+
+def nonfinite_loss(loss: Tensor) -> str:
+    """What to say of a loss to which every layer gave finite values; "" where it is finite too."""
+    return "" if is_finite(loss) else "the loss is NaN or infinite, all layers are finite"
 
 
 def infinite_gradients(model: nn.Module) -> str:

@@ -89,7 +89,7 @@ class UpdateMonitor:
 
     def check_gradients(self) -> None:
         """Name weights that no gradient reaches; called at validations."""
-        if dead := dead_gradients(self.progress, self.strategy.task.model):
+        if dead := dead_gradients(self.progress, self.strategy.task.model, self.strategy.maximum):
             self.event(dead)
 
     def _diagnose(self, step: int, batches: list[Indices]) -> None:
@@ -115,7 +115,7 @@ def loss_spike(state: Progress, mean: float) -> str:
     >>> [loss_spike(state, 2.0 + 0.1 * (step % 2)) for step in range(80)][-1]
     ''
     >>> loss_spike(state, 9.0)
-    'the loss is 9 after a running mean of 2.05'
+    'the loss jumped to 9 from a running mean of 2.05: outliers in this batch, or too high a train.learning_rate'
     """
     before, deviation = state.loss_mean, state.loss_deviation
     state.loss_counted += 1
@@ -125,19 +125,24 @@ def loss_spike(state: Progress, mean: float) -> str:
     if state.loss_counted <= SPIKE_WARM_UP or not math.isfinite(mean):
         return ""
     if mean > before + SPIKE_DEVIATIONS * deviation and mean > SPIKE_FACTOR * before:
-        return f"the loss is {mean:.3g} after a running mean of {before:.3g}"
+        return (
+            f"the loss jumped to {mean:.3g} from a running mean of {before:.3g}: outliers in this batch, or too high a "
+            "train.learning_rate"
+        )
     return ""
 
 
-def dead_gradients(state: Progress, model: nn.Module) -> str:
-    """What to say of parameters that had no gradient at the last `DEAD_CHECKS` calls, once; else ""."""
+def dead_gradients(state: Progress, model: nn.Module, maximum: Callable[[list[float]], list[float]]) -> str:
+    """What to say of parameters that had no gradient at the last `DEAD_CHECKS` calls, once; else "".
+
+    Args:
+        maximum: over all ranks, each of which may have a part of the gradients.
+    """
     if all(parameter.grad is None for parameter in model.parameters()):  # resumed after the last update
         return ""
-    counts = {}
-    for name, parameter in model.named_parameters():
-        if parameter.requires_grad and (parameter.grad is None or not bool(local_part(parameter.grad).any())):
-            counts[name] = state.dead.get(name, 0) + 1
-    state.dead = counts
-    found = [name for name, count in counts.items() if count == DEAD_CHECKS]
+    trained = {name: value.grad for name, value in model.named_parameters() if value.requires_grad}
+    learns = maximum([float(grad is not None and bool(local_part(grad).any())) for grad in trained.values()])
+    state.dead = {name: state.dead.get(name, 0) + 1 for name, does in zip(trained, learns, strict=True) if not does}
+    found = [name for name, count in state.dead.items() if count == DEAD_CHECKS]
     more = f" and {len(found) - 3} more" if len(found) > 3 else ""
     return f"no gradient reaches {', '.join(map(repr, found[:3]))}{more}: these weights do not learn" if found else ""

@@ -98,6 +98,17 @@ def carried_by(task: Task) -> dict[str, Tensor]:
     return found
 
 
+def copy_carried(task: Task) -> dict[str, Tensor]:
+    """Copies of the carried tensors, for `restore_carried`."""
+    return {name: value.clone() for name, value in carried_by(task).items()}
+
+
+def restore_carried(task: Task, copies: dict[str, Tensor]) -> None:
+    """Give the carried tensors the values of `copies`, in place."""
+    for name, value in copies.items():
+        carried_by(task)[name].copy_(value)
+
+
 def move_carried(task: Task, device: torch.device) -> None:
     """Move the carried tensors to a device."""
     carried = carried_by(task)

@@ -70,6 +70,22 @@ def test_the_rank_with_the_least_memory_decides(table: Any, ranks: Callable) -> 
     assert [outcome["value"] for outcome in ranks(2, body)] == [[1024, 2048], [1024, 2048]]
 
 
+def test_a_divided_model_grows_its_budget_without_running_out_of_memory(
+    table: Any, ranks: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rank 1 would use 0.1 of its memory for the model and 0.8 for 1,000 rows of its share, the half of a batch."""
+
+    def body(group: Any) -> list[int]:
+        task = Rows(table, 100_000)
+        task.config.sharding = "full"
+        size = 0.0008 if group.rank else 0.0002
+        monkeypatch.setattr(batch_size, "memory_share", lambda device: 0.1 + size * max(task.tried))
+        return [choose_batch_tokens(task, task.config, group), max(task.tried)]
+
+    # a batch of 1,024 takes 0.51 on rank 1 and one of 2,048 would take 0.92; 1,536 fit and are not tried
+    assert [outcome["value"] for outcome in ranks(2, body)] == [[1536, 512], [1536, 512]]
+
+
 def test_a_job_with_fixed_batches_wants_a_number() -> None:
     config = TrainConfig(batch_tokens="auto")
     with pytest.raises(UserError, match=r'train\.batch_tokens = "auto" does not work for this job'):

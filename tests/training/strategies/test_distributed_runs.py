@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from harken.errors import UserError
+from harken.errors import MachineError, UserError
 from harken.training.checkpoints import MODEL, load_checkpoint
 from harken.training.config import TrainConfig
 from harken.training.log import read_metrics
@@ -46,12 +46,8 @@ class Run:
             state = trainer.run(resume=resume)
             weights = [value.detach() for value in self.task.model.parameters()]
             whole = [value.full_tensor() if hasattr(value, "full_tensor") else value for value in weights]
-            return (
-                state.step,
-                state.seconds,
-                sum(float(value.double().sum()) for value in whole),
-                trainer.monitor.skipped,
-            )
+            total = sum(float(value.double().sum()) for value in whole)
+            return state.step, state.seconds, total, trainer.monitor.skipped
 
         return self.ranks(world_size, body)
 
@@ -195,6 +191,48 @@ def test_nan_on_one_rank_skips_the_update_on_all(run: Callable, table: Any) -> N
     assert [entry["event"] for entry in read_metrics(job.folder) if entry["kind"] == "event"] == [
         f"{said}nonfinite-step-1.safetensors"
     ]
+
+
+def test_the_layer_of_a_nan_is_named_in_a_divided_model(run: Callable, table: Any) -> None:
+    """A gradient belongs to no rank, because FSDP sums it over all of them."""
+
+    class Breaks(torch.nn.Module):
+        def forward(self, values: Tensor) -> Tensor:
+            largest = float(values.detach().abs().max())
+            return values**2 if largest > 1e20 else (values * 0).sqrt() + values if largest > 1e3 else values
+
+    task = table(dropout=0.0, shuffled=False)
+    task.model[1] = Breaks()
+    task.inputs[1], task.inputs[9] = 1e5, 1e25  # of batches 1 and 3, in the share of rank 1
+    job = run(task)
+    assert [outcome["value"][3] for outcome in job(2, max_steps=3, sharding="full")] == [1, 1]
+    first, second = [entry["event"] for entry in read_metrics(job.folder) if entry["kind"] == "event"]
+    assert first.startswith("update 1 was skipped: the loss is finite, the gradient of '0.bias' is NaN or infinite; ")
+    assert second.startswith("update 3 was skipped: rank 1: the output of 1 (Breaks) is NaN or infinite, what goes ")
+
+
+def test_ranks_that_are_started_again_after_memory_ran_out_compute_in_parts(run: Callable, table: Any) -> None:
+    """With divided weights; both attempts are made by the same processes, so that they have the same store."""
+
+    class Small(table):
+        def summed(self, examples: np.ndarray) -> Tensor:
+            if torch.is_grad_enabled() and len(examples) > 1:
+                raise torch.OutOfMemoryError
+            return super().summed(examples)
+
+    alone, several = run(table(dropout=0.0), "alone"), run(Small(dropout=0.0), "several")
+
+    def before(group: Group) -> None:
+        config = TrainConfig(**{**SETTINGS, "sharding": "full"})
+        with pytest.raises(MachineError, match="ran out of memory at step 1"):
+            Trainer(several.task, config, several.folder, group=group).run()
+        several.task = Small(dropout=0.0)
+
+    alone(1)
+    assert [outcome["value"][0] for outcome in several(2, before, sharding="full")] == [6, 6]
+    assert several.losses() == pytest.approx(alone.losses(), rel=1e-5)
+    said = [entry["event"] for entry in read_metrics(several.folder) if entry["kind"] == "event"]
+    assert len(said) == 1 and "the batch was computed in 2 parts" in said[0]
 
 
 @pytest.mark.parametrize("where", [pytest.param("forward", marks=pytest.mark.slow), "backward"])

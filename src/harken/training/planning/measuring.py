@@ -63,7 +63,7 @@ def measure_speed(task: Task, config: TrainConfig, seconds: float = 4.0) -> Spee
             for indices in largest_batches(task, epoch):  # for the peak of the memory
                 strategy.update(1, [indices], task.size(indices), 0.0)
         validation = _validation(strategy)
-        memory = _memory([process.pid for process in getattr(strategy, "processes", [])], device)
+        memory = peak_memory([process.pid for process in getattr(strategy, "processes", [])], device)
     except (torch.OutOfMemoryError, MemoryError) as problem:
         raise MachineError(
             f"this machine ran out of memory in the first updates; lower train.batch_tokens ({config.batch_tokens}) or "
@@ -159,7 +159,7 @@ def _validation(strategy: Strategy) -> float:
     return took
 
 
-def _memory(children: list[int], device: torch.device) -> int:
+def peak_memory(children: list[int], device: torch.device) -> int:
     """The peak of this process and its workers together; shared pages count once."""
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))

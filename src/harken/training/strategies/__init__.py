@@ -25,9 +25,9 @@ def choose_strategy(task: Task, config: TrainConfig, group: Group | None = None)
             from harken.training.strategies.sharded import Sharded
 
             return Sharded(task, config, group)
-        from harken.training.strategies.distributed import Distributed
+        from harken.training.strategies.distributed import Replicated
 
-        return Distributed(task, config, group)
+        return Replicated(task, config, group)
     if config.device.startswith("cpu") and (config.workers or 1) > 1:
         from harken.training.strategies.forked import Forked
 

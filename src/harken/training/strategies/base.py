@@ -24,9 +24,17 @@ from harken.errors import UserError
 from harken.training.average import Average, local_part
 from harken.training.checkpoints import Progress, save_checkpoint, state_of, with_current_names
 from harken.training.config import TrainConfig
-from harken.training.diagnosis import first_nonfinite, infinite_gradients, is_finite
+from harken.training.diagnosis import first_nonfinite, infinite_gradients, nonfinite_loss
 from harken.training.optimizers import build_optimizer, clip_by_global_norm, optimizer_tensors, restore_optimizer
-from harken.training.task import Indices, Task, batch_loss, carried_by, move_carried
+from harken.training.task import (
+    Indices,
+    Task,
+    batch_loss,
+    carried_by,
+    copy_carried,
+    move_carried,
+    restore_carried,
+)
 
 T = TypeVar("T")
 
@@ -52,11 +60,14 @@ class Strategy(ABC):
         optimizer, average: of the parameters as `place` left them.
         names: parameter -> name.
         pieces: in how many parts the shares of the last update were computed; more than 1 after memory ran out.
+        survives_out_of_memory: whether a rank may run out of memory alone and try again: not where each layer needs
+            all ranks at once.
     """
 
     rank = 0
     world_size = 1
-    pieces = 1  # parts in which the last share was computed, for memory
+    pieces = 1
+    survives_out_of_memory = True
 
     def __init__(self, task: Task, config: TrainConfig, device: torch.device | None = None) -> None:
         self.task, self.config, self.device = task, config, device or torch.device(config.device)
@@ -184,7 +195,7 @@ class Strategy(ABC):
             torch.OutOfMemoryError, MemoryError: also a single example does not fit.
         """
         self.pieces = 1
-        before = {name: value.clone() for name, value in carried_by(self.task).items()}
+        before = copy_carried(self.task)
         while True:
             parts = [part for indices in shares for part in np.array_split(indices, self.pieces) if len(part)]
             try:
@@ -193,8 +204,7 @@ class Strategy(ABC):
                 if not is_out_of_memory(problem) or self.pieces >= max(map(len, shares)):
                     raise
             self.pieces *= 2  # after the except block, which would keep the tensors of the failed attempt alive
-            for name, value in before.items():
-                carried_by(self.task)[name].copy_(value)
+            restore_carried(self.task, before)
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
 
@@ -236,7 +246,7 @@ class Strategy(ABC):
         return found
 
     def _diagnose_shares(self, rank: int, step: int, shares: list[Indices]) -> list[tuple[str, list[int]]]:
-        before = {name: value.clone() for name, value in carried_by(self.task).items()}
+        before = copy_carried(self.task)
         found: list[tuple[str, list[int]]] = []
         seed_step(self.config.seed, step, rank)
         for indices in shares:
@@ -244,16 +254,13 @@ class Strategy(ABC):
                 parameter.grad = None
             with first_nonfinite(self.task.model) as seen, self.autocast():
                 loss = batch_loss(self.task, indices)
-            place = seen.place
-            if not place and not is_finite(loss):
-                place = "the loss is NaN or infinite, all layers are finite"
+            place = seen.place or nonfinite_loss(loss)
             if not place:
                 loss.backward()
                 place = infinite_gradients(self.task.model)
             if place:
                 found.append((place, indices.tolist()))
-        for name, value in before.items():
-            carried_by(self.task)[name].copy_(value)
+        restore_carried(self.task, before)
         return found
 
     def zero_gradients(self) -> None:

@@ -24,51 +24,18 @@ from harken.training.checkpoints import state_of
 from harken.training.config import TrainConfig
 from harken.training.strategies.base import Strategy
 from harken.training.strategies.group import Group, broadcast_tensors
-from harken.training.task import Indices, Task, carried_by
+from harken.training.task import Indices, Task, carried_by, copy_carried
 
 T = TypeVar("T")
 BUCKET = 25 * 2**20  # bytes
 
 
 class Distributed(Strategy):
-    """Replicas of the model on all ranks. See `harken.training.strategies.base.Strategy`."""
+    """What strategies over the ranks of a group share. See `harken.training.strategies.base.Strategy`."""
 
     def __init__(self, task: Task, config: TrainConfig, group: Group) -> None:
         self.group, self.rank, self.world_size = group, group.rank, group.world_size
         super().__init__(task, config, group.device)
-
-    def place(self) -> None:
-        """Give every rank the weights of rank 0, and their gradients a place in buckets."""
-        super().place()
-        broadcast_tensors(list(state_of(self.task.model).values()))
-        self.buckets = Buckets([value for value in self.task.model.parameters() if value.requires_grad])
-        self._keep_carried()
-
-    def backward(self, step: int, batches: list[Indices], num_tokens: int) -> float:
-        """The gradient of the own shares, summed over the ranks."""
-        shares = [self.task.share(indices, self.world_size)[self.rank] for indices in batches]
-        loss = self.share_gradients(self.rank, step, shares, num_tokens)
-        total, pieces = self.buckets.finish(loss, self.pieces - 1, self.device)
-        self.pieces = 1 + pieces
-        return total
-
-    def diagnose(self, step: int, batches: list[Indices]) -> list[tuple[str, list[int]]]:
-        """Every rank computes its own shares again."""
-        shares = [self.task.share(indices, self.world_size)[self.rank] for indices in batches]
-        own = self._diagnose_shares(self.rank, step, [share for share in shares if len(share)])
-        return [
-            (f"rank {rank}: {place}", indices)
-            for rank, found in enumerate(self.group.gather(own))
-            for place, indices in found
-        ]
-
-    def zero_gradients(self) -> None:
-        """Empty the buckets."""
-        self.buckets.start()
-
-    def before_last_backward(self) -> None:
-        """Send buckets from now on: no gradient will be added to them after this backward pass."""
-        self.buckets.sending = True
 
     def validate(self) -> dict[str, float]:
         """Every rank evaluates its part; rank 0 puts them together."""
@@ -103,13 +70,50 @@ class Distributed(Strategy):
         super().restore(tensors, folder)
         self._keep_carried()
 
+    def _keep_carried(self) -> None:
+        self.carried_before = copy_carried(self.task)
+
+
+class Replicated(Distributed):
+    """Replicas of the model on all ranks."""
+
+    def place(self) -> None:
+        """Give every rank the weights of rank 0, and their gradients a place in buckets."""
+        super().place()
+        broadcast_tensors(list(state_of(self.task.model).values()))
+        self.buckets = Buckets([value for value in self.task.model.parameters() if value.requires_grad])
+        self._keep_carried()
+
+    def backward(self, step: int, batches: list[Indices], num_tokens: int) -> float:
+        """The gradient of the own shares, summed over the ranks."""
+        shares = [self.task.share(indices, self.world_size)[self.rank] for indices in batches]
+        loss = self.share_gradients(self.rank, step, shares, num_tokens)
+        total, pieces = self.buckets.finish(loss, self.pieces - 1, self.device)
+        self.pieces = 1 + pieces
+        return total
+
+    def diagnose(self, step: int, batches: list[Indices]) -> list[tuple[str, list[int]]]:
+        """Every rank computes its own shares again."""
+        shares = [self.task.share(indices, self.world_size)[self.rank] for indices in batches]
+        own = self._diagnose_shares(self.rank, step, [share for share in shares if len(share)])
+        return [
+            (f"rank {rank}: {place}", indices)
+            for rank, found in enumerate(self.group.gather(own))
+            for place, indices in found
+        ]
+
+    def zero_gradients(self) -> None:
+        """Empty the buckets."""
+        self.buckets.start()
+
+    def before_last_backward(self) -> None:
+        """Send buckets from now on: no gradient will be added to them after this backward pass."""
+        self.buckets.sending = True
+
     def close(self) -> None:
         """Leave the gradients to autograd again."""
         if hasattr(self, "buckets"):
             self.buckets.close()
-
-    def _keep_carried(self) -> None:
-        self.carried_before = {name: value.clone() for name, value in carried_by(self.task).items()}
 
 
 class Buckets:

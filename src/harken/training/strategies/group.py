@@ -44,6 +44,7 @@ class Group:
         store, self.rank, self.world_size = next(iter(dist.rendezvous("env://")))
         attempt = [os.environ.get(name, "0") for name in ("TORCHELASTIC_RESTART_COUNT", "MASTER_PORT", "WORLD_SIZE")]
         self.store = dist.PrefixStore("/".join(attempt), store)  # torchrun keeps the keys of the attempts before
+        self.lasting = store
         self.device = torch.device("cpu")
         self.beats: dist.Store = self.store.clone()  # type: ignore[attr-defined]  # a connection that does not block
         self.closed = threading.Event()
@@ -96,6 +97,14 @@ class Group:
                 raise reason
             time.sleep(0.2)
         return json.loads(self.beats.get(key))
+
+    def remember(self, key: str, value: int) -> None:
+        """Keep a number for the ranks that torchrun starts after this job failed (`--max-restarts`)."""
+        self.lasting.set(key, str(value))
+
+    def recall(self, key: str, default: int) -> int:
+        """What a rank of an earlier attempt remembered, the same on all ranks."""
+        return self.broadcast(int(self.lasting.get(key)) if self.is_main and self.lasting.check([key]) else default)
 
     def broadcast(self, value: T) -> T:
         """The value of rank 0."""

@@ -9,6 +9,9 @@ steps.
 Gradients are summed, not averaged, over the ranks: each rank divides by the tokens of the whole batch. With an empty
 share a rank repeats an example with weight 0, because the units need all ranks. Only the last of several accumulated
 batches is communicated.
+
+A rank that runs out of memory cannot try again alone, as the others wait for it inside a layer. It ends the job with
+its reason; where torchrun starts the ranks again (`--max-restarts`), all of them compute their shares in more parts.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -28,15 +32,20 @@ from torch.distributed.tensor import DTensor
 
 from harken.training.average import local_part
 from harken.training.checkpoints import Progress, save_shard, shard_of, state_of
+from harken.training.diagnosis import first_nonfinite, infinite_gradients, nonfinite_loss
 from harken.training.optimizers import optimizer_tensors
-from harken.training.strategies.base import seed_step
+from harken.training.strategies.base import is_out_of_memory, seed_step
 from harken.training.strategies.distributed import Distributed
 from harken.training.strategies.group import broadcast_tensors
-from harken.training.task import Indices, Task, batch_loss, carried_by, move_carried
+from harken.training.task import Indices, Task, batch_loss, copy_carried, move_carried, restore_carried
+
+PIECES = "pieces"  # what ranks that are started again remember: in how many parts shares are computed
 
 
 class Sharded(Distributed):
     """See `harken.training.strategies.base.Strategy`."""
+
+    survives_out_of_memory = False
 
     def place(self) -> None:
         """Divide the weights of rank 0 over the ranks; a unit at a time is whole on the device."""
@@ -61,31 +70,53 @@ class Sharded(Distributed):
         model.to(self.device).train()
         move_carried(self.task, self.device)
         self._keep_carried()
+        self.pieces = self.group.recall(PIECES, 1)
 
     def backward(self, step: int, batches: list[Indices], num_tokens: int) -> float:
         """The gradient of the own shares; FSDP sums it over the ranks and leaves each its part."""
         seed_step(self.config.seed, step, self.rank)
         self.zero_gradients()
+        shares = [self.task.share(indices, self.world_size)[self.rank] for indices in batches]
+        parts = [part for share in shares for part in np.array_split(share, self.pieces)]
         total = 0.0
-        for place, indices in enumerate(batches, start=1):
-            self.root.set_requires_gradient_sync(place == len(batches))
-            share = self.task.share(indices, self.world_size)[self.rank]
-            with self.autocast(), self._unchanged_carried(not len(share)):
-                loss = self.root(share if len(share) else indices[:1]) * float(len(share) > 0)
-            (loss / num_tokens).backward()
-            total += float(loss.detach())
+        try:
+            for place, part in enumerate(parts, start=1):
+                self.root.set_requires_gradient_sync(place == len(parts))
+                loss = self._loss(part, batches[0])
+                (loss / num_tokens).backward()
+                total += float(loss.detach())
+        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as problem:
+            if is_out_of_memory(problem) and self.pieces < max(map(len, shares)):
+                self.group.remember(PIECES, 2 * self.pieces)
+            raise
         found = torch.tensor([total], dtype=torch.float64, device=self.device)
         dist.all_reduce(found)
         return float(found)
 
-    def zero_gradients(self) -> None:
-        """Forget the gradients of the step before."""
-        for parameter in self.task.model.parameters():
-            parameter.grad = None
+    def _loss(self, share: Indices, batch: Indices) -> Tensor:
+        """The summed loss of a share; of an empty one 0, for which an example of `batch` is computed."""
+        before = {} if len(share) else copy_carried(self.task)
+        with self.autocast():
+            loss: Tensor = self.root(share if len(share) else batch[:1]) * float(len(share) > 0)
+        restore_carried(self.task, before)
+        return loss
 
     def diagnose(self, step: int, batches: list[Indices]) -> list[tuple[str, list[int]]]:
-        """Nothing: the layers of divided models need all ranks at once."""
-        return []
+        """All ranks compute their shares again, forward and backward, because each layer needs all of them."""
+        before, found = copy_carried(self.task), list[tuple[str, list[int]]]()
+        seed_step(self.config.seed, step, self.rank)
+        for indices in batches:
+            share = self.task.share(indices, self.world_size)[self.rank]
+            self.zero_gradients()
+            with first_nonfinite(self.task.model) as seen:
+                loss = self._loss(share, indices)
+            loss.backward()
+            places = self.group.gather([seen.place or nonfinite_loss(loss), share.tolist()])
+            gradients = self.group.gather(infinite_gradients(self.task.model))  # summed: no rank's own
+            named = [(f"rank {rank}: {place}", own) for rank, (place, own) in enumerate(places) if place]
+            found += named or [(place, indices.tolist()) for place in gradients if place][:1]
+        restore_carried(self.task, before)
+        return found
 
     def clip(self) -> Tensor:
         """Clip by the norm over the parts of all ranks."""
@@ -164,14 +195,6 @@ class Sharded(Distributed):
 
     def _is_average(self, name: str) -> bool:
         return name.startswith("average.") and self._is_divided(name.removeprefix("average."))
-
-    @contextmanager
-    def _unchanged_carried(self, wanted: bool) -> Iterator[None]:
-        """Inside the block, what the task carries is not changed for good."""
-        before = {name: value.clone() for name, value in carried_by(self.task).items()} if wanted else {}
-        yield
-        for name, value in before.items():
-            carried_by(self.task)[name].copy_(value)
 
 
 class _Loss(nn.Module):
