@@ -129,7 +129,7 @@ def test_vectors_have_to_be_there(tmp_path: Path) -> None:
         ("phrasebook-elmo", ["data.size=200"]),
         ("seasons-forecast", ["data.series=2"]),
         ("tones-transcribe", ["data.size=20", "data.valid_size=5"]),
-        ("scenes-caption", ["data.scenes=50"]),
+        pytest.param("scenes-caption", ["data.scenes=50"], marks=pytest.mark.slow),
         ("stories-answer", ["data.size=100"]),
         ("penfont-handwriting", ["data.size=50"]),
     ],

@@ -20,7 +20,12 @@ def test_every_module_of_claims_is_listed() -> None:
     assert modules == set(NAMES)
 
 
-@pytest.mark.parametrize("name", NAMES)
+LONG = {"alignment", "quadratic", "bottleneck", "why-attention"}  # seconds each
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in NAMES]
+)
 def test_an_experiment_runs_quickly_to_its_end(name: str, tmp_path: Path) -> None:
     experiment = find_experiment(name)
     assert experiment.name == name

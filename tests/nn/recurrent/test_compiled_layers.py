@@ -116,28 +116,7 @@ WHOLE: dict[str, Callable[[], Case]] = {
     "gated decoder": gated,
     "dilated decoder": dilated,
 }
-SIMILAR = {  # each close to another case that is always run
-    "relu",
-    "tanh",
-    "lstm diagonal",
-    "lstm full",
-    "lstm coupled",
-    "lstm projected",
-    "lstm coupled diagonal",
-    "lstm coupled full",
-    "gru after",
-    "gru layer norm",
-    "rnn residual",
-    "rnn dense",
-    "self dot",
-    "self multiplicative",
-    "encoder none",
-    "encoder alibi",
-    "encoder relative",
-    "encoder learned",
-    "encoder dependency",
-    "decoder sinusoidal",
-}
+QUICK = {"lstm lengths", "gru", "decoder relative"}  # the others run in make test-slow
 # The number of tokens an expert gets decides the shape of its product, so it is read in the middle of a pass.
 IN_PIECES: dict[str, Callable[[], Case]] = {
     "experts": lambda: (Experts(WIDTH, 8, 3), (sequence(), mask())),
@@ -173,13 +152,14 @@ def same(case: Case, tolerance: float = 1e-9, **options: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SIMILAR else name for name in WHOLE]
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in WHOLE]
 )
 def test_traced_as_one_graph_it_gives_the_same(name: str) -> None:
     same(WHOLE[name](), backend="aot_eager", fullgraph=True)
 
 
-@pytest.mark.parametrize("name", [pytest.param("experts", marks=pytest.mark.slow), "encoder experts"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", IN_PIECES)
 def test_traced_in_pieces_it_gives_the_same(name: str) -> None:
     same(IN_PIECES[name](), backend="aot_eager")
 

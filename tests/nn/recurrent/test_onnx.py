@@ -171,6 +171,7 @@ def test_the_traced_loop_runs_in_onnxruntime(name: str, tmp_path: Path) -> None:
     ],
     ids=["lstm", "gru"],
 )
+@pytest.mark.slow
 @torch.no_grad()
 def test_what_onnx_lacks_can_be_traced(layer: nn.Module, tmp_path: Path) -> None:
     """The way that a refusal names."""

@@ -173,6 +173,7 @@ def test_outputs_end_where_learned_positions_do() -> None:
     assert task.model(source[:1], None, torch.full((1, longest + 1), 4)).shape[1] <= 16
 
 
+@pytest.mark.slow
 def test_the_compiled_loss_is_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
     plain, compiled = make_task(), make_task("train.compile=true")
