@@ -17,7 +17,6 @@ numba is imported by kernels only, where a layer or a training uses them. The ar
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numba
@@ -26,15 +25,6 @@ from numba.extending import intrinsic, overload
 
 # Products and sums may be contracted into one instruction; NaN, infinity and the order of sums are as written.
 FLAGS: Any = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
-
-
-def compiled(function: Callable[..., Any]) -> Any:
-    """numba's `njit`, kept on disk for the next process wherever a folder for it can be written."""
-    try:
-        return numba.njit(cache=True, **FLAGS)(function)
-    except RuntimeError:  # numba found no folder it may write
-        return numba.njit(**FLAGS)(function)
-
 
 INVERSE_LN2 = np.float32(1.4426950408889634)
 LN2_HIGH, LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)
@@ -117,13 +107,13 @@ def _tanh(value: Any) -> Any:
     return single if value == numba.types.float32 else double
 
 
-@compiled
+@numba.njit(**FLAGS)
 def sigmoid_of(value: Any) -> Any:
     """1 / (1 + exp(-x)) of a number."""
     return sigmoid(value)
 
 
-@compiled
+@numba.njit(**FLAGS)
 def tanh_of(value: Any) -> Any:
     """tanh of a number."""
     return tanh(value)

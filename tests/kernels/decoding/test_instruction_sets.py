@@ -1,4 +1,4 @@
-"""Every instruction set gives the same products, and compiled code is kept apart by CPU and by source."""
+"""Every instruction set gives the same products."""
 
 import os
 import subprocess
@@ -8,8 +8,7 @@ from pathlib import Path
 import numba
 import pytest
 
-from harken.kernels.decoding import caching, tiles
-from harken.kernels.decoding.search import decode
+from harken.kernels.decoding import tiles
 
 SETS = {
     "avx512 without vnni": "+avx512f,+avx512bw,+avx2,+fma",
@@ -34,27 +33,3 @@ def test_features_are_those_numba_compiles_for():
     assert all(f"+{name}" in features.split(",") for name in tiles.FEATURES)
     assert (tiles.LANES == 16) == ("avx512f" in tiles.FEATURES)
     assert not tiles.VNNI or "avx512vnni" in tiles.FEATURES
-
-
-def test_the_cache_is_keyed_by_cpu_and_by_all_sources():
-    codegen = decode.targetctx.codegen()
-    key = decode._cache._index_key((numba.int64,), codegen)
-    assert codegen.magic_tuple() in key
-    assert caching.DIGEST in key
-
-
-def test_each_signature_has_a_file_of_its_own_and_a_damaged_one_is_compiled_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
-    double = caching.kept(_double)
-    assert double(2) == 4 and double(2.5) == 5.0
-    files = sorted(tmp_path.rglob("*.nbc"))
-    assert len(files) == 2 and caching.is_kept(double, (2,)) and not caching.is_kept(double, (True,))
-    for file in files:
-        file.write_bytes(file.read_bytes()[:-100])
-    again = caching.kept(_double)
-    assert caching.is_kept(again, (2,)) and again(3) == 6
-    assert again.stats.cache_misses == {(numba.int64,): 1}
-
-
-def _double(value):
-    return value + value

@@ -26,6 +26,7 @@ from typing import Any
 import numba
 import numpy as np
 
+from harken.kernels.caching import kept
 from harken.kernels.numba_math import sigmoid
 
 # Sums may be reordered, or no loop would be vectorised; NaN and infinity keep their meaning.
@@ -34,11 +35,8 @@ SMALL = 1e-250  # a sigmoid in float32 is at least 1e-38: the product stays abov
 
 
 def compiled(function: Any) -> Any:
-    """numba's `njit`, cached on disk where a folder for it is writable."""
-    try:
-        return numba.njit(cache=True, **FLAGS)(function)
-    except RuntimeError:  # numba found no writable folder
-        return numba.njit(**FLAGS)(function)
+    """Kept on disk for the next process (`harken.kernels.caching`)."""
+    return kept(function, FLAGS)
 
 
 def inlined(function: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.kernels.decoding.caching import is_kept, kept
+from harken.kernels.caching import is_kept, kept
 from harken.kernels.decoding.cells import CELLS, PRODUCTS, SCORES, Cells, Source, new_state, recurrent_step
 from harken.kernels.decoding.description import CellWeights, Linear, Recurrent
 from harken.kernels.decoding.products import INPUTS, STRIDE, round_up

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from harken.kernels.decoding.caching import kept
+from harken.kernels.caching import kept
 from harken.kernels.decoding.products import COLUMNS, FLAGS
 from harken.kernels.decoding.stack import decoder_step, embed, new_buffers, project_memory
 from harken.kernels.decoding.tiles import out_of_line

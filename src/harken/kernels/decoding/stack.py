@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
+from harken.kernels.caching import kept
 from harken.kernels.decoding.attention import attend_all, attend_past, attend_source, rotate
-from harken.kernels.decoding.caching import kept
 from harken.kernels.decoding.products import (
     FLAGS,
     NO_LIMIT,

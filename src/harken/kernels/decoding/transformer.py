@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.kernels.decoding.caching import is_kept
+from harken.kernels.caching import is_kept
 from harken.kernels.decoding.description import Linear, Norm, Stack, Table, Transformer
 from harken.kernels.decoding.products import GELU, RELU, STRIDE, SWIGLU, round_up
 from harken.kernels.decoding.search import Found, Rules, decode, nothing_found

@@ -1,7 +1,11 @@
-"""Compiled functions kept on disk for the next process, by the sources of this package and by the CPU.
+"""Compiled functions kept on disk for the next process, by their sources and by the CPU.
 
 numba keys its cache by the called function's own file, the argument types, and the CPU's name and features
-(`magic_tuple`), but not by the functions it calls. Here the digest of all sources of this package is part of the key.
+(`magic_tuple`), but not by the functions it calls. Here the digest of all sources of its folder is part of the key.
+
+numba's index gives the files of a function's signatures numbers. Two processes that compile different signatures at
+once write them to one file, and a later process runs the code of one with the arguments of the other, which corrupts
+its memory. Here every key has a file of its own.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -17,22 +22,17 @@ import numba
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 from harken.kernels import numba_math
-from harken.kernels.decoding.products import FLAGS
 
 
-def _digest() -> str:
-    files = [*sorted(Path(__file__).parent.glob("*.py")), Path(numba_math.__file__)]
+@lru_cache
+def digest_of(folder: Path) -> str:
+    """Of the sources of a folder and of the functions that all kernels call."""
+    files = [*sorted(folder.glob("*.py")), Path(numba_math.__file__)]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
-DIGEST = _digest()
-
-
 class _FilePerKey(IndexDataCacheFile):
-    """A file for each key, named by its digest.
-
-    numba's own index gives files numbers, so two processes that compile at once could write different code to a file.
-    """
+    """A file for each key, named by its digest."""
 
     def path(self, key: Any) -> str:
         named = repr((key, self._source_stamp, self._version))
@@ -53,14 +53,15 @@ class _PackageCache(FunctionCache):
         super().__init__(function)
         stamp = self._impl.locator.get_source_stamp()
         self._cache_file = _FilePerKey(self._cache_path, self._impl.filename_base, stamp)
+        self._digest = digest_of(Path(function.__code__.co_filename).parent)
 
     def _index_key(self, signature: Any, codegen: Any) -> Any:
-        return (*super()._index_key(signature, codegen), DIGEST)
+        return (*super()._index_key(signature, codegen), self._digest)
 
 
-def kept(function: Callable[..., Any]) -> Any:
-    """numba's `njit`, kept on disk wherever a folder for it can be written."""
-    dispatcher = numba.njit(**FLAGS)(function)
+def kept(function: Callable[..., Any], flags: Any = numba_math.FLAGS) -> Any:
+    """numba's `njit` with these flags, kept on disk wherever a folder for it can be written."""
+    dispatcher = numba.njit(**flags)(function)
     with suppress(RuntimeError):  # numba found no folder it may write
         dispatcher._cache = _PackageCache(function)
     return dispatcher
