@@ -4,11 +4,11 @@ Needs the extra `ray`. Figures are printed: pytest -s.
 """
 
 import json
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,12 @@ from typer.testing import CliRunner
 
 import harken
 from harken.cli.app import app as cli
+from harken.serving.ray.cluster import import_ray
 
-os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # before ray is imported
-ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'harken[ray]'")
-serve = pytest.importorskip("ray.serve", reason="Ray Serve is not installed: pip install 'harken[ray]'")
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed: pip install 'harken[ray]'"),
+]
 
 SOURCE = str(Path(harken.__file__).parents[1])
 STORE = 100 * 2**20  # bytes of shared memory of a node
@@ -35,6 +36,7 @@ def sentence(number: int) -> str:
 @pytest.fixture
 def two_nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A cluster of a head and another node, each with one core; `kill_node` kills the other one."""
+    ray = import_ray("serve")
     from ray.cluster_utils import Cluster
 
     monkeypatch.setenv("PYTHONPATH", SOURCE)
@@ -55,7 +57,7 @@ def two_nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def alive() -> int:
-    return sum(node["Alive"] for node in ray.nodes())
+    return sum(node["Alive"] for node in import_ray("data").nodes())
 
 
 def run(*arguments: Any) -> Any:
@@ -107,17 +109,21 @@ def test_a_batch_job_loses_and_doubles_nothing_where_a_node_dies(
 def test_no_request_is_lost_where_a_node_dies(two_nodes: Any, tiny_model: Callable[[str], Path]) -> None:
     import httpx
 
+    from harken.serving.app import listen
     from harken.serving.ray.deployment import NAME, ApplicationSettings, application
     from harken.serving.settings import ServerSettings
 
     folder = tiny_model("phrasebook-transformer")
     wanted = {text: harken.load(folder, "cpu").translate(text).text for text in map(sentence, range(25))}
+    serve = import_ray("serve").serve
     settings = ServerSettings(workers=2, timeout=300, stop_seconds=5)
     quiet = {"log_level": "ERROR", "enable_access_log": False}
-    serve.start(proxy_location="HeadOnly", http_options={"port": 18765}, logging_config=quiet)
+    with listen("127.0.0.1", 0) as free:
+        port = free.getsockname()[1]
+    serve.start(proxy_location="HeadOnly", http_options={"port": port}, logging_config=quiet)
     try:
         serve.run(application(ApplicationSettings(models=[str(folder)], settings=settings)), name=NAME)
-        with httpx.Client(base_url="http://127.0.0.1:18765", timeout=310) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=310) as client:
             for _ in range(600):
                 if client.get("/health").status_code == 200:
                     break

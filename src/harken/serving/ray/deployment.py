@@ -140,14 +140,14 @@ def run(arguments: ApplicationSettings, host: str, port: int, announce: Callable
         serve = ray.serve
         quiet = {"log_level": "WARNING", "enable_access_log": False}  # query strings may carry texts
         serve.start(proxy_location="HeadOnly", http_options={"host": host, "port": port}, logging_config=quiet)
-        for number in (signal.SIGINT, signal.SIGTERM):  # after ray has set its own
-            signal.signal(number, lambda *_: stopped.set())
         try:
             serve.run(application(arguments), name=NAME, route_prefix="/", logging_config=quiet)
             handle = serve.get_deployment_handle(MODELS, app_name=NAME)
             state = handle.state.remote().result(timeout_s=DEPLOY_SECONDS)
             if state["problem"]:
                 raise UserError(state["problem"])
+            for number in (signal.SIGINT, signal.SIGTERM):  # until here they end the start
+                signal.signal(number, lambda *_: stopped.set())
             shown = f"[{host}]" if ":" in host else host
             announce(f"Ready on http://{shown}:{port} (Ctrl-C stops)")
             stopped.wait()
