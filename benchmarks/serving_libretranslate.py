@@ -77,6 +77,8 @@ def stub_harken() -> None:
 
 
 if sys.argv[1:2] == ["serve-harken"]:
+    os.environ["HARKEN_STUB"] = "1"  # for the worker process, whose arguments are those of `harken serve`
+if "HARKEN_STUB" in os.environ:
     stub_harken()
 
 
