@@ -7,6 +7,7 @@ import json
 import os
 import re
 import subprocess
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -64,6 +65,7 @@ def server(command: list[str]) -> Iterator[tuple[str, int, int]]:
         assert process.stderr is not None
         for line in process.stderr:
             if match := re.search(r"http://([\d.]+):(\d+)", line):
+                threading.Thread(target=process.stderr.read, daemon=True).start()  # a full pipe would stop the server
                 yield match[1], int(match[2]), process.pid
                 break
         else:

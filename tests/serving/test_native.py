@@ -13,6 +13,7 @@ import pytest
 import harken
 from harken.serving.app import create_app
 from harken.serving.settings import ServerSettings
+from harken.serving.studio.inside import Head, SwitchedOff, look_inside
 
 TestClient = pytest.importorskip("fastapi.testclient").TestClient
 RECIPES = (
@@ -71,6 +72,19 @@ def test_search_options_tokens_and_attention(client: Any, translator: Any) -> No
     total = sum(token["log_probability"] for token in best["tokens"]) + (best["end_log_probability"] or 0)
     assert total / (len(best["tokens"]) + best["finished"]) == pytest.approx(best["score"], abs=1e-3)
     np.testing.assert_allclose(best["attention"], wanted[0].attention, atol=1e-3)
+
+
+def test_attention_heads_can_be_masked(client: Any, translator: Any) -> None:
+    heads = [("cross", 0, 0), ("cross", 0, 1), ("decoder", 0, 1)]
+    masked = [dict(zip(("kind", "layer", "head"), head, strict=True)) for head in heads]
+    texts = ["", SENTENCE, "a dog"]
+    found = results(client, "translate", text=texts, masked_heads=masked, attention=True)
+    wanted = [look_inside(translator, text, SwitchedOff([Head(*head) for head in heads])) for text in texts[1:]]
+    assert [one["hypotheses"][0]["text"] for one in found] == ["", *(one["changed"]["text"] for one in wanted)]
+    assert found[1]["hypotheses"][0]["attention"] is not None
+    assert results(client, "translate", text=SENTENCE)[0]["hypotheses"][0]["text"] == wanted[0]["text"]
+    answer = client.post("/v1/translate", json={"text": "a", "masked_heads": [{**masked[0], "head": 7}]})
+    assert answer.status_code == 400 and "no cross attention head 8" in answer.json()["error"]
 
 
 def test_sampling_depends_on_the_seed_alone(client: Any) -> None:

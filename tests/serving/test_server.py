@@ -116,6 +116,23 @@ def test_a_third_language_joins_two_models(tiny_model: Callable[[str], Path]) ->
         assert [work.model for work in engine.works] == ["phrasebook-transformer", "phrasebook-transformer-2"]
 
 
+def test_the_native_api_goes_through_a_third_language(tiny_model: Callable[[str], Path]) -> None:
+    folder = tiny_model("phrasebook-transformer")
+    engine = CapitalEngine(order=lambda places: places[::-1])
+    with TestClient(capital_app([f"{folder}@de-en", f"{folder}@en-fr"], engine)) as client:
+        body = {"text": ["ein kater", "b"], "source": "de", "target": "FR", "nbest": 2, "glossary": [["KATER", "chat"]]}
+        found = client.post("/v1/translate", json=body).json()
+        assert found["model"] == "phrasebook-transformer-2"
+        first, second = found["results"]
+        assert (first["source"], first["pivots"], second["pivots"]) == ("ein kater", ["KATER EIN"], ["B"])
+        assert [one["text"] for one in first["hypotheses"]] == ["EIN chat", "EIN chat 1"]
+        assert [(work.options["nbest"], work.is_continued) for work in engine.works] == [(1, False), (2, True)]
+        for wrong, said in (({"target": "de"}, "in de already"), ({"target": "xx"}, "from de to xx")):
+            answer = client.post("/v1/translate", json={**body, **wrong})
+            assert answer.status_code == 400 and said in answer.json()["error"]
+        assert client.post("/v1/translate", json={**body, "stream": True, "text": "a"}).status_code == 400
+
+
 def test_a_route_is_the_shortest(tiny_model: Callable[[str], Path]) -> None:
     folder = tiny_model("phrasebook-transformer")
     registry = Registry([f"{folder}@{pair}" for pair in ("a-b", "b-c", "c-d", "a-c")])
@@ -184,6 +201,32 @@ def test_the_client_deepl(tiny_model: Callable[[str], Path], tmp_path: Path) -> 
         client.delete_glossary(made)
         with pytest.raises(deepl.GlossaryNotFoundException):
             client.get_glossary(made.glossary_id)
+
+
+def test_documents_of_the_client_deepl(tiny_model: Callable[[str], Path], tmp_path: Path) -> None:
+    deepl, docx = pytest.importorskip("deepl"), pytest.importorskip("docx")
+    made = docx.Document()
+    made.add_paragraph("the black cat sleeps")
+    made.save(tmp_path / "in.docx")
+    (tmp_path / "in.txt").write_text("a cat\n\nthe dog\n", encoding="utf-8")
+    with listening(capital_app([tiny_model("phrasebook-transformer")], state=tmp_path / "state")) as url:
+        client = deepl.Translator("any", server_url=url)
+        for name in ("in.txt", "in.docx"):
+            done = client.translate_document_from_filepath(tmp_path / name, tmp_path / f"out.{name}", target_lang="FR")
+            assert done.done and done.billed_characters in (len("a catthe dog"), len("the black cat sleeps"))
+        assert (tmp_path / "out.in.txt").read_text(encoding="utf-8") == "A CAT\n\nTHE DOG\n"
+        assert docx.Document(tmp_path / "out.in.docx").paragraphs[0].text == "THE BLACK CAT SLEEPS"
+        assert list((tmp_path / "state" / "documents").iterdir()) == []  # each was downloaded
+        handle = client.translate_document_upload("a cat", filename="a.txt", source_lang="EN", target_lang="FR")
+        wrong = deepl.DocumentHandle(handle.document_id, "x")
+        with pytest.raises(deepl.DeepLException, match="Document not found"):
+            client.translate_document_get_status(wrong)
+        assert client.translate_document_get_status(handle).done
+        client.translate_document_download(handle)
+        with pytest.raises(deepl.DocumentNotReadyException):
+            client.translate_document_download(handle)
+        with pytest.raises(deepl.DeepLException, match="Unsupported document type"):
+            client.translate_document_upload("a", filename="a.exe", target_lang="FR")
 
 
 def test_a_client_that_sends_batches_as_weblate_does(tiny_model: Callable[[str], Path]) -> None:

@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 
 from harken.errors import UserError
 from harken.serving.context import Serving
-from harken.serving.dialects import deepl, jobs, libretranslate, native
+from harken.serving.dialects import deepl, deepl_documents, jobs, libretranslate, native
 from harken.serving.documentation import documentation_page
 from harken.serving.errors import ApiError
 from harken.serving.fast_path import Endpoint, FastPath, error_response
@@ -90,7 +90,7 @@ def create_app(models: Sequence[str | Path], settings: ServerSettings | None = N
         redoc_url=None,
     )
     app.state.serving, app.state.problem, app.state.stop = serving, None, None
-    for router in (native.router, jobs.router, libretranslate.router, deepl.router):
+    for router in (native.router, jobs.router, libretranslate.router, deepl.router, deepl_documents.router):
         app.include_router(router)
     _add_pages(app, serving)
     app.include_router(create_studio(Library(serving.registry.folders, device=settings.device), _key_of(serving)))

@@ -34,6 +34,7 @@ class Serving:
         self.registry, self.settings, self.metrics = registry, settings, Metrics()
         self.engine = Engine(registry.folders, settings, self.metrics)
         self.keys, self.rates, self.usage = Keys(settings.api_keys), Rates(), Usage()
+        self.documents: dict[str, Any] = {}  # DeepL's documents by their id
         self._detector: asyncio.Task[Detector] | None = None
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
@@ -70,7 +71,9 @@ class Serving:
         return Glossaries(self.folder("glossaries"))
 
     def close(self) -> None:
-        """Remove what was temporary."""
+        """End what runs on its own, and remove what was temporary."""
+        for job in self.documents.values():
+            job.task.cancel()
         if self._temporary is not None:
             self._temporary.cleanup()
 

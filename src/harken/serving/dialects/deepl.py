@@ -1,4 +1,4 @@
-"""DeepL's dialect: /v2/translate, /v2/languages, /v2/usage and its glossaries (version 2).
+"""DeepL's dialect: /v2/translate, /v2/languages, /v2/usage and its glossaries (version 2); files in deepl_documents.py.
 
 Keys come as `Authorization: DeepL-Auth-Key KEY`. Errors are {"message": sentence}: 400, 403 a bad key, 404 no such
 glossary, 429 too many requests, 456 the key's characters are used up, 503 late or stopping. Options without a
@@ -91,7 +91,7 @@ async def translate(request: Request) -> Response:
     if wanted and canonical(wanted) not in known:
         raise ApiError(400, "Value for 'source_lang' not supported.")
     characters = serving.check_texts(texts)
-    glossary = _glossary(serving, client, given, wanted, target)
+    glossary = find_glossary(serving, client, given, wanted, target)
     documents = [_document(text, given) for text in texts]
     sources = [canonical(wanted)] * len(texts) if wanted else []
     for text in texts if not wanted else ():
@@ -127,7 +127,14 @@ async def translate(request: Request) -> Response:
     return FastJSONResponse({"translations": answer}, headers=headers)
 
 
-def _glossary(serving: Serving, client: Client, given: Parameters, source: str | None, target: str) -> Glossary | None:
+def find_glossary(
+    serving: Serving, client: Client, given: Parameters, source: str | None, target: str
+) -> Glossary | None:
+    """The glossary that a request names.
+
+    Raises:
+        ApiError: there is none, or it is of other languages.
+    """
     wanted = given.text("glossary_id")
     if not wanted:
         return None

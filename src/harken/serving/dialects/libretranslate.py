@@ -6,6 +6,7 @@ Parameters come as JSON, as a form or in the query string. Lists of texts are tr
 
 from __future__ import annotations
 
+import asyncio
 import json
 import secrets
 import time
@@ -22,7 +23,7 @@ from harken.serving.fast_path import FastJSONResponse
 from harken.serving.keys import Client
 from harken.serving.languages import canonical
 from harken.serving.text.documents import read_html, read_text
-from harken.serving.text.files import SUFFIXES, translate_file
+from harken.serving.text.files import SUFFIXES, sample_of, translate_file
 from harken.serving.translating import find_route, translate_all, translator
 
 MAX_ALTERNATIVES = 8
@@ -225,7 +226,8 @@ async def translate_whole_file(request: Request) -> Response:
     data = await upload.read()
 
     if source == "auto":
-        source = (await detect_one(serving, data[:4000].decode("utf-8", "replace"), target))["language"]
+        sample = await asyncio.to_thread(sample_of, data, suffix)
+        source = (await detect_one(serving, sample, target))["language"]
     function = translator(serving, client, _route(serving, source, target), patient=True)
     result = await until_disconnected(request, translate_file(data, suffix, function))
     folder = serving.folder("files")

@@ -6,6 +6,7 @@ Every answer is {"model": name, "results": [...]}, one result for each text. Err
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any
 
@@ -27,8 +28,9 @@ from harken.serving.dialects.schemas import (
 from harken.serving.errors import ApiError
 from harken.serving.fast_path import FastJSONResponse
 from harken.serving.keys import Client
+from harken.serving.languages import canonical
 from harken.serving.registry import ServedModel
-from harken.serving.translating import terms_in
+from harken.serving.translating import find_route, terms_in
 
 
 class ErrorAnswer(BaseModel):
@@ -85,19 +87,44 @@ async def models(request: Request, client: Caller) -> dict[str, Any]:
 async def translate(body: TranslateBody, request: Request, client: Caller) -> Any:
     """Translate texts with every option of the search; n-best lists, token scores, alignments; or a stream."""
     serving = serving_of(request)
-    model = translator(serving, body)
+    route = route_of(serving, body)
     texts = [body.text] if isinstance(body.text, str) else body.text
     serving.check_texts(texts)
-    items = [{"text": text} for text in texts]
-    _add_constraints(items, body)
-    constrained = any(len(item) > 1 for item in items)
-    options: dict[str, Any] = {"nbest": body.nbest, "search": search_of(body), "constrained": constrained}
+    options: dict[str, Any] = {"nbest": body.nbest, "search": search_of(body)}
     options |= {name: True for name in ("attention", "alignment", "tokens") if getattr(body, name)}
+    if body.masked_heads:
+        options["masked_heads"] = [(one.kind, one.layer, one.head) for one in body.masked_heads]
     if body.stream:
-        if len(items) != 1:
-            raise ApiError(400, "a stream has one text; send several requests")
-        return await server_sent(serving, model, "translate", {"search": options["search"]}, items[0])
-    return await results_of(request, client, model, "translate", options, items, body, whole=bool(body.sample))
+        if len(texts) != 1 or len(route) != 1 or body.masked_heads:
+            raise ApiError(400, "a stream has one text, one model and no masked heads; leave out stream")
+        items = _constrained(texts, body)
+        return await server_sent(serving, route[0], "translate", {"search": options["search"]}, items[0])
+    work = _along(serving, client, route, texts, options, body)
+    return FastJSONResponse({"model": route[-1].name, "results": await until_disconnected(request, work)})
+
+
+async def _along(
+    serving: Serving, client: Client, route: list[ServedModel], texts: list[str], options: dict[str, Any], body: Any
+) -> list[Any]:
+    """Results of the last model of a route; with several models each has `pivots`, the texts between them."""
+    pivots: list[list[str]] = []
+    ends_at = time.monotonic() + min(body.timeout or serving.settings.timeout, serving.settings.timeout)
+    for model in route[:-1]:
+        plain = {"nbest": 1, "search": options["search"], "constrained": False}
+        items = [{"text": text} for text in (pivots[-1] if pivots else texts)]
+        left, whole = max(0.1, ends_at - time.monotonic()), bool(body.sample)
+        found = await serving.call(client, model, "translate", plain, items, whole, left, bool(pivots))
+        pivots.append([one["hypotheses"][0]["text"] if one["hypotheses"] else "" for one in found])
+    items = _constrained(pivots[-1] if pivots else texts, body)
+    options["constrained"] = any(len(item) > 1 for item in items)
+    left = max(0.1, ends_at - time.monotonic()) if pivots else body.timeout
+    results = await serving.call(client, route[-1], "translate", options, items, bool(body.sample), left, bool(pivots))
+    if not pivots:
+        return results
+    return [
+        {**one, "source": text, "pivots": list(between)}
+        for one, text, *between in zip(results, texts, *pivots, strict=True)
+    ]
 
 
 async def translate_directly(request: Request) -> Response | None:
@@ -112,14 +139,33 @@ async def translate_directly(request: Request) -> Response | None:
     return found
 
 
-def _add_constraints(items: list[dict[str, Any]], body: Any) -> None:
+def _constrained(texts: list[str], body: Any) -> list[dict[str, Any]]:
+    """The items of texts, with what their translations must begin with or contain."""
+    items: list[dict[str, Any]] = [{"text": text} for text in texts]
     prefixes = body.prefix
     if isinstance(prefixes, list) and len(prefixes) != len(items):
         raise ApiError(400, f"there are {len(prefixes)} prefixes for {len(items)} texts; give one for each")
+    if not (prefixes or body.require or body.glossary):
+        return items
     for number, item in enumerate(items):
         prefix = prefixes[number] if isinstance(prefixes, list) else prefixes
         given = {"prefix": prefix, "require": body.require, "glossary": terms_in(item["text"], body.glossary)}
         item |= {name: value for name, value in given.items() if value}
+    return items
+
+
+def route_of(serving: Serving, body: Any) -> list[ServedModel]:
+    """The models that a translation goes through, by name or by languages.
+
+    Raises:
+        ApiError: there are none.
+    """
+    if body.model is None and body.source and body.target:
+        route = find_route(serving, body.source, body.target)
+        if not route:
+            raise ApiError(400, f"the text is in {body.target} already; choose another target")
+        return route
+    return [translator(serving, body)]
 
 
 def translator(serving: Serving, body: Any) -> ServedModel:
@@ -131,7 +177,8 @@ def translator(serving: Serving, body: Any) -> ServedModel:
     try:
         if body.model is None and (getattr(body, "source", None) or getattr(body, "target", None)):
             for model in serving.registry.translators():
-                if body.source in (None, model.source) and body.target in (None, model.target):
+                wanted = (canonical(body.source or model.source), canonical(body.target or model.target))
+                if wanted == (model.source, model.target):
                     return model
             raise UserError(f"no model translates from {body.source or 'any language'} to {body.target or 'any'}")
         return serving.registry.find(body.model, "translate")
@@ -209,8 +256,7 @@ async def beam(body: BeamBody, request: Request, client: Caller) -> Any:
     """The tree of the beam search, each hypothesis with the terms of its score, and why the best one won."""
     serving = serving_of(request)
     serving.check_texts([body.text])
-    items: list[dict[str, Any]] = [{"text": body.text}]
-    _add_constraints(items, body)
+    items = _constrained([body.text], body)
     return await results_of(
         request, client, translator(serving, body), "beam", {"search": search_of(body)}, items, body
     )

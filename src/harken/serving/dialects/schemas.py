@@ -54,12 +54,24 @@ SEARCH_KEYS = frozenset(Search.model_fields) - frozenset(Body.model_fields)
 Phrase = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
+class MaskedHead(BaseModel):
+    """An attention head, counted from 0."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    kind: Literal["cross", "encoder", "decoder"] = Field(description="attention to the source, or self-attention")
+    layer: int = Field(ge=0, le=1000)
+    head: int = Field(ge=0, le=1000)
+
+
 class TranslateBody(Search):
     """POST /v1/translate."""
 
     text: str | list[str] = Field(description="one text, or several; each is translated as one sentence")
     source: str | None = Field(None, max_length=20, description="language code, where no model is named")
-    target: str | None = Field(None, max_length=20, description="language code, where no model is named")
+    target: str | None = Field(
+        None, max_length=20, description="language code; a pair without a model goes through a third language"
+    )
     nbest: int = Field(1, ge=1, le=MAX_BEAM, description="translations of each text")
     prefix: str | list[str] | None = Field(None, description="how translations begin: one for all, or one for each")
     require: list[Phrase] = Field([], max_length=20, description="phrases that every translation must contain")
@@ -67,6 +79,7 @@ class TranslateBody(Search):
     attention: bool = Field(False, description="also weights of target words over source words, and links")
     alignment: bool = Field(False, description="also links of source and target words")
     tokens: bool = Field(False, description="also every piece with its log-probability and its word")
+    masked_heads: list[MaskedHead] = Field([], max_length=512, description="attention heads that contribute nothing")
     stream: bool = Field(False, description="server-sent events: parts of one translation as they become certain")
 
 

@@ -110,7 +110,8 @@ class WorkerLoop:
     def _do_batch(self, number: int, model: str, operation: str, options: dict[str, Any], items: list[Any]) -> None:
         from harken.serving.operations import run_batch
 
-        while self._threaded and (operation in HOOKED or not self._is_on_cpu(model)):
+        is_hooked = operation in HOOKED or bool(options.get("masked_heads"))
+        while self._threaded and (is_hooked or not self._is_on_cpu(model)):
             self._advance(sorted(self._threaded))
         try:
             results = run_batch(self.models[model], operation, items, options)

@@ -6,8 +6,13 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+import torch
+
 from harken.errors import UserError
+from harken.tasks.translate.describing import describe
 from harken.tasks.translate.glossary import Term, matches
+from harken.tasks.translate.searching import search
 from harken.tasks.translate.translation import Translation, TranslationFigure
 from harken.tasks.translate.translator import Translator
 
@@ -22,13 +27,13 @@ def translate(model: Translator, items: Sequence[Item], options: dict[str, Any])
     Options:
         nbest, search: how many, and keys of the recipe's [search] table.
         attention, alignment, tokens: what to tell of each beside its text and score.
+        masked_heads: attention heads (kind, layer, head) that contribute nothing.
     """
     texts = [item["text"] for item in items]
     shown = any(options.get(what) for what in ("attention", "alignment"))
+    nbest = _masked_nbest if options.get("masked_heads") else _nbest
     with warnings.catch_warnings(record=True):  # a text that is too long is told in its result
-        found = model.nbest(
-            texts, options.get("nbest", 1), attention=shown, **_constraints(items), **options.get("search", {})
-        )
+        found = nbest(model, texts, shown, options, {**_constraints(items), **options.get("search", {})})
     return [
         {
             "source": item["text"],
@@ -37,6 +42,31 @@ def translate(model: Translator, items: Sequence[Item], options: dict[str, Any])
         }
         for item, best in zip(items, found, strict=True)
     ]
+
+
+def _nbest(
+    model: Translator, texts: list[str], shown: bool, options: dict[str, Any], search_options: dict[str, Any]
+) -> list[list[Translation]]:
+    return model.nbest(texts, options.get("nbest", 1), attention=shown, **search_options)
+
+
+@torch.no_grad()
+def _masked_nbest(
+    model: Translator, texts: list[str], shown: bool, options: dict[str, Any], search_options: dict[str, Any]
+) -> list[list[Translation]]:
+    """`_nbest` without some attention heads."""
+    from harken.serving.studio.inside import Head, without_heads
+
+    count = options.get("nbest", 1)
+    sources, request = model.read([model.shorten(text) for text in texts]), model.request(count, **search_options)
+    request.observe = lambda step: None  # through the modules, as the compiled decoders run no hooks
+    filled = [number for number, ids in enumerate(sources.ids) if ids]
+    found = [[Translation(text, "", 0.0, np.zeros((0, len(text.split()))))] for text in sources.texts]
+    with without_heads(model.model, [Head(*one) for one in options["masked_heads"]]):
+        hypotheses = search(request, sources, filled, count)
+        for number, best in zip(filled, hypotheses, strict=True):
+            found[number] = describe(model, sources, [(number, one) for one in best], shown, False)
+    return found
 
 
 def _constraints(items: Sequence[Item]) -> dict[str, Any]:

@@ -10,13 +10,17 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import re
+import zipfile
+import zlib
 from collections.abc import Awaitable, Callable
 
 from harken.serving.errors import ApiError
 from harken.serving.text.documents import Document, Translate, read_html, read_text, translate_documents
 
 SUFFIXES = (".txt", ".html", ".htm", ".po", ".srt", ".vtt", ".docx")
+SAMPLE_BYTES, SAMPLE_CHARACTERS = 200_000, 4000  # of a file that its language is detected by
 
 
 async def translate_file(data: bytes, suffix: str, translate: Translate) -> bytes:
@@ -43,6 +47,22 @@ async def translate_file(data: bytes, suffix: str, translate: Translate) -> byte
         ".vtt": translate_vtt,
     }
     return mark + (await kinds[suffix](text, translate)).encode("utf-8")
+
+
+def sample_of(data: bytes, suffix: str) -> str:
+    """Some text of a file, to detect its language by.
+
+    >>> sample_of(b"<p>le chat</p>", ".html")
+    ' le chat '
+    """
+    if suffix == ".docx":
+        try:
+            with zipfile.ZipFile(io.BytesIO(data)) as file, file.open("word/document.xml") as part:
+                data = part.read(SAMPLE_BYTES)
+        except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, OSError, ValueError, RuntimeError):
+            return ""
+    text = data[:SAMPLE_BYTES].decode("utf-8", "replace")
+    return (re.sub(r"<[^>]*>", " ", text) if suffix in (".docx", ".html", ".htm") else text)[:SAMPLE_CHARACTERS]
 
 
 async def _plain(text: str, translate: Translate) -> str:

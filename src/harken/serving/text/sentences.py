@@ -10,12 +10,14 @@ after ! and ? any next word will do. Abbreviations and initials do not. Long sen
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from harken.serving.text.atoms import Atom
 
 LONGEST = 120  # words of a sentence
 MARKS = ".!?…。！？"
+MARK = re.compile(f"[{MARKS}]")
 CLOSING = "\"'”’»)]}」』"
 OPENING = "\"'“‘«([{¿¡「『-–—"
 ABBREVIATIONS = frozenset(
@@ -53,6 +55,8 @@ def split_sentences(words: Sequence[str]) -> list[list[str]]:
 
 def spans(words: Sequence[str], longest: int = LONGEST) -> list[list[int]]:
     """The indices of the words of every sentence."""
+    if len(words) <= longest and not MARK.search(" ".join(words[:-1])):
+        return [list(range(len(words)))] if words else []
     found: list[list[int]] = [[]]
     for index, word in enumerate(words):
         following = words[index + 1] if index + 1 < len(words) else None

@@ -1,0 +1,190 @@
+"""DeepL's documents: a file is sent, its translation asked for until it is done, and then downloaded, once.
+
+    POST /v2/document                       file, target_lang, source_lang, glossary_id -> document_id, document_key
+    POST /v2/document/{document_id}         document_key -> status: translating, done, downloaded or error
+    POST /v2/document/{document_id}/result  document_key -> the file
+
+Files are those of `harken.serving.text.files`. A translation is kept for an hour.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
+
+from harken.serving.context import Serving, serving_of
+from harken.serving.dialects.deepl import ERRORS, STRING, caller, find_glossary
+from harken.serving.dialects.libretranslate import detect_one
+from harken.serving.dialects.parameters import parameters_of
+from harken.serving.errors import ApiError
+from harken.serving.languages import canonical
+from harken.serving.text.documents import Found
+from harken.serving.text.files import SUFFIXES, sample_of, translate_file
+from harken.serving.translating import find_route, translator
+
+KEPT_SECONDS = 3600
+MOST_JOBS = 100  # that are translated or wait for their download
+POLL_SECONDS = 1.0  # that a question for the status waits for the end, as clients ask again after five seconds
+router = APIRouter(prefix="/v2/document", tags=["deepl"], responses=ERRORS)
+KEY_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            kind: {"schema": {"type": "object", "required": ["document_key"], "properties": {"document_key": STRING}}}
+            for kind in ("application/json", "application/x-www-form-urlencoded")
+        },
+    }
+}
+FILE_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["file", "target_lang"],
+                    "properties": {
+                        "file": {"type": "string", "format": "binary"},
+                        **dict.fromkeys(("target_lang", "source_lang", "filename", "glossary_id"), STRING),
+                    },
+                }
+            }
+        },
+    }
+}
+
+
+@dataclass(eq=False)
+class DocumentJob:
+    """One document, from its upload to its download."""
+
+    key: str
+    name: str
+    path: Path  # of the translation
+    made: float = field(default_factory=time.monotonic)
+    characters: int = 0
+    error: str | None = None
+    is_downloaded: bool = False
+    task: asyncio.Task[None] | None = None
+
+    @property
+    def status(self) -> str:
+        """As DeepL calls it."""
+        if self.error is not None:
+            return "error"
+        if self.task is not None and not self.task.done():
+            return "translating"
+        return "downloaded" if self.is_downloaded else "done"
+
+
+@router.post("", openapi_extra=FILE_BODY)
+async def upload(request: Request) -> Response:
+    """Begin to translate a document."""
+    client = caller(request)
+    serving, given = serving_of(request), await parameters_of(request)
+    file = given.file("file")
+    if file is None:
+        raise ApiError(400, "Invalid file data.")
+    name = given.text("filename") or file.filename or ""
+    suffix = Path(name).suffix.lower()
+    if suffix not in SUFFIXES:
+        raise ApiError(400, f"Unsupported document type; send one of {', '.join(SUFFIXES)}.")
+    if (given.text("output_format") or suffix[1:]).lower() != suffix[1:]:
+        raise ApiError(400, "Value for 'output_format' not supported.")
+    target, wanted = canonical(given.text("target_lang") or ""), given.text("source_lang")
+    known = {one["code"] for one in serving.languages()}
+    if target not in known:
+        raise ApiError(400, "Value for 'target_lang' not supported.")
+    if wanted and canonical(wanted) not in known:
+        raise ApiError(400, "Value for 'source_lang' not supported.")
+    glossary = find_glossary(serving, client, given, wanted, target)
+    _forget_old(serving)
+    if len(serving.documents) >= MOST_JOBS:
+        raise ApiError(429, "Too many documents; download those that are done", 60)
+    data = await file.read()
+    source = wanted or (await detect_one(serving, await asyncio.to_thread(sample_of, data, suffix), target))["language"]
+    route = find_route(serving, source, target)
+    number = secrets.token_hex(16).upper()
+    job = DocumentJob(secrets.token_hex(32).upper(), Path(name).name, serving.folder("documents") / f"{number}{suffix}")
+    send = translator(serving, client, route, glossary.terms if glossary else (), patient=True)
+
+    async def counted(texts: list[str], aligned: bool, nbest: int) -> list[list[Found]]:
+        characters = sum(map(len, texts))
+        if not serving.usage.add(client.name, characters, client.characters):
+            raise ApiError(456, "Quota Exceeded")
+        job.characters += characters
+        return await send(texts, aligned, nbest)
+
+    async def run() -> None:
+        try:
+            job.path.write_bytes(await translate_file(data, suffix, counted))
+            serving.metrics.count("characters", job.characters)
+        except ApiError as error:
+            job.error = error.message
+        except Exception:
+            job.error = "internal error"
+            raise
+
+    job.task = asyncio.create_task(run())
+    serving.documents[number] = job
+    return JSONResponse({"document_id": number, "document_key": job.key})
+
+
+@router.post("/{document_id}", openapi_extra=KEY_BODY)
+async def status(document_id: str, request: Request) -> dict[str, Any]:
+    """How far a document is."""
+    job = await _find(document_id, request)
+    if job.task is not None:
+        await asyncio.wait({job.task}, timeout=POLL_SECONDS)
+    found: dict[str, Any] = {"document_id": document_id, "status": job.status}
+    if job.error is not None:
+        return found | {"message": job.error, "error_message": job.error}
+    if job.status == "translating":
+        return found | {"seconds_remaining": 5}
+    return found | {"billed_characters": job.characters}
+
+
+@router.post("/{document_id}/result", openapi_extra=KEY_BODY, response_class=Response)
+async def result(document_id: str, request: Request) -> Response:
+    """The translated document; it can be downloaded once."""
+    job = await _find(document_id, request)
+    if job.status != "done":
+        said = {"translating": "Document translation is not done", "downloaded": "Document already downloaded"}
+        raise ApiError(503, said.get(job.status, "Document translation failed"))
+    content = job.path.read_bytes()
+    job.path.unlink()
+    job.is_downloaded = True
+    headers = {"Content-Disposition": f'attachment; filename="{document_id}{job.path.suffix}"'}
+    return Response(content, media_type="application/octet-stream", headers=headers)
+
+
+async def _find(document_id: str, request: Request) -> DocumentJob:
+    """The document of an id and a key.
+
+    Raises:
+        ApiError: 404, also for a wrong key.
+    """
+    caller(request)
+    key = (await parameters_of(request)).text("document_key") or ""
+    job = serving_of(request).documents.get(document_id)
+    if job is None or not secrets.compare_digest(job.key.encode(), key.encode("utf-8", "replace")):
+        raise ApiError(404, "Document not found")
+    found: DocumentJob = job
+    return found
+
+
+def _forget_old(serving: Serving) -> None:
+    """Remove documents that were downloaded or are older than an hour."""
+    for number, job in list(serving.documents.items()):
+        if job.is_downloaded or time.monotonic() - job.made > KEPT_SECONDS:
+            if job.task is not None:
+                job.task.cancel()
+            job.path.unlink(missing_ok=True)
+            del serving.documents[number]
