@@ -57,7 +57,8 @@ def test_updates_are_measured(recipe: Path) -> None:
     )
     assert found["updates"] == 40 and found["seconds_per_update"] > 0
     assert found["memory_bytes"] > 4 * 4 * found["parameters"]
-    assert found["seconds"] == pytest.approx(40 * found["seconds_per_update"] + found["seconds_per_validation"])
+    rest = found["seconds"] - 40 * found["seconds_per_update"] - found["seconds_per_validation"]
+    assert -1e-6 < rest < 5  # the start
     assert found["epochs"] == pytest.approx(40 / found["updates_per_epoch"])
 
 
@@ -160,7 +161,7 @@ if what == "check":
     print(json.dumps([found.seconds, found.memory_bytes, found.parameters, found.tokens_per_epoch]))
 else:
     seen = []
-    watch = lambda entry: seen.append((entry, _peak("self")))
+    watch = lambda entry: seen.append((entry, _peak("self") if entry["kind"] == "valid" else 0))
     model = harken.train(recipe, out, overrides=changes, callbacks=[watch], progress=False)
     parameters = sum(value.numel() for value in model.model.parameters())
     tokens = sum(entry.get("tokens", 0) for entry, _ in seen)

@@ -177,7 +177,8 @@ def plan(train: TrainConfig, per_epoch: float, speed: Speed | None) -> tuple[int
         alone = 60 * train.max_minutes / update  # up to the first validation
         limits.append(alone if alone < every else 60 * train.max_minutes / (update + validation / every))
     updates = max(1, round(min(limits)))
-    return updates, updates * update + math.ceil(updates / every) * validation  # the last one is at the end
+    validations = math.ceil(updates / every)  # the last one is at the end
+    return updates, speed.seconds_to_start + updates * update + validations * validation
 
 
 def warnings(train: TrainConfig, examples: int, per_epoch: float, updates: int | None) -> list[str]:

@@ -40,6 +40,7 @@ class Speed:
     tokens_per_update: float
     seconds_per_validation: float
     memory_bytes: int  # of all processes at their peak; on a GPU, of its memory
+    seconds_to_start: float = 0.0  # that the first updates take longer: kernels are compiled or loaded
 
 
 def measure_speed(task: Task, config: TrainConfig, seconds: float = 4.0) -> Speed:
@@ -58,7 +59,7 @@ def measure_speed(task: Task, config: TrainConfig, seconds: float = 4.0) -> Spee
     strategy = choose_strategy(task, config)
     try:
         epoch = task.epoch(0)
-        times, tokens = _updates(strategy, epoch, seconds)
+        times, tokens, start = _updates(strategy, epoch, seconds)
         with unchanged(task):
             for indices in largest_batches(task, epoch):  # for the peak of the memory
                 strategy.update(1, [indices], task.size(indices), 0.0)
@@ -71,7 +72,7 @@ def measure_speed(task: Task, config: TrainConfig, seconds: float = 4.0) -> Spee
         ) from problem
     finally:
         strategy.close()
-    return Speed(len(times), _typical(times), tokens, validation, memory)
+    return Speed(len(times), _typical(times), tokens, validation, memory, start)
 
 
 def seconds_per_update(
@@ -120,8 +121,8 @@ def _typical(times: list[float]) -> float:
     return sum(middle) / len(middle)
 
 
-def _updates(strategy: Strategy, epoch: Sequence[Indices], seconds: float) -> tuple[list[float], float]:
-    """The times of the updates, and the mean number of tokens of one."""
+def _updates(strategy: Strategy, epoch: Sequence[Indices], seconds: float) -> tuple[list[float], float, float]:
+    """The times of the updates, the mean number of tokens of one, and by how much the first ones took longer."""
     task, config = strategy.task, strategy.config
     if not len(epoch):
         raise UserError("there are no training batches; check the recipe's [data]")
@@ -143,7 +144,8 @@ def _updates(strategy: Strategy, epoch: Sequence[Indices], seconds: float) -> tu
             if strategy.broadcast(time.perf_counter() - start > seconds) and len(times) > WARM_UP:
                 break
     counted = times[WARM_UP:] or times
-    return counted, sum(sizes) / len(sizes)
+    longer = max(0.0, sum(times[:WARM_UP]) - len(times[:WARM_UP]) * _typical(counted))
+    return counted, sum(sizes) / len(sizes), longer
 
 
 def _validation(strategy: Strategy) -> float:
