@@ -45,6 +45,6 @@ class JoinedWrites:
 class HttpProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     """uvicorn's HTTP over `JoinedWrites`."""
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:
         """A client has connected."""
-        super().connection_made(JoinedWrites(transport))  # type: ignore[arg-type]
+        super().connection_made(JoinedWrites(transport))

@@ -177,8 +177,8 @@ def translator(serving: Serving, body: Any) -> ServedModel:
     try:
         if body.model is None and (getattr(body, "source", None) or getattr(body, "target", None)):
             for model in serving.registry.translators():
-                wanted = (canonical(body.source or model.source), canonical(body.target or model.target))
-                if wanted == (model.source, model.target):
+                chosen = (body.source or model.source or "", body.target or model.target or "")
+                if tuple(map(canonical, chosen)) == (model.source, model.target):
                     return model
             raise UserError(f"no model translates from {body.source or 'any language'} to {body.target or 'any'}")
         return serving.registry.find(body.model, "translate")
