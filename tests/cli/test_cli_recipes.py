@@ -35,8 +35,8 @@ def test_an_unknown_recipe_is_refused_with_the_nearest(run: Callable[..., Any]) 
 
 
 def test_check_reports_sizes(run: Callable[..., Any]) -> None:
-    small = ("--set", "data.size=200", "--set", "train.max_steps=2", "--no-measure")
-    plain = run("check", "phrasebook-transformer", *small)
+    small = ("--set", "data.size=200", "--set", "train.max_steps=2")
+    plain = run("check", "phrasebook-transformer", *small, "--no-measure")
     found = json.loads(run("check", "phrasebook-transformer", *small, "--json").stdout)
     assert plain.exit_code == 0
     assert f"parameters\t{found['parameters']:,} (" in plain.output

@@ -1,9 +1,13 @@
 """LibreTranslate's dialect: every way to send parameters, its answers and its errors."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from harken.serving.detection import Detector, samples_of
+from harken.serving.registry import ServedModel
 
 
 def post(client: Any, path: str, **body: Any) -> Any:
@@ -119,3 +123,15 @@ def test_a_file_is_translated_and_downloaded(capital_client: Any) -> None:
         "/translate_file", files={"file": ("a.exe", b"x")}, data={"source": "en", "target": "fr"}
     )
     assert answer.status_code == 400 and "format not supported" in answer.json()["error"]
+
+
+def test_the_language_is_detected_where_the_training_data_is_gone(
+    tiny_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tiny_model("phrasebook-transformer")
+    monkeypatch.setattr("harken.serving.detection._pairs", lambda data: [])
+    model = ServedModel.open(f"{folder}@br-cy")  # languages without a list of frequent words
+    detector = Detector(samples_of([model]))
+    for text, language in (("the black cat sleeps", "br"), ("le chat noir dort", "cy"), ("a young queen", "br")):
+        assert detector.detect(text)[0].language == language
+    assert Detector({"br": [], "cy": []}).detect("the cat") == []

@@ -16,6 +16,7 @@ from harken.serving.app import create_app
 from harken.serving.limits import hosts_of
 from harken.serving.registry import Registry
 from harken.serving.settings import ServerSettings
+from harken.serving.transport import JoinedWrites
 from harken.training.checkpoints import load_tensors, save_tensors
 
 from .conftest import CapitalEngine, listening
@@ -96,6 +97,31 @@ def test_a_server_on_the_loopback_address_answers_to_its_own_names(tiny_model: C
             assert answer.status_code == 400 and "host name" in answer.json()["error"], host
         assert 'path="other",status="400"} 5' in client.get("/metrics", headers={"Host": "localhost"}).text
     assert hosts_of("0.0.0.0") is None and hosts_of("localhost") == hosts_of("127.0.0.2")
+
+
+def test_head_and_body_of_an_answer_leave_in_one_write() -> None:
+    class Socket:
+        def __init__(self) -> None:
+            self.calls: list[Any] = []
+
+        def write(self, data: bytes) -> None:
+            self.calls.append(data)
+
+        def close(self) -> None:
+            self.calls.append("closed")
+
+    async def main() -> list[Any]:
+        socket = Socket()
+        transport: Any = JoinedWrites(socket)  # type: ignore[arg-type]
+        transport.write(b"head ")
+        transport.write(b"body")
+        assert transport.calls == []
+        await asyncio.sleep(0)
+        transport.write(b"more")
+        transport.close()
+        return socket.calls
+
+    assert asyncio.run(main()) == [b"head body", b"more", "closed"]
 
 
 def test_browsers_get_an_icon(capital_client: Any) -> None:

@@ -3,9 +3,10 @@
     P(language | text) ~ P(text | language) ** SHARPNESS,      all languages equally likely before
 
 The models are harken's own (`harken.models.language.ngram`, interpolated Kneser-Ney, order 4), trained when a server
-first needs them: on frequent words of some forty languages, which ship with harken (`frequent_words.json`), and on a
-sample of the training texts of the served models, where those are there. That takes a second or two. A letter of a
-script that a language is not written in counts as a further `SCRIPT`.
+first needs them: on frequent words of 34 languages, which ship with harken (`frequent_words.json`), and on a sample of
+the training texts of the served models; where those are gone, on the words of the model's vocabulary, unless source and
+target share one. That takes a second or two. A letter of a script that a language is not written in counts as a further
+`SCRIPT`.
 
 >>> detector = Detector({"en": ["the black cat sleeps"], "fr": ["le chat noir dort"]})
 >>> [found.language for found in detector.detect("le chien dort dans la maison")]
@@ -118,9 +119,34 @@ def samples_of(models: Sequence[ServedModel]) -> dict[str, list[str]]:
         if model.source is None or model.target is None:
             continue
         pairs = _pairs(model.recipe.data)
-        found.setdefault(model.source, []).extend(source for source, _ in pairs)
-        found.setdefault(model.target, []).extend(target for _, target in pairs)
+        sources, targets = ([one[side] for one in pairs] for side in (0, 1)) if pairs else _vocabularies(model)
+        found.setdefault(model.source, []).extend(sources)
+        found.setdefault(model.target, []).extend(targets)
     return found
+
+
+def _vocabularies(model: ServedModel) -> tuple[list[str], list[str]]:
+    """The words in the vocabularies of source and target; none where both share one."""
+    from harken.tasks.artifacts import TokenizerPairArtifact
+
+    try:
+        source, target = TokenizerPairArtifact().load(model.folder)
+    except (UserError, OSError, ValueError):
+        return [], []
+    if source is target:
+        return [], []
+    first, second = (words_of(side.pieces(range(4, side.size))) for side in (source, target))  # ids below are special
+    return first, second
+
+
+def words_of(pieces: Sequence[str]) -> list[str]:
+    """The pieces of a vocabulary that may be words: of subwords those that begin one.
+
+    >>> words_of(["▁the", "ing", "▁cat", "▁,"]), words_of(["le", "chat", "42"])
+    (['the', 'cat'], ['le', 'chat'])
+    """
+    begin = [piece[1:] for piece in pieces if piece.startswith("▁")]
+    return [piece for piece in begin or pieces if len(piece) > 1 and piece.isalpha()]
 
 
 def _pairs(data: Any) -> list[tuple[str, str]]:

@@ -144,6 +144,8 @@ async def detect_one(serving: Serving, text: str, target: str | None = None) -> 
     )
     detector = await serving.detector()
     found = detector.detect(text, among) or detector.detect(text)
+    if not found:
+        raise ApiError(400, "the language of the text cannot be detected; name it")
     return {"confidence": found[0].confidence, "language": found[0].language}
 
 
