@@ -177,13 +177,8 @@ def translator(serving: Serving, body: Any) -> ServedModel:
     try:
         if body.model is None and (getattr(body, "source", None) or getattr(body, "target", None)):
             for model in serving.registry.translators():
-<<<<<<< HEAD
-                wanted = (canonical(body.source or model.source or ""), canonical(body.target or model.target or ""))
-                if wanted == (model.source, model.target):
-=======
                 chosen = (body.source or model.source or "", body.target or model.target or "")
                 if tuple(map(canonical, chosen)) == (model.source, model.target):
->>>>>>> serving
                     return model
             raise UserError(f"no model translates from {body.source or 'any language'} to {body.target or 'any'}")
         return serving.registry.find(body.model, "translate")
