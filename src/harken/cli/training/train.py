@@ -86,7 +86,8 @@ def train(
         command = [*(launcher() or ["harken"]), "train", recipe, "--out", str(out)]
         command += [part for override in overrides for part in ("--set", override)]
         number = getattr(stop, "number", signal.SIGINT)
-        raise Interrupted(number, f"continue with\n  {shlex.join([*command, '--resume'])}") from None
+        advice = f"continue with\n  {shlex.join([*command, '--resume'])}"
+        raise Interrupted(number, "" if is_follower() else advice) from None
     if not quiet:
         tell(
             f"The model is in {out}. Try\n  {use_of(model.recipe.task, out)}\n  harken evaluate {shlex.quote(str(out))}"
