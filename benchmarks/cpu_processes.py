@@ -1,80 +1,111 @@
 """Two CPU processes that share every batch: forked workers against torch.distributed ranks (gloo), in tokens a second.
 
-    python benchmarks/cpu_processes.py --recipes phrasebook-transformer phrasebook-attention --minutes 0.6 --repeats 3
+    python benchmarks/cpu_processes.py --recipes phrasebook-transformer phrasebook-attention --updates 30 --rounds 10
 
-The runs alternate, so that other work on the machine disturbs both alike. Counted are the target tokens of the training
-entries of metrics.jsonl and the time between them, less a first part in which kernels are compiled; beside them the CPU
-time of all processes of a run, start and validation included. The ranks are started with torchrun's environment
-variables, but without torchrun, so that both kinds of run are in the scheduling group of this script.
+Both compute the same updates of the same task, in turns of a few seconds, so that other work on the machine disturbs
+both alike; what counts is the median of the ratios of neighbouring turns. Starting processes, compiling kernels and
+validation are not part of it. The ranks are forked with torchrun's environment variables, and so in the scheduling
+group of this script (torchrun starts them in groups of their own).
 """
 
 import argparse
 import os
-import resource
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
-from harken.training.log import read_metrics
+import torch
+import torch.distributed as dist
 
-SETTINGS = (
-    *("train.precision=float32", "train.device=cpu", "train.threads=1", "train.workers=2", "train.max_steps=none"),
-    *("train.log_every=5", "train.validate_every=1000000", "train.checkpoint_every=1000000", "train.warmup_steps=100"),
-    *("train.learning_rate=0.001", "train.batch_tokens=1024"),
-)
-KINDS = {  # environments of the processes of a run
-    "forked": [{}],
-    "gloo": [
-        {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29511"}
-        for rank in ("0", "1")
-    ],
-}
-WARM_UP = 0.2  # share of the entries that is dropped
+from harken.recipe import load_recipe
+from harken.run import resolve
+from harken.tasks.registry import job_of
+from harken.training.config import TrainConfig
+from harken.training.strategies import Strategy, choose_strategy
+from harken.training.strategies.group import joined
 
-
-def tokens_per_second(folder: Path) -> float:
-    """Of the training entries after the first fifth."""
-    entries = [entry for entry in read_metrics(folder) if entry["kind"] == "train"]
-    first = max(1, round(WARM_UP * len(entries)))
-    counted = entries[first:]
-    return sum(entry["tokens"] for entry in counted) / (counted[-1]["seconds"] - entries[first - 1]["seconds"])
+SETTINGS = [
+    *("train.precision=float32", "train.device=cpu", "train.threads=1", "train.workers=2", "train.batch_tokens=1024"),
+    *("train.max_steps=100", "train.max_minutes=none", "data.size=5000"),
+]
+WARM_UP = 3  # updates
 
 
-def run(kind: str, recipe: str, minutes: float, folder: Path) -> tuple[float, float, float]:
-    """Tokens a second, CPU seconds, wall seconds of one run."""
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    changes = [part for one in (*SETTINGS, f"train.max_minutes={minutes}") for part in ("--set", one)]
-    command = [sys.executable, "-m", "harken", "train", recipe, "--out", str(folder), *changes]
-    processes = [
-        subprocess.Popen(command, env={**os.environ, **more}, stdout=subprocess.DEVNULL) for more in KINDS[kind]
-    ]
-    codes = [process.wait() for process in processes]
-    if any(codes):
-        sys.exit(f"{kind} failed")
-    after, took = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter() - began
-    return tokens_per_second(folder), after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, took
+def tokens_per_second(strategy: Strategy, updates: int) -> float:
+    """Of this many updates, after a few that are not counted."""
+    task, tokens, began = strategy.task, 0, 0.0
+    epoch = task.epoch(0)
+    for step in range(1, updates + WARM_UP + 1):
+        if step == WARM_UP + 1:
+            tokens, began = 0, time.perf_counter()
+        indices = epoch[step % len(epoch)]
+        strategy.update(step, [indices], task.size(indices), 1e-4)
+        tokens += task.size(indices)
+    return tokens / (time.perf_counter() - began)
+
+
+def forked(task: Any, config: TrainConfig, updates: int) -> float:
+    """With forked workers."""
+    strategy = choose_strategy(task, config)
+    try:
+        return tokens_per_second(strategy, updates)
+    finally:
+        strategy.close()
+
+
+def gloo(task: Any, config: TrainConfig, updates: int) -> float:
+    """With two ranks; rank 0 reports."""
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    reads, writes = os.pipe()
+    children = []
+    for rank in range(2):
+        child = os.fork()
+        if child:
+            children.append(child)
+            continue
+        os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
+        os.environ |= {"MASTER_PORT": str(store.port), "TORCHELASTIC_USE_AGENT_STORE": "True"}
+        with joined() as group:
+            assert group is not None
+            group.connect("cpu")
+            speed = tokens_per_second(choose_strategy(task, config, group), updates)
+            if rank == 0:
+                os.write(writes, str(speed).encode())
+        os._exit(0)
+    os.close(writes)
+    with os.fdopen(reads) as answer:
+        found = float(answer.read())
+    for child in children:
+        os.waitpid(child, 0)
+    return found
 
 
 def main() -> None:
-    """Print a line for each run, and the ratio of the medians."""
+    """Print the speeds of every round, and the median of their ratios."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--recipes", nargs="+", default=["phrasebook-transformer", "phrasebook-attention"])
-    parser.add_argument("--minutes", type=float, default=0.6)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--updates", type=int, default=30)
+    parser.add_argument("--rounds", type=int, default=10)
     chosen = parser.parse_args()
-    for recipe in chosen.recipes:
-        speeds: dict[str, list[float]] = {kind: [] for kind in KINDS}
-        for repeat in range(chosen.repeats):
-            for name in KINDS:
-                with tempfile.TemporaryDirectory() as folder:
-                    speed, cpu, took = run(name, recipe, chosen.minutes, Path(folder, "run"))
-                speeds[name].append(speed)
-                print(f"{recipe} {name} {repeat}: {speed:,.0f} tokens/s, {cpu:.1f} s CPU in {took:.1f} s", flush=True)
-        forked, gloo = (statistics.median(speeds[name]) for name in ("forked", "gloo"))
-        print(f"{recipe}: forked {forked:,.0f}, gloo {gloo:,.0f} tokens/s; forked / gloo {forked / gloo:.2f}")
+    torch.set_num_threads(1)
+    for name in chosen.recipes:
+        recipe = resolve(load_recipe(name, SETTINGS))
+        with TemporaryDirectory() as folder:
+            task = job_of(recipe.task).prepare(recipe, Path(folder), False).task
+        pairs = []
+        for place in range(chosen.rounds):
+            turns = [forked, gloo] if place % 2 == 0 else [gloo, forked]
+            speeds = {turn.__name__: turn(task, recipe.train, chosen.updates) for turn in turns}
+            pairs.append((speeds["forked"], speeds["gloo"]))
+            print(f"{name} {place}: forked {pairs[-1][0]:,.0f}, gloo {pairs[-1][1]:,.0f} tokens/s", flush=True)
+        ratios = sorted(one / other for one, other in pairs)
+        best = [max(speeds) for speeds in zip(*pairs, strict=True)]
+        print(
+            f"{name}: forked / gloo {statistics.median(ratios):.2f} (median; {ratios[0]:.2f} to {ratios[-1]:.2f}); "
+            f"fastest turns: forked {best[0]:,.0f}, gloo {best[1]:,.0f} tokens/s"
+        )
 
 
 if __name__ == "__main__":

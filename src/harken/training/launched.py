@@ -25,3 +25,9 @@ def is_follower() -> bool:
 def is_restarted() -> bool:
     """Whether torchrun started the job again after a failure (`--max-restarts`)."""
     return is_launched() and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
+
+
+def launcher() -> list[str]:
+    """The beginning of the command that starts the ranks of this machine; empty where torchrun started none."""
+    local = os.environ.get("LOCAL_WORLD_SIZE", "1")
+    return ["torchrun", "--nproc-per-node", local, "-m", "harken"] if is_launched() else []

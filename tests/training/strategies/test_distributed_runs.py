@@ -285,12 +285,18 @@ def test_a_rank_that_ends_ends_all_with_its_reason(run: Callable, table: Any, ho
             self.calls = getattr(self, "calls", 0) + 1
             if int(os.environ["RANK"]) != rank or self.calls < 3:
                 return super().summed(examples)
-            if how == "killed":
+            if how == "killed":  # torchrun then stops the others
+                stop = f"sleep 0.3; kill -TERM $(cat {job.folder}/other)"
+                subprocess.Popen(["sh", "-c", stop], start_new_session=True)
                 os.kill(os.getpid(), signal.SIGKILL)
             raise {"user": UserError("row 17 is bad"), "memory": MemoryError(), "bug": ValueError("x")}[how]
 
-    started = time.monotonic()
-    found = run(Failing(dropout=0.0))(2)
+    def before(group: Group) -> None:
+        if group.rank != rank:
+            (job.folder / "other").write_text(str(os.getpid()))
+
+    job, started = run(Failing(dropout=0.0)), time.monotonic()
+    found = job(2, before)
     assert time.monotonic() - started < 60
     own, other = found[rank], found[1 - rank]
     reasons = {

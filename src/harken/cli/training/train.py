@@ -19,7 +19,7 @@ from harken.cli.training.new import (
     refuse_column_options,
 )
 from harken.errors import Interrupted, UserError
-from harken.training.launched import is_follower, is_restarted
+from harken.training.launched import is_follower, is_restarted, launcher
 
 
 def train(
@@ -83,10 +83,11 @@ def train(
     except ChangedDataError as problem:
         raise problem.saying("--accept-changed-data") from None
     except KeyboardInterrupt as stop:
-        command = ["harken", "train", recipe, "--out", str(out)]
+        command = [*(launcher() or ["harken"]), "train", recipe, "--out", str(out)]
         command += [part for override in overrides for part in ("--set", override)]
         number = getattr(stop, "number", signal.SIGINT)
-        raise Interrupted(number, f"continue with\n  {shlex.join([*command, '--resume'])}") from None
+        advice = f"continue with\n  {shlex.join([*command, '--resume'])}"
+        raise Interrupted(number, "" if is_follower() else advice) from None
     if not quiet:
         tell(
             f"The model is in {out}. Try\n  {use_of(model.recipe.task, out)}\n  harken evaluate {shlex.quote(str(out))}"

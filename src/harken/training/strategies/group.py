@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -224,7 +225,9 @@ def joined() -> Iterator[Group | None]:
         if not is_lost_connection(problem):
             group.report(problem)
             raise
-        raise group.reason() from problem
+        with _ignored_signals():
+            reason = group.reason()
+        raise reason from problem
     except Exception as problem:
         group.report(problem)
         raise
@@ -246,6 +249,20 @@ def broadcast_tensors(tensors: list[Tensor]) -> None:
     """Overwrite tensors by those of rank 0."""
     for tensor in tensors:
         dist.broadcast(tensor.detach(), 0)
+
+
+@contextmanager
+def _ignored_signals() -> Iterator[None]:
+    """Inside the block SIGTERM and SIGINT do nothing: torchrun stops all ranks when one was killed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _quietly(group: Group) -> UserError | None:
