@@ -20,9 +20,9 @@ if CHROMIUM is None:
 playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 expect = playwright_api.expect
-expect.set_options(timeout=30_000)
+expect.set_options(timeout=120_000)
 AXE = Path(__file__).with_name("axe.min.js")
-WAIT = 30_000  # milliseconds; machines are shared
+WAIT = 120_000  # milliseconds; machines are shared
 
 
 @pytest.fixture(scope="module")
