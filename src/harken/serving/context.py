@@ -24,7 +24,7 @@ from harken.serving.registry import Registry, ServedModel
 from harken.serving.settings import ServerSettings
 
 T = TypeVar("T")
-UNWATCHED = 0.2  # seconds of a request in which nobody looks whether its client has left
+UNWATCHED = 2.0  # seconds of a request in which nobody looks whether its client has left
 
 
 class Serving:
