@@ -6,7 +6,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
-from optimizers import SWEEP_SEED, best_rate, first_step, loss_to_reach  # noqa: E402
+from optimizers import SWEEP_SEED, best_rate, first_step, loss_to_reach
 
 
 def run(variant: str, rate: float, losses: list[float]) -> dict[str, Any]:
