@@ -40,9 +40,9 @@ class Measurement:
 
     @property
     def tokens_per_cpu_second(self) -> float | None:
-        """Target tokens/s over the cores that this run had on average: hardly affected by other processes."""
+        """Mean target tokens/s over the cores that this run had on average: hardly affected by other processes."""
         cpu, wall = self.load.get("own_cpu_s"), self.load.get("wall_s")
-        return round(self.speed.tokens_per_second * wall / cpu, 1) if self.speed and cpu and wall else None
+        return round(self.speed.mean_tokens_per_second * wall / cpu, 1) if self.speed and cpu and wall else None
 
 
 @dataclass(frozen=True, slots=True)

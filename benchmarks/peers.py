@@ -35,6 +35,7 @@ def arguments() -> argparse.Namespace:
     add("--threads", type=int, nargs="+", default=[1, 2], help="OMP_NUM_THREADS to try for the peers")
     add("--tools", nargs="+", choices=["joeynmt", "eole", "harken"], default=["joeynmt", "eole", "harken"])
     add("--models", nargs="+", choices=["transformer", "recurrent"], default=["transformer", "recurrent"])
+    add("--eole-recurrent", action="store_true", help="also run eole's BiLSTM; 0.6.4 refuses the script's settings")
     add("--wait-idle", type=float, default=60, help="before each run, wait up to this many seconds for a quiet machine")
     add("--bleu-at", type=float, metavar="SECONDS", help="train this long, then score validation and test data")
     add("--rates", type=float, nargs="+", default=[1e-3], help="with --bleu-at: peak learning rates of the peers")
@@ -84,6 +85,8 @@ def measure(options: argparse.Namespace, bench: Bench, pythons: dict[str, Path])
             matched = replace(bench, target_tokens=counts[-1] if counts else HARKEN_TOKENS)
         for rate in rates:
             for tool, python in pythons.items():
+                if (tool, model) == ("eole", "recurrent") and not options.eole_recurrent:
+                    continue
                 for threads in options.threads:
                     results.append(RUNNERS[tool](matched, python, model, threads, options.bleu_at is not None, rate))
                     say(results[-1])

@@ -31,7 +31,7 @@ class Speed:
     """What one training run showed, warm-up dropped."""
 
     tokens_per_second: float  # median over the lines
-    mean_tokens_per_second: float
+    mean_tokens_per_second: float  # harmonic: tokens over time, for lines of equally many tokens
     lines: int  # how many lines the two figures rest on
     steps: int  # the last step logged
     target_tokens_per_step: float | None  # how full the batches were
@@ -53,7 +53,7 @@ def summarise(rates: Sequence[float], steps: int, per_step: Sequence[float], ori
         raise NoSpeed(f"{origin} has {len(rates)} speed lines and at least 2 are needed; give it more --seconds.")
     return Speed(
         tokens_per_second=round(statistics.median(kept), 1),
-        mean_tokens_per_second=round(statistics.fmean(kept), 1),
+        mean_tokens_per_second=round(statistics.harmonic_mean(kept), 1),
         lines=len(kept),
         steps=steps,
         target_tokens_per_step=round(statistics.fmean(per_step), 1) if per_step else None,
