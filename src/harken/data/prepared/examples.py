@@ -2,12 +2,12 @@
 
 The job's own reader goes through the files once and its rows are written as lines of JSON (`write_rows`), whatever the
 format of the files: tables with quoted cells, CoNLL, stories. From there on all jobs are alike: rows are divided into
-parts by one pass over these lines (`stream_examples`) and encoded by others.
+parts by one pass over these lines (`StoredExamples.divide`) and encoded by others.
 
 >>> import tempfile
 >>> kind = ExampleKind("words", lambda *texts: texts, lambda row: row[0])
 >>> rows = lambda skipped: iter([["go", "1"], ["run", "2"], ["stop", "1"]])
->>> stream = stream_examples(Path(tempfile.mkdtemp()), "demo", kind, "some key", rows, {"valid": 1}, 1, [], {})
+>>> stream = StoredExamples(Path(tempfile.mkdtemp()), "demo", kind, "some key", rows).divide({"valid": 1}, 1, [])
 >>> stream.counts, len(stream.held_out("valid"))
 ([2, 1], 1)
 """
@@ -94,48 +94,45 @@ def hashes(texts: Sequence[str], prefix: str = "") -> np.ndarray:
     return np.frombuffer(b"".join([one.digest() for one in found]), dtype=">u8").astype(np.uint64)
 
 
-def stream_examples(
-    root: Path,
-    name: str,
-    kind: ExampleKind,
-    contents: Any,
-    rows: Rows,
-    sizes: Mapping[str, Size],
-    seed: int,
-    held_out: Sequence[Any],
-    skipped: dict[str, int],
-) -> Stream:
-    """The training examples of a job, read once for all runs on the same files and settings.
+class StoredExamples:
+    """The training examples of a job as lines of JSON, read once for all runs on the same files and settings.
 
     Args:
         root: the folder of prepared data.
         contents: all that decides the rows: digests of the files and how they are read (`file_digests`).
         rows: reads them; called where they are not there yet.
-        sizes: parts to hold out.
-        held_out: objects that have validation and test files of their own; training examples equal to one of them
-            are left out.
-        skipped: filled with reasons and counts of what was skipped.
 
     Raises:
-        UserError: as `rows` raises, or a part would be empty.
+        UserError: as `rows` raises.
     """
-    store = Store(root)
-    key = key_of(kind.name, contents)
-    entry = store.entry(f"{name}-{key}", lambda folder: write_rows(folder, rows))
-    skipped |= json.loads((entry / SKIPPED).read_text(encoding="utf-8"))
-    with open(entry / ROWS, "rb") as lines:
-        sides = len(json.loads(lines.readline() or b"[]"))
-    reader = ExampleReader(((str(entry / ROWS),),), kind, seed, sides)
-    held_keys = reader.hashes([kind.key(row) for row in held_out]) if held_out else NOTHING
 
-    def build(folder: Path) -> None:
-        write_parts(folder, reader, Scanned(reader, folder), sizes, held_keys, DUPLICATES)
+    def __init__(self, root: Path, name: str, kind: ExampleKind, contents: Any, rows: Rows) -> None:
+        self.store, self.name, self.kind, self.key = Store(root), name, kind, key_of(kind.name, contents)
+        self.entry = self.store.entry(f"{name}-{self.key}", lambda folder: write_rows(folder, rows))
+        self.skipped: dict[str, int] = json.loads((self.entry / SKIPPED).read_text(encoding="utf-8"))  # while reading
 
-    held_key = [len(held_keys), f"{int(held_keys.sum(dtype=np.uint64)):x}"]
-    parts = key_of("parts", key, seed, [[part, repr(size)] for part, size in sizes.items()], held_key)
-    stream = Stream(reader, store, store.entry(f"{name}-{parts}", build))
-    skipped |= stream.skipped
-    return stream
+    def divide(self, sizes: Mapping[str, Size], seed: int, held_out: Sequence[Any]) -> Stream:
+        """The examples in parts.
+
+        Args:
+            sizes: parts to hold out.
+            held_out: objects that have validation and test files of their own; training examples equal to one of them
+                are left out.
+
+        Raises:
+            UserError: a part would be empty.
+        """
+        with open(self.entry / ROWS, "rb") as lines:
+            sides = len(json.loads(lines.readline() or b"[]"))
+        reader = ExampleReader(((str(self.entry / ROWS),),), self.kind, seed, sides)
+        held_keys = reader.hashes([self.kind.key(row) for row in held_out]) if held_out else NOTHING
+
+        def build(folder: Path) -> None:
+            write_parts(folder, reader, Scanned(reader, folder), sizes, held_keys, DUPLICATES)
+
+        held_key = [len(held_keys), f"{int(held_keys.sum(dtype=np.uint64)):x}"]
+        key = key_of("parts", self.key, seed, [[part, repr(size)] for part, size in sizes.items()], held_key)
+        return Stream(reader, self.store, self.store.entry(f"{self.name}-{key}", build))
 
 
 def write_rows(folder: Path, rows: Rows) -> None:

@@ -18,7 +18,7 @@ from typing import Any, get_args
 from harken.data.io.folders import matching
 from harken.data.io.in_memory import refuse_gaps
 from harken.data.io.table import read_table
-from harken.data.prepared.examples import ExampleKind, examples_folder, file_digests, stream_examples
+from harken.data.prepared.examples import ExampleKind, StoredExamples, examples_folder, file_digests
 from harken.data.prepared.stream import StreamedRows
 from harken.data.series.signals import read_signals
 from harken.data.series.step_tables import read_steps
@@ -67,28 +67,22 @@ def split_table(data: ExamplesConfig, table: Mapping[str, list[Any]]) -> Labelle
 
 def _stream(data: ExamplesConfig, paths: Sequence[Path], tests: dict[str, Labelled], folder: Path) -> LabelledSplits:
     """As `_split`, with training examples that are not in memory (`harken.data.prepared`)."""
-    has_fine = bool(data.label_until) or data.names is not None
-    valid = [read_examples(data.split("valid")).wholes()] if data.valid else []
     reading = data.model_dump(
         include={"text_column", "label_column", "header", "quotes", "encoding", "names", "label_until"}
         | {"lowercase", "drop_tags"}
     )
-    forms, name, skipped = [format_of(path, data) for path in paths], data.name or _name(data), dict[str, int]()
-    stream = stream_examples(
-        folder,
-        name,
-        ExampleKind("labelled", lambda text, label, fine="": (text, label), lambda row: value_key(row[0])),
-        [file_digests(paths), forms, reading],
-        lambda found: _rows(paths, data, found),
-        _sizes(data, tests),
-        data.seed,
-        [row for part in (*valid, *tests.values()) for row in part],
-        skipped,
+    forms, name = [format_of(path, data) for path in paths], data.name or _name(data)
+    kind = ExampleKind("labelled", lambda text, label, fine="": (text, label), lambda row: value_key(row[0]))
+    stored = StoredExamples(
+        folder, name, kind, [file_digests(paths), forms, reading], lambda skipped: _rows(paths, data, skipped)
     )
+    given = [read_examples(data.split("valid")).wholes()] if data.valid else []
+    stream = stored.divide(_sizes(data, tests), data.seed, [row for part in (*given, *tests.values()) for row in part])
     held = {part: Labelled(*map(list, zip(*stream.held_out(part), strict=True))) for part in stream.parts[1:]}
-    train = StreamedLabelled(StreamedRows(stream, "train"), has_fine)
+    train = StreamedLabelled(StreamedRows(stream, "train"), bool(data.label_until) or data.names is not None)
+    valid = given[0] if given else held["valid"]
     tests = {"test": held["test"]} if "test" in held else tests
-    return _require_classes(LabelledSplits(name, train, valid[0] if valid else held["valid"], tests, skipped))
+    return _require_classes(LabelledSplits(name, train, valid, tests, {**stored.skipped, **stream.skipped}))
 
 
 def _rows(paths: Sequence[Path], data: ExamplesConfig, skipped: Counter[str]) -> Iterator[Sequence[str]]:

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from harken.data.batching import Batches
 from harken.data.io.token_rows import TokenRows
 from harken.data.prepared.ids import encode_rows, id_kind, tokenizer_key
 from harken.data.prepared.stream import StreamedRows
@@ -50,8 +51,10 @@ class MaskedTask(SequenceTask[MaskedModel, MaskedBatch]):
         self.train, self.valid = train, MaskedRows(valid, size, rate)
         self.loss_of = self.compiled(model.loss)
 
-    def epoch(self, number: int) -> Sequence[Indices]:
-        return [rows + number * len(self.train) for rows in super().epoch(number)]
+    def epoch(self, number: int) -> Batches:
+        batches = super().epoch(number)
+        assert isinstance(batches, Batches)
+        return batches.shifted(number * len(self.train))
 
     def share(self, indices: Indices, parts: int) -> list[Indices]:
         rows = indices % len(self.train)
