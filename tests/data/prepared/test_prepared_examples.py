@@ -131,8 +131,9 @@ def test_tagged_sentences(form: str, tmp_path: Path) -> None:
     assert one == other
     rows, (mapped, labels) = WordRows([x.words for x in inside.train], one), WordRows.streamed(streamed.train, one)
     some = np.array([5, 200, 3, 77])
-    for a, b in zip(rows.gather(some)[0], mapped.gather(some)[0], strict=True):
-        assert a.tolist() == b.tolist()
+    batch, other_batch = rows.gather(some)[0], mapped.gather(some)[0]
+    for name in ("words", "spelled", "spellings"):
+        assert getattr(batch, name).tolist() == getattr(other_batch, name).tolist()
     assert labels.gather([7])[0].tolist() == [one.tag_ids(inside.train[7].tags)]
     parts = {"valid": inside.valid}
     assert baseline_of(inside.train, parts, "accuracy") == baseline_of(streamed.train, parts, "accuracy")
