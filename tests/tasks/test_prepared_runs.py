@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 
 import harken
+from harken.data.synthetic.opinions import make_splits
 from harken.data.synthetic.phrasebook import load_phrasebook
+from harken.data.synthetic.phrasebook.splits import load_tagged_phrasebook
+from harken.data.synthetic.stories import load_stories
+from harken.data.text.tagged import Tagged
 from harken.errors import UserError
 
 FEW = [
@@ -25,10 +29,38 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pairs = load_phrasebook(train=400).train
     (folder / "a.en").write_text("\n".join(pair.source for pair in pairs))
     (folder / "a.fr").write_text("\n".join(pair.target for pair in pairs))
+    tagged = ["".join(f"{word}\t{tag}\n" for word, tag in zip(*one, strict=True)) for one in tagged_sentences()]
+    (folder / "a.conll").write_text("\n".join(tagged))
+    (folder / "a.jsonl").write_text(
+        "\n".join(json.dumps({"text": a, "label": b}) for a, b in make_splits(200, 1).train)
+    )
+    asked = [
+        {"facts": one.facts, "question": one.question, "answer": one.answer} for one in load_stories(train=200).train
+    ]
+    (folder / "questions.jsonl").write_text("\n".join(map(json.dumps, asked)))
     return folder
 
 
+def tagged_sentences() -> list[Tagged]:
+    return load_tagged_phrasebook(1, 200)["train"]
+
+
 def overrides(job: str, text: Path) -> list[str]:
+    if job == "classify":
+        narrow = ["model.width=8", "model.embedding=8", "classifier.members=1", "data.size=none"]
+        return [*FEW, *narrow, "data.corpus=none", f"data.train={text / 'a.jsonl'}"]
+    if job == "tag":
+        narrow = ["model.width=8", "model.embedding=8", "words.character_width=8"]
+        return [*FEW, *narrow, "data.corpus=none", f"data.train={text / 'a.conll'}"]
+    if job == "answer":
+        few = [one for one in FEW if "batch_tokens" not in one]
+        return [
+            *few,
+            "train.batch_tokens=16",
+            "data.corpus=none",
+            "data.size=none",
+            f"data.train={text / 'questions.jsonl'}",
+        ]
     if job == "translate":
         files = [f"data.source={text / 'a.en'}", f"data.target={text / 'a.fr'}", "data.valid_size=20"]
         return [*FEW, *SMALL, *files, "tokenizer.kind=word", "train.validate_sentences=4"]
@@ -46,6 +78,9 @@ RECIPES = {
     "language": "phrasebook-language",
     "masked": "phrasebook-masked",
     "elmo": "phrasebook-elmo",
+    "classify": "opinions-classify",
+    "tag": "phrasebook-tag",
+    "answer": "stories-answer",
 }
 
 

@@ -1,13 +1,16 @@
 """Batches collated ahead are those collated when they are needed."""
 
+import os
 import threading
 import time
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
 
+from harken.errors import UserError
 from harken.training.prefetch import MOST_PENDING, Prefetcher
 
 
@@ -92,4 +95,43 @@ def test_the_next_epoch_is_drawn_ahead() -> None:
     assert ahead.epoch(1)[0].tolist() == [1] and ahead.waited < 0.04
     assert task.threads[0] == "MainThread" and task.threads[1].startswith("epoch")
     assert ahead.epoch(5)[0].tolist() == [5]  # as when a run is resumed
+    ahead.close()
+
+
+class Made(NamedTuple):
+    values: Tensor
+    process: int
+    indices: np.ndarray
+
+
+class MadeTask:
+    """Its batches say which process made them."""
+
+    def epoch(self, number: int) -> list[np.ndarray]:
+        return [np.arange(start, start + 3) for start in range(0, 30, 3)]
+
+    def share(self, indices: np.ndarray, parts: int) -> list[np.ndarray]:
+        return [indices[::-1][part::parts] for part in range(parts)]
+
+    def collate(self, indices: np.ndarray) -> Made:
+        if 29 in indices:
+            raise UserError("the last recording is damaged")
+        return Made(torch.from_numpy(indices * 0.5), os.getpid(), indices)
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_processes_collate_what_is_expected_and_what_follows(processes: int) -> None:
+    task, makers = MadeTask(), set()
+    ahead = Prefetcher(task, processes=processes)
+    batches = ahead.epoch(0)
+    for place in range(2, 9):  # resumed at the third batch
+        ahead.expect(batches[place : place + 1])
+        share = task.share(batches[place], 1)[0]
+        found = ahead.take(share)
+        assert found.values.tolist() == (share * 0.5).tolist() and found.indices.tolist() == share.tolist()
+        makers.add(found.process)
+    assert os.getpid() not in makers and len(makers) == processes
+    ahead.expect(batches[9:])
+    with pytest.raises(UserError, match="the last recording is damaged"):
+        ahead.take(task.share(batches[9], 1)[0])
     ahead.close()

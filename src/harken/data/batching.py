@@ -10,13 +10,15 @@ batches are shuffled. A row that is longer than the budget is a batch of its own
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from typing import Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
 Lengths = npt.ArrayLike
 Count = Literal["max", "target", "source", "sum"]
+BLOCK = 1 << 18  # rows that are worked on at once
 
 
 def token_batches(
@@ -30,7 +32,7 @@ def token_batches(
     count: Count = "max",
     max_rows: int | None = None,
     noise: int = 0,
-) -> list[np.ndarray]:
+) -> Batches:
     """Row indices of every batch of an epoch; the same for the same lengths, seed and epoch.
 
     Args:
@@ -43,75 +45,140 @@ def token_batches(
         noise: when shuffling, lengths are taken as 0 to `noise` tokens longer for sorting. With 0, rows of one length
             meet the same few neighbours in every epoch; 1 mixes them about four times more for 3% more padding.
     """
-    source = np.asarray(source_lengths, dtype=np.int64)
-    target = np.asarray(target_lengths, dtype=np.int64)
+    source, target = as_lengths(source_lengths), as_lengths(target_lengths)
     if source.shape != target.shape or source.ndim != 1:
         raise ValueError(f"lengths of source {source.shape} and target {target.shape} must be two equal vectors")
     if budget < 1:
         raise ValueError(f"the budget must be positive, not {budget}")
     random = np.random.default_rng([seed, epoch])
     rows = len(source)
-    tie_break = random.permutation(rows) if shuffle else np.arange(rows)
-    # Sources go up under one target length and down under the next, so that neighbours stay alike across the step.
-    first, second = (source, target) if count == "source" else (target, source)
-    if shuffle and noise:
-        first = first + random.integers(0, noise + 1, rows)
-        second = second + random.integers(0, noise + 1, rows)
-    swinging = np.where(first % 2 == 0, second, -second)
-    order = _order(first, swinging, tie_break)
-    batches = _cut(order, source[order], target[order], budget, count, min(max_rows or rows, budget))
+    tie_break = numbers(rows)
     if shuffle:
-        batches = [batches[index] for index in random.permutation(len(batches))]
-    return batches
+        random.shuffle(tie_break)
+    first, second = (source, target) if count == "source" else (target, source)
+    order = _order(first, second, tie_break, random, noise if shuffle else 0)
+    ends = _cut(order, source, target, budget, count, min(max_rows or rows, budget))
+    return Batches(order, ends, random.permutation(len(ends)) if shuffle else None)
 
 
-def _order(first: np.ndarray, second: np.ndarray, tie_break: np.ndarray) -> np.ndarray:
-    """`np.lexsort((tie_break, second, first))`; `tie_break` is a permutation.
+def as_lengths(values: Lengths) -> np.ndarray:
+    """Lengths in 4 bytes each, without a copy where they are so already."""
+    return np.asarray(values).astype(np.int32, copy=False)
 
-    The three keys are packed into one integer where they fit: sorting integers, instead of their indices, is several
-    times faster for millions of rows.
+
+def numbers(rows: int) -> np.ndarray:
+    """0 to `rows` - 1, in 4 bytes each where they fit."""
+    return np.arange(rows, dtype=np.int32 if rows < 1 << 31 else np.int64)
+
+
+class Batches(Sequence[np.ndarray]):
+    """The row indices of batches: slices of one order of all rows, 4 bytes a row.
+
+    >>> batches = Batches(np.array([4, 2, 0, 1]), np.array([1, 4]), np.array([1, 0]))
+    >>> [batch.tolist() for batch in batches], [batch.tolist() for batch in batches.shifted(10)[1:]]
+    ([[2, 0, 1], [4]], [[14]])
+    """
+
+    def __init__(
+        self, order: np.ndarray, ends: np.ndarray, permutation: np.ndarray | None = None, first: int = 0
+    ) -> None:
+        """
+        Args:
+            order: the rows, batch after batch.
+            ends: where each batch ends in `order`.
+            permutation: which of them comes at each place; None: as they are.
+            first: what is added to every index.
+        """
+        self.order, self.ends, self.permutation, self.first = order, ends, permutation, first
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    @overload
+    def __getitem__(self, place: int) -> np.ndarray: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[np.ndarray]: ...
+    def __getitem__(self, place: int | slice) -> np.ndarray | list[np.ndarray]:
+        """(B,) int64."""
+        if isinstance(place, slice):
+            return [self[one] for one in range(len(self))[place]]
+        place = range(len(self))[place]
+        number = place if self.permutation is None else int(self.permutation[place])
+        start = int(self.ends[number - 1]) if number else 0
+        return self.order[start : int(self.ends[number])].astype(np.int64) + self.first
+
+    def shifted(self, by: int) -> Batches:
+        """The same batches with `by` added to every index."""
+        return Batches(self.order, self.ends, self.permutation, self.first + by)
+
+
+def _order(
+    first: np.ndarray, second: np.ndarray, tie_break: np.ndarray, random: np.random.Generator, noise: int
+) -> np.ndarray:
+    """Rows sorted by `first`, then by `second`, then by `tie_break`, a permutation.
+
+    `second` goes up under one value of `first` and down under the next, so that neighbours stay alike across the step.
+    The three keys are packed into one integer where they fit: sorting integers in place, instead of their indices, is
+    several times faster for millions of rows, and needs 8 bytes a row. Everything else is done in blocks.
     """
     rows = len(first)
-    if not rows:
-        return np.zeros(0, dtype=np.int64)
-    low, spread = int(second.min()), int(second.max()) - int(second.min()) + 1
-    bits = [max(1, (count - 1).bit_length()) for count in (int(first.max()) + 1, spread, rows)]
-    if int(first.min()) < 0 or sum(bits) > 63:
-        return np.lexsort((tie_break, second, first))
-    keys = (((first << bits[1]) | (second - low)) << bits[2]) | tie_break
+    keys = np.empty(rows, dtype=np.int64)
+    for block in _blocks(rows):
+        keys[block] = first[block]
+        if noise:
+            keys[block] += random.integers(0, noise + 1, len(keys[block]))
+    top = int(second.max(initial=0)) + noise  # `second` is between -top and top
+    bits = [max(1, count.bit_length()) for count in (int(keys.max(initial=0)), 2 * top, rows - 1)]
+    fits = sum(bits) <= 63 and int(keys.min(initial=0)) >= 0
+    swinging = None if fits else np.empty(rows, dtype=np.int64)
+    for block in _blocks(rows):
+        own = second[block].astype(np.int64)
+        if noise:
+            own += random.integers(0, noise + 1, len(own))
+        np.negative(own, out=own, where=keys[block] % 2 != 0)
+        if swinging is not None:
+            swinging[block] = own
+        else:
+            keys[block] = (((keys[block] << bits[1]) | (own + top)) << bits[2]) | tie_break[block]
+    if swinging is not None:
+        return np.lexsort((tie_break, swinging, keys))
     keys.sort()
-    keys &= (1 << bits[2]) - 1
-    row_of = np.empty(rows, dtype=np.int64)
-    row_of[tie_break] = np.arange(rows)
-    return row_of[keys]
+    row_of = np.empty_like(tie_break)
+    row_of[tie_break] = numbers(rows)
+    order = np.empty_like(tie_break)
+    for block in _blocks(rows):
+        order[block] = row_of[keys[block] & ((1 << bits[2]) - 1)]
+    return order
+
+
+def _blocks(rows: int) -> Iterator[slice]:
+    return (slice(start, min(start + BLOCK, rows)) for start in range(0, rows, BLOCK))
 
 
 def _cut(
     order: np.ndarray, source: np.ndarray, target: np.ndarray, budget: int, count: Count, max_rows: int
-) -> list[np.ndarray]:
-    """Cut sorted rows into the longest runs whose padded size is within the budget."""
-    batches: list[np.ndarray] = []
+) -> np.ndarray:
+    """Where the longest runs of sorted rows end whose padded size is within the budget."""
+    ends: list[int] = []
     start, end = 0, len(order)
+    narrow = source if count == "source" else target
     while start < end:
         # The padded width of a batch is at least that of its first row, so no more rows than this can fit.
-        narrowest = max(1, int((source if count == "source" else target)[start]))
-        stop = min(end, start + min(max_rows, max(1, budget // narrowest)))
-        longest_source = np.maximum.accumulate(source[start:stop])
-        longest_target = np.maximum.accumulate(target[start:stop])
+        narrowest = max(1, int(narrow[order[start]]))
+        rows = order[start : min(end, start + min(max_rows, max(1, budget // narrowest)))]
         if count == "max":
-            width = np.maximum(longest_source, longest_target)
+            width = np.maximum.accumulate(np.maximum(source[rows], target[rows]))
         elif count == "sum":
-            width = longest_source + longest_target
+            width = np.maximum.accumulate(source[rows]).astype(np.int64) + np.maximum.accumulate(target[rows])
         else:
-            width = longest_target if count == "target" else longest_source
-        padded = np.arange(1, stop - start + 1) * width  # never falls, so the rows that fit come first
-        fitting = max(1, int(np.searchsorted(padded, budget, side="right")))
-        batches.append(order[start : start + fitting])
-        start += fitting
-    return batches
+            width = np.maximum.accumulate(narrow[rows])
+        padded = np.arange(1, len(rows) + 1) * width  # never falls, so the rows that fit come first
+        start += max(1, int(np.searchsorted(padded, budget, side="right")))
+        ends.append(start)
+    return np.array(ends, dtype=np.int64)
 
 
-def padding_share(batches: list[np.ndarray], *lengths: Lengths) -> float:
+def padding_share(batches: Sequence[np.ndarray], *lengths: Lengths) -> float:
     """The share of all padded tokens of these batches that is padding.
 
     >>> padding_share([np.array([0, 1, 2, 3])], [1, 1, 1, 3])

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from harken.data.batching import Batches, as_lengths, numbers
 from harken.data.io.token_rows import ParallelIds, TokenRows
 from harken.data.tokenizers.tokens import BOS, PAD
 
@@ -78,17 +79,20 @@ def packed_batches(
     *,
     seed: int,
     epoch: int,
-) -> list[np.ndarray]:
+) -> Batches:
     """The pairs of every window of an epoch, in an order drawn for it.
 
     Pairs are taken in random order until one does not fit; then the window is filled up with those of the next
     `AHEAD` pairs that do. A pair that is longer than a window is a batch of its own (`fits` tells): nothing is dropped.
     """
-    source, target = np.asarray(source_lengths, dtype=np.int64), np.asarray(target_lengths, dtype=np.int64)
-    order = np.random.default_rng([seed, epoch]).permutation(len(source))
-    fitting = (source[order] <= window.sources) & (target[order] <= window.targets)
-    batches = [np.array([index]) for index in order[~fitting]]
-    order, start = order[fitting], 0
+    source, target = as_lengths(source_lengths), as_lengths(target_lengths)
+    order = numbers(len(source))
+    np.random.default_rng([seed, epoch]).shuffle(order)
+    is_long = (source > window.sources) | (target > window.targets)
+    long = order[is_long[order]] if is_long.any() else order[:0]
+    if len(long):
+        order = order[~is_long[order]]
+    ends, start = [], 0
     guess = max(64, AHEAD + 2 * window.sources // max(1, int(source.mean()))) if len(source) else 0
     while start < len(order):
         near = order[start : start + guess]
@@ -104,11 +108,14 @@ def packed_batches(
                 room = [room[0] - int(source[index]), room[1] - int(target[index])]
                 order[start + stop], order[place] = index, order[start + stop]  # later pairs keep about their order
                 stop += 1
-        batches.append(order[start : start + stop].copy())
         start += stop
-    if len(batches) > 1:  # the last window is not full and the long pairs come first: no fixed place for either
-        batches = [batches[place] for place in np.random.default_rng([seed, epoch, 1]).permutation(len(batches))]
-    return batches
+        ends.append(start)
+    if len(long):
+        order, ends = np.concatenate([long, order]), [*range(1, len(long) + 1), *(len(long) + end for end in ends)]
+    permutation = None
+    if len(ends) > 1:  # the last window is not full and the long pairs come first: no fixed place for either
+        permutation = np.random.default_rng([seed, epoch, 1]).permutation(len(ends))
+    return Batches(order, np.array(ends, dtype=np.int64), permutation)
 
 
 def fits(pairs: ParallelIds, indices: np.ndarray, window: Window) -> bool:

@@ -22,8 +22,8 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Protocol, Self
@@ -55,7 +55,7 @@ def fit_label_baseline(values: Sequence[Any], labels: Sequence[str], seed: int =
         labels: one for each.
     """
     rows = _sample(values, len(set(labels)), seed)
-    values, labels = [values[row] for row in rows], [labels[row] for row in rows]
+    values, labels = _choose(values, rows), _choose(labels, rows)
     if len(set(labels)) < 2:
         return MostFrequentLabel(labels), len(rows)
     texts = isinstance(values[0], str)
@@ -67,18 +67,26 @@ def fit_label_baseline(values: Sequence[Any], labels: Sequence[str], seed: int =
 def fit_number_baseline(values: Sequence[Any], numbers: np.ndarray, seed: int = 1) -> tuple[NumberBaseline, int]:
     """The baseline for numbers of texts or of arrays (T, C), and the number of examples it was fitted on."""
     rows = _sample(values, 1, seed)
-    return NumberBaseline([values[row] for row in rows], numbers[rows]), len(rows)
+    return NumberBaseline(_choose(values, rows), numbers[rows]), len(rows)
 
 
 def _sample(values: Sequence[Any], outputs: int, seed: int) -> list[int]:
     """The rows to fit on: all of them, or as many as are fitted in seconds with so many outputs."""
     most = min(MAX_EXAMPLES, max(1000, MAX_SCORES // outputs))
-    if isinstance(values[0], str):
+    if isinstance(next(iter(values)), str):
         characters = sum(len(text) for text in values)
         most = min(most, int(MAX_CHARACTERS / max(1.0, characters / len(values))))
     if len(values) <= most:
         return list(range(len(values)))
     return sorted(np.random.default_rng(seed).choice(len(values), most, replace=False).tolist())
+
+
+def _choose(values: Sequence[Any], rows: Sequence[int]) -> list[Any]:
+    """Some of the values; those that are not in memory (`harken.data.prepared`) are found in one pass."""
+    if hasattr(values, "choose"):
+        found: list[Any] = values.choose(np.asarray(rows))
+        return found
+    return [values[row] for row in rows]
 
 
 class MostFrequentLabel:
@@ -223,13 +231,21 @@ class MostFrequentTag:
     @classmethod
     def fit(cls, sentences: Sequence[Sequence[str]], tags: Sequence[Sequence[str]]) -> Self:
         """Count the tags of every word; of equally frequent tags the first seen is taken."""
-        counts: dict[str, Counter[str]] = defaultdict(Counter)
-        total: Counter[str] = Counter()
+        pairs: Counter[tuple[str, str]] = Counter()
         for words, row in zip(sentences, tags, strict=True):
-            total.update(row)
-            for word, tag in zip(words, row, strict=True):
-                counts[word][tag] += 1
-        return cls({word: found.most_common(1)[0][0] for word, found in counts.items()}, total.most_common(1)[0][0])
+            pairs.update(zip(words, row, strict=True))
+        return cls.from_counts(pairs)
+
+    @classmethod
+    def from_counts(cls, pairs: Mapping[tuple[str, str], int]) -> Self:
+        """From how often each word occurs with each tag, in the order of first occurrence."""
+        best: dict[str, tuple[str, int]] = {}
+        total: Counter[str] = Counter()
+        for (word, tag), seen in pairs.items():
+            total[tag] += seen
+            if word not in best or seen > best[word][1]:
+                best[word] = tag, seen
+        return cls({word: tag for word, (tag, _) in best.items()}, total.most_common(1)[0][0])
 
     def predict(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
         """A tag for every word."""

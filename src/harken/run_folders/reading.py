@@ -88,6 +88,12 @@ class Run:
         return median(found) if found else None
 
     @property
+    def data_wait(self) -> float | None:
+        """The share of training time spent waiting for batches, the median of the last entries."""
+        found = [share for entry in self.training[-RECENT:] if (share := number(entry, "data_wait")) is not None]
+        return median(found) if found else None
+
+    @property
     def metric(self) -> str | None:
         """The monitored metric: the one whose best values are marked as best."""
         return monitored(self.validations)
@@ -140,6 +146,7 @@ class Run:
             "step": self.step,
             "done": self.done,
             "tokens_per_second": self.tokens_per_second,
+            "data_wait": self.data_wait,
             "seconds": self.seconds,
             "age_seconds": max(0.0, time.time() - self.changed),
         }

@@ -20,6 +20,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from harken.data.prepared.ids import kept_value
+from harken.data.prepared.stream import StreamedRows
+from harken.data.splits import digest
 from harken.errors import UserError
 from harken.files import atomic_write
 from harken.tasks.artifacts import Artifact, JsonArtifact, damaged
@@ -90,6 +93,14 @@ class BaselineArtifact(Artifact[Baseline]):
 
 
 BASELINE = BaselineArtifact()
+
+
+def kept_baseline(
+    rows: StreamedRows, settings: Any, parts: Mapping[str, Any], compute: Callable[[], Baseline]
+) -> Baseline:
+    """The baseline fitted on streamed rows, scored on these parts; computed once."""
+    key = ["baseline", settings, {name: digest(part) for name, part in parts.items()}]
+    return Baseline(**kept_value(rows, key, lambda: asdict(compute())))
 
 
 def compare(

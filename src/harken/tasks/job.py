@@ -126,8 +126,8 @@ class Summary:
         return Prepared(task, self.title, self.card(), self.lines(parameters), flops_per_token, data)
 
 
-def in_counts(labels: Iterable[str], most: int = 20) -> str:
-    """Labels with their counts, the most frequent first, for the card.
+def in_counts(labels: Iterable[str] | Mapping[str, int], most: int = 20) -> str:
+    """Labels with their counts, the most frequent first, for the card; labels may be counted already.
 
     >>> in_counts(["b", "a", "b"])
     '2: b (2), a (1)'

@@ -46,6 +46,7 @@ def learn_vectors(texts: Iterable[str], width: int, seed: int) -> WordVectors:
     settings = Settings(width=width, epochs=EPOCHS, seed=seed, threads=1)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "texts.txt"
-        file.write_text("\n".join(" ".join(text.split()) for text in texts) + "\n", encoding="utf-8")
+        with file.open("w", encoding="utf-8") as lines:
+            lines.writelines(f"{' '.join(text.split())}\n" for text in texts)
         corpus = read_corpus([file], min_count=LEAST, folder=folder)
         return train_word2vec(corpus, settings).vectors(corpus, settings)

@@ -15,13 +15,18 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from harken.data.io.token_rows import TokenRows
+from harken.data.prepared.examples import hashes
+from harken.data.prepared.ids import NUMBER, Distinct, encode_rows, id_kind, kept_value
+from harken.data.prepared.stream import MOST_COUNTED, Columns, StreamedRows
 from harken.data.text.tagged import Tagged
 from harken.data.tokenizers.tokens import SPECIALS, UNK
 from harken.errors import UserError
@@ -60,17 +65,15 @@ class Vocabulary:
         more_tags: Iterable[str] = (),
     ) -> Vocabulary:
         """From the training sentences; `more_words` and `more_tags` are known though they are not seen in them."""
-        counts: Counter[str] = Counter()
-        characters: Counter[str] = Counter()
-        tags = set(more_tags)
-        for sentence in sentences:
-            counts.update(word.lower() if lowercase else word for word in sentence.words)
-            characters.update(character for word in sentence.words for character in word)
-            tags.update(sentence.tags)
-        words = [word for word, count in _by_count(counts) if count >= min_count]
+        if isinstance(sentences, StreamedRows):
+            counts = WordCounts.streamed(sentences, lowercase, min_count)
+        else:
+            counts = WordCounts.of((one.words for one in sentences), (one.tags for one in sentences), lowercase)
+        words = [word for word, count in _by_count(counts.words) if count >= min_count]
         seen = set(words)
         words += [word for word in dict.fromkeys(more_words) if word not in seen]
-        return cls(sorted(tags), words, [character for character, _ in _by_count(characters)], lowercase)
+        characters = [character for character, _ in _by_count(counts.characters)]
+        return cls(sorted({*counts.tags, *more_tags}), words, characters, lowercase)
 
     @property
     def names(self) -> list[str | None]:
@@ -133,6 +136,45 @@ class Vocabulary:
             raise UserError(f"{path} is no saved vocabulary ({problem}); copy the folder again or train anew") from None
 
 
+class WordCounts(NamedTuple):
+    """How often words, characters and tags occur, in the order of first occurrence."""
+
+    words: Counter[str]
+    characters: Counter[str]
+    tags: Counter[str]
+
+    @classmethod
+    def of(cls, sentences: Iterable[Sequence[str]], tags: Iterable[Sequence[str]], lowercase: bool) -> WordCounts:
+        """Those of some sentences."""
+        forms: Counter[str] = Counter(chain.from_iterable(sentences))
+        words: Counter[str] = Counter()
+        characters: Counter[str] = Counter()
+        for form, seen in forms.items():
+            words[form.lower() if lowercase else form] += seen
+            for character in form:
+                characters[character] += seen
+        return cls(words, characters, Counter(chain.from_iterable(tags)))
+
+    @classmethod
+    def streamed(cls, sentences: StreamedRows, lowercase: bool, min_count: int) -> WordCounts:
+        """Those of training sentences that are not in memory, less rare words; counted once."""
+
+        def compute() -> WordCounts:
+            total = cls(Counter(), Counter(), Counter())
+            parts = sentences.stream.map(
+                sentences.code, "counting words", lambda columns, _: cls.of(*columns, lowercase)
+            )
+            for part in parts:
+                for own, more in zip(total, part, strict=True):
+                    own.update(more)
+                if len(total.words) > MOST_COUNTED:
+                    total = total._replace(words=Counter({one: seen for one, seen in total.words.items() if seen > 1}))
+            words = Counter({word: seen for word, seen in total.words.items() if seen >= min_count})
+            return total._replace(words=words)
+
+        return cls(*map(Counter, kept_value(sentences, ["words", lowercase, min_count], compute)))
+
+
 VOCABULARY = ObjectArtifact(Vocabulary, FILE)
 
 
@@ -144,6 +186,25 @@ class WordRows:
         forms = {form: number for number, form in enumerate(dict.fromkeys(w for s in sentences for w in s))}
         self.forms = TokenRows.from_lists([[forms[word] for word in sentence] for sentence in sentences])
         self.spellings = TokenRows.from_lists([vocabulary.spelling(form) for form in forms])
+
+    @classmethod
+    def streamed(cls, sentences: StreamedRows, vocabulary: Vocabulary) -> tuple[WordRows, TokenRows]:
+        """Training sentences that are not in memory and their tags, memory-mapped (`harken.data.prepared`)."""
+
+        def encode(columns: Columns) -> list[TokenRows | Distinct]:
+            rows, forms = cls(columns[0], vocabulary), list(dict.fromkeys(chain.from_iterable(columns[0])))
+            tags = TokenRows.from_lists([vocabulary.tag_ids(tags) for tags in columns[1]])
+            return [rows.words, rows.forms, tags, Distinct(hashes(forms), rows.spellings)]
+
+        kinds = {
+            "words": id_kind(vocabulary.word_count),
+            "forms": NUMBER,
+            "tags": id_kind(len(vocabulary.tags)),
+            "spellings": id_kind(vocabulary.character_count),
+        }
+        made = cls.__new__(cls)
+        made.words, made.forms, tags, made.spellings = encode_rows(sentences, kinds, encode, asdict(vocabulary))
+        return made, tags
 
     def __len__(self) -> int:
         return len(self.words)

@@ -13,10 +13,12 @@ class Throughput(NamedTuple):
 
     tokens: float  # of the loss, per second
     utilisation: float | None = None  # share of the GPU's peak FLOP/s, where both are known
+    data_wait: float = 0.0  # share of the time that was spent waiting for batches
 
     def __str__(self) -> str:
         share = "" if self.utilisation is None else f" ({self.utilisation:.0%} of peak FLOP/s)"
-        return f"{self.tokens:,.0f} tokens/s{share}"
+        waiting = f", {self.data_wait:.0%} waiting for data" if self.data_wait >= 0.01 else ""
+        return f"{self.tokens:,.0f} tokens/s{share}{waiting}"
 
 
 class Display(Protocol):

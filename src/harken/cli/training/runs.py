@@ -14,7 +14,7 @@ from harken.cli.common import AsJson, print_table, seconds_in_words, tell
 if TYPE_CHECKING:
     from harken.run_folders.reading import Run
 
-HEADINGS = ("run", "task", "model", "state", "done", "best validation", "tokens/s", "trained", "changed")
+HEADINGS = ("run", "task", "model", "state", "done", "best validation", "tokens/s", "data wait", "trained", "changed")
 
 
 def runs(
@@ -47,6 +47,7 @@ def row_of(run: Run, folder: Path) -> tuple[str, ...]:
         "" if run.done is None else f"{run.done:.0%}",
         best,
         "" if rate is None else f"{rate:,.0f}",
+        "" if run.data_wait is None else f"{run.data_wait:.1%}",
         seconds_in_words(run.seconds),
         f"{seconds_in_words(max(0.0, time.time() - run.changed))} ago",
     )

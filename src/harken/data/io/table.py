@@ -21,6 +21,7 @@ import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,12 @@ def read_table(
         UserError: a file that cannot be read, a line with too few cells, or no such column.
     """
     if isinstance(source, str | Path):
-        return _read_file(Path(source), columns, header, quotes, remedy)
+        wanted, rows = table_rows(Path(source), columns, header=header, quotes=quotes, remedy=remedy)
+        cells: list[list[Any]] = [[] for _ in wanted]
+        for row in rows:
+            for column, cell in zip(cells, row, strict=True):
+                column.append(cell)
+        return dict(zip(wanted, cells, strict=True))
     table = _columns_of(source)
     return {name: table[name] for name in _wanted(columns, list(table), "the table")}
 
@@ -68,26 +74,28 @@ def _ending(path: Path) -> str:
     return (Path(path.stem).suffix if path.suffix in COMPRESSIONS else path.suffix).lower()
 
 
-def _read_file(
-    path: Path, columns: Sequence[str] | None, header: bool, quotes: bool, remedy: str
-) -> dict[str, list[Any]]:
+def table_rows(
+    path: Path, columns: Sequence[str] | None = None, *, header: bool = True, quotes: bool = True, remedy: str = ""
+) -> tuple[list[str], Iterator[list[Any]]]:
+    """The names of the wanted columns and the rows of a file, which are read one by one; see `read_table`."""
     if is_jsonl(path):
-        return _read_jsonl(path, columns, remedy)
+        return _jsonl_rows(path, columns, remedy)
     lines, names = _first(path, header, quotes)
     wanted = _wanted(columns, names, str(path), remedy)
     places = [names.index(name) for name in wanted]
-    cells: list[list[Any]] = [[] for _ in wanted]
-    for number, row in lines:
-        if not row or (len(row) == 1 and not row[0].strip()):
-            continue
-        if len(row) <= max(places, default=-1):
-            raise UserError(
-                f"{path}, line {number} has {len(row)} cell{'s' * (len(row) != 1)}, but the header has {len(names)}; "
-                "fix the line, or quote cells that contain the separator"
-            )
-        for place, column in zip(places, cells, strict=True):
-            column.append(row[place])
-    return dict(zip(wanted, cells, strict=True))
+
+    def rows() -> Iterator[list[Any]]:
+        for number, row in lines:
+            if not row or (len(row) == 1 and not row[0].strip()):
+                continue
+            if len(row) <= max(places, default=-1):
+                raise UserError(
+                    f"{path}, line {number} has {len(row)} cell{'s' * (len(row) != 1)}, but the header has "
+                    f"{len(names)}; fix the line, or quote cells that contain the separator"
+                )
+            yield [row[place] for place in places]
+
+    return wanted, rows()
 
 
 def _first(path: Path, header: bool, quotes: bool = True) -> tuple[Iterator[tuple[int, list[str]]], list[str]]:
@@ -126,20 +134,21 @@ def _rows(path: Path, quotes: bool) -> Iterator[tuple[int, list[str]]]:
         yield reader.line_num, row
 
 
-def _read_jsonl(path: Path, columns: Sequence[str] | None, remedy: str) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = {}
-    wanted: list[str] | None = None
-    for number, record in enumerate(_records(path), start=1):
-        if wanted is None:
-            wanted = _wanted(columns, list(record), str(path), remedy)
-            found = {name: [] for name in wanted}
-        for name in wanted:
-            if name not in record:
-                raise UserError(f"{path}, object {number} has no key {name!r}; every object needs the same keys")
-            found[name].append(record[name])
-    if wanted is None:
+def _jsonl_rows(path: Path, columns: Sequence[str] | None, remedy: str) -> tuple[list[str], Iterator[list[Any]]]:
+    records = _records(path)
+    first = next(records, None)
+    if first is None:
         raise UserError(f"{path} is empty; give a table with at least one row")
-    return found
+    wanted = _wanted(columns, list(first), str(path), remedy)
+
+    def rows() -> Iterator[list[Any]]:
+        for number, record in enumerate(chain([first], records), start=1):
+            for name in wanted:
+                if name not in record:
+                    raise UserError(f"{path}, object {number} has no key {name!r}; every object needs the same keys")
+            yield [record[name] for name in wanted]
+
+    return wanted, rows()
 
 
 def _records(path: Path) -> Iterator[dict[str, Any]]:

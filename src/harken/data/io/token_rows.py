@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.data.batching import Count, token_batches
+from harken.data.batching import BLOCK, Batches, Count, token_batches
 from harken.data.tokenizers.flat import encode_flat
 from harken.data.tokenizers.tokens import BOS, EOS, PAD
 
@@ -88,8 +88,11 @@ class TokenRows:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Ids in every row."""
-        return np.diff(self.offsets)
+        """Ids in every row, int32: with millions of rows, in memory for the whole of a run."""
+        found = np.empty(len(self), dtype=np.int32)
+        for start in range(0, len(self), BLOCK):
+            found[start : start + BLOCK] = np.diff(self.offsets[start : start + BLOCK + 1])
+        return found
 
     def gather(self, indices: Sequence[int] | np.ndarray) -> tuple[Tensor, Tensor]:
         """(ids (B, T) padded to the longest, lengths (B,)) of the chosen rows, both int64."""
@@ -143,9 +146,7 @@ class ParallelIds:
     def __len__(self) -> int:
         return len(self.source)
 
-    def batches(
-        self, budget: int, *, seed: int, epoch: int, shuffle: bool = True, count: Count = "max"
-    ) -> list[np.ndarray]:
+    def batches(self, budget: int, *, seed: int, epoch: int, shuffle: bool = True, count: Count = "max") -> Batches:
         """The row indices of every batch of an epoch, as `token_batches` cuts them."""
         lengths = self.source.lengths, self.target.lengths
         return token_batches(*lengths, budget, seed=seed, epoch=epoch, shuffle=shuffle, count=count)

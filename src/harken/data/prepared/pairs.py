@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -20,21 +20,11 @@ from harken.data.fingerprints import InputFile, fingerprint
 from harken.data.io.files import read_lines
 from harken.data.io.formats import Layout, format_of, read_jsonl, read_tsv
 from harken.data.prepared.blocks import Block
+from harken.data.prepared.parts import write_parts
 from harken.data.prepared.store import Store, key_of
-from harken.data.prepared.stream import (
-    CODES,
-    LEFT_OUT,
-    SKIPPED,
-    TRAIN,
-    Columns,
-    Scan,
-    Scanned,
-    Stream,
-    write_index,
-)
-from harken.data.splits import BLOCK_ROWS, DIGEST_SPACE, Size, encode_row, row_digest, split_positions
+from harken.data.prepared.stream import Columns, Scan, Scanned, Stream
+from harken.data.splits import DIGEST_SPACE, DUPLICATES, Size, encode_row, row_digest
 from harken.data.text.pairs import Pair, nothing_left, pair_key
-from harken.errors import UserError
 
 END = encode_row(Pair("", "")).removeprefix(
     b"t" + 2 * ((1).to_bytes(8) + b"s")
@@ -143,21 +133,14 @@ def stream_pairs(
     Raises:
         UserError: as `harken.data.text.parallel.read_corpus`.
     """
-    store, parts = Store(root), ["train", *sizes]
+    store = Store(root)
 
     def build(folder: Path) -> None:
         scanned = Scanned(reader, folder)
         if not len(scanned.positions):
             raise nothing_left("train", [path for group in reader.files for path in group[:1]], scanned.skipped)
-        held = split_positions(scanned.positions, sizes)
-        code_of = dict.fromkeys(reader.positions_of(given).tolist(), LEFT_OUT)
-        for code, taken in enumerate(held.values(), start=2):
-            code_of |= dict.fromkeys(taken, code)
-        left_out = _write_codes(folder, scanned, code_of)
-        reasons = {"train: source also in the validation or test data": left_out} if left_out else {}
         scanned.skipped = Counter({f"train: {reason}": count for reason, count in scanned.skipped.items()})
-        write_index(folder, reader, scanned, parts, list(sizes), reasons)
-        scanned.remove()
+        write_parts(folder, reader, scanned, sizes, reader.positions_of(given), f"train: source {DUPLICATES}")
 
     files = [path for group in reader.files for path in group]
     contents = [fingerprint(InputFile("", Path(path))) for path in (*files, *given_files)]
@@ -170,42 +153,6 @@ def stream_pairs(
         [[part, repr(size)] for part, size in sizes.items()],
     )
     return Stream(reader, store, store.entry(f"{name}-{key}", build))
-
-
-def _write_codes(folder: Path, scanned: Scanned, code_of: Mapping[int, int]) -> int:
-    """Write the code of every row; returns how many training rows were left out.
-
-    Raises:
-        UserError: none is left.
-    """
-    groups = np.array(sorted(code_of), dtype=np.uint64)
-    values = np.array([code_of[int(group)] for group in groups], dtype=np.uint8)
-    left_out = trained = start = 0
-    with open(folder / CODES, "wb") as codes:
-        for kept, stop in _kept(scanned):
-            positions = scanned.positions[start:stop]
-            found = np.full(len(positions), TRAIN, dtype=np.uint8)
-            if len(groups):
-                places = np.minimum(np.searchsorted(groups, positions), len(groups) - 1)
-                found = np.where(groups[places] == positions, values[places], found).astype(np.uint8)
-            left_out += int((found == LEFT_OUT).sum())
-            trained += int((found == TRAIN).sum())
-            every = np.full(len(kept), SKIPPED, dtype=np.uint8)
-            every[kept] = found
-            every.tofile(codes)
-            start = stop
-    if not trained:
-        raise UserError("every training example is also in the validation or test data; give other files")
-    return left_out
-
-
-def _kept(scanned: Scanned) -> Iterator[tuple[np.ndarray, int]]:
-    """(kept, number of kept rows up to its end) of every million rows."""
-    stop = 0
-    for start in range(0, len(scanned.kept), BLOCK_ROWS):
-        kept = scanned.kept[start : start + BLOCK_ROWS]
-        stop += int(kept.sum())
-        yield kept, stop
 
 
 def _pair_digest(source: str, target: str) -> int:

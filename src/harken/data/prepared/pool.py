@@ -49,7 +49,7 @@ def ordered_map(
     if count == 1 or current_process().daemon:  # a daemonic process may not have children
         yield from map(function, items)
         return
-    pool = _Pool(function, count)
+    pool = WorkerPool(function, count)
     try:
         pending: deque[int] = deque()
         free = deque(range(count))
@@ -70,7 +70,7 @@ def ordered_map(
         pool.close()
 
 
-class _Pool:
+class WorkerPool:
     """Forked processes, each at the end of an anonymous pipe.
 
     Blocks and arrays travel through the pipes as pickle. Both ends are this program: no other process can write to such

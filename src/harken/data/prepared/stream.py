@@ -32,13 +32,17 @@ from harken.data.splits import BLOCK_ROWS, DIGEST_SPACE, format_digest
 CODES = "codes.u8"
 INDEX = "index.json"
 HELD_OUT = "held-out.jsonl"
-SCANNED = ("kept", "positions", "weights")  # files that exist during a scan only
+SCANNED = ("kept", "positions", "weights", "keys")  # files that exist during a scan only
 SKIPPED, TRAIN, LEFT_OUT = 0, 1, 255
 MOST_COUNTED = 5_000_000  # different tokens; beyond, those seen once are forgotten
 NOTE_EVERY = 10.0  # seconds
 
-Columns = tuple[list[str], ...]  # the texts of some rows, side by side
+Columns = tuple[list[Any], ...]  # the texts (or other values that JSON can hold) of some rows, side by side
 R = TypeVar("R")
+C = TypeVar("C")
+
+
+NOTHING = np.zeros(0, np.uint64)
 
 
 class Scan(NamedTuple):
@@ -49,6 +53,7 @@ class Scan(NamedTuple):
     weights: np.ndarray  # (kept,) uint32: characters; empty: not needed
     skipped: dict[str, int]  # reason -> rows
     digest: int  # the sum over the kept rows
+    keys: np.ndarray = NOTHING  # (kept,) uint64: what makes two rows equal, where that is not their group
 
 
 class Reader(Protocol):
@@ -95,11 +100,12 @@ class Scanned:
             files = [stack.enter_context(open(path, "wb")) for path in paths]
             blocks = _progress("reading the text", read_blocks(reader.files, reader.max_line_bytes))
             for scan in ordered_map(reader.scan, blocks):
-                for file, array in zip(files, (scan.kept, scan.positions, scan.weights), strict=True):
+                for file, array in zip(files, (scan.kept, scan.positions, scan.weights, scan.keys), strict=True):
                     array.tofile(file)
                 self.skipped.update(scan.skipped)
                 self.digest = (self.digest + scan.digest) % DIGEST_SPACE
-        self.kept, self.positions, self.weights = map(mapped, paths, (np.bool_, np.uint64, np.uint32))
+        kinds = np.bool_, np.uint64, np.uint32, np.uint64
+        self.kept, self.positions, self.weights, self.keys = map(mapped, paths, kinds)
 
     def remove(self) -> None:
         """Delete the arrays."""
@@ -202,6 +208,20 @@ class StreamedRows(Sequence[Any]):
         """The texts of one side; of several, one after another."""
         return StreamedTexts(self, sides)
 
+    def counts(self, count: Callable[[Columns], Counter[C]], most: int = MOST_COUNTED) -> Counter[C]:
+        """How often something occurs in all rows, in the order of first occurrence.
+
+        Args:
+            count: counts it in some rows.
+            most: beyond as many different ones, those seen once so far are dropped.
+        """
+        total: Counter[C] = Counter()
+        for counts in self.stream.map(self.code, "counting", lambda columns, first: count(columns)):
+            total.update(counts)
+            if len(total) > most:
+                total = Counter({one: seen for one, seen in total.items() if seen > 1})
+        return total
+
 
 class StreamedTexts(Sequence[str]):
     """Texts of streamed rows: first all of one side, then all of the next."""
@@ -250,23 +270,8 @@ class StreamedTexts(Sequence[str]):
         return list(chain.from_iterable(found))
 
     def token_counts(self, count: Callable[[Iterable[str]], Counter[str]], most: int = MOST_COUNTED) -> Counter[str]:
-        """How often each token occurs, in the order of first occurrence.
-
-        Args:
-            count: counts the tokens of some texts.
-            most: beyond as many different ones, those seen once so far are dropped.
-        """
-        sides = self.sides
-
-        def run(columns: Columns, first: int) -> Counter[str]:
-            return count(chain.from_iterable(columns[side] for side in sides))
-
-        total: Counter[str] = Counter()
-        for counts in self.rows.stream.map(self.rows.code, "counting tokens", run):
-            total.update(counts)
-            if len(total) > most:
-                total = Counter({token: seen for token, seen in total.items() if seen > 1})
-        return total
+        """As `StreamedRows.counts`; `count` counts the tokens of some texts."""
+        return self.rows.counts(lambda columns: count(chain.from_iterable(columns[side] for side in self.sides)), most)
 
 
 def write_index(
@@ -294,14 +299,14 @@ def write_index(
 
     totals, apart = [0] * len(parts), 0  # of each part; of all rows that are not for training
     items = (item for item in _with_codes(reader, codes, "dividing the text") if bool((item[1] > TRAIN).any()))
-    with open(folder / HELD_OUT, "w", encoding="utf-8") as lines:
+    with open(folder / HELD_OUT, "wb") as lines:
         for found in ordered_map(run, items) if bool((codes > TRAIN).any()) else ():
             for code, columns, digest in found:
                 apart += digest
                 if code != LEFT_OUT:
                     totals[code - 1] += digest
                 for texts in zip(*columns, strict=True):
-                    lines.write(json.dumps([parts[code - 1], *texts], ensure_ascii=False) + "\n")
+                    lines.write(json_line([parts[code - 1], *texts]))
     totals[0] = scanned.digest - apart
     index = {
         "parts": list(parts),
@@ -310,6 +315,14 @@ def write_index(
         "skipped": {**dict(scanned.skipped), **extra},
     }
     (folder / INDEX).write_text(json.dumps(index, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def json_line(value: Any) -> bytes:
+    """A value as one line of JSON."""
+    try:
+        return f"{json.dumps(value, ensure_ascii=False)}\n".encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON files may have
+        return f"{json.dumps(value)}\n".encode()
 
 
 def _choose(reader: Reader, block: Block, chosen: np.ndarray) -> Columns:

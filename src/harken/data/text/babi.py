@@ -53,8 +53,8 @@ def parse_stories(lines: Iterable[str], where: str, task: str = "") -> Iterator[
         yield Question(tuple(facts.values()), sentence.strip(), more[0].strip(), needed, task)
 
 
-def read_babi(place: Path, folder: str, tasks: list[int], split: str) -> list[Question]:
-    """The questions of some tasks (all where none is named), in the order of their numbers.
+def read_babi(place: Path, folder: str, tasks: list[int], split: str) -> Iterator[Question]:
+    """The questions of some tasks (all where none is named), in the order of their numbers, one by one.
 
     Raises:
         UserError: no such archive, folder or task.
@@ -68,7 +68,8 @@ def read_babi(place: Path, folder: str, tasks: list[int], split: str) -> list[Qu
                 f"{place} has no {split} file of task {task}; there are {', '.join(map(str, sorted(files)))}"
             )
     chosen = tasks or sorted(files)
-    return [asked for task in chosen for asked in parse_stories(*files[task], str(task))]
+    for task in chosen:
+        yield from parse_stories(*files[task], str(task))
 
 
 def _in_folder(place: Path, folder: str, split: str) -> dict[int, tuple[Iterable[str], str]]:

@@ -11,10 +11,14 @@ on both sides of a split, or the test would measure what was memorised. So whole
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
 
+from harken.data.prepared.ids import kept_value
+from harken.data.prepared.stream import Columns, StreamedRows
 from harken.data.splits import TRAIN, Parts, Size, content_key, normalise, split_groups
 from harken.data.tokenizers.case_marks import CASE_MARKS
 
@@ -23,11 +27,11 @@ from harken.data.tokenizers.case_marks import CASE_MARKS
 class Labelled:
     """Texts, or arrays of frames (T, C), each with its label."""
 
-    values: list[Any]
-    labels: list[str]
-    groups: list[str] | None = None  # what belongs together; None: every example is by itself
-    parts: list[bool] | None = None  # True: a piece of another example (a phrase of a sentence), for training alone
-    fine: list[str] | None = None  # the labels as the files have them, where `labels` are these merged into fewer
+    values: Sequence[Any]
+    labels: Sequence[str]
+    groups: Sequence[str] | None = None  # what belongs together; None: every example is by itself
+    parts: Sequence[bool] | None = None  # True: a piece of another example (a phrase of a sentence), for training alone
+    fine: Sequence[str] | None = None  # the labels as the files have them, where `labels` are these merged into fewer
     skipped: dict[str, int] = field(default_factory=dict)  # why -> how many rows of the files are no example
 
     def __len__(self) -> int:
@@ -35,6 +39,10 @@ class Labelled:
 
     def __iter__(self) -> Iterator[tuple[Any, str]]:
         return zip(self.values, self.labels, strict=True)
+
+    def label_counts(self) -> Counter[tuple[str, str]]:
+        """How often each label occurs, beside its fine label ("" without any), in the order of first occurrence."""
+        return Counter(zip(self.labels, self.fine if self.fine is not None else repeat("")))  # noqa: B905
 
     def choose(self, rows: Sequence[int]) -> Labelled:
         """Some of the examples, in the order of `rows`."""
@@ -52,6 +60,31 @@ class Labelled:
         if self.parts is None:
             return self
         return self.choose([row for row, part in enumerate(self.parts) if not part])
+
+
+class StreamedLabelled(Labelled):
+    """Texts that are not held in memory (`harken.data.prepared`): rows of text, label and, where it is merged, fine."""
+
+    def __init__(self, rows: StreamedRows, has_fine: bool) -> None:
+        super().__init__(rows.texts(0), rows.texts(1), fine=rows.texts(2) if has_fine else None)
+        self.rows = rows
+
+    def __iter__(self) -> Iterator[tuple[Any, str]]:
+        return iter(self.rows)
+
+    def digest(self) -> str:
+        """As `harken.data.splits.digest` of the examples."""
+        return self.rows.digest()
+
+    def label_counts(self) -> Counter[tuple[str, str]]:
+        def count(columns: Columns) -> Counter[tuple[str, str]]:
+            return Counter(zip(columns[1], columns[2] if self.fine is not None else repeat("")))  # noqa: B905
+
+        def compute() -> list[tuple[str, str, int]]:
+            return [(*labels, seen) for labels, seen in self.rows.counts(count).items()]
+
+        found = kept_value(self.rows, ["labels", self.fine is not None], compute)
+        return Counter({(label, fine): seen for label, fine, seen in found})
 
 
 @dataclass

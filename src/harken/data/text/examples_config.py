@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from harken.data.io.keys import DataTable
 from harken.data.text.config import Share
-from harken.paths import BaseDir, FilesInDir
+from harken.paths import BaseDir, FilesInDir, OutputDir
 
 Format = Literal["auto", "table", "prefix", "folder", "trees", "ts", "arrays", "steps", "rows"]
 Positive = Annotated[int, Field(gt=0)]
@@ -93,6 +93,13 @@ class ExamplesConfig(DataTable):
     )
     test_size: Share = Field(0, description="examples (or fraction) held out for testing if no test files are given")
     seed: int = Field(1, ge=0, description="seed of the held-out split and of the generated corpus")
+    prepared: OutputDir | None = Field(
+        None,
+        description=(
+            "text: folder for prepared data: ids in memory-mapped files, used again by later runs; default: the user's "
+            "cache folder if the training files have more than 64 MB, else none"
+        ),
+    )
     name: str | None = Field(None, description="name of the data in reports")
 
     lowercase: bool | Literal["mark"] = Field(

@@ -27,7 +27,7 @@ from harken.data.io.files import COMPRESSIONS, read_lines
 from harken.data.io.formats import Layout, format_of, read_column, read_pairs
 from harken.data.io.table import is_jsonl, read_table
 from harken.data.text.examples_config import ExamplesConfig
-from harken.data.text.labelled import READERS, TABLES, first_word, text_columns
+from harken.data.text.labelled import FORMATS, TABLES, first_word, read_texts, text_columns
 from harken.data.text.pairs import Pair
 from harken.data.text.tagged import read_words
 from harken.errors import UserError
@@ -59,7 +59,7 @@ def labelled_inputs(
         UserError: an unknown format, a file that cannot be read, a table without the column, or a cell without text.
     """
     data = configured(path, data)
-    form = _chosen(form, (LINES, *READERS)) or ("table" if column is not None else _labelled_format(path, data, labels))
+    form = _chosen(form, (LINES, *FORMATS)) or ("table" if column is not None else _labelled_format(path, data, labels))
     if form == LINES:
         return Inputs(read_lines(path), None)
     if form == "table":
@@ -68,7 +68,7 @@ def labelled_inputs(
         rows = zip(*(table[name] for name in columns), strict=True)
         named = f"texts from the column{'s' * (len(columns) > 1)} {' and '.join(columns)}"
         return Inputs(_texts(rows, path), f"reading {path.name} as a table: {named}")
-    found = READERS[form](path, data).wholes()
+    found = read_texts(path, data, form).wholes()
     what = {"prefix": "the label is the first word of a line", "trees": "bracketed trees", "folder": "a file a class"}
     return Inputs(iter(found.values), f"reading {path.name} as {form}: {what[form]}")
 

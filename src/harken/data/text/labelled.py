@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from harken.data.io.files import COMPRESSIONS, open_bytes, read_lines
-from harken.data.io.table import CELL_BYTES, read_table
+from harken.data.io.table import CELL_BYTES, table_rows
 from harken.data.text.bracketed import read_trees
 from harken.data.text.examples import Labelled
 from harken.data.text.examples_config import ExamplesConfig
@@ -31,13 +31,20 @@ TABLES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".json")
 TAG = re.compile(r"<[^<>]{1,200}>")
 
 
-def read_texts(path: Path, data: ExamplesConfig) -> Labelled:
-    """All texts of one file or folder, with their labels as the file has them.
+def read_texts(path: Path, data: ExamplesConfig, form: str | None = None) -> Labelled:
+    """All texts of one file or folder, with their labels as the file has them; `form` overrides `format_of`.
 
     Raises:
         UserError: what cannot be read, where, and what to do.
     """
-    return READERS[format_of(path, data)](path, data)
+    form = form or format_of(path, data)
+    if form == "trees":
+        return read_trees(path)
+    texts, labels = [], []
+    for text, label in READERS[form](path, data):
+        texts.append(text)
+        labels.append(label)
+    return Labelled(texts, labels)
 
 
 def format_of(path: Path, data: ExamplesConfig) -> str:
@@ -65,9 +72,11 @@ def first_word(line: str) -> tuple[str, str]:
     return label.removeprefix(MARK), text.strip()
 
 
-def _table(path: Path, data: ExamplesConfig) -> Labelled:
-    columns = read_table(path, [*text_columns(data), data.label_column], header=data.header, quotes=data.quotes)
-    return texts_of_table(columns, data)
+def _table(path: Path, data: ExamplesConfig) -> Iterator[tuple[str, str]]:
+    columns = [*text_columns(data), data.label_column]
+    _, rows = table_rows(path, columns, header=data.header, quotes=data.quotes)
+    for *texts, label in rows:
+        yield " ".join(map(_cell, texts)), _cell(label).strip()
 
 
 def text_columns(data: ExamplesConfig) -> list[str]:
@@ -87,8 +96,7 @@ def _cell(value: Any) -> str:
     return "" if value is None or value != value else str(value)
 
 
-def _prefix(path: Path, data: ExamplesConfig) -> Labelled:
-    texts, labels = [], []
+def _prefix(path: Path, data: ExamplesConfig) -> Iterator[tuple[str, str]]:
     for number, line in enumerate(_lines(path, data.encoding), start=1):
         if not line.strip():
             continue
@@ -98,21 +106,16 @@ def _prefix(path: Path, data: ExamplesConfig) -> Labelled:
                 f"{path}, line {number} has the one word {label!r}; write the label, a space or tab, and the text, "
                 "or say which data.format it is"
             )
-        texts.append(text)
-        labels.append(label)
-    return Labelled(texts, labels)
+        yield text, label
 
 
-def _folder(path: Path, data: ExamplesConfig) -> Labelled:
+def _folder(path: Path, data: ExamplesConfig) -> Iterator[tuple[str, str]]:
     files = sorted(place for place in path.iterdir() if place.is_file() and not place.name.startswith("."))
     if not path.is_dir() or not files:
         raise UserError(f"{path} is no folder with a text file for each class; name one, or set data.format")
-    texts, labels = [], []
     for file in files:
-        lines = [line.strip() for line in _lines(file, data.encoding) if line.strip()]
-        texts += lines
-        labels += [file.name.partition(".")[0]] * len(lines)
-    return Labelled(texts, labels)
+        label = file.name.partition(".")[0]
+        yield from ((line.strip(), label) for line in _lines(file, data.encoding) if line.strip())
 
 
 def _lines(path: Path, encoding: str) -> Iterator[str]:
@@ -131,9 +134,9 @@ def _lines(path: Path, encoding: str) -> Iterator[str]:
         raise UserError(f"{path} is not encoded as {encoding} ({problem.reason}); set data.encoding") from None
 
 
-READERS: dict[str, Callable[[Path, ExamplesConfig], Labelled]] = {
+READERS: dict[str, Callable[[Path, ExamplesConfig], Iterator[tuple[str, str]]]] = {  # (text, label) one by one
     "table": _table,
     "prefix": _prefix,
     "folder": _folder,
-    "trees": lambda path, data: read_trees(path),
 }
+FORMATS = (*READERS, "trees")

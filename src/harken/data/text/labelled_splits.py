@@ -10,20 +10,23 @@ is also in the validation or the test is left out and counted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 from harken.data.io.folders import matching
 from harken.data.io.in_memory import refuse_gaps
 from harken.data.io.table import read_table
+from harken.data.prepared.examples import ExampleKind, StoredExamples, examples_folder, file_digests
+from harken.data.prepared.stream import StreamedRows
 from harken.data.series.signals import read_signals
 from harken.data.series.step_tables import read_steps
 from harken.data.splits import DUPLICATES, Size, size_of
-from harken.data.text.examples import Labelled, LabelledSplits, concatenate, split_off, value_key
+from harken.data.text.examples import Labelled, LabelledSplits, StreamedLabelled, concatenate, split_off, value_key
 from harken.data.text.examples_config import ExamplesConfig, Format
 from harken.data.text.inputs import configured, labelled_format, trained_format
-from harken.data.text.labelled import cleaned, read_texts, text_columns, texts_of_table
+from harken.data.text.labelled import READERS, cleaned, format_of, read_texts, text_columns, texts_of_table
 from harken.errors import UserError
 
 DEFAULT_SIZE = (0.1, 1000)  # 10%, at most 1000
@@ -37,7 +40,12 @@ def read_splits(data: ExamplesConfig) -> LabelledSplits:
     """
     if data.corpus:
         return _made(data)
+    paths = _train_files(data)
+    is_lines = data.kind == "text" and all(format_of(path, data) in READERS for path in paths)
+    folder = examples_folder(data.prepared, paths) if is_lines else None
     tests = {"test": read_examples(data.split("test")).wholes()} if data.test else {}
+    if folder is not None:
+        return _stream(data, paths, tests, folder)
     return _split(data, read_examples(data), tests)
 
 
@@ -57,23 +65,74 @@ def split_table(data: ExamplesConfig, table: Mapping[str, list[Any]]) -> Labelle
     return _split(data, found, {})
 
 
-def _split(data: ExamplesConfig, train: Labelled, tests: dict[str, Labelled]) -> LabelledSplits:
-    skipped = dict(train.skipped)
+def _stream(data: ExamplesConfig, paths: Sequence[Path], tests: dict[str, Labelled], folder: Path) -> LabelledSplits:
+    """As `_split`, with training examples that are not in memory (`harken.data.prepared`)."""
+    reading = data.model_dump(
+        include={"text_column", "label_column", "header", "quotes", "encoding", "names", "label_until"}
+        | {"lowercase", "drop_tags"}
+    )
+    forms, name = [format_of(path, data) for path in paths], data.name or _name(data)
+    kind = ExampleKind("labelled", lambda text, label, fine="": (text, label), lambda row: value_key(row[0]))
+    stored = StoredExamples(
+        folder, name, kind, [file_digests(paths), forms, reading], lambda skipped: _rows(paths, data, skipped)
+    )
+    given = [read_examples(data.split("valid")).wholes()] if data.valid else []
+    stream = stored.divide(_sizes(data, tests), data.seed, [row for part in (*given, *tests.values()) for row in part])
+    held = {part: Labelled(*map(list, zip(*stream.held_out(part), strict=True))) for part in stream.parts[1:]}
+    train = StreamedLabelled(StreamedRows(stream, "train"), bool(data.label_until) or data.names is not None)
+    valid = given[0] if given else held["valid"]
+    tests = {"test": held["test"]} if "test" in held else tests
+    return _require_classes(LabelledSplits(name, train, valid, tests, {**stored.skipped, **stream.skipped}))
+
+
+def _rows(paths: Sequence[Path], data: ExamplesConfig, skipped: Counter[str]) -> Iterator[Sequence[str]]:
+    """Text, label and fine label (where labels are merged) of every example, as `read_examples` has them."""
+    has_fine = bool(data.label_until) or data.names is not None
+    names, others, count = _names(data), Counter[str](), 0
+    for path in paths:
+        for text, fine in READERS[format_of(path, data)](path, data):
+            if reason := _reason(text, fine):
+                skipped[reason] += 1
+                continue
+            label = _merged(fine, data)
+            if names is not None and label not in names:
+                others[label] += 1
+                continue
+            count += 1
+            label = label if names is None else names[label]
+            text = cleaned(text, data)
+            yield [text, label, fine] if has_fine else [text, label]
+    if not count:
+        raise _unknown_names(data, others) if others else _nothing(paths[0], skipped)
+
+
+def _sizes(data: ExamplesConfig, tests: Mapping[str, Labelled]) -> dict[str, Size]:
+    """The parts that are split off."""
     sizes: dict[str, Size] = {}
     if not tests and data.test_size:
         sizes["test"] = data.test_size
     if not data.valid:
         sizes["valid"] = size_of(data.valid_size, DEFAULT_SIZE)
-    parts = split_off(train, sizes, data.seed)
+    return sizes
+
+
+def _split(data: ExamplesConfig, train: Labelled, tests: dict[str, Labelled]) -> LabelledSplits:
+    skipped = dict(train.skipped)
+    parts = split_off(train, _sizes(data, tests), data.seed)
     valid = read_examples(data.split("valid")).wholes() if data.valid else parts["valid"]
     tests = {"test": parts["test"]} if "test" in parts else tests
     train = _once(parts["train"], [valid, *tests.values()], skipped)
-    if len(set(train.labels)) < 2:
+    return _require_classes(LabelledSplits(data.name or _name(data), train, valid, tests, skipped))
+
+
+def _require_classes(splits: LabelledSplits) -> LabelledSplits:
+    classes = {label for label, _ in splits.train.label_counts()}
+    if len(classes) < 2:
         raise UserError(
-            f"the training examples have {len(set(train.labels))} class ({', '.join(set(train.labels))}); give at "
-            "least two, and check data.label_column"
+            f"the training examples have {len(classes)} class ({', '.join(classes)}); give at least two, and check "
+            "data.label_column"
         )
-    return LabelledSplits(data.name or _name(data), train, valid, tests, skipped)
+    return splits
 
 
 def read_examples(data: ExamplesConfig) -> Labelled:
@@ -82,16 +141,21 @@ def read_examples(data: ExamplesConfig) -> Labelled:
     Raises:
         UserError: no file is named, or one cannot be read.
     """
-    paths = matching(data.dir, data.train)
-    if not paths:
-        raise UserError("the recipe names no data; set data.train to files, or data.corpus to opinions or gestures")
+    paths = _train_files(data)
     read = read_texts if data.kind == "text" else read_signals
     found = _named(_complete(concatenate([read(path, data) for path in paths]), paths[0]), data)
     if not len(found):
-        raise UserError(f"{paths[0]} holds no example; check the file, and data.names if it is given")
+        raise _nothing(paths[0], {})
     if data.kind == "text":
         found.values = [cleaned(text, data) for text in found.values]
     return found
+
+
+def _train_files(data: ExamplesConfig) -> list[Path]:
+    paths = matching(data.dir, data.train)
+    if not paths:
+        raise UserError("the recipe names no data; set data.train to files, or data.corpus to opinions or gestures")
+    return paths
 
 
 def read_files(
@@ -152,34 +216,56 @@ def _complete(examples: Labelled, path: Path) -> Labelled:
     skipped: dict[str, int] = {}
     rows = []
     for row, (value, label) in enumerate(examples):
-        reason = "no label" if not label.strip() else "no text" if isinstance(value, str) and not value.strip() else ""
-        if reason:
+        if reason := _reason(value, label):
             skipped[reason] = skipped.get(reason, 0) + 1
         else:
             rows.append(row)
     if not rows and skipped:
-        raise UserError(f"{path} has no example with a label and a text; check data.text_column and data.label_column")
+        raise _nothing(path, skipped)
     kept = examples.choose(rows) if skipped else examples
     kept.skipped = skipped
     return kept
 
 
+def _reason(value: Any, label: str) -> str:
+    """Why a row is no example; empty where it is one."""
+    return "no label" if not label.strip() else "no text" if isinstance(value, str) and not value.strip() else ""
+
+
+def _nothing(path: Path, skipped: Mapping[str, int]) -> UserError:
+    if skipped:
+        return UserError(f"{path} has no example with a label and a text; check data.text_column and data.label_column")
+    return UserError(f"{path} holds no example; check the file, and data.names if it is given")
+
+
 def _named(examples: Labelled, data: ExamplesConfig) -> Labelled:
     if data.label_until or data.names is not None:
         examples.fine = list(examples.labels)
-    if data.label_until:
-        examples.labels = [label.partition(data.label_until)[0] for label in examples.labels]
-    if data.names is None:
+    examples.labels = [_merged(label, data) for label in examples.labels]
+    names = _names(data)
+    if names is None:
         return examples
-    names = {**{name: name for name in data.names.values()}, **data.names}  # files may have the new names already
     kept = examples.choose([row for row, label in enumerate(examples.labels) if label in names])
     if not len(kept) and len(examples):
-        raise UserError(
-            f"data.names has {', '.join(data.names)}, but the labels are "
-            f"{', '.join(sorted(set(examples.labels))[:5])} ...; write the labels as the file has them on the left"
-        )
+        raise _unknown_names(data, examples.labels)
     kept.labels = [names[label] for label in kept.labels]
     return kept
+
+
+def _merged(label: str, data: ExamplesConfig) -> str:
+    return label.partition(data.label_until)[0] if data.label_until else label
+
+
+def _names(data: ExamplesConfig) -> dict[str, str] | None:
+    """New names by old ones; files may have the new names already."""
+    return None if data.names is None else {**{name: name for name in data.names.values()}, **data.names}
+
+
+def _unknown_names(data: ExamplesConfig, labels: Iterable[str]) -> UserError:
+    return UserError(
+        f"data.names has {', '.join(data.names or ())}, but the labels are {', '.join(sorted(set(labels))[:5])} ...; "
+        "write the labels as the file has them on the left"
+    )
 
 
 def _once(train: Labelled, held_out: list[Labelled], skipped: dict[str, int]) -> Labelled:

@@ -9,15 +9,19 @@ Most sentences come again and again, so every different one is kept once; a ques
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, compress
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from harken.data.io.token_rows import TokenRows
+from harken.data.io.token_rows import CHUNK, TokenRows
+from harken.data.prepared.examples import hashes
+from harken.data.prepared.ids import NUMBER, Distinct, Numbering, encode_rows, id_kind, tokenizer_key
+from harken.data.prepared.stream import Columns, StreamedRows
 from harken.data.splits import Parts
 from harken.data.tokenizers.base import Tokenizer
 from harken.errors import UserError
@@ -60,8 +64,10 @@ def words_of(sentence: str) -> str:
     return sentence.strip(MARKS).lower()
 
 
-def texts_of(questions: Iterable[Question]) -> list[str]:
+def texts_of(questions: Iterable[Question]) -> Iterable[str]:
     """Every different sentence, in the order in which they come."""
+    if isinstance(questions, StreamedRows):
+        return DistinctSentences(questions)
     return list(dict.fromkeys(words_of(text) for one in questions for text in (*one.facts, one.question)))
 
 
@@ -81,13 +87,12 @@ class QuestionIds:
     """The ids of questions; of each the newest `max_facts` facts."""
 
     def __init__(self, questions: Sequence[Question], tokenizer: Tokenizer, max_facts: int) -> None:
-        texts = texts_of(questions)
-        number = {text: place for place, text in enumerate(texts, start=1)}  # 0 is the sentence without words
-        self.sentences = TokenRows.from_lists([[], *tokenizer.encode_all(texts)])
-        self.facts = TokenRows.from_lists(
-            [[number[words_of(fact)] for fact in one.facts[-max_facts:]] for one in questions]
-        )
-        self.questions = np.array([number[words_of(one.question)] for one in questions], dtype=np.int64)
+        if isinstance(questions, StreamedRows):
+            found = _streamed_ids(questions, tokenizer, max_facts)
+        else:
+            found = _ids([one.facts for one in questions], [one.question for one in questions], tokenizer, max_facts)[0]
+        self.facts, asked, self.sentences = found  # facts and questions are numbers of sentences
+        self.questions = asked.flat
 
     def __len__(self) -> int:
         return len(self.questions)
@@ -95,9 +100,16 @@ class QuestionIds:
     @property
     def lengths(self) -> np.ndarray:
         """Words of every question and its facts, as padded: facts times the longest of them."""
-        words = self.sentences.lengths
-        longest = [words[self.facts[row]].max(initial=1) * max(1, len(self.facts[row])) for row in range(len(self))]
-        return np.array(longest, dtype=np.int64) + words[self.questions]
+        words, offsets = self.sentences.lengths, self.facts.offsets
+        found = np.empty(len(self), dtype=np.int64)
+        for start in range(0, len(self), CHUNK):
+            stop = min(start + CHUNK, len(self))
+            flat = words[self.facts.flat[offsets[start] : offsets[stop]]]
+            longest = np.ones(stop - start, dtype=np.int64)
+            counts = np.diff(offsets[start : stop + 1])
+            np.maximum.at(longest, np.repeat(np.arange(stop - start), counts), flat)
+            found[start:stop] = longest * np.maximum(1, counts) + words[self.questions[start:stop]]
+        return found
 
     def batch(self, rows: np.ndarray) -> QuestionBatch:
         """The tensors of some questions."""
@@ -108,3 +120,51 @@ class QuestionIds:
         question, _ = self.sentences.gather(self.questions[rows])
         words = words.new_zeros(len(words), 1) if not words.shape[1] else words
         return QuestionBatch(words.view(*numbers.shape, -1), counts, question)
+
+
+def _ids(
+    facts: Sequence[Sequence[str]], questions: Sequence[str], tokenizer: Tokenizer, max_facts: int
+) -> tuple[list[TokenRows], list[str]]:
+    """Numbers of the facts and of the questions, the words of all sentences by number, and these as text.
+
+    Number 0 is the sentence without words.
+    """
+    told = [[words_of(fact) for fact in own] for own in facts]
+    asked = [words_of(question) for question in questions]
+    texts = list(dict.fromkeys(chain.from_iterable((*own, one) for own, one in zip(told, asked, strict=True))))
+    number = {text: place for place, text in enumerate(texts, start=1)}
+    return [
+        TokenRows.from_lists([[number[fact] for fact in own[-max_facts:]] for own in told]),
+        TokenRows.from_lists([[number[one]] for one in asked]),
+        TokenRows.from_lists([[], *tokenizer.encode_all(texts)]),
+    ], texts
+
+
+def _streamed_ids(rows: StreamedRows, tokenizer: Tokenizer, max_facts: int) -> list[TokenRows]:
+    """The same of questions that are not in memory, memory-mapped (`harken.data.prepared`)."""
+
+    def encode(columns: Columns) -> list[TokenRows | Distinct]:
+        (facts, questions, sentences), texts = _ids(columns[0], columns[1], tokenizer, max_facts)
+        without = TokenRows(sentences.flat, sentences.offsets[1:])  # the file has the empty one already
+        local = [TokenRows(part.flat - 1, part.offsets) for part in (facts, questions)]
+        return [*local, Distinct(hashes(texts), without)]
+
+    kinds = {"facts": NUMBER, "questions": NUMBER, "sentences": id_kind(tokenizer.size)}
+    return encode_rows(rows, kinds, encode, ["questions", tokenizer_key(tokenizer), max_facts], empty=1)
+
+
+class DistinctSentences:
+    """Every different sentence of streamed questions, in the order in which they come; see `texts_of`."""
+
+    def __init__(self, rows: StreamedRows) -> None:
+        self.rows = rows
+
+    def __iter__(self) -> Iterator[str]:
+        def find(columns: Columns, first: int) -> tuple[list[str], np.ndarray]:
+            sentences = chain.from_iterable((*facts, one) for facts, one in zip(columns[0], columns[1], strict=True))
+            texts = list(dict.fromkeys(map(words_of, sentences)))
+            return texts, hashes(texts)
+
+        known = Numbering()
+        for texts, found in self.rows.stream.map(self.rows.code, "reading sentences", find):
+            yield from compress(texts, known.number(found)[1])

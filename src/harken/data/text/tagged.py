@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harken.data.io.files import COMPRESSIONS, read_lines
-from harken.data.io.table import is_jsonl, read_table
+from harken.data.io.table import is_jsonl, read_table, table_rows
 from harken.errors import UserError
 
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -35,10 +35,15 @@ class Tagged(NamedTuple):
 
 
 def read_tagged(path: str | Path, form: str = "auto", word: Column = None, tag: Column = None) -> list[Tagged]:
-    """All sentences of a file; `word` and `tag` name or number the columns, in the manner of the format.
+    """All sentences of a file; see `iterate_tagged`."""
+    return list(iterate_tagged(path, form, word, tag))
+
+
+def iterate_tagged(path: str | Path, form: str = "auto", word: Column = None, tag: Column = None) -> Iterator[Tagged]:
+    """The sentences of a file, one by one; `word` and `tag` name or number the columns, in the manner of the format.
 
     Raises:
-        UserError: a file that cannot be read, a broken line, or no such column.
+        UserError: a file that cannot be read, a broken line, no such column, or no sentence.
     """
     path = Path(path)
     form = format_of(path) if form == "auto" else form
@@ -49,13 +54,15 @@ def read_tagged(path: str | Path, form: str = "auto", word: Column = None, tag: 
             _conllu_place(path, "form" if word is None else word),
             _conllu_place(path, "upos" if tag is None else tag),
         )
-        found = list(parse_columns(_words_alone(path), str(path), *places, separator="\t"))
+        found = parse_columns(_words_alone(path), str(path), *places, separator="\t")
     else:
         places = _number(path, word, 0), _number(path, tag, -1)
-        found = list(parse_columns(read_lines(path), str(path), *places))
-    if not found:
+        found = parse_columns(read_lines(path), str(path), *places)
+    first = next(found, None)
+    if first is None:
         raise UserError(f"{path} holds no sentence; give a file with at least one word and its tag")
-    return found
+    yield first
+    yield from found
 
 
 def read_words(path: str | Path, form: str, word: Column = None) -> Iterator[list[str]]:
@@ -148,9 +155,12 @@ def _number(path: Path, column: Column, default: int) -> int:
     return column
 
 
-def _from_table(path: Path, word: str, tag: str) -> list[Tagged]:
-    table = read_table(path, [word, tag])
-    return as_tagged(table[word], table[tag], str(path))
+def _from_table(path: Path, word: str, tag: str) -> Iterator[Tagged]:
+    _, rows = table_rows(path, [word, tag])
+    for number, (words, tags) in enumerate(rows, start=1):
+        sentence = _tagged(words, tags, str(path), number)
+        if sentence.words:
+            yield sentence
 
 
 def as_tagged(sentences: Sequence[Sequence[str]], tags: Sequence[Sequence[str]], name: str) -> list[Tagged]:
@@ -161,16 +171,18 @@ def as_tagged(sentences: Sequence[Sequence[str]], tags: Sequence[Sequence[str]],
     """
     if len(sentences) != len(tags):
         raise UserError(f"{name} has {len(sentences)} sentences but tags for {len(tags)}; give one list of tags each")
-    found = []
-    for number, (words, labels) in enumerate(zip(sentences, tags, strict=True), start=1):
-        if isinstance(words, str) or isinstance(labels, str) or not all(isinstance(word, str) for word in words):
-            raise UserError(f"{name}, sentence {number} is no list of words with a list of tags; split it into words")
-        if len(words) != len(labels):
-            raise UserError(
-                f"{name}, sentence {number} has {len(words)} words but {len(labels)} tags; give one tag for each word"
-            )
-        if any(label is None or not str(label).strip() for label in labels):
-            raise UserError(f"{name}, sentence {number} has a word without a tag; give one tag for each word")
-        if len(words):
-            found.append(Tagged(tuple(words), tuple(str(label) for label in labels)))
-    return found
+    numbered = enumerate(zip(sentences, tags, strict=True), start=1)
+    found = [_tagged(words, labels, name, number) for number, (words, labels) in numbered]
+    return [sentence for sentence in found if sentence.words]
+
+
+def _tagged(words: Sequence[str], labels: Sequence[str], name: str, number: int) -> Tagged:
+    if isinstance(words, str) or isinstance(labels, str) or not all(isinstance(word, str) for word in words):
+        raise UserError(f"{name}, sentence {number} is no list of words with a list of tags; split it into words")
+    if len(words) != len(labels):
+        raise UserError(
+            f"{name}, sentence {number} has {len(words)} words but {len(labels)} tags; give one tag for each word"
+        )
+    if any(label is None or not str(label).strip() for label in labels):
+        raise UserError(f"{name}, sentence {number} has a word without a tag; give one tag for each word")
+    return Tagged(tuple(words), tuple(str(label) for label in labels))

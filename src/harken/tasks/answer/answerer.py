@@ -22,7 +22,7 @@ from harken.models.answering.model import Answerer as Network
 from harken.tasks.answer.answer import Answer
 from harken.tasks.answer.answers import ANSWERS, FILE, Answers
 from harken.tasks.answer.recipe import AnswerRecipe
-from harken.tasks.answer.task import texts_of_scores, wanted_of
+from harken.tasks.answer.task import Wanted, texts_of_scores
 from harken.tasks.artifacts import TokenizerArtifact, damaged
 from harken.tasks.label_batch import LabelBatch
 from harken.tasks.predictor import Predictor, Progress
@@ -89,7 +89,7 @@ class Answerer(Predictor[AnswerRecipe, Network]):
         if not questions:
             raise UserError("there is no question to read; give at least one")
         inputs = to_device(self._read(questions).batch(np.arange(len(questions))), self.device)
-        wanted = wanted_of(questions, self.answers, self.tokenizer).to(self.device)
+        wanted = Wanted(questions, self.answers, self.tokenizer).gather(np.arange(len(questions))).to(self.device)
         if wanted.ndim == 2:  # a set: as shares of its members
             return LabelBatch(inputs, wanted / wanted.sum(1, keepdim=True).clamp(min=1))
         with torch.no_grad():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -39,7 +40,12 @@ class Answers:
     def wanted(self, answer: str) -> list[int]:
         """The ids of an answer, less those that are not known."""
         parts = answer.split(BETWEEN) if self.kind == "set" else [answer]
-        return [self.texts.index(part) for part in parts if part in self.texts]
+        return [self.places[part] for part in parts if part in self.places]
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """The id of every text."""
+        return {text: place for place, text in enumerate(self.texts)}
 
     def save(self, folder: Path) -> None:
         """Write answers.json."""

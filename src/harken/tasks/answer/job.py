@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from harken.data.prepared.ids import kept_tokenizers, kept_value
+from harken.data.prepared.stream import StreamedRows
 from harken.data.text.questions import Question, Questions, example_of, texts_of
-from harken.data.tokenizers.base import train_tokenizer
+from harken.data.tokenizers.base import Tokenizer, train_tokenizer
 from harken.inspection import HopMap
 from harken.metrics.interval import bootstrap
 from harken.models.answering.hops import EMBEDDING_STD
@@ -45,11 +49,14 @@ class AnswerJob(Job):
         asked = self.load_data(recipe)
         folder.mkdir(parents=True, exist_ok=True)
         texts = texts_of(asked.train)
-        tokenizer = TOKENIZER.learn_or_load(
-            folder, resuming, lambda: train_tokenizer("word", texts, WORDS, recipe.train.seed)
-        )
+
+        def learn() -> tuple[Tokenizer, Tokenizer]:
+            tokenizer = train_tokenizer("word", texts, WORDS, recipe.train.seed)
+            return tokenizer, tokenizer
+
+        tokenizer = TOKENIZER.learn_or_load(folder, resuming, lambda: kept_tokenizers(asked.train, WORDS, learn)[0])
         answers = ANSWERS.learn_or_load(
-            folder, resuming, lambda: Answers.learn((one.answer for one in asked.train), recipe.model.output)
+            folder, resuming, lambda: Answers.learn(answers_of(asked.train), recipe.model.output)
         )
         model = Network(recipe.model, tokenizer.size, len(answers.texts))
         pretrained = PretrainedEmbeddings(recipe, folder, resuming)
@@ -93,6 +100,16 @@ class AnswerJob(Job):
 
 
 JOB = AnswerJob()
+
+
+def answers_of(questions: Sequence[Question]) -> Iterable[str]:
+    """The answers of training questions; of streamed ones each once."""
+    if not isinstance(questions, StreamedRows):
+        return (one.answer for one in questions)
+    found: list[str] = kept_value(
+        questions, "answers", lambda: list(questions.counts(lambda columns: Counter(columns[2]), sys.maxsize))
+    )
+    return found
 
 
 def score_answers(model: Answerer, questions: Sequence[Question], progress: Callable[[int], None]) -> Scores:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from harken.errors import UserError
 from harken.models.answering.config import AnswererConfig
 from harken.models.config_embeddings import SECTION, Embeddings, EmbeddingsConfig
-from harken.paths import Files, PathStr
+from harken.paths import Files, OutputDir, PathStr
 from harken.recipe import TRAIN, Recipe
 from harken.training.config import TrainConfig
 
@@ -40,6 +40,13 @@ class AnswerDataConfig(BaseModel):
     answer_column: str = Field(default="answer", description="JSONL: its answer.")
     supporting_column: str | None = Field(
         default=None, description="JSONL: indices of the supporting facts, from 0; optional."
+    )
+    prepared: OutputDir | None = Field(
+        default=None,
+        description=(
+            "Folder for prepared data: ids in memory-mapped files, used again by later runs; default: the user's cache "
+            "folder if the training files have more than 64 MB, else none."
+        ),
     )
     name: str | None = Field(default=None, description="Name of the data in reports.")
     valid_size: Annotated[float, Field(gt=0, lt=1)] = Field(

@@ -9,6 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from harken.data.io.token_rows import TokenRows
+from harken.data.prepared.ids import encode_rows, id_kind, kept_value, tokenizer_key
+from harken.data.prepared.stream import StreamedRows
 from harken.data.text.questions import Question, QuestionBatch, QuestionIds, words_of
 from harken.data.tokenizers.base import Tokenizer
 from harken.errors import UserError
@@ -26,7 +29,7 @@ class AnswerBatch(NamedTuple):
     """Questions, and what the loss wants of them."""
 
     asked: QuestionBatch
-    wanted: Tensor  # (B,) or (B, A), as `wanted_of` gives it
+    wanted: Tensor  # (B,) or (B, A), as `Wanted.gather` gives it
     indices: Indices  # (B,)
 
 
@@ -51,8 +54,8 @@ class AnswerTask(SequenceTask[Answerer, AnswerBatch]):
         self.valid_ids = QuestionIds(valid, tokenizer, recipe.model.max_facts)
         super().__init__(model, recipe.train, self.train_ids.lengths, self.valid_ids.lengths)
         self.valid_answers = [one.answer for one in valid]
-        self.wanted = wanted_of(train, answers, tokenizer)
-        self.valid_wanted = wanted_of(valid, answers, tokenizer)
+        self.wanted = Wanted(train, answers, tokenizer)
+        self.valid_wanted = Wanted(valid, answers, tokenizer)
         if answers.kind == "pointer":
             refuse_unseen(train, recipe.model.max_facts)
 
@@ -77,7 +80,7 @@ class AnswerTask(SequenceTask[Answerer, AnswerBatch]):
 
     def collate(self, indices: Indices, valid: bool = False) -> AnswerBatch:
         ids, wanted = (self.valid_ids, self.valid_wanted) if valid else (self.train_ids, self.wanted)
-        return AnswerBatch(ids.batch(indices), wanted[indices], indices)
+        return AnswerBatch(ids.batch(indices), wanted.gather(indices), indices)
 
     def loss(self, model: Answerer, batch: AnswerBatch) -> tuple[Tensor, int]:
         """Summed over the questions."""
@@ -105,18 +108,40 @@ class AnswerTask(SequenceTask[Answerer, AnswerBatch]):
         return {name: sums[name] / sums["count"] for name in ("loss", "chance", "accuracy")}
 
 
-def wanted_of(questions: Sequence[Question], answers: Answers, tokenizer: Tokenizer) -> Tensor:
-    """(B,) ids, -1 where an answer is not known; or (B, A) of 0 and 1 for sets."""
-    if answers.kind == "pointer":
-        ids = [tokenizer.encode(words_of(one.answer)) for one in questions]
-        return torch.tensor([row[0] if len(row) == 1 else -1 for row in ids], dtype=torch.int64)
-    known = [answers.wanted(one.answer) for one in questions]
-    if answers.kind == "set":
-        wanted = torch.zeros(len(known), len(answers.texts))
-        for row, found in enumerate(known):
-            wanted[row, found] = 1.0
+class Wanted:
+    """The right answers of some questions, as rows of ids; of questions that are not in memory memory-mapped."""
+
+    def __init__(self, questions: Sequence[Question], answers: Answers, tokenizer: Tokenizer) -> None:
+        self.answers = answers
+        if isinstance(questions, StreamedRows):
+            kinds = {"answers": id_kind(max(tokenizer.size, len(answers.texts)))}
+            key = ["answers", answers.kind, answers.texts, tokenizer_key(tokenizer)]
+            self.rows = encode_rows(
+                questions, kinds, lambda columns: [wanted_ids(columns[2], answers, tokenizer)], key
+            )[0]
+        else:
+            self.rows = wanted_ids([one.answer for one in questions], answers, tokenizer)
+
+    def gather(self, indices: Indices) -> Tensor:
+        """(B,) ids, -1 where an answer is not known; or (B, A) of 0 and 1 for sets."""
+        offsets = self.rows.offsets
+        counts = offsets[indices + 1] - offsets[indices]
+        if self.answers.kind != "set":
+            found = np.full(len(indices), -1, dtype=np.int64)
+            found[counts > 0] = self.rows.flat[offsets[indices[counts > 0]]]
+            return torch.from_numpy(found)
+        wanted = torch.zeros(len(indices), len(self.answers.texts))
+        for place, index in enumerate(indices):
+            wanted[place, self.rows[int(index)].astype(np.int64)] = 1.0
         return wanted
-    return torch.tensor([row[0] if row else -1 for row in known], dtype=torch.int64)
+
+
+def wanted_ids(answers: Sequence[str], known: Answers, tokenizer: Tokenizer) -> TokenRows:
+    """The ids of answers: words of the text for a pointer, else places among the known ones; none for unknown ones."""
+    if known.kind == "pointer":
+        ids = [tokenizer.encode(words_of(answer)) for answer in answers]
+        return TokenRows.from_lists([row if len(row) == 1 else [] for row in ids])
+    return TokenRows.from_lists([known.wanted(answer) for answer in answers])
 
 
 def texts_of_scores(scores: Tensor, answers: Answers, tokenizer: Tokenizer) -> tuple[list[str], np.ndarray]:
@@ -149,13 +174,18 @@ def refuse_unseen(questions: Sequence[Question], max_facts: int) -> None:
     Raises:
         UserError: how many answers are no word of their facts.
     """
-    missing = [
-        one
-        for one in questions
-        if words_of(one.answer) not in " ".join(words_of(fact) for fact in one.facts[-max_facts:]).split()
-    ]
+
+    def count() -> tuple[int, str, str]:
+        missing, first = 0, ("", "")
+        for one in questions:
+            if words_of(one.answer) not in " ".join(words_of(fact) for fact in one.facts[-max_facts:]).split():
+                missing, first = missing + 1, first if missing else (one.answer, one.question)
+        return missing, *first
+
+    is_streamed = isinstance(questions, StreamedRows)
+    missing, answer, question = kept_value(questions, ["unseen", max_facts], count) if is_streamed else count()
     if missing:
         raise UserError(
-            f"{len(missing):,} of {len(questions):,} answers are no word of their facts (the first: "
-            f'"{missing[0].answer}" to "{missing[0].question}"); set model.output = "classes"'
+            f"{missing:,} of {len(questions):,} answers are no word of their facts (the first: "
+            f'"{answer}" to "{question}"); set model.output = "classes"'
         )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from harken.data.text.examples import Labelled, LabelledSplits
+from harken.data.io.token_rows import TokenRows
+from harken.data.prepared.ids import encode_rows, id_kind
+from harken.data.prepared.stream import Columns
+from harken.data.text.examples import Labelled, LabelledSplits, StreamedLabelled
 from harken.inspection.pictures.tables import ConfusionMatrix
 from harken.metrics.baselines import fit_label_baseline
 from harken.metrics.interval import bootstrap, resampled
@@ -51,14 +54,16 @@ class ClassifyJob(LabelledJob):
         rows: tuple[Rows, Rows],
         splits: LabelledSplits,
     ) -> ClassificationTask:
-        known = splits.train.labels if targets.fine is None else splits.train.fine or []
-        labels = torch.tensor(numbers_of(known, targets.names, "training"))
-        valid_labels = torch.tensor(numbers_of(splits.valid.labels, targets.classes, "the validation"))
+        labels = training_labels(splits.train, targets)
+        valid_labels = np.array(numbers_of(splits.valid.labels, targets.classes, "the validation"))
         return ClassificationTask(recipe, model, (rows[0], labels), (rows[1], valid_labels))
 
     def describe(self, recipe: ClassifyRecipe, targets: Labels, train: Labelled) -> tuple[str, str, dict[str, str]]:
         name = f"{recipe.model.title}, {recipe.classifier.pooling} pooling"
-        return name, f"{len(targets.classes)} classes", {"labels": in_counts(train.labels)}
+        counts: Counter[str] = Counter()
+        for (label, _), seen in train.label_counts().items():
+            counts[label] += seen
+        return name, f"{len(targets.classes)} classes", {"labels": in_counts(counts)}
 
     def score(self, model: Classifier, examples: Labelled, progress: Callable[[int], None]) -> Scores:
         labels = np.array(numbers_of(examples.labels, model.classes, "the test"))
@@ -83,6 +88,20 @@ class ClassifyJob(LabelledJob):
 
 
 JOB = ClassifyJob()
+
+
+def training_labels(train: Labelled, targets: Labels) -> np.ndarray:
+    """(N,) the place of every label, or fine label, among those that are learnt; of streamed examples memory-mapped."""
+    if not isinstance(train, StreamedLabelled):
+        known = train.labels if targets.fine is None else train.fine or []
+        return np.array(numbers_of(known, targets.names, "training"))
+    side = 1 if targets.fine is None else 2
+
+    def encode(columns: Columns) -> list[TokenRows]:
+        return [TokenRows.from_lists([[place] for place in numbers_of(columns[side], targets.names, "training")])]
+
+    kinds = {"labels": id_kind(len(targets.names))}
+    return encode_rows(train.rows, kinds, encode, ["labels", side, targets.names])[0].flat
 
 
 def score_labels(labels: np.ndarray, probabilities: np.ndarray, classes: list[str], unit: str = "examples") -> Scores:

@@ -30,7 +30,8 @@ class Labels:
         Raises:
             UserError: fine labels are asked for, and the data has none.
         """
-        classes = in_order(train.labels)
+        counts = train.label_counts()
+        classes = in_order(label for label, _ in counts)
         if not fine:
             return cls(classes)
         if train.fine is None:
@@ -38,7 +39,8 @@ class Labels:
                 "classifier.fine is for labels that data.label_until or data.names merge, but neither is given; set "
                 "one, or leave classifier.fine out"
             )
-        return cls(classes, dict(zip(*merge_fine(train.fine, train.labels, classes), strict=True)))
+        found = merge_fine([fine for _, fine in counts], [label for label, _ in counts], classes)
+        return cls(classes, dict(zip(*found, strict=True)))
 
     @property
     def names(self) -> list[str]:

@@ -55,13 +55,13 @@ class ClassificationTask(LabelledTask[ClassifierModel]):
         }
 
 
-def class_weights(labels: Tensor, classes: int, kind: str) -> Tensor | None:
+def class_weights(labels: np.ndarray, classes: int, kind: str) -> Tensor | None:
     """N / (K n_k) for each of K classes, so that the mean over the N examples is 1.
 
-    >>> class_weights(torch.tensor([0, 0, 0, 1]), 2, "balanced").tolist()
+    >>> class_weights(np.array([0, 0, 0, 1]), 2, "balanced").tolist()
     [0.6666666865348816, 2.0]
     """
     if kind == "none":
         return None
-    counts = torch.bincount(labels, minlength=classes).clamp(min=1)
+    counts = torch.from_numpy(np.bincount(labels, minlength=classes)).clamp(min=1)
     return len(labels) / (classes * counts.float())

@@ -10,16 +10,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from pathlib import Path
 
 from harken.data.io.token_rows import TokenRows
-from harken.data.prepared.ids import encode_rows
-from harken.data.prepared.store import key_of
+from harken.data.prepared.ids import encode_rows, id_kind, kept_value
 from harken.data.prepared.stream import Columns, StreamedRows
 from harken.data.text.text_config import LinesConfig
 from harken.data.tokenizers.tokens import BOS, EOS, SPECIALS
@@ -52,9 +49,9 @@ class StreamedElmoRows(ElmoRows):
                 TokenRows.from_lists([[0, *(forms[word] for word in sentence), 1] for sentence in sentences]),
             ]
 
-        size = max(len(SPECIALS) + len(vocabulary.words), 2 + len(forms))
+        kind = id_kind(max(len(SPECIALS) + len(vocabulary.words), 2 + len(forms)))
         key = ["elmo", vocabulary.words, vocabulary.lowercase, config.max_tokens, config.lowercase]
-        self.words, self.forms = encode_rows(lines, ("words", "forms"), encode, key, size)
+        self.words, self.forms = encode_rows(lines, {"words": kind, "forms": kind}, encode, key)
         self.spellings = TokenRows.from_lists([[BOS], [EOS], *(vocabulary.spelling(form) for form in forms)])
 
 
@@ -64,13 +61,9 @@ def word_counts(lines: StreamedRows, config: LinesConfig) -> dict[str, int]:
     def count(texts: Iterable[str]) -> Counter[str]:
         return Counter(chain.from_iterable(words_of(text, config.lowercase) for text in texts))
 
-    def build(folder: Path) -> None:
-        found = lines.texts(0).token_counts(count, most=sys.maxsize)
-        (folder / "words.json").write_text(json.dumps(found, ensure_ascii=False), encoding="utf-8")
-
-    stream = lines.stream
-    entry = stream.store.entry(f"{stream.name}-{key_of('words', lines.part, config.lowercase)}", build)
-    found: dict[str, int] = json.loads((entry / "words.json").read_text(encoding="utf-8"))
+    found: dict[str, int] = kept_value(
+        lines, ["words", config.lowercase], lambda: lines.texts(0).token_counts(count, most=sys.maxsize)
+    )
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,7 +13,8 @@ from torch import nn
 
 from harken.data.io.folders import matching
 from harken.data.io.table import column_names
-from harken.data.text.examples import Labelled, LabelledSplits
+from harken.data.prepared.ids import kept_tokenizers
+from harken.data.text.examples import Labelled, LabelledSplits, StreamedLabelled
 from harken.data.text.examples_config import ExamplesConfig
 from harken.data.text.labelled import format_of, text_columns
 from harken.data.text.labelled_splits import read_files, read_splits, split_table
@@ -24,7 +25,7 @@ from harken.models.heads.classifier import ClassifierModel
 from harken.models.reader import FrameInput, TokenInput, words_alone
 from harken.models.sizing import measure
 from harken.tasks.artifacts import Artifact
-from harken.tasks.baselines import BASELINE, Baseline, compare
+from harken.tasks.baselines import BASELINE, Baseline, compare, kept_baseline
 from harken.tasks.context import CONTEXT, Context, context_of
 from harken.tasks.job import Job, Prepared, Summary, skipped_in_words
 from harken.tasks.labelled.predictor import TOKENIZER
@@ -82,10 +83,14 @@ class LabelledJob(Job):
         prepared = self.prepare_examples(recipe, splits, folder, resuming)
         if BASELINE not in self.artifacts:
             return prepared
-        parts = {"valid": splits.valid, **splits.tests}
-        return prepared.with_baseline(
-            BASELINE.learn_or_load(folder, resuming, lambda: self.baseline(recipe, splits.train, parts))
-        )
+        train, parts = splits.train, {"valid": splits.valid, **splits.tests}
+
+        def fit() -> Baseline:
+            if not isinstance(train, StreamedLabelled):
+                return self.baseline(recipe, train, parts)
+            return kept_baseline(train.rows, recipe.train.seed, parts, lambda: self.baseline(recipe, train, parts))
+
+        return prepared.with_baseline(BASELINE.learn_or_load(folder, resuming, fit))
 
     def baseline(self, recipe: Any, train: Labelled, parts: Mapping[str, Labelled]) -> Baseline:
         """A trivial method fitted on the training examples, and its scores on others; for jobs that list `BASELINE`."""
@@ -103,7 +108,8 @@ class LabelledJob(Job):
         targets = self.learn(recipe, splits.train, folder, resuming)
         pretrained = PretrainedEmbeddings(recipe, folder, resuming)
         context = context_of(recipe.embeddings.elmo, folder, resuming)
-        tokenizer = self._tokenizer(recipe, texts, pretrained, folder, resuming) if recipe.data.kind == "text" else None
+        is_text = recipe.data.kind == "text"
+        tokenizer = self._tokenizer(recipe, splits.train, pretrained, folder, resuming) if is_text else None
         rows = as_rows(texts, recipe, tokenizer)
         inputs = tokenizer.size if tokenizer else as_frames(texts[0]).shape[1]
         valid_rows = as_rows(valid_texts, recipe, tokenizer, None if tokenizer else inputs)
@@ -179,16 +185,23 @@ class LabelledJob(Job):
     def _tokenizer(
         self,
         recipe: LabelledRecipe,
-        texts: list[str],
+        train: Labelled,
         pretrained: PretrainedEmbeddings,
         folder: Path,
         resuming: bool,
     ) -> Tokenizer:
         """Pieces of the training texts, and words that pretrained vectors or a masked model know beside them."""
+        texts, seed = train.values, recipe.train.seed
+        joint = recipe.tokenizer.model_copy(update={"joint": True})
 
         def learn() -> Tokenizer:
-            joint = recipe.tokenizer.model_copy(update={"joint": True})
-            tokenizer, _ = train_tokenizers(joint, texts, [], recipe.train.seed)
+            if isinstance(train, StreamedLabelled):
+                rows, settings = train.rows, [joint.model_dump(), seed]
+                tokenizer, _ = kept_tokenizers(
+                    rows, settings, lambda: train_tokenizers(joint, rows.texts(0), rows.texts(), seed)
+                )
+            else:
+                tokenizer, _ = train_tokenizers(joint, texts, [], seed)
             width = recipe.model.embedding_width
             vectors = pretrained.vectors(width, texts, width_key(recipe.model))
             if vectors is not None and isinstance(tokenizer, WordTokenizer):
@@ -203,7 +216,7 @@ class LabelledJob(Job):
         network: ClassifierModel,
         tokenizer: Tokenizer | None,
         rows: Any,
-        texts: list[str],
+        texts: Sequence[str],
         pretrained: PretrainedEmbeddings,
     ) -> None:
         """The scale of signals, the weights of a masked model, or pretrained embeddings."""

@@ -15,6 +15,8 @@ from torch import Tensor, nn
 
 from harken.data.io.frame_rows import FrameRows
 from harken.data.io.token_rows import CHUNK, TokenRows
+from harken.data.prepared.ids import encode_rows, id_kind, tokenizer_key
+from harken.data.prepared.stream import StreamedTexts
 from harken.data.text.examples_config import ExamplesConfig
 from harken.data.text.labelled import cleaned
 from harken.data.tokenizers.base import Tokenizer
@@ -39,17 +41,28 @@ def as_rows(
         UserError: an example of the other kind, or one that is too long for the model's positions.
     """
     require_kind(values, recipe)
-    if tokenizer is None:
-        rows: TokenRows | FrameRows = FrameRows([as_frames(value) for value in values], channels)
+    if isinstance(values, StreamedTexts) and tokenizer is not None:
+        rows: TokenRows | FrameRows = _streamed_rows(values, recipe, tokenizer)
+    elif tokenizer is None:
+        rows = FrameRows([as_frames(value) for value in values], channels)
     else:
-        limit, keep = recipe.data.max_tokens, recipe.data.keep
-        parts = []
-        for start in range(0, len(values), CHUNK):  # bounds the memory that Python lists take
-            ids = [[*row, EOS] for row in tokenizer.encode_all(values[start : start + CHUNK])]
-            parts.append(TokenRows.from_lists([row if limit is None else cut(row, limit, keep) for row in ids]))
-        rows = TokenRows.concatenate(parts)
+        starts = range(0, len(values), CHUNK)  # bounds the memory that Python lists take
+        rows = TokenRows.concatenate(_encode(values[start : start + CHUNK], recipe, tokenizer) for start in starts)
     refuse_too_long(rows.lengths, recipe)
     return rows
+
+
+def _encode(texts: Sequence[str], recipe: LabelledRecipe, tokenizer: Tokenizer) -> TokenRows:
+    limit, keep = recipe.data.max_tokens, recipe.data.keep
+    ids = [[*row, EOS] for row in tokenizer.encode_all(texts)]
+    return TokenRows.from_lists([row if limit is None else cut(row, limit, keep) for row in ids])
+
+
+def _streamed_rows(values: StreamedTexts, recipe: LabelledRecipe, tokenizer: Tokenizer) -> TokenRows:
+    """The same of texts that are not in memory, memory-mapped."""
+    key = ["labelled", tokenizer_key(tokenizer), recipe.data.max_tokens, recipe.data.keep]
+    kinds = {"text": id_kind(tokenizer.size)}
+    return encode_rows(values.rows, kinds, lambda columns: [_encode(columns[0], recipe, tokenizer)], key)[0]
 
 
 def build_reader(recipe: LabelledRecipe, inputs: int, context: Context | None) -> Reader:
@@ -83,6 +96,8 @@ def require_kind(values: Sequence[Any], recipe: LabelledRecipe) -> None:
     Raises:
         UserError: the first that is something else.
     """
+    if isinstance(values, StreamedTexts):
+        return
     for number, value in enumerate(values, start=1):
         if recipe.data.kind == "signal" and isinstance(value, str):
             raise UserError(f"example {number} is a text, but the model reads signals; give arrays (time, channels)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -13,7 +14,7 @@ from harken.training.config import TrainConfig
 from harken.training.task import Indices
 
 M = TypeVar("M", bound=nn.Module)
-Split = tuple[Rows, Tensor]  # examples, and a target for each: labels (N,), or values (N, K)
+Split = tuple[Rows, np.ndarray]  # examples, and a target for each: labels (N,), or values (N, K) of float32
 
 
 class LabelledBatch(NamedTuple):
@@ -36,7 +37,9 @@ class LabelledTask(SequenceTask[M, LabelledBatch]):
         rows, targets = self.valid if valid else self.train
         values, lengths = rows.gather(indices)
         padded = int(lengths.min()) < values.shape[1]
-        return LabelledBatch(values, lengths if padded else None, targets[torch.tensor(indices)])
+        chosen = targets[indices]
+        chosen = chosen.astype(np.int64) if chosen.dtype.kind in "iu" else chosen
+        return LabelledBatch(values, lengths if padded else None, torch.from_numpy(chosen))
 
     def size(self, indices: Indices) -> int:
         """Examples."""

@@ -15,8 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from harken.data.batching import Batches
 from harken.data.io.token_rows import TokenRows
-from harken.data.prepared.ids import encode_rows, tokenizer_key
+from harken.data.prepared.ids import encode_rows, id_kind, tokenizer_key
 from harken.data.prepared.stream import StreamedRows
 from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.tokens import EOS
@@ -50,8 +51,10 @@ class MaskedTask(SequenceTask[MaskedModel, MaskedBatch]):
         self.train, self.valid = train, MaskedRows(valid, size, rate)
         self.loss_of = self.compiled(model.loss)
 
-    def epoch(self, number: int) -> Sequence[Indices]:
-        return [rows + number * len(self.train) for rows in super().epoch(number)]
+    def epoch(self, number: int) -> Batches:
+        batches = super().epoch(number)
+        assert isinstance(batches, Batches)
+        return batches.shifted(number * len(self.train))
 
     def share(self, indices: Indices, parts: int) -> list[Indices]:
         rows = indices % len(self.train)
@@ -123,9 +126,8 @@ def as_rows(lines: Sequence[str], tokenizer: Tokenizer, limit: int) -> TokenRows
     """Ids of the lines in pieces of at most `limit`, the end of a line counted; of streamed lines, memory-mapped."""
     if isinstance(lines, StreamedRows):
         key = ["masked", tokenizer_key(tokenizer), limit]
-        return encode_rows(
-            lines, ("text",), lambda columns: [as_rows(columns[0], tokenizer, limit)], key, tokenizer.size
-        )[0]
+        kinds = {"text": id_kind(tokenizer.size)}
+        return encode_rows(lines, kinds, lambda columns: [as_rows(columns[0], tokenizer, limit)], key)[0]
     wholes = ([*row, EOS] for row in tokenizer.encode_all(list(lines)))
     return TokenRows.from_lists(
         [whole[start : start + limit] for whole in wholes for start in range(0, len(whole), limit)]

@@ -29,8 +29,9 @@ class RegressionTask(LabelledTask[RegressorModel]):
         model.fit_values(torch.from_numpy(train[1])[:, None])
         self.absolute = recipe.regressor.loss == "absolute"
 
-        def standard(values: np.ndarray) -> Tensor:
-            return torch.from_numpy((values - float(model.mean)) / float(model.deviation)).float()[:, None]  # (N, 1)
+        def standard(values: np.ndarray) -> np.ndarray:
+            found = (values - float(model.mean)) / float(model.deviation)
+            return found.astype(np.float32)[:, None]  # (N, 1)
 
         super().__init__(model, recipe.train, (train[0], standard(train[1])), (valid[0], standard(valid[1])))
         self.errors_of = self.compiled(self._errors)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from harken.data.io.frame_rows import FrameRows
 from harken.data.io.token_rows import TokenRows
+from harken.data.prepared.stream import StreamedRows
 from harken.data.series.framed import Framed
 from harken.data.text.tagged import Tagged
 from harken.errors import UserError
@@ -19,7 +20,7 @@ from harken.models.heads.character_features import WordInput
 from harken.models.heads.tagger import TaggingModel
 from harken.models.pretrained import rows_in, take_over
 from harken.models.reader import FrameInput, Reader, words_alone
-from harken.tasks.context import Context
+from harken.tasks.context import Context, ContextRows
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings, width_key
 from harken.tasks.starting import starting_words
 from harken.tasks.tag.corpus import Example
@@ -45,23 +46,19 @@ def build_task(
     vocabulary = vocabulary or learn_vocabulary(recipe, train, valid, pretrained)
     if vocabulary.channels and (recipe.embeddings.elmo or recipe.embeddings.words):
         raise UserError("embeddings are vectors of words, but the files hold frames; leave them out")
-    refuse_too_long(recipe, [*train, *valid])
+    sides = [_side(part, vocabulary, context) for part in (train, valid)]
+    refuse_too_long(recipe, np.concatenate([labels.lengths for _, labels in sides]))
     model = build_tagging_model(recipe, vocabulary, context)
     words = words_alone(model.reader.inputs)
     if isinstance(words, WordInput):
-        texts = texts_of(train)
-        ids = np.array([number for text in texts for number in vocabulary.word_ids(text.split(" "))])
-        pretrained.fill(words.words.table.weight, vocabulary.names, texts, width_key(recipe.model), ids=ids)
+        ids = word_rows(sides[0][0]).words.flat
+        pretrained.fill(words.words.table.weight, vocabulary.names, texts_of(train), width_key(recipe.model), ids=ids)
     if context is not None:
         pretrained.say(f"beside {context.layers} frozen layers of {recipe.embeddings.elmo}")
     if recipe.model.start is not None:
         take_over(model.reader, recipe.model.start, rows_in(vocabulary.words, starting_words(recipe.model.start)))
     if isinstance(model.reader.inputs, FrameInput):
         model.reader.inputs.fit(torch.from_numpy(np.concatenate([e.frames for e in train if isinstance(e, Framed)])))
-    sides = [
-        (as_rows(part, vocabulary, context), TokenRows.from_lists([vocabulary.tag_ids(one.tags) for one in part]))
-        for part in (train, valid)
-    ]
     return TaggingTask(recipe.train, model, vocabulary.tags, *sides), vocabulary
 
 
@@ -77,7 +74,7 @@ def learn_vocabulary(
         raise UserError("there is nothing to train or to validate on; look at the recipe's [data]")
     vectors = pretrained.vectors(recipe.model.embedding_width, texts_of(train), width_key(recipe.model))
     tags = {tag for example in valid for tag in example.tags}
-    sentences = [example for example in train if isinstance(example, Tagged)]
+    sentences = train if isinstance(train, StreamedRows) else [one for one in train if isinstance(one, Tagged)]
     if len(sentences) == len(train):
         settings, start = recipe.words, recipe.model.start
         more = list(starting_words(start)) if start is not None else vectors.words if vectors is not None else []
@@ -139,20 +136,34 @@ def as_rows(examples: Sequence[Example], vocabulary: Vocabulary, context: Contex
     return rows if context is None else context.rows(rows, sentences)
 
 
-def texts_of(examples: Sequence[Example]) -> list[str]:
+def _side(part: Sequence[Example], vocabulary: Vocabulary, context: Context | None) -> tuple[Rows, TokenRows]:
+    """What the model reads of a split, and its tags."""
+    if isinstance(part, StreamedRows):
+        rows, tags = WordRows.streamed(part, vocabulary)
+        return (rows if context is None else context.rows(rows, [one.words for one in part])), tags
+    return as_rows(part, vocabulary, context), TokenRows.from_lists([vocabulary.tag_ids(one.tags) for one in part])
+
+
+def word_rows(rows: Rows) -> WordRows:
+    """The words among what a model of words reads."""
+    found: WordRows = rows.inner if isinstance(rows, ContextRows) else rows  # type: ignore[assignment]
+    return found
+
+
+def texts_of(examples: Sequence[Example]) -> Iterable[str]:
     """The sentences, their words joined by spaces."""
-    return [" ".join(example.words) for example in examples if isinstance(example, Tagged)]
+    return (" ".join(example.words) for example in examples if isinstance(example, Tagged))
 
 
-def refuse_too_long(recipe: TagRecipe, examples: Sequence[Example]) -> None:
+def refuse_too_long(recipe: TagRecipe, lengths: np.ndarray) -> None:
     """Say before training that sentences are longer than positions are learned.
 
     Raises:
         UserError: how many, how long, and what may be done.
     """
-    limit, lengths = recipe.model.longest, [len(example.tags) for example in examples]
-    if limit is not None and max(lengths, default=0) > limit:
+    limit = recipe.model.longest
+    if limit is not None and lengths.max(initial=0) > limit:
         raise UserError(
-            f"{sum(length > limit for length in lengths):,} sentences have more words than model.max_length {limit} "
-            f"(the longest has {max(lengths)}): raise model.max_length, or take positions that are not learned"
+            f"{int((lengths > limit).sum()):,} sentences have more words than model.max_length {limit} "
+            f"(the longest has {int(lengths.max())}): raise model.max_length, or take positions that are not learned"
         )

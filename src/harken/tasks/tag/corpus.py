@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from harken.data.io.files import require_file
 from harken.data.io.in_memory import refuse_gaps
 from harken.data.io.table import read_table
+from harken.data.prepared.examples import ExampleKind, StoredExamples, examples_folder, file_digests
+from harken.data.prepared.stream import StreamedRows
 from harken.data.series.framed import Framed, read_frames
 from harken.data.splits import Parts, content_key, normalise, size_of, split_groups, without_held_out
 from harken.data.text.inputs import place
 from harken.data.text.locations import as_list
-from harken.data.text.tagged import FORMATS, Tagged, as_tagged, format_of, read_tagged
+from harken.data.text.tagged import FORMATS, Tagged, as_tagged, format_of, iterate_tagged, read_tagged
 from harken.errors import UserError
 from harken.files import expand_user
 from harken.tasks.tag.recipe import TagDataConfig
@@ -44,7 +47,12 @@ def read_corpus(config: TagDataConfig) -> TagCorpus:
 
         made = load_tagged_phrasebook(config.seed, config.size)
         return TagCorpus("phrasebook", made.pop("train"), made.pop("valid"), dict(made))
-    train = read_files(config, files_of(config, config.train))
+    paths = files_of(config, config.train)
+    is_text = not any(is_frames(config, path) for path in paths)
+    folder = examples_folder(config.prepared, paths) if is_text else None
+    if folder is not None:
+        return _stream(config, paths, folder)
+    train = read_files(config, paths)
     if config.valid is None:
         train, valid = split_off(train, config)
     else:
@@ -52,9 +60,33 @@ def read_corpus(config: TagDataConfig) -> TagCorpus:
     tests: dict[str, Sequence[Example]] = {}
     if config.test is not None:
         tests["test"] = read_files(config, files_of(config, config.test))
-    first = files_of(config, config.train)[0]
     train, skipped = without_held_out(train, [valid, *tests.values()], example_key)
-    return TagCorpus(config.name or first.name.partition(".")[0], train, valid, tests, skipped)
+    return TagCorpus(_name(config, paths), train, valid, tests, skipped)
+
+
+def _stream(config: TagDataConfig, paths: Sequence[Path], folder: Path) -> TagCorpus:
+    """As `read_corpus`, with training sentences that are not in memory (`harken.data.prepared`)."""
+    columns, name = (config.format, config.word_column, config.tag_column), _name(config, paths)
+    kind = ExampleKind("tagged", lambda words, tags: Tagged(tuple(words), tuple(tags)), example_key)
+    stored = StoredExamples(
+        folder,
+        name,
+        kind,
+        [file_digests(paths), columns],
+        lambda skipped: (sentence for path in paths for sentence in iterate_tagged(path, *columns)),
+    )
+    valid = None if config.valid is None else read_files(config, files_of(config, config.valid))
+    tests: dict[str, Sequence[Example]] = {}
+    if config.test is not None:
+        tests["test"] = read_files(config, files_of(config, config.test))
+    sizes = {"valid": size_of(config.valid_size)} if valid is None else {}
+    stream = stored.divide(sizes, config.seed, [*chain(valid or [], *tests.values())])
+    valid = stream.held_out("valid") if valid is None else valid
+    return TagCorpus(name, StreamedRows(stream, "train"), valid, tests, stream.skipped)
+
+
+def _name(config: TagDataConfig, paths: Sequence[Path]) -> str:
+    return config.name or paths[0].name.partition(".")[0]
 
 
 def corpus_of_table(config: TagDataConfig, table: Mapping[str, list[Any]]) -> TagCorpus:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from harken.data.prepared.stream import Columns, StreamedRows
 from harken.data.text.tagged import Tagged
 from harken.inspection.pictures.tables import HeatMaps, ShadeTable
 from harken.metrics.baselines import MostFrequentTag
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from harken.tasks.tag.tagger import Tagger
 
 LARGEST = 24  # tags that are shown
+MOST_PAIRS = 1_000_000  # of a word and a tag in streamed text; beyond, those seen once are dropped
 FAINTEST = 0.005  # a tag that is nowhere more probable than this is left out of a sentence's picture
 
 
@@ -54,7 +57,10 @@ def evaluate(tags: Sequence[str], gold: Sequence[Sequence[str]], found: Sequence
 
 def baseline_of(train: Sequence[Example], parts: Mapping[str, Sequence[Example]], metric: str) -> Baseline:
     """The most frequent tag of every word (of frames: of all of them), scored on parts of the data."""
-    fitted = MostFrequentTag.fit([_units(one) for one in train], [one.tags for one in train])
+    if isinstance(train, StreamedRows):
+        fitted = MostFrequentTag.from_counts(train.counts(_pairs, MOST_PAIRS))
+    else:
+        fitted = MostFrequentTag.fit([_units(one) for one in train], [one.tags for one in train])
     scores = {}
     for name, part in parts.items():
         gold, found = [one.tags for one in part], fitted.predict([_units(one) for one in part])
@@ -64,6 +70,11 @@ def baseline_of(train: Sequence[Example], parts: Mapping[str, Sequence[Example]]
             counts = [sentence_counts(row, made) for row, made in zip(gold, found, strict=True)]
             scores[name]["f1"] = sum(counts, Counts()).f1
     return Baseline(fitted.name, metric, scores, len(train))
+
+
+def _pairs(columns: Columns) -> Counter[tuple[str, str]]:
+    """How often each word of streamed sentences occurs with each tag."""
+    return Counter(zip(chain.from_iterable(columns[0]), chain.from_iterable(columns[1]), strict=True))
 
 
 def _units(example: Example) -> Sequence[str]:

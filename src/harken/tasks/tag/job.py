@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from harken.data.prepared.stream import StreamedRows
 from harken.inspection.pictures.picture import Picture
 from harken.metrics.labels import is_bio
 from harken.models.sizing import measure
-from harken.tasks.baselines import BASELINE, Baseline, compare
+from harken.tasks.baselines import BASELINE, Baseline, compare, kept_baseline
 from harken.tasks.context import CONTEXT, context_of
 from harken.tasks.job import Job, Prepared, Summary, in_counts
 from harken.tasks.pretrained_embeddings import PretrainedEmbeddings
 from harken.tasks.scores import Scores
 from harken.tasks.splits import find_split
 from harken.tasks.tag.building import build_task, learn_vocabulary
-from harken.tasks.tag.corpus import TagCorpus, corpus_of_table, read_corpus, read_other_files
+from harken.tasks.tag.corpus import Example, TagCorpus, corpus_of_table, read_corpus, read_other_files
 from harken.tasks.tag.evaluation import baseline_of, tags_picture
 from harken.tasks.tag.recipe import TagRecipe
 from harken.tasks.tag.tagger import Tagger
-from harken.tasks.words import VOCABULARY
+from harken.tasks.words import VOCABULARY, WordCounts
 
 
 class TagJob(Job):
@@ -64,13 +66,19 @@ class TagJob(Job):
             tests={name: len(part) for name, part in corpus.tests.items()},
             facts={
                 "vocabulary": reads,
-                "tags": in_counts(tag for one in train for tag in one.tags),
+                "tags": in_counts(tag_counts(recipe, train)),
                 **pretrained.facts,
             },
             notes=pretrained.said,
         )
         parts = {"valid": valid, **corpus.tests}
-        baseline = BASELINE.learn_or_load(folder, resuming, lambda: baseline_of(train, parts, task.monitor))
+
+        def fit() -> Baseline:
+            if not isinstance(train, StreamedRows):
+                return baseline_of(train, parts, task.monitor)
+            return kept_baseline(train, task.monitor, parts, lambda: baseline_of(train, parts, task.monitor))
+
+        baseline = BASELINE.learn_or_load(folder, resuming, fit)
         return summary.prepared(task, measure(task.model).flops, corpus).with_baseline(baseline)
 
     def evaluate(
@@ -110,3 +118,10 @@ class TagJob(Job):
 
 
 JOB = TagJob()
+
+
+def tag_counts(recipe: TagRecipe, train: Sequence[Example]) -> Mapping[str, int]:
+    """How often each tag occurs in training."""
+    if isinstance(train, StreamedRows):
+        return WordCounts.streamed(train, recipe.words.lowercase, recipe.words.min_count).tags
+    return Counter(tag for one in train for tag in one.tags)

@@ -10,7 +10,7 @@ from harken.data.text.config import Share
 from harken.models.config import EncoderConfig
 from harken.models.config_embeddings import SECTION, EmbeddingsInContext, EmbeddingsInContextConfig, in_one_table
 from harken.models.recurrent.config import RecurrentEncoderConfig
-from harken.paths import BaseDir, FilesInDir
+from harken.paths import BaseDir, FilesInDir, OutputDir
 from harken.recipe import TRAIN, Recipe
 from harken.tasks.folders import require_folder
 from harken.training.config import TrainConfig
@@ -50,6 +50,13 @@ class TagDataConfig(BaseModel):
     )
     valid_size: Share | None = Field(
         None, description="sentences (or fraction) held out for validation; default: 1000 or 5%, the smaller"
+    )
+    prepared: OutputDir | None = Field(
+        None,
+        description=(
+            "folder for prepared data: ids in memory-mapped files, used again by later runs; default: the user's cache "
+            "folder if the training files have more than 64 MB, else none"
+        ),
     )
     name: str | None = Field(None, description="name of the corpus in reports; default: from its files")
     seed: int = Field(1, ge=0, description="seed of the held-out split and of the generated corpus")
