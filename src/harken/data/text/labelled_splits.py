@@ -78,7 +78,8 @@ def _stream(data: ExamplesConfig, paths: Sequence[Path], tests: dict[str, Labell
     )
     given = [read_examples(data.split("valid")).wholes()] if data.valid else []
     stream = stored.divide(_sizes(data, tests), data.seed, [row for part in (*given, *tests.values()) for row in part])
-    held = {part: Labelled(*map(list, zip(*stream.held_out(part), strict=True))) for part in stream.parts[1:]}
+    rows = {part: stream.held_out(part) for part in stream.parts[1:]}
+    held = {part: Labelled([row[0] for row in found], [row[1] for row in found]) for part, found in rows.items()}
     train = StreamedLabelled(StreamedRows(stream, "train"), bool(data.label_until) or data.names is not None)
     valid = given[0] if given else held["valid"]
     tests = {"test": held["test"]} if "test" in held else tests
