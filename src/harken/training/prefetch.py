@@ -32,7 +32,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.data.prepared.pool import WorkerPool, available_cores
+from harken.worker_pool import WorkerPool, available_cores
 
 MOST_PENDING = 16  # batches that were announced and not taken; a strategy that never takes them fills no memory
 MOST_PROCESSES = 8

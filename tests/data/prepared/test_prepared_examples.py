@@ -36,7 +36,7 @@ WORDS = ["the", "cat", "Cat", "sat", "on", 'a "quoted"', "mat, or", "Zürich", "
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a small file has many blocks, read by two processes."""
     monkeypatch.setattr(blocks.read_blocks, "__defaults__", (blocks.MAX_LINE_BYTES, 700))
-    monkeypatch.setattr("harken.data.prepared.pool.available_cores", lambda: 2)
+    monkeypatch.setattr("harken.worker_pool.available_cores", lambda: 2)
 
 
 def phrases(count: int, seed: int, words: list[str]) -> list[str]:

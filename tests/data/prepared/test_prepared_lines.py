@@ -23,7 +23,7 @@ WORDS = ["the", "cat", "sat", "über", "mats", "while", "<unk>", "it", "rains", 
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a small file has many blocks."""
     monkeypatch.setattr(blocks.read_blocks, "__defaults__", (blocks.MAX_LINE_BYTES, 700))
-    monkeypatch.setattr("harken.data.prepared.pool.available_cores", lambda: 2)
+    monkeypatch.setattr("harken.worker_pool.available_cores", lambda: 2)
 
 
 def write(path: Path, count: int, seed: int) -> list[str]:

@@ -26,7 +26,7 @@ WORDS = ["the", "cat", "sat", "on", "a", "mat", "while", "der", "Hund", "über",
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a small file has many blocks."""
     monkeypatch.setattr(blocks.read_blocks, "__defaults__", (blocks.MAX_LINE_BYTES, 700))
-    monkeypatch.setattr("harken.data.prepared.pool.available_cores", lambda: 2)
+    monkeypatch.setattr("harken.worker_pool.available_cores", lambda: 2)
 
 
 def lines(count: int, seed: int) -> list[str]:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from harken.data.prepared import store
-from harken.data.prepared.pool import ordered_map
 from harken.data.prepared.store import Store, is_complete, prepared_folder
 from harken.errors import MachineError, UserError
+from harken.worker_pool import ordered_map
 
 SCRIPT = """
 import sys, time
@@ -110,7 +110,7 @@ def test_a_killed_worker_ends_the_work_with_a_sentence() -> None:
 def test_workers_end_with_their_parent() -> None:
     script = """
 import os, time
-from harken.data.prepared.pool import ordered_map
+from harken.worker_pool import ordered_map
 print(next(iter(ordered_map(lambda number: os.getpid(), range(100), processes=2))), flush=True)
 made = ordered_map(lambda number: os.getpid(), range(100), processes=2)
 print(next(made), flush=True)

@@ -25,9 +25,9 @@ from typing import Any, NamedTuple, Protocol, TypeVar, overload
 import numpy as np
 
 from harken.data.prepared.blocks import Block, read_blocks
-from harken.data.prepared.pool import ordered_map
 from harken.data.prepared.store import Store, note
 from harken.data.splits import BLOCK_ROWS, DIGEST_SPACE, format_digest
+from harken.worker_pool import ordered_map
 
 CODES = "codes.u8"
 INDEX = "index.json"
