@@ -21,12 +21,12 @@ class Batch(NamedTuple):
 class SlowTask:
     """Collating takes a while; it notes in which thread it was done."""
 
-    def __init__(self) -> None:
-        self.threads: list[str] = []
+    def __init__(self, seconds: float = 0.05) -> None:
+        self.seconds, self.threads = seconds, list[str]()
 
     def epoch(self, number: int) -> list[np.ndarray]:
         self.threads.append(threading.current_thread().name)
-        time.sleep(0.05)
+        time.sleep(self.seconds)
         return [np.array([number])]
 
     def share(self, indices: np.ndarray, parts: int) -> list[np.ndarray]:
@@ -34,17 +34,17 @@ class SlowTask:
 
     def collate(self, indices: np.ndarray) -> Batch:
         self.threads.append(threading.current_thread().name)
-        time.sleep(0.05)
+        time.sleep(self.seconds)
         return Batch(torch.from_numpy(indices * 10))
 
 
 def test_an_expected_batch_is_collated_in_the_thread_and_not_waited_for() -> None:
-    task = SlowTask()
+    task = SlowTask(0.4)
     ahead = Prefetcher(task, threaded=True)
     ahead.expect([np.arange(4)])
-    time.sleep(0.2)  # the step before
+    time.sleep(0.8)  # the step before
     assert ahead.take(np.array([3, 2, 1, 0])).values.tolist() == [30, 20, 10, 0]
-    assert task.threads[0].startswith("prefetch") and ahead.waited < 0.04
+    assert task.threads[0].startswith("prefetch") and ahead.waited < 0.3
     assert ahead.take(np.arange(2)).values.tolist() == [0, 10]  # not announced: collated now, and counted
     assert task.threads[1] == "MainThread" and ahead.waited >= 0.05
     assert 0.4 < ahead.share_of(0.1) <= 1 and ahead.share_of(0.1) == 0
@@ -88,11 +88,11 @@ def test_without_a_thread_nothing_is_done_ahead() -> None:
 
 
 def test_the_next_epoch_is_drawn_ahead() -> None:
-    task = SlowTask()
+    task = SlowTask(0.4)
     ahead = Prefetcher(task, threaded=True)
     assert ahead.epoch(0)[0].tolist() == [0] and ahead.share_of(0.1) >= 0.5
-    time.sleep(0.2)  # the first epoch
-    assert ahead.epoch(1)[0].tolist() == [1] and ahead.waited < 0.04
+    time.sleep(0.8)  # the first epoch
+    assert ahead.epoch(1)[0].tolist() == [1] and ahead.waited < 0.3
     assert task.threads[0] == "MainThread" and task.threads[1].startswith("epoch")
     assert ahead.epoch(5)[0].tolist() == [5]  # as when a run is resumed
     ahead.close()
