@@ -43,10 +43,10 @@ def two_nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setenv("HARKEN_KERNELS", "off")  # nothing is compiled here
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    node = {"num_cpus": 1, "object_store_memory": STORE, "include_dashboard": False, "node_ip_address": "127.0.0.1"}
+    node = {"num_cpus": 1, "object_store_memory": STORE, "include_dashboard": False}
     cluster = Cluster(initialize_head=True, head_node_args=node)
     try:
-        other = cluster.add_node(num_cpus=1, object_store_memory=STORE, node_ip_address="127.0.0.1")
+        other = cluster.add_node(num_cpus=1, object_store_memory=STORE)
         cluster.wait_for_nodes()
         ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
         cluster.kill_node = lambda: cluster.remove_node(other, allow_graceful=False)

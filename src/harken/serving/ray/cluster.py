@@ -35,7 +35,8 @@ def import_ray(library: str) -> ModuleType:
 def cluster(library: str, workers: int | None = None, verbose: bool = False) -> Iterator[ModuleType]:
     """Connect to the cluster of RAY_ADDRESS, or run one on this machine during the block.
 
-    A cluster on this machine listens on the loopback address alone and has no dashboard.
+    A cluster on this machine has no dashboard. Ray lets its processes listen on the address of the machine, so they ask
+    for a token, which Ray writes to a file in the home folder.
 
     Args:
         library: see `import_ray`.
@@ -54,14 +55,14 @@ def cluster(library: str, workers: int | None = None, verbose: bool = False) -> 
         if address:
             ray.init(address=address, log_to_driver=verbose, logging_level="WARNING")
         else:
+            os.environ.setdefault("RAY_AUTH_MODE", "token")
             ray.init(
                 address="local",
                 num_cpus=max(cores(), workers or 1),
                 object_store_memory=OBJECT_STORE,
                 include_dashboard=False,
                 log_to_driver=verbose,
-                logging_level="WARNING",
-                _node_ip_address="127.0.0.1",
+                logging_level="ERROR",
             )
     except Exception as error:  # ray raises that very class where its processes do not start in time
         where = f"the Ray cluster of RAY_ADDRESS={address}" if address else "a Ray cluster on this machine"
