@@ -162,7 +162,7 @@ class WordCounts(NamedTuple):
         def compute() -> WordCounts:
             total = cls(Counter(), Counter(), Counter())
             parts = sentences.stream.map(
-                sentences.code, "counting words", lambda columns, _: cls.of(*columns, lowercase)
+                sentences.code, "counting words", lambda columns, _: cls.of(columns[0], columns[1], lowercase)
             )
             for part in parts:
                 for own, more in zip(total, part, strict=True):

@@ -149,7 +149,7 @@ def write_rows(folder: Path, rows: Rows) -> None:
 def file_digests(paths: Sequence[Path]) -> list[list[str | None]]:
     """Name and digest of every file or folder."""
     found = [(path, fingerprint(InputFile("", path))) for path in paths]
-    return [[path.name, one and one.sha256] for path, one in found]
+    return [[path.name, None if one is None else one.sha256] for path, one in found]
 
 
 def examples_folder(chosen: str | None, paths: Sequence[Path]) -> Path | None:

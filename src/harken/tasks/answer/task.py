@@ -182,8 +182,10 @@ def refuse_unseen(questions: Sequence[Question], max_facts: int) -> None:
                 missing, first = missing + 1, first if missing else (one.answer, one.question)
         return missing, *first
 
-    is_streamed = isinstance(questions, StreamedRows)
-    missing, answer, question = kept_value(questions, ["unseen", max_facts], count) if is_streamed else count()
+    if isinstance(questions, StreamedRows):
+        missing, answer, question = kept_value(questions, ["unseen", max_facts], count)
+    else:
+        missing, answer, question = count()
     if missing:
         raise UserError(
             f"{missing:,} of {len(questions):,} answers are no word of their facts (the first: "
