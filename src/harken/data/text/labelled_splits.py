@@ -19,7 +19,7 @@ from harken.data.io.folders import matching
 from harken.data.io.in_memory import refuse_gaps
 from harken.data.io.table import read_table
 from harken.data.prepared.examples import ExampleKind, StoredExamples, examples_folder, file_digests
-from harken.data.prepared.stream import StreamedRows
+from harken.data.prepared.stream import Stream, StreamedRows
 from harken.data.series.signals import read_signals
 from harken.data.series.step_tables import read_steps
 from harken.data.splits import DUPLICATES, Size, size_of
@@ -78,12 +78,16 @@ def _stream(data: ExamplesConfig, paths: Sequence[Path], tests: dict[str, Labell
     )
     given = [read_examples(data.split("valid")).wholes()] if data.valid else []
     stream = stored.divide(_sizes(data, tests), data.seed, [row for part in (*given, *tests.values()) for row in part])
-    rows = {part: stream.held_out(part) for part in stream.parts[1:]}
-    held = {part: Labelled([row[0] for row in found], [row[1] for row in found]) for part, found in rows.items()}
+    held = {part: _held_out(stream, part) for part in stream.parts[1:]}
     train = StreamedLabelled(StreamedRows(stream, "train"), bool(data.label_until) or data.names is not None)
     valid = given[0] if given else held["valid"]
     tests = {"test": held["test"]} if "test" in held else tests
     return _require_classes(LabelledSplits(name, train, valid, tests, {**stored.skipped, **stream.skipped}))
+
+
+def _held_out(stream: Stream, part: str) -> Labelled:
+    rows = stream.held_out(part)
+    return Labelled([text for text, _ in rows], [label for _, label in rows])
 
 
 def _rows(paths: Sequence[Path], data: ExamplesConfig, skipped: Counter[str]) -> Iterator[Sequence[str]]:
