@@ -53,7 +53,12 @@ def parse_stories(lines: Iterable[str], where: str, task: str = "") -> Iterator[
         yield Question(tuple(facts.values()), sentence.strip(), more[0].strip(), needed, task)
 
 
-def read_babi(place: Path, folder: str, tasks: list[int], split: str) -> Iterator[Question]:
+def read_babi(place: Path, folder: str, tasks: list[int], split: str) -> list[Question]:
+    """All questions of some tasks; see `iterate_babi`."""
+    return list(iterate_babi(place, folder, tasks, split))
+
+
+def iterate_babi(place: Path, folder: str, tasks: list[int], split: str) -> Iterator[Question]:
     """The questions of some tasks (all where none is named), in the order of their numbers, one by one.
 
     Raises:

@@ -14,7 +14,7 @@ from harken.data.prepared.examples import ExampleKind, StoredExamples, examples_
 from harken.data.prepared.stream import StreamedRows
 from harken.data.splits import group_position, normalise, split_groups, without_held_out
 from harken.data.synthetic.stories import load_stories
-from harken.data.text.babi import parse_stories, read_babi
+from harken.data.text.babi import iterate_babi, parse_stories, read_babi
 from harken.data.text.locations import as_list
 from harken.data.text.questions import Question, Questions
 from harken.errors import UserError
@@ -54,7 +54,7 @@ def _origin(data: AnswerDataConfig) -> tuple[str, list[Path], Callable[[], Itera
     if data.dir:
         place = Path(data.dir)
         numbers = ",".join(map(str, data.tasks)) or "all"
-        return data.name or f"babi {numbers}", [place], lambda: read_babi(place, data.folder, data.tasks, "train")
+        return data.name or f"babi {numbers}", [place], lambda: iterate_babi(place, data.folder, data.tasks, "train")
     paths = [Path(path) for path in as_list(data.train)]
     return data.name or paths[0].name.split(".")[0], paths, lambda: iterate_files(data.train or [], data)
 
