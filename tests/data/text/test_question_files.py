@@ -42,18 +42,16 @@ def test_folder_and_archive_give_the_same(tmp_path: Path) -> None:
         (folder / f"qa{task}_some-thing_train.txt").write_text(STORY)
     with tarfile.open(tmp_path / "tasks.tar.xz", "w:xz") as archive:
         archive.add(tmp_path / "tasks", "tasks")
-    one, other = (
-        list(read_babi(place, "en", [12], "train")) for place in (tmp_path / "tasks", tmp_path / "tasks.tar.xz")
-    )
+    one, other = (read_babi(place, "en", [12], "train") for place in (tmp_path / "tasks", tmp_path / "tasks.tar.xz"))
     assert one == other and [asked.task for asked in one] == ["12"] * 3
-    assert len(list(read_babi(folder, "en", [], "train"))) == 6  # all tasks, and the folder itself may be named
+    assert len(read_babi(folder, "en", [], "train")) == 6  # all tasks, and the folder itself may be named
     with pytest.raises(UserError, match="no train file of task 3; there are 1, 12"):
-        list(read_babi(tmp_path / "tasks.tar.xz", "en", [3], "train"))
+        read_babi(tmp_path / "tasks.tar.xz", "en", [3], "train")
     with pytest.raises(UserError, match="holds no files like"):
-        list(read_babi(tmp_path, "en", [], "train"))
+        read_babi(tmp_path, "en", [], "train")
     (tmp_path / "no.tar").write_bytes(b"nothing")
     with pytest.raises(UserError, match="is no tar archive that can be read"):
-        list(read_babi(tmp_path / "no.tar", "en", [], "train"))
+        read_babi(tmp_path / "no.tar", "en", [], "train")
 
 
 def test_ids_keep_the_newest_facts_in_their_order() -> None:
