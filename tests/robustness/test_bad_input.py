@@ -147,7 +147,7 @@ def one_in(share: int) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("share", values)
 
 
-@one_in(9)
+@one_in(16)
 def test_every_verb_takes_every_bad_file(
     harken: Any, models: Any, bad_files: dict[str, Path], tmp_path: Path, share: int
 ) -> None:

@@ -80,7 +80,7 @@ def kill_at_random(harken: Any, home: Path, recipe: str, kills: int, seed: int) 
 
 
 def test_killed_at_random_moments(harken: Any, tmp_path: Path) -> None:
-    kill_at_random(harken, tmp_path, "phrasebook-transformer", kills=3, seed=1)
+    kill_at_random(harken, tmp_path, "phrasebook-transformer", kills=2, seed=1)
 
 
 @pytest.mark.slow
