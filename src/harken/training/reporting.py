@@ -39,6 +39,7 @@ class Reporter:
     ) -> None:
         self.progress, self.display, self.callbacks, self.log, self.peak = progress, display, callbacks, log, peak
         self.work = Work(0, 0.0)  # since the last line of metrics.jsonl
+        self.data_wait = 0.0  # of the last line of metrics.jsonl
         self.said_slow = False  # that batches take too long
 
     @property
@@ -46,7 +47,7 @@ class Reporter:
         """Since the last line of metrics.jsonl."""
         seconds = max(self.progress.window_seconds, 1e-9)
         share = self.work.flops / seconds / self.peak if self.peak and self.work.flops else None
-        return Throughput(self.progress.window_tokens / seconds, share)
+        return Throughput(self.progress.window_tokens / seconds, share, self.data_wait)
 
     def event(self, text: str) -> None:
         """A line for the user and in metrics.jsonl."""
@@ -84,7 +85,7 @@ class Reporter:
             entry["all_tokens_per_second"] = self.work.tokens / max(state.window_seconds, 1e-9)
         if speed.utilisation is not None:
             entry["utilisation"] = speed.utilisation
-        ends = self._record(entry)
+        ends, self.data_wait = self._record(entry), data_wait
         if data_wait > SLOW_DATA and not self.said_slow:
             self.said_slow = True
             self.display.note(f"note: {data_wait:.0%} of the time of the last updates was spent waiting for batches")
