@@ -161,6 +161,7 @@ def test_check_says_what_it_knows_of_the_job(run: Callable[..., Any]) -> None:
     assert "spaces.toml is valid" in found
 
 
+@pytest.mark.slow
 def test_the_cell_and_the_score_translate(run: Callable[..., Any], place: Path) -> None:
     small = ["data.size=100", "model.width=8", "model.embedding=8", "train.max_steps=2", "train.validate_sentences=4"]
     chosen = ["model.cell=forget-only", "model.attention=distance"]

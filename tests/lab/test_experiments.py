@@ -58,6 +58,7 @@ def test_an_experiment_runs_quickly_to_its_end(name: str, tmp_path: Path) -> Non
     assert not any(isinstance(cell, float) and math.isnan(cell) for row in kept["rows"] for cell in row)
 
 
+@pytest.mark.slow
 def test_the_same_seed_finds_the_same() -> None:
     experiment = find_experiment("vanishing")
     once, again, other = (

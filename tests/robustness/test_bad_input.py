@@ -178,7 +178,7 @@ OPTIONS = {
 }
 
 
-@one_in(4)
+@one_in(12)
 def test_odd_option_values(harken: Any, models: Any, tmp_path: Path, share: int) -> None:
     wrong, number = [], 0
     short = tmp_path / "short.txt"  # a beam of 1,000 is allowed, and takes its time on the whole test split

@@ -120,7 +120,12 @@ JOBS: dict[str, tuple[str, Callable[[Path], None], str, list[str], str]] = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=JOBS)
+QUICK = ("translate", "classify", "transcribe")  # the other jobs in make test-slow
+
+
+@pytest.fixture(
+    scope="module", params=[job if job in QUICK else pytest.param(job, marks=pytest.mark.slow) for job in JOBS]
+)
 def run(request: Any, harken: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path, list[str]]:
     """(job, a folder with its data and a finished run in `out`, the command that made it)."""
     from harken.recipe import recipe_text

@@ -56,7 +56,9 @@ def overflowing(tensors: dict[str, Tensor]) -> None:
             value.copy_(torch.where(value < 0, -3e38, 3e38))
 
 
-@pytest.mark.parametrize("change", [one_nan, one_infinity, overflowing])
+@pytest.mark.parametrize(
+    "change", [one_nan, *(pytest.param(change, marks=pytest.mark.slow) for change in (one_infinity, overflowing))]
+)
 @pytest.mark.parametrize("verb", USES)
 def test_values_that_are_not_finite_are_refused(
     harken: Any, models: Any, inputs: Path, tmp_path: Path, verb: str, change: Any

@@ -98,6 +98,7 @@ def test_every_job_begins_with_the_vectors_of_the_file(name: str, words: Path, t
         assert torch.equal(pretrained[0][:4], drawn[0][:4])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_frozen_ones_stay_and_tuned_ones_move(name: str, words: Path, tmp_path: Path) -> None:
     _, pretrained = tables(
@@ -115,6 +116,7 @@ def test_frozen_ones_stay_and_tuned_ones_move(name: str, words: Path, tmp_path: 
             assert torch.equal(found[place], first) != tuned
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["phrasebook-language", "phrasebook-attention"])
 def test_resumed_is_uninterrupted_and_needs_no_vectors(name: str, words: Path, tmp_path: Path) -> None:
     shutil.copytree(words, tmp_path / "gone")

@@ -180,6 +180,7 @@ def runs_still(process: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     ["recurrent", *(pytest.param(name, marks=pytest.mark.slow) for name in ("transformer", "gru", "epochs"))],

@@ -143,6 +143,7 @@ def traced_shapes(lengths: Tensor | None) -> dict[str, Any]:
 TRACED = ["lstm", "lstm peephole", "lstm coupled", "gru after", "gru before"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TRACED)
 @torch.no_grad()
 def test_torch_export_keeps_the_batch_free(name: str) -> None:

@@ -233,6 +233,7 @@ def test_dark_colours_follow_the_system_and_the_switch(page: Any, address: str) 
     assert page.evaluate(background) == "rgb(255, 255, 255)"  # the choice is kept
 
 
+@pytest.mark.slow
 def test_nothing_is_wider_than_a_phone(page: Any, address: str) -> None:
     page.set_viewport_size({"width": 390, "height": 800})
     for view in ("translate", "inside", "search", "compare", "train", "lab", "jobs"):

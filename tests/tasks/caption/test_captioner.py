@@ -65,6 +65,7 @@ def run(*arguments: Any) -> Any:
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
+@pytest.mark.slow
 def test_it_learns(model: Captioner) -> None:
     examples = examples_of(model.recipe, "valid", [])
     scores = evaluate(model, examples, lambda done: None)
