@@ -57,10 +57,10 @@ $(BIN)/pip:
 # harken itself goes in last, with what is there already: its build needs setuptools, which torch brings along.
 $(RUN_READY): requirements/run.txt pyproject.toml | $(BIN)/pip
 	@echo "Installing harken into .venv (torch is large: this takes a minute or two the first time) ..."
-	@$(BIN)/pip install --quiet -r requirements/run.txt
+	@$(BIN)/pip install --quiet --no-compile -r requirements/run.txt  # Python compiles what is imported
 	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(DEV_READY): requirements/dev.txt $(RUN_READY)
-	@$(BIN)/pip install --quiet -r requirements/dev.txt
+	@$(BIN)/pip install --quiet --no-compile -r requirements/dev.txt
 	@touch $@

@@ -48,6 +48,10 @@ LAYERS = {  # recipe -> its recurrent layers, in the order in which they read
     "scenes-caption": ["decoder"],
     "penfont-handwriting": ["first", "upper.0"],
 }
+LONG = ("scenes-caption", "penfont-handwriting", "tones-transcribe")  # in make test-slow
+every_recurrent_job = pytest.mark.parametrize(
+    "recipe", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in LAYERS]
+)
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +76,7 @@ def run(*arguments: Any) -> Any:
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
-@pytest.mark.parametrize("recipe", LAYERS)
+@every_recurrent_job
 def test_gates(recipe: str, tiny_model: Callable[[str], Path], inputs: dict[str, str], tmp_path: Path) -> None:
     out = tmp_path / "gates.svg"
     done = run("inspect", tiny_model(recipe), "--gates", inputs[recipe], "--json", "--out", out)
@@ -99,7 +103,7 @@ def test_what_stands_at_the_steps(tiny_model: Callable[[str], Path], inputs: dic
     assert set(words("penfont-handwriting")) <= {*"hello", "end"}
 
 
-@pytest.mark.parametrize("recipe", LAYERS)
+@every_recurrent_job
 def test_gradients(recipe: str, tiny_model: Callable[[str], Path]) -> None:
     done = run("inspect", tiny_model(recipe), "--gradients", "--split", "valid", "--sentences", 3, "--json")
     assert done.exit_code == 0, done.output

@@ -59,6 +59,7 @@ def test_rungs_come_in_the_order_of_the_ladder_and_typos_are_mended() -> None:
         rungs_named(["transfomer"])
 
 
+@pytest.mark.slow
 def test_a_ladder_trains_scores_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     first = climb("phrasebook-transformer", tmp_path, rungs=["gru"], overrides=TINY, progress=False, tell=said.append)

@@ -64,7 +64,7 @@ def damaged_cases(
 
 
 def test_damaged_folders(harken: Any, models: Any, uses: Any, tmp_path: Path) -> None:
-    wrong = damaged_cases(harken, models, uses, tmp_path, 66, seed=1)
+    wrong = damaged_cases(harken, models, uses, tmp_path, 33, seed=1)
     assert wrong == [], "\n".join(wrong)
 
 

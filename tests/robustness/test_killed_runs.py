@@ -79,13 +79,9 @@ def kill_at_random(harken: Any, home: Path, recipe: str, kills: int, seed: int) 
         assert not list(out.glob(".*.tmp")) and not (out / ".lock").exists()
 
 
-def test_killed_at_random_moments(harken: Any, tmp_path: Path) -> None:
-    kill_at_random(harken, tmp_path, "phrasebook-transformer", kills=2, seed=1)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", RUNS)
-def test_killed_at_many_random_moments(harken: Any, tmp_path: Path, recipe: str) -> None:
+def test_killed_at_random_moments(harken: Any, tmp_path: Path, recipe: str) -> None:
     kill_at_random(harken, tmp_path, recipe, kills=20, seed=2)
 
 

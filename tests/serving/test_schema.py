@@ -49,6 +49,7 @@ def statuses(operation: Any) -> set[int]:
     return seen
 
 
+@pytest.mark.slow
 def test_no_request_is_a_server_error(api: Any) -> None:
     found = {operation.label: statuses(operation) for operation in (result.ok() for result in api.get_all_operations())}
     assert len(found) > 25

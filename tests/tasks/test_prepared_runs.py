@@ -84,7 +84,10 @@ RECIPES = {
 }
 
 
-@pytest.mark.parametrize("job", RECIPES)
+@pytest.mark.parametrize(
+    "job",
+    [job if job in ("translate", "classify", "tag") else pytest.param(job, marks=pytest.mark.slow) for job in RECIPES],
+)
 def test_prepared_equals_in_memory_and_resumed_equals_uninterrupted(
     job: str, text: Path, tmp_path: Path, ends_the_same: Callable[..., Any]
 ) -> None:
