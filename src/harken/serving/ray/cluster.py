@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import secrets
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -15,7 +17,7 @@ OBJECT_STORE = 2**28  # bytes of shared memory of a cluster on this machine; req
 
 
 def import_ray(library: str) -> ModuleType:
-    """The package ray, with usage reports switched off.
+    """The package ray, with usage reports switched off, and for a cluster on this machine a token switched on.
 
     Args:
         library: the part of ray that is used: data or serve.
@@ -23,7 +25,11 @@ def import_ray(library: str) -> ModuleType:
     Raises:
         UserError: it is not installed.
     """
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read when ray is imported
+    if "ray" not in sys.modules:  # which reads these when it is imported
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        if not os.environ.get("RAY_ADDRESS"):  # a cluster on this machine; another has its own token
+            os.environ.setdefault("RAY_AUTH_MODE", "token")
+            os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     try:
         import_module(f"ray.{library}")
     except ImportError as error:
@@ -36,7 +42,7 @@ def cluster(library: str, workers: int | None = None, verbose: bool = False) -> 
     """Connect to the cluster of RAY_ADDRESS, or run one on this machine during the block.
 
     A cluster on this machine has no dashboard. Ray lets its processes listen on the address of the machine, so they ask
-    for a token, which Ray writes to a file in the home folder.
+    for a token, which is drawn here and passed to them in their environment.
 
     Args:
         library: see `import_ray`.
@@ -55,7 +61,6 @@ def cluster(library: str, workers: int | None = None, verbose: bool = False) -> 
         if address:
             ray.init(address=address, log_to_driver=verbose, logging_level="WARNING")
         else:
-            os.environ.setdefault("RAY_AUTH_MODE", "token")
             ray.init(
                 address="local",
                 num_cpus=max(cores(), workers or 1),
