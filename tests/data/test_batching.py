@@ -93,7 +93,7 @@ def test_a_million_rows_in_seconds() -> None:
     source, target = realistic(1_000_000)
     start = time.process_time()
     token_batches(source, target, 4096, seed=1, epoch=0)
-    assert time.process_time() - start < 3
+    assert time.process_time() - start < 10
 
 
 def test_wrong_calls() -> None:

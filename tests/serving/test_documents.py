@@ -150,7 +150,7 @@ def test_no_text_takes_quadratic_time(text: str) -> None:
     started = time.process_time()
     for read in (read_text, read_html):
         asyncio.run(translate_documents([read(text)], Capitals()))
-    assert time.process_time() - started < 5
+    assert time.process_time() - started < 20
 
 
 def test_xml_elements_belong_to_words_but_for_those_that_split() -> None:

@@ -156,7 +156,7 @@ def test_an_interrupt_ends_the_compiled_loop(monkeypatch):
     started = time.perf_counter()
     with pytest.raises(KeyboardInterrupt):
         run_compiled(DecodingCall(model, ids, lengths, 20_000, SearchOptions(beam=4, min_length=19_999)))
-    assert time.perf_counter() - started < 10  # all of it would take minutes
+    assert time.perf_counter() - started < 60  # all of it would take minutes
 
 
 def test_another_encoder_gives_its_memory():
