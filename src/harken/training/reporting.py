@@ -16,6 +16,7 @@ from harken.training.task import Work
 
 Callback = Callable[[dict[str, Any]], Any]  # called with each line of metrics.jsonl; True ends the run
 SLOW_DATA = 0.05  # share of the time spent on batches that the user is told of
+MIN_SECONDS = 1.0  # of updates from which on that share says something
 FOLDER = "tensorboard"  # in the run folder
 REMEDY = "train.tensorboard needs the package tensorboard, which is not installed; pip install 'harken[tensorboard]'"
 LEFT_OUT = ("kind", "step", "best")
@@ -86,7 +87,7 @@ class Reporter:
         if speed.utilisation is not None:
             entry["utilisation"] = speed.utilisation
         ends, self.data_wait = self._record(entry), data_wait
-        if data_wait > SLOW_DATA and not self.said_slow:
+        if data_wait > SLOW_DATA and state.window_seconds >= MIN_SECONDS and not self.said_slow:
             self.said_slow = True
             self.display.note(f"note: {data_wait:.0%} of the time of the last updates was spent waiting for batches")
         self.work = Work(0, 0.0)
