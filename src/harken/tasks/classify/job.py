@@ -18,7 +18,7 @@ from harken.metrics.baselines import fit_label_baseline
 from harken.metrics.interval import bootstrap, resampled
 from harken.metrics.labels import confusion, f1_by_class, macro_f1
 from harken.models.heads.classifier import ClassifierModel
-from harken.tasks.baselines import BASELINE, COUNT, Baseline
+from harken.tasks.baselines import COUNT, Baseline
 from harken.tasks.classify.classifier import Classifier, build_classifier
 from harken.tasks.classify.labels import LABELS, Labels, numbers_of
 from harken.tasks.classify.recipe import ClassifyRecipe
@@ -34,7 +34,7 @@ class ClassifyJob(LabelledJob):
     """See `harken.tasks.labelled.job`."""
 
     predictor = Classifier
-    artifacts = (*LabelledJob.artifacts, LABELS, BASELINE)
+    artifacts = (*LabelledJob.artifacts, LABELS)
     usage = "harken classify {} examples"
 
     def learn(self, recipe: ClassifyRecipe, train: Labelled, folder: Path, resuming: bool) -> Labels:

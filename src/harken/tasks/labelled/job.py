@@ -41,7 +41,7 @@ from harken.training.task import Task
 class LabelledJob(Job):
     """See `harken.tasks.job`; a subclass has the targets, the network, the task and the scores."""
 
-    artifacts: ClassVar[tuple[Artifact[Any], ...]] = (TOKENIZER, CONTEXT)
+    artifacts: ClassVar[tuple[Artifact[Any], ...]] = (TOKENIZER, CONTEXT, BASELINE)
     options = frozenset(("format", "text_column", "label_column", "names"))
 
     @abstractmethod
@@ -81,20 +81,20 @@ class LabelledJob(Job):
 
     def _with_baseline(self, recipe: Any, splits: LabelledSplits, folder: Path, resuming: bool) -> Prepared:
         prepared = self.prepare_examples(recipe, splits, folder, resuming)
-        if BASELINE not in self.artifacts:
-            return prepared
         train, parts = splits.train, {"valid": splits.valid, **splits.tests}
 
         def fit() -> Baseline:
             if not isinstance(train, StreamedLabelled):
                 return self.baseline(recipe, train, parts)
-            return kept_baseline(train.rows, recipe.train.seed, parts, lambda: self.baseline(recipe, train, parts))
+            return kept_baseline(
+                train.rows, [recipe.task, recipe.train.seed], parts, lambda: self.baseline(recipe, train, parts)
+            )
 
         return prepared.with_baseline(BASELINE.learn_or_load(folder, resuming, fit))
 
+    @abstractmethod
     def baseline(self, recipe: Any, train: Labelled, parts: Mapping[str, Labelled]) -> Baseline:
-        """A trivial method fitted on the training examples, and its scores on others; for jobs that list `BASELINE`."""
-        raise NotImplementedError
+        """A trivial method fitted on the training examples, and its scores on others."""
 
     def prepare_examples(self, recipe: Any, splits: LabelledSplits, folder: Path, resuming: bool = False) -> Prepared:
         """A run on examples in memory: texts, or arrays (T, C); `recipe.data` says only how they are to be read.
@@ -160,8 +160,6 @@ class LabelledJob(Job):
             examples = self.read(model.recipe, split)
         scores = self.score(model, examples, progress)
         scores.notes += notes
-        if BASELINE not in self.artifacts:
-            return scores
 
         def compute() -> Baseline:
             return self.baseline(model.recipe, read_splits(model.recipe.data).train, {"test": examples})

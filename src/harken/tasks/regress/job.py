@@ -15,7 +15,7 @@ from harken.metrics.baselines import fit_number_baseline
 from harken.metrics.interval import bootstrap, resampled
 from harken.models.heads.classifier import ClassifierModel
 from harken.models.heads.regressor import RegressorModel
-from harken.tasks.baselines import BASELINE, COUNT, Baseline
+from harken.tasks.baselines import COUNT, Baseline
 from harken.tasks.context import Context
 from harken.tasks.labelled.job import LabelledJob
 from harken.tasks.labelled.reading import Rows
@@ -29,7 +29,6 @@ class RegressJob(LabelledJob):
     """See `harken.tasks.labelled.job`."""
 
     predictor = Regressor
-    artifacts = (*LabelledJob.artifacts, BASELINE)
     usage = "harken regress {} examples"
 
     def learn(self, recipe: RegressRecipe, train: Labelled, folder: Path, resuming: bool) -> np.ndarray:
