@@ -1,7 +1,10 @@
 """What a user writes in plain PyTorch for the models of `gpu_training.py`: the peers of `harken train` on a GPU.
 
-Pairs are word ids, sorted by length and cut into padded batches of a token budget, on bf16 autocast with fused AdamW
-and clipping. Speed is source + target tokens a second, padding counted as nothing, collating included.
+Pairs are word ids, on bf16 autocast with fused AdamW and clipping. For the recurrent model they are sorted by length
+and cut into padded batches of a token budget. The compiled Transformer gets what suits it best: the words of all
+sentences in rows of one length, so that it is compiled for one shape, has no padding and needs no masks but the causal
+one. (With padded batches and `dynamic=True`, torch 2.11 did not finish compiling it within five minutes.) Speed is
+source + target tokens a second, padding counted as nothing, collating included.
 """
 
 from __future__ import annotations
@@ -44,6 +47,15 @@ def batches(pairs: list[Pair], budget: int) -> list[list[Pair]]:
     return found
 
 
+def full_rows(pairs: list[Pair], budget: int, length: int = 32) -> list[list[Pair]]:
+    """The tokens of all pairs in batches of equal rows without padding."""
+    sides = [[token for pair in pairs for token in pair[side]] for side in (0, 1)]
+    starts = range(0, min(map(len, sides)) - length + 1, length)
+    rows = [(sides[0][start : start + length], sides[1][start : start + length]) for start in starts]
+    count = budget // length
+    return [rows[first : first + count] for first in range(0, len(rows) - count + 1, count)]
+
+
 def collate(batch: list[Pair]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Source (B, S), lengths (B,), target input and output (B, T)."""
 
@@ -56,7 +68,7 @@ def collate(batch: list[Pair]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 class PlainTransformer(nn.Module):
-    """`torch.nn.Transformer` with tied embeddings."""
+    """`torch.nn.Transformer` with tied embeddings, for rows without padding."""
 
     def __init__(self, vocabulary: int, width: int = 512, layers: int = 6, heads: int = 8, inner: int = 2048) -> None:
         super().__init__()
@@ -65,15 +77,12 @@ class PlainTransformer(nn.Module):
 
     def forward(self, source: Tensor, lengths: Tensor, target: Tensor, wanted: Tensor) -> Tensor:
         """The summed label-smoothed loss."""
-        padding = source == PAD
         future = nn.Transformer.generate_square_subsequent_mask(target.shape[1], device=target.device)
         hidden = self.network(
             self.embedding(source),
             self.embedding(target),
             tgt_mask=future,
             tgt_is_causal=True,
-            src_key_padding_mask=padding,
-            memory_key_padding_mask=padding,
         )
         return cross_entropy(F.linear(hidden, self.embedding.weight), wanted)
 
@@ -120,7 +129,7 @@ def tokens_per_second(model: nn.Module, data: list[list[Pair]], compiled: bool, 
     """Train for so many seconds after a warm-up of twelve batches."""
     model = model.cuda().train()
     optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=True)
-    run = torch.compile(model, dynamic=True) if compiled else model
+    run = torch.compile(model, dynamic=False) if compiled else model
 
     def step(batch: list[Pair]) -> int:
         source, lengths, target, wanted = collate(batch)

@@ -57,9 +57,10 @@ class Reporter:
             self.display.note(f"step {self.progress.step:>6}  {text}")
 
     def show_step(self, spent: float, rate: float) -> None:
-        """Update the display after an update."""
+        """Update the display after an update; a GPU may still compute the only one since the last line."""
         state = self.progress
-        self.display.step(state.step, spent, state.window_loss / max(state.window_tokens, 1), rate, self.speed)
+        if state.window_tokens:
+            self.display.step(state.step, spent, state.window_loss / state.window_tokens, rate, self.speed)
 
     def record_training(self, rate: float, data_wait: float) -> bool:
         """The line of the updates since the last one, whose counts start anew.

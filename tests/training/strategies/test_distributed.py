@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from harken.models.transformer import packed
 from harken.recipe import load_recipe
 from harken.tasks.registry import job_of
+from harken.tasks.translate.task import PackedBatch, TranslationTask
 from harken.training.config import TrainConfig
 from harken.training.log import read_metrics
 from harken.training.loop import Trainer
@@ -80,8 +82,22 @@ def test_gradients_are_those_of_one_process(
 )
 def test_every_number_of_ranks_has_the_same_losses(recipe: str, ranks: Callable, tmp_path: Path) -> None:
     """Without dropout, whose random numbers are drawn by rank. The language model carries its states."""
-    prepared = prepare(recipe, tmp_path / "artifacts")
+    compare_numbers_of_ranks(prepare(recipe, tmp_path / "artifacts"), ranks, tmp_path)
 
+
+@pytest.mark.slow
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_packed_pairs_have_the_same_losses(
+    norm: str, ranks: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU, where the Transformer reads packed pairs; here the reference computes."""
+    prepared = prepare("phrasebook-transformer", tmp_path / "artifacts", f"model.norm={norm}", "model.layers=2")
+    monkeypatch.setattr(TranslationTask, "static_batches", property(lambda task: packed.is_supported(task.model)))
+    assert isinstance(prepared.task.collate(prepared.task.epoch(0)[0]), PackedBatch)
+    compare_numbers_of_ranks(prepared, ranks, tmp_path)
+
+
+def compare_numbers_of_ranks(prepared: Any, ranks: Callable, tmp_path: Path) -> None:
     def run(world_size: int, name: str, **changes: Any) -> list[float]:
         folder = new_folder(tmp_path / name)
 
@@ -103,10 +119,10 @@ class Ready:
         self.task, self.train = task, train
 
 
-def prepare(name: str, folder: Path) -> Ready:
+def prepare(name: str, folder: Path, *more: str) -> Ready:
     """A small task of a recipe, with dropout off."""
     changed = [*SHORT, *TINY[name], *(f"train.{key}={json.dumps(value)}" for key, value in RUN.items())]
-    recipe = load_recipe(name, changed)
+    recipe = load_recipe(name, [*changed, *more])
     for section in (getattr(recipe, key) for key in type(recipe).model_fields if key not in ("task", "train", "data")):
         for key in type(section).model_fields:
             if "dropout" in key or "zoneout" in key:

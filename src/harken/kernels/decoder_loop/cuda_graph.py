@@ -31,7 +31,7 @@ from torch.autograd.function import once_differentiable
 
 from harken.kernels.settings import kernels_enabled
 
-SHAPES = 32  # captured graphs of one module
+SHAPES = 64  # captured graphs of one module
 SHARE = 0.1  # of the device's memory for the captured graphs of one module
 SEEN_SHAPES = 4096  # shapes remembered as seen once
 WARM_UP = 2  # passes before a capture, in which kernels are compiled and buffers allocated

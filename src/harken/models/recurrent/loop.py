@@ -7,8 +7,8 @@ weight gradient (`harken.kernels.recurrent.deferred`). A plain LSTM adds W_r r a
 On a GPU, attention is one fused kernel per step (`harken.kernels.decoder_loop.attention`), and the whole loop is
 replayed as a CUDA graph, in sizes rounded up so that few graphs are captured (`replay`).
 
->>> rounded(1), rounded(16), rounded(17)
-(8, 16, 24)
+>>> [rounded_rows(rows) for rows in (1, 32, 33, 100, 300, 1000)]
+[32, 32, 40, 112, 320, 1024]
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from harken.models.recurrent.decoder import RecurrentDecoder, RecurrentState
 
 Product = Callable[[Tensor], Tensor]
-MULTIPLE = 8  # sizes of captured CUDA graphs
+# Sizes of captured CUDA graphs: steps are computed one after another, so padding them costs most; rows cost least.
+TARGET_MULTIPLE, SOURCE_MULTIPLE, LEAST_ROWS = 4, 8, 32
 
 
 def unroll(
@@ -260,9 +261,16 @@ def replay(decoder: RecurrentDecoder, embedded: Tensor, memory: Memory) -> Tenso
     return cuda_graph.replay(decoder, function, inputs)[:batch, :time]
 
 
-def rounded(size: int) -> int:
-    """The next multiple of MULTIPLE."""
-    return -(-size // MULTIPLE) * MULTIPLE
+def rounded(size: int, multiple: int) -> int:
+    """The next multiple."""
+    return -(-size // multiple) * multiple
+
+
+def rounded_rows(rows: int) -> int:
+    """Four sizes between a power of two and the next: batches of a token budget have almost any number of rows."""
+    if rows <= LEAST_ROWS:
+        return LEAST_ROWS
+    return rounded(rows, 1 << ((rows - 1).bit_length() - 3))
 
 
 def pad_sizes(embedded: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
@@ -272,7 +280,7 @@ def pad_sizes(embedded: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
     """
     batch, time = embedded.shape[:2]
     sources = memory.values.shape[1]
-    rows, columns = rounded(batch) - batch, rounded(sources) - sources
+    rows, columns = rounded_rows(batch) - batch, rounded(sources, SOURCE_MULTIPLE) - sources
 
     def repeat_last(values: Tensor) -> Tensor:
         return values if not rows else torch.cat((values, values[-1:].expand(rows, *values.shape[1:])))
@@ -284,4 +292,4 @@ def pad_sizes(embedded: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
     states = None if memory.states is None else [tuple(map(repeat_last, parts)) for parts in memory.states]
     values = repeat_last(F.pad(memory.values, (0, 0, 0, columns)))
     wider = replace(memory, values=values, mask=mask, states=states)
-    return repeat_last(F.pad(embedded, (0, 0, 0, rounded(time) - time))), wider
+    return repeat_last(F.pad(embedded, (0, 0, 0, rounded(time, TARGET_MULTIPLE) - time))), wider

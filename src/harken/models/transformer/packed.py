@@ -44,7 +44,7 @@ def is_supported(model: TranslationModel) -> bool:
     blocks = [*encoder.stack.blocks, *decoder.stack.blocks]
     kinds = (type(None), SinusoidalPositions, LearnedPositions)
     return all(type(stack.positions) in kinds for stack in (encoder.stack, decoder.stack)) and all(
-        type(block) in (EncoderBlock, DecoderBlock)
+        isinstance(block, EncoderBlock | DecoderBlock)  # not its type, which FSDP changes
         and type(block.attention) is SelfAttention
         and type(block.attention.positions) in (AttentionPositions, RotaryPositions)
         and block.attention.score.is_dot_product

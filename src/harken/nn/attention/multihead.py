@@ -12,7 +12,6 @@ torch.Size([1, 3, 8])
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -149,8 +148,6 @@ class CrossAttention(nn.Module):
     >>> layer(torch.randn(1, 3, 8), layer.keys_values(memory)).shape
     torch.Size([1, 3, 8])
     """
-
-    sharded_methods: ClassVar = ("forward", "keys_values", "with_weights")  # see `harken.nn.transformer.block`
 
     def __init__(self, width: int, heads: int, dropout: float = 0.0, score: str = "scaled") -> None:
         super().__init__()

@@ -58,7 +58,8 @@ class FeedForward(nn.Module):
 class _Block(nn.Module):
     """Self-attention and a feed-forward layer or experts; residual connection, dropout and norm around each."""
 
-    sharded_methods: ClassVar = ("forward", "step")  # with FSDP, the weights are gathered while one of these runs
+    # With FSDP, the weights of a block are gathered while one of these runs.
+    sharded_methods: ClassVar = ("forward", "step", "packed")
 
     def __init__(
         self,
@@ -100,22 +101,34 @@ class _Block(nn.Module):
         return values if self.pre else norm(values)
 
     def connect(
-        self, values: Tensor, change: Tensor, bias: Tensor, own: nn.Module, following: nn.Module, draws: Draws
-    ) -> tuple[Tensor, Tensor]:
+        self, values: Tensor, change: Tensor, bias: Tensor, own: nn.Module, following: nn.Module | None, draws: Draws
+    ) -> tuple[Tensor, Tensor | None]:
         """The residual connection around a sub-layer of packed sentences whose output is change + bias.
 
         Returns:
-            The values after it, and the input of the next sub-layer, whose norm is `following`.
+            The values after it, and the input of the next sub-layer, whose norm is `following`; None where that is
+            applied later.
         """
-        if self.pre:
-            assert isinstance(following, nn.LayerNorm)
+        if self.pre and isinstance(following, nn.LayerNorm):
             return residual_norm(values, change, bias, following, self.dropout, draws)
-        values = own(values + self.dropout(change + bias))
+        values = values + self.dropout(change + bias)
+        if self.pre:
+            return values, None
+        values = own(values)
         return values, values
 
-    def packed_feed_forward(
-        self, values: Tensor, inputs: Tensor, following: nn.Module, draws: Draws
+    def packed_attention(
+        self, values: Tensor, inputs: Tensor | None, mask: PackedMask, following: nn.Module, draws: Draws
     ) -> tuple[Tensor, Tensor]:
+        """The first sub-layer for packed sentences; `inputs` are the values after its norm, if that was applied."""
+        inputs = self.before(self.attention_norm, values) if inputs is None else inputs
+        output = self.attention.output
+        change = F.linear(self.attention.packed(inputs, mask, linear), output.weight)
+        return self.connect(values, change, output.bias, self.attention_norm, following, draws)  # type: ignore[return-value]
+
+    def packed_feed_forward(
+        self, values: Tensor, inputs: Tensor, following: nn.Module | None, draws: Draws
+    ) -> tuple[Tensor, Tensor | None]:
         """The last sub-layer for packed sentences; results as `connect`."""
         assert isinstance(self.feedforward, FeedForward)
         change, bias = self.feedforward.packed(inputs), self.feedforward.contract.bias
@@ -154,16 +167,14 @@ class EncoderBlock(_Block):
         return self.feed_forward(self.after(self.attention_norm, values, change), balance)
 
     def packed(
-        self, values: Tensor, inputs: Tensor, mask: PackedMask, following: nn.Module, draws: Draws
-    ) -> tuple[Tensor, Tensor]:
+        self, values: Tensor, inputs: Tensor | None, mask: PackedMask, following: nn.Module | None, draws: Draws
+    ) -> tuple[Tensor, Tensor | None]:
         """(S, D) -> (S, D) for packed sentences; `inputs` are the values after the first norm, `following` the next.
 
         Returns:
-            The values after the block, and the input of the next.
+            The values after the block, and the input of the next, if its norm is given.
         """
-        output = self.attention.output
-        change = F.linear(self.attention.packed(inputs, mask, linear), output.weight)
-        values, inputs = self.connect(values, change, output.bias, self.attention_norm, self.feedforward_norm, draws)
+        values, inputs = self.packed_attention(values, inputs, mask, self.feedforward_norm, draws)
         return self.packed_feed_forward(values, inputs, following, draws.at(1))
 
     def with_weights(
@@ -219,28 +230,30 @@ class DecoderBlock(_Block):
         self.cross = CrossAttention(width, heads, attention_dropout, score)
         self.cross_norm = nn.LayerNorm(width)
 
-    def forward(self, values: Tensor, memory: KeyValue, mask: Tensor | None, balance: Balance | None = None) -> Tensor:
-        """(B, T, D) -> (B, T, D); memory from `cross.keys_values`, mask (B, 1, 1, S)."""
+    def forward(
+        self, values: Tensor, memory: Tensor | KeyValue, mask: Tensor | None, balance: Balance | None = None
+    ) -> Tensor:
+        """(B, T, D) -> (B, T, D); memory (B, S, D) or from `cross.keys_values`, mask (B, 1, 1, S)."""
+        memory = self.cross.keys_values(memory) if isinstance(memory, Tensor) else memory
         values = self._mix(values)
         return self._cross_and_feed_forward(values, memory, mask, balance=balance)[0]
 
     def packed(
         self,
         values: Tensor,
-        inputs: Tensor,
+        inputs: Tensor | None,
         memory: Tensor,
         past: PackedMask,
         sources: PackedMask,
-        following: nn.Module,
+        following: nn.Module | None,
         draws: Draws,
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor | None]:
         """As `EncoderBlock.packed`, with a memory (S, D)."""
-        output = self.attention.output
-        change = F.linear(self.attention.packed(inputs, past, linear), output.weight)
-        values, inputs = self.connect(values, change, output.bias, self.attention_norm, self.cross_norm, draws)
+        values, inputs = self.packed_attention(values, inputs, past, self.cross_norm, draws)
         output = self.cross.output
         change = F.linear(self.cross.packed(inputs, memory, sources, linear), output.weight)
         values, inputs = self.connect(values, change, output.bias, self.cross_norm, self.feedforward_norm, draws.at(1))
+        assert inputs is not None
         return self.packed_feed_forward(values, inputs, following, draws.at(2))
 
     def with_weights(self, values: Tensor, memory: KeyValue, mask: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -52,6 +52,7 @@ class _Stack(nn.Module):
     """
 
     recompute = False
+    fuses_norms = True  # of packed sentences: a block applies the norm of the next one; not where weights are divided
 
     def __init__(
         self,
@@ -107,14 +108,10 @@ class _Stack(nn.Module):
             values = values + self.positions(values.shape[-2], start)
         return self.dropout(values)
 
-    def enter_packed(self, values: Tensor, mask: PackedMask) -> tuple[Tensor, Tensor]:
-        """Packed values (T, D) with positions, and the input of the first block."""
-        values = self.add_positions(values, mask.positions)
-        first = self.blocks[0]
-        return values, first.before(first.attention_norm, values)  # type: ignore[operator]
-
-    def following_norms(self) -> list[nn.Module]:
-        """For every block the norm that is applied to its output, if norms come first."""
+    def following_norms(self) -> list[nn.Module | None]:
+        """For every block the norm that is applied to its output, if norms come first; None: by the block after it."""
+        if not self.fuses_norms:
+            return [None] * len(self.blocks)
         return [*(block.attention_norm for block in self.blocks[1:]), self.norm]  # type: ignore[list-item]
 
 
@@ -151,11 +148,11 @@ class EncoderStack(_Stack):
 
     def packed(self, values: Tensor, mask: PackedMask, draws: Draws) -> Tensor:
         """(T, D) -> (T, D) for packed sentences."""
-        values, inputs = self.enter_packed(values, mask)
+        values, inputs = self.add_positions(values, mask.positions), None
         for layer, (block, following) in enumerate(zip(self.blocks, self.following_norms(), strict=True)):
             arguments = values, inputs, mask, following, draws.at(CALLS * layer)
             values, inputs = self.run_block(block.packed, *arguments, preserve_rng_state=False)  # type: ignore[arg-type]
-        return inputs
+        return self.norm(values) if inputs is None else inputs
 
     def with_weights(
         self, values: Tensor, lengths: Tensor | None = None, distances: Tensor | None = None
@@ -205,17 +202,16 @@ class DecoderStack(_Stack):
         mask = None if mask is None else mask[:, None, None]
         values = self.add_positions(values)
         for block in self.blocks:
-            cross_kv = block.cross.keys_values(memory)  # type: ignore[union-attr,operator]
-            values = self.run_block(block, values, cross_kv, mask, balance)
+            values = self.run_block(block, values, memory, mask, balance)
         return self.norm(values)
 
     def packed(self, values: Tensor, memory: Tensor, past: PackedMask, sources: PackedMask, draws: Draws) -> Tensor:
         """(T, D), memory (S, D) -> (T, D) for packed sentences: what a token sees of its own, and of its source."""
-        values, inputs = self.enter_packed(values, past)
+        values, inputs = self.add_positions(values, past.positions), None
         for layer, (block, following) in enumerate(zip(self.blocks, self.following_norms(), strict=True)):
             arguments = values, inputs, memory, past, sources, following, draws.at(CALLS * layer)
             values, inputs = self.run_block(block.packed, *arguments, preserve_rng_state=False)  # type: ignore[arg-type]
-        return inputs
+        return self.norm(values) if inputs is None else inputs
 
     def with_weights(self, values: Tensor, memory: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The same, and the weights (B, L, N, T, S) of the cross-attention."""

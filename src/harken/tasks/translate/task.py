@@ -66,8 +66,6 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBa
         """Whether pairs are packed: on a GPU, for networks that can read them (`harken.models.transformer.packed`)."""
         if not self.settings.device.startswith("cuda") or self.train_trees is not None:
             return False
-        if self.settings.sharding != "none":  # FSDP gathers the weights of a module when its `forward` is called
-            return False
         return packed.is_supported(self.model) and packed.has_kernels(self.model, torch.device(self.settings.device))
 
     def window(self) -> Window:

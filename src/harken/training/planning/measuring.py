@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 WARM_UP = 2  # updates that are not counted: kernels are compiled, memory is allocated
 MOST_UPDATES = 30
-SHARES = (64, 8)  # of the validation data: the first share is a warm-up where it is fast
-FAST = 0.5  # seconds
+SMALL_SHARE, LARGE_SHARE = 64, 8  # of the validation data: one part in so many
+FAST = 0.5  # seconds of the small share, up to which the large one is measured too
+MOST_SECONDS = 60.0  # of a validation on a GPU by the small share, up to which it is measured as a whole
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Speed:
     tokens_per_update: float
     seconds_per_validation: float
     memory_bytes: int  # of all processes at their peak; on a GPU, of its memory
-    seconds_to_start: float = 0.0  # that the first updates take longer: kernels are compiled or loaded
+    seconds_to_start: float = 0.0  # that first updates and validation take longer: kernels are compiled or loaded
 
 
 def measure_speed(task: Task, config: TrainConfig, seconds: float = 4.0) -> Speed:
@@ -63,7 +64,7 @@ def measure_speed(task: Task, config: TrainConfig, seconds: float = 4.0) -> Spee
         with unchanged(task):
             for indices in largest_batches(task, epoch):  # for the peak of the memory
                 strategy.update(1, [indices], task.size(indices), 0.0)
-        validation = _validation(strategy)
+        validation, longer = _validation(strategy)
         memory = peak_memory([process.pid for process in getattr(strategy, "processes", [])], device)
     except (torch.OutOfMemoryError, MemoryError) as problem:
         raise MachineError(
@@ -72,7 +73,7 @@ def measure_speed(task: Task, config: TrainConfig, seconds: float = 4.0) -> Spee
         ) from problem
     finally:
         strategy.close()
-    return Speed(len(times), _typical(times), tokens, validation, memory, start)
+    return Speed(len(times), _typical(times), tokens, validation, memory, start + longer)
 
 
 def seconds_per_update(
@@ -148,17 +149,21 @@ def _updates(strategy: Strategy, epoch: Sequence[Indices], seconds: float) -> tu
     return counted, sum(sizes) / len(sizes), longer
 
 
-def _validation(strategy: Strategy) -> float:
-    """Seconds of a whole validation by all processes, from a share of it by one."""
-    took = 0.0
+def _validation(strategy: Strategy) -> tuple[float, float]:
+    """Seconds of a whole validation by all processes, from a share by one, and by how much the first is longer."""
+
+    def seconds(parts: int) -> float:
+        start = time.perf_counter()
+        strategy.task.validate(0, parts)
+        return time.perf_counter() - start
+
     with strategy.evaluating():
-        for parts in SHARES:
-            start = time.perf_counter()
-            strategy.task.validate(0, parts)
-            took = (time.perf_counter() - start) * parts / strategy.world_size
-            if took / parts * strategy.world_size > FAST:
-                break
-    return took
+        first, again = seconds(SMALL_SHARE), seconds(SMALL_SHARE)
+        if strategy.device.type == "cuda" and SMALL_SHARE * again < MOST_SECONDS:
+            whole = seconds(1)  # a few sentences take a GPU as long as many
+        else:
+            whole = LARGE_SHARE * seconds(LARGE_SHARE) if again < FAST else SMALL_SHARE * again
+    return whole / strategy.world_size, max(0.0, first - again)
 
 
 def peak_memory(children: list[int], device: torch.device) -> int:

@@ -56,6 +56,9 @@ class Sharded(Distributed):
             for parameter in model.__dict__["whole"].parameters():
                 parameter.data = torch.empty(0)
             root, mesh = _Loss(self.task), init_device_mesh(self.device.type, (self.world_size,))
+            for part in model.modules():
+                if hasattr(part, "fuses_norms"):
+                    setattr(part, "fuses_norms", False)  # noqa: B010  a block has its own weights alone
             for unit, methods in units_of(model):
                 fully_shard(unit, mesh=mesh)
                 for method in methods:
@@ -66,7 +69,8 @@ class Sharded(Distributed):
         for module in self.sharded:
             module.set_gradient_divide_factor(1.0)
             module.set_force_sum_reduction_for_comms(True)
-            module.set_reduce_scatter_unused_params(True)
+            if hasattr(module, "set_reduce_scatter_unused_params"):  # torch 2.13; else all ranks must use all weights
+                module.set_reduce_scatter_unused_params(True)
         model.to(self.device).train()
         move_carried(self.task, self.device)
         self._keep_carried()
