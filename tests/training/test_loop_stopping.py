@@ -18,7 +18,10 @@ from harken.errors import Interrupted, UserError
 from harken.training.checkpoints import MODEL, load_checkpoint
 from harken.training.log import read_metrics
 
-CLOCKED = {"seconds", "window_seconds", "validation_seconds", "tokens_per_second", "all_tokens_per_second", "data_wait"}
+CLOCKED = {
+    *("seconds", "window_seconds", "validation_seconds", "start_seconds"),
+    *("tokens_per_second", "all_tokens_per_second", "data_wait"),
+}
 
 
 def steps_of(trainer: Any) -> int:

@@ -1,4 +1,4 @@
-"""Metrics as event files for TensorBoard."""
+"""Speed without the compilation of the first updates, and metrics as event files for TensorBoard."""
 
 import builtins
 import json
@@ -8,12 +8,40 @@ from typing import Any
 import pytest
 
 import harken
+from harken.training.checkpoints import Progress
+from harken.training.display import Silence
+from harken.training.log import MetricsLog
+from harken.training.reporting import TIMED, Reporter
 
 FEW = [
     *("train.max_steps=4", "train.max_minutes=none", "train.validate_every=4", "train.log_every=2", "data.size=60"),
     *("train.batch_tokens=128", "train.precision=float32", "train.device=cpu", "train.workers=1"),
     *("model.width=8", "model.layers=1", "model.embedding=8", "data.chunk=4", "train.tensorboard=true"),
 ]
+
+
+class Notes(Silence):
+    """A display that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.texts.append(text)
+
+
+@pytest.mark.parametrize("compiling", [0.0, 4.0])
+def test_compilation_is_reported_apart_from_the_speed(compiling: float, tmp_path: Path) -> None:
+    notes, entries = Notes(), list[dict[str, Any]]()
+    report = Reporter(Progress(), notes, [entries.append], MetricsLog(tmp_path), None)
+    for line in range(2):
+        for update in range(TIMED):
+            report.add_time(0.5 + compiling * (line == update == 0))
+            report.progress.window_tokens += 100
+        report.record_training(1e-3, 0.0)
+    assert [entry["tokens_per_second"] for entry in entries] == pytest.approx([200.0, 200.0])
+    assert [entry.get("start_seconds") for entry in entries] == [compiling or None, None]
+    assert notes.texts == ["the first updates took 4.0 s longer: kernels were compiled or loaded"] * bool(compiling)
 
 
 def test_each_entry_is_written(tmp_path: Path) -> None:

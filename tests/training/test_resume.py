@@ -21,7 +21,10 @@ from safetensors import safe_open
 
 from harken.training.log import read_metrics
 
-CLOCKED = {"seconds", "window_seconds", "validation_seconds", "tokens_per_second", "all_tokens_per_second", "data_wait"}
+CLOCKED = {
+    *("seconds", "window_seconds", "validation_seconds", "start_seconds"),
+    *("tokens_per_second", "all_tokens_per_second", "data_wait"),
+}
 STOP_AFTER = 15  # steps; the last checkpoint is then the one of step 14
 FILES = {"model.safetensors", "checkpoint.safetensors", "recipe.toml", "metrics.jsonl", "card.md"}
 

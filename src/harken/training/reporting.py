@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from harken.training.checkpoints import Progress
@@ -17,6 +18,8 @@ from harken.training.task import Work
 Callback = Callable[[dict[str, Any]], Any]  # called with each line of metrics.jsonl; True ends the run
 SLOW_DATA = 0.05  # share of the time spent on batches that the user is told of
 MIN_SECONDS = 1.0  # of updates from which on that share says something
+FIRST, TIMED = 3, 10  # updates in which kernels are compiled, loaded and captured; updates whose times are compared
+SLOW_START = 1.0  # seconds by which they take longer that the user is told of
 FOLDER = "tensorboard"  # in the run folder
 REMEDY = "train.tensorboard needs the package tensorboard, which is not installed; pip install 'harken[tensorboard]'"
 LEFT_OUT = ("kind", "step", "best")
@@ -42,13 +45,30 @@ class Reporter:
         self.work = Work(0, 0.0)  # since the last line of metrics.jsonl
         self.data_wait = 0.0  # of the last line of metrics.jsonl
         self.said_slow = False  # that batches take too long
+        self.times: list[float] = []  # of the first updates of this process
+        self.start_seconds = 0.0  # by which they took longer; of the line that is to be written next
 
     @property
     def speed(self) -> Throughput:
         """Since the last line of metrics.jsonl."""
-        seconds = max(self.progress.window_seconds, 1e-9)
+        seconds = self._seconds
         share = self.work.flops / seconds / self.peak if self.peak and self.work.flops else None
         return Throughput(self.progress.window_tokens / seconds, share, self.data_wait)
+
+    @property
+    def _seconds(self) -> float:
+        """Of the updates since the last line, without the compilation of kernels."""
+        return max(self.progress.window_seconds - self.start_seconds, 1e-9)
+
+    def add_time(self, seconds: float) -> None:
+        """Add the time of an update; after a few, say how long the first ones took to compile."""
+        self.progress.window_seconds += seconds
+        if len(self.times) == TIMED:
+            return
+        self.times.append(seconds)
+        if len(self.times) == TIMED and (longer := longer_start(self.times)) >= SLOW_START:
+            self.start_seconds = min(longer, self.progress.window_seconds)
+            self.display.note(f"the first updates took {longer:.1f} s longer: kernels were compiled or loaded")
 
     def event(self, text: str) -> None:
         """A line for the user and in metrics.jsonl."""
@@ -84,10 +104,12 @@ class Reporter:
             "seconds": state.seconds,
         }
         if self.work.tokens:  # source and target
-            entry["all_tokens_per_second"] = self.work.tokens / max(state.window_seconds, 1e-9)
+            entry["all_tokens_per_second"] = self.work.tokens / self._seconds
         if speed.utilisation is not None:
             entry["utilisation"] = speed.utilisation
-        ends, self.data_wait = self._record(entry), data_wait
+        if self.start_seconds:
+            entry["start_seconds"] = round(self.start_seconds, 2)
+        ends, self.data_wait, self.start_seconds = self._record(entry), data_wait, 0.0
         if data_wait > SLOW_DATA and state.window_seconds >= MIN_SECONDS and not self.said_slow:
             self.said_slow = True
             self.display.note(f"note: {data_wait:.0%} of the time of the last updates was spent waiting for batches")
@@ -109,6 +131,15 @@ class Reporter:
         self.log.write(entry)
         answers = [callback(dict(entry)) for callback in self.callbacks]
         return any(answer is True for answer in answers)
+
+
+def longer_start(times: Sequence[float]) -> float:
+    """Seconds by which the first updates took longer than the others.
+
+    >>> longer_start([4.0, 0.2, 1.1, *[0.1] * 7])
+    5.0
+    """
+    return max(0.0, round(sum(times[:FIRST]) - FIRST * median(times[FIRST:]), 3))
 
 
 class TensorBoard:
