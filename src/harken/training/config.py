@@ -42,7 +42,7 @@ class TrainConfig(BaseModel):
     betas: tuple[float, float] = Field((0.9, 0.98), description="betas of AdamW")
     weight_decay: float = Field(0.0, ge=0, description="decoupled weight decay of AdamW, on matrices only")
     schedule: Literal["inverse_sqrt", "cosine", "linear", "wsd", "plateau", "constant"] = Field(
-        "cosine",
+        "wsd",
         description=(
             "learning-rate schedule after warm-up; cosine and linear reach 0 at the end of the budget, and so does "
             "wsd, which is constant up to its cool-down"
