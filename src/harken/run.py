@@ -120,6 +120,8 @@ def _run(
         prepared = job.prepare(recipe, folder, resuming)
     else:
         prepared = job.prepare_table(recipe, table, folder, resuming)
+    if recipe.train.branch_from is not None and not resuming:
+        require_same_trunk(recipe, job, folder, Path(recipe.train.branch_from))
     if group is not None:
         given = sorted(recipe.train.model_fields_set)
         announced: dict[str, Any] = {
@@ -280,6 +282,32 @@ def same_run(recipe: Recipe, folder: Path, any_data: bool = False) -> Recipe:
     if any_data and "data" in type(recipe).model_fields:
         changed["data"] = recipe.data  # type: ignore[attr-defined]
     return started.model_copy(update=changed)
+
+
+def require_same_trunk(recipe: Recipe, job: Job, folder: Path, trunk: Path) -> None:
+    """Refuse to branch from a run whose checkpoint means something else here: other tokens, another optimizer.
+
+    Raises:
+        UserError: with what differs.
+    """
+    if not (trunk / RECIPE).is_file():
+        return  # the trainer says that there is no run
+    started = load_recipe(trunk / RECIPE)
+    for key, old, new in (
+        ("task", started.task, recipe.task),
+        ("train.optimizer", started.train.optimizer, recipe.train.optimizer),
+    ):
+        if old != new:
+            raise UserError(
+                f"train.branch_from: the run in {trunk} has {key} = {old}, not {new}; branch with the same value"
+            )
+    for name in sorted(job.artifact_names()):
+        own, old_file = folder / name, trunk / name
+        if own.is_file() != old_file.is_file() or (own.is_file() and own.read_bytes() != old_file.read_bytes()):
+            raise UserError(
+                f"train.branch_from: {name} of the run in {trunk} is another than that of this recipe, so its weights "
+                "belong to other data or settings; branch with the [data] and [tokenizer] of that run"
+            )
 
 
 def same_section(new: Any, old: Any) -> bool:
