@@ -1,4 +1,4 @@
-"""Metrics as event files for TensorBoard."""
+"""Lines of metrics.jsonl, and event files for TensorBoard."""
 
 import builtins
 import json
@@ -8,12 +8,25 @@ from typing import Any
 import pytest
 
 import harken
+from harken.training.checkpoints import Progress
+from harken.training.display import Silence
+from harken.training.log import MetricsLog, read_metrics
+from harken.training.reporting import Reporter
 
 FEW = [
     *("train.max_steps=4", "train.max_minutes=none", "train.validate_every=4", "train.log_every=2", "data.size=60"),
     *("train.batch_tokens=128", "train.precision=float32", "train.device=cpu", "train.workers=1"),
     *("model.width=8", "model.layers=1", "model.embedding=8", "data.chunk=4", "train.tensorboard=true"),
 ]
+
+
+def test_updates_that_were_all_skipped_have_no_loss(tmp_path: Path) -> None:
+    state = Progress(step=1, window_loss=6.0, window_tokens=3, window_seconds=1.0)
+    report = Reporter(state, Silence(), [], MetricsLog(tmp_path), None)
+    report.record_training(rate=0.1, data_wait=0.0)
+    state.step, state.window_seconds = 2, 1.0
+    report.record_training(rate=0.1, data_wait=0.0)
+    assert [entry.get("loss") for entry in read_metrics(tmp_path)] == [2.0, None]
 
 
 def test_each_entry_is_written(tmp_path: Path) -> None:
