@@ -262,10 +262,12 @@ def same_run(recipe: Recipe, folder: Path, any_data: bool = False) -> Recipe:
     for section in type(recipe).model_fields:
         if section == "data" and any_data:
             continue
-        if section != "train" and not same_section(getattr(recipe, section), getattr(started, section)):
+        if section == "train":
+            continue
+        if differs := different_key(getattr(recipe, section), getattr(started, section), section):
             raise UserError(
                 f"{folder} was started with another [{section}] than this recipe has; resume with the recipe and --set "
-                f"values it was started with, or train into a new folder"
+                f"values it was started with, or train into a new folder (first difference: {differs})"
             )
     for key, old in started.train:
         new = getattr(recipe.train, key)
@@ -310,11 +312,14 @@ def require_same_trunk(recipe: Recipe, job: Job, folder: Path, trunk: Path) -> N
             )
 
 
-def same_section(new: Any, old: Any) -> bool:
-    """Whether what a recipe says of a section is as it was; what it leaves open may have been fitted to the budget."""
+def different_key(new: Any, old: Any, name: str) -> str:
+    """The first key of a section that a recipe sets to another value; "" for none. What it leaves open was fitted."""
     if not isinstance(new, BaseModel) or type(new) is not type(old):
-        return bool(new == old)
-    return all(same_section(getattr(new, key), getattr(old, key)) for key in new.model_fields_set)
+        return "" if new == old else f"{name} = {str(old)[:100]}, not {str(new)[:100]}"
+    for key in sorted(new.model_fields_set):
+        if found := different_key(getattr(new, key), getattr(old, key), f"{name}.{key}"):
+            return found
+    return ""
 
 
 def is_empty_dir(folder: Path) -> bool:
