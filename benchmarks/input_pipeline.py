@@ -5,9 +5,9 @@
 The lengths of real sentence pairs (cut into subwords learned from them) are drawn 4.5 million times, as many pairs as
 WMT14 English-German has, and written as the memory-mapped arrays of `harken.data.prepared`. Then the order of an epoch
 is drawn (`token_batches`), every rank takes its share of each global batch (`SequenceTask.share`) and collates it
-(`ParallelIds.batch`). The CPU time of every call is taken, as a shared machine spoils wall time. From these times a
-synchronous run is simulated: a thread of each rank collates the next batch while the current step computes, and a step
-starts when the slowest rank is ready.
+(`ParallelIds.batch`); with --packed by `packed_batches` and `pack`, as a Transformer on GPUs does. The CPU time of
+every call is taken, as a shared machine spoils wall time. From these times a synchronous run is simulated: a thread of
+each rank collates the next batch while the current step computes, and a step starts when the slowest rank is ready.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import numpy as np
 
 from harken.data.io.files import read_lines
 from harken.data.io.token_rows import ParallelIds, TokenRows
+from harken.data.packing import pack, packed_batches, shrunk, window_of
 from harken.data.prepared.stream import mapped
 from harken.data.tokenizers.base import train_tokenizer
 from harken.tasks.sequence_task import SequenceTask
@@ -80,13 +81,19 @@ def simulate(seconds: np.ndarray, step: float) -> dict[str, float]:
     return {"step_ms": 1000 * step, "stall_share": stalled / total, "steps_that_waited": waits / (len(seconds) - 1)}
 
 
-def measure(corpus: ParallelIds, ranks: int, tokens_per_rank: int, steps: int, rate: float) -> dict[str, Any]:
+def measure(
+    corpus: ParallelIds, ranks: int, tokens_per_rank: int, steps: int, rate: float, packed: bool
+) -> dict[str, Any]:
     """Time every rank's share of some global batches, and simulate."""
+    source_lengths, lengths = corpus.source.lengths, corpus.target.lengths
     began = time.thread_time()
     # batch_tokens bounds the longer side of a batch as padded; a rank has about as many source as target tokens
-    batches = corpus.batches(ranks * tokens_per_rank, seed=1, epoch=0)
+    if packed:
+        window = window_of(source_lengths, lengths, ranks * tokens_per_rank)
+        batches = packed_batches(source_lengths, lengths, window, seed=1, epoch=0)
+    else:
+        batches = corpus.batches(ranks * tokens_per_rank, seed=1, epoch=0)
     order_seconds = time.thread_time() - began
-    lengths = corpus.target.lengths
     task: Any = SimpleNamespace(lengths=lengths)
     seconds = np.zeros((steps, ranks))
     sharing = np.zeros(steps)
@@ -98,11 +105,11 @@ def measure(corpus: ParallelIds, ranks: int, tokens_per_rank: int, steps: int, r
         sharing[number] = time.thread_time() - began
         for rank, share in enumerate(shares):
             began = time.thread_time()
-            batch = corpus.batch(share)
+            batch: Any = pack(corpus, share, shrunk(window, corpus, share)) if packed else corpus.batch(share)
             seconds[number, rank] = time.thread_time() - began
-            tensors = (batch.source, batch.target_input, batch.target_output)
+            tensors = batch if packed else (batch.source, batch.target_input, batch.target_output)
             padded[number, rank] = batch.source.numel() + batch.target_output.numel()
-            tokens[number, rank] = int(batch.source_lengths.sum() + batch.target_lengths.sum())
+            tokens[number, rank] = int(source_lengths[share].sum() + lengths[share].sum())
             sent += sum(tensor.numel() * tensor.element_size() for tensor in tensors)
             pages += pages_of(corpus.source, share) + pages_of(corpus.target, share)
             rows += len(share)
@@ -152,6 +159,7 @@ def main() -> None:
     options.add_argument(
         "--rate", type=float, default=1.7e6, help="source and target tokens a second that a rank computes"
     )
+    options.add_argument("--packed", action="store_true", help="pack sentences into windows instead of padding them")
     chosen = options.parse_args()
     sides = [list(read_lines(path)) for path in (chosen.source, chosen.target)]
     tokenizer = train_tokenizer("bpe", [*sides[0], *sides[1]], 32_000)
@@ -160,12 +168,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="harken-pipeline-") as folder:
         write_corpus(Path(folder), lengths, chosen.pairs, tokenizer.size)
         corpus = open_corpus(Path(folder))
-        found = [measure(corpus, ranks, chosen.tokens, chosen.steps, chosen.rate) for ranks in chosen.ranks]
+        found = [
+            measure(corpus, ranks, chosen.tokens, chosen.steps, chosen.rate, chosen.packed) for ranks in chosen.ranks
+        ]
         size = sum(path.stat().st_size for path in Path(folder).iterdir())
     print(
         json.dumps(
             {
                 "pairs": chosen.pairs,
+                "packed": chosen.packed,
                 "mean_lengths": [round(float(mean), 1) for mean in lengths.mean(0)],
                 "prepared_mb": round(size / 1e6),
                 "tokens_per_second_and_rank": chosen.rate,

@@ -1,6 +1,7 @@
 """From a recipe to a model folder: what may be resumed, what is refused, and what is left behind."""
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,8 @@ def test_another_recipe_is_refused(train: Callable, override: str, section: str)
     with pytest.raises(UserError) as caught:
         train(override, resume=True)
     assert f"was started with another [{section}] than this recipe has; resume with the recipe" in str(caught.value)
+    key, value = override.split("=")
+    assert re.search(rf"\(first difference: {key} = \w+, not {value}\)", str(caught.value))
     assert "\n" not in str(caught.value)
 
 

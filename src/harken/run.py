@@ -120,6 +120,8 @@ def _run(
         prepared = job.prepare(recipe, folder, resuming)
     else:
         prepared = job.prepare_table(recipe, table, folder, resuming)
+    if recipe.train.branch_from is not None and not resuming:
+        require_same_trunk(recipe, job, folder, Path(recipe.train.branch_from))
     if group is not None:
         given = sorted(recipe.train.model_fields_set)
         announced: dict[str, Any] = {
@@ -260,10 +262,12 @@ def same_run(recipe: Recipe, folder: Path, any_data: bool = False) -> Recipe:
     for section in type(recipe).model_fields:
         if section == "data" and any_data:
             continue
-        if section != "train" and not same_section(getattr(recipe, section), getattr(started, section)):
+        if section == "train":
+            continue
+        if differs := different_key(getattr(recipe, section), getattr(started, section), section):
             raise UserError(
                 f"{folder} was started with another [{section}] than this recipe has; resume with the recipe and --set "
-                f"values it was started with, or train into a new folder"
+                f"values it was started with, or train into a new folder (first difference: {differs})"
             )
     for key, old in started.train:
         new = getattr(recipe.train, key)
@@ -282,11 +286,40 @@ def same_run(recipe: Recipe, folder: Path, any_data: bool = False) -> Recipe:
     return started.model_copy(update=changed)
 
 
-def same_section(new: Any, old: Any) -> bool:
-    """Whether what a recipe says of a section is as it was; what it leaves open may have been fitted to the budget."""
+def require_same_trunk(recipe: Recipe, job: Job, folder: Path, trunk: Path) -> None:
+    """Refuse to branch from a run whose checkpoint means something else here: other tokens, another optimizer.
+
+    Raises:
+        UserError: with what differs.
+    """
+    if not (trunk / RECIPE).is_file():
+        return  # the trainer says that there is no run
+    started = load_recipe(trunk / RECIPE)
+    for key, old, new in (
+        ("task", started.task, recipe.task),
+        ("train.optimizer", started.train.optimizer, recipe.train.optimizer),
+    ):
+        if old != new:
+            raise UserError(
+                f"train.branch_from: the run in {trunk} has {key} = {old}, not {new}; branch with the same value"
+            )
+    for name in sorted(job.artifact_names()):
+        own, old_file = folder / name, trunk / name
+        if own.is_file() != old_file.is_file() or (own.is_file() and own.read_bytes() != old_file.read_bytes()):
+            raise UserError(
+                f"train.branch_from: {name} of the run in {trunk} is another than that of this recipe, so its weights "
+                "belong to other data or settings; branch with the [data] and [tokenizer] of that run"
+            )
+
+
+def different_key(new: Any, old: Any, name: str) -> str:
+    """The first key of a section that a recipe sets to another value; "" for none. What it leaves open was fitted."""
     if not isinstance(new, BaseModel) or type(new) is not type(old):
-        return bool(new == old)
-    return all(same_section(getattr(new, key), getattr(old, key)) for key in new.model_fields_set)
+        return "" if new == old else f"{name} = {str(old)[:100]}, not {str(new)[:100]}"
+    for key in sorted(new.model_fields_set):
+        if found := different_key(getattr(new, key), getattr(old, key), f"{name}.{key}"):
+            return found
+    return ""
 
 
 def is_empty_dir(folder: Path) -> bool:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harken.data.io.token_rows import ParallelIds, TokenRows
-from harken.data.packing import Window, fits, pack, packed_batches, window_of
+from harken.data.packing import Window, fits, pack, packed_batches, shrunk_size, window_of
 from harken.data.tokenizers.tokens import BOS, EOS, PAD
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=60)
@@ -71,3 +71,12 @@ def test_the_longer_side_has_the_budget(budget: int) -> None:
     lengths = np.full(10, 7), np.full(10, 14)
     window = window_of(*lengths, budget)
     assert budget <= window.targets < budget + 128 and window.sources < window.targets
+
+
+@pytest.mark.parametrize("parts", [1, 2, 8, 16, 64])
+@pytest.mark.parametrize("size", [25_088, 32_768, 800_000])
+def test_a_share_of_a_window_has_little_padding_and_few_sizes(size: int, parts: int) -> None:
+    tokens = [round(size / parts * factor) for factor in np.linspace(0.97, 1.0 if parts == 1 else 1.03, 50)]
+    sizes = [shrunk_size(size, number) for number in tokens]
+    assert all(number <= found <= 1.15 * number for number, found in zip(tokens, sizes, strict=True))
+    assert len(set(sizes)) <= 4 and (parts > 1 or set(sizes) == {size})

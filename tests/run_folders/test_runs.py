@@ -53,8 +53,9 @@ def invoke(*command: object) -> Any:
 
 def test_names_of_files_are_those_that_training_writes() -> None:
     assert (reading.RECIPE, reading.CARD) == (running.RECIPE, card.CARD)
-    names = (checkpoints.MODEL, checkpoints.CHECKPOINT, checkpoints.PREVIOUS)
-    assert names == (reading.MODEL, reading.CHECKPOINT, reading.PREVIOUS)
+    divided = (checkpoints.shards.INDEX, checkpoints.shards.PREVIOUS_INDEX)
+    assert reading.MODEL == checkpoints.MODEL
+    assert (checkpoints.CHECKPOINT, checkpoints.PREVIOUS, *divided) == reading.CHECKPOINTS
 
 
 def test_a_finished_run(tmp_path: Path) -> None:
@@ -82,6 +83,8 @@ def test_states(tmp_path: Path) -> None:
     os.utime(stopped / ".lock", (0, 0))
     os.utime(stopped / "metrics.jsonl", (0, 0))
     assert read_run(stopped).state == "stopped"
+    (stopped / "checkpoint.safetensors").rename(stopped / "checkpoint.previous.index.json")  # of FSDP
+    assert read_run(stopped).state == "stopped" and checkpoints.has_checkpoint(stopped)
     started = tmp_path / "started"
     started.mkdir()
     (started / "recipe.toml").write_text('task = "tag"\n')

@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from harken.errors import UserError
+from harken.recipe import load_recipe
+from harken.run import require_same_trunk
 from harken.training.checkpoints import load_checkpoint
 from harken.training.log import read_metrics
 
@@ -46,3 +49,31 @@ def test_a_branch_without_a_checkpoint_or_budget_is_refused(
     trainer(table(), "trunk", max_steps=4).run()
     with pytest.raises(UserError, match=said):
         trainer(table(), "branch", branch_from=str(tmp_path / folder), max_steps=4).run()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, ""),
+        ({"optimizer": "muon"}, "train.optimizer = muon, not adamw"),
+        ({"vocabulary": "other words"}, "vocabulary.json of the run"),
+        ({"vocabulary": None}, "vocabulary.json of the run"),
+    ],
+)
+def test_a_branch_from_other_data_or_another_optimizer_is_refused(
+    tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
+    trunk, branch = tmp_path / "trunk", tmp_path / "branch"
+    recipe = load_recipe("phrasebook-tag")
+    for folder, vocabulary in ((trunk, changes.get("vocabulary", "words")), (branch, "words")):
+        folder.mkdir()
+        if vocabulary is not None:
+            (folder / "vocabulary.json").write_text(vocabulary)
+    train = recipe.train.model_copy(update={"optimizer": changes.get("optimizer", "adamw")})
+    (trunk / "recipe.toml").write_text(recipe.model_copy(update={"train": train}).to_toml())
+    job: Any = SimpleNamespace(artifact_names=lambda: frozenset({"vocabulary.json"}))
+    if not said:
+        require_same_trunk(recipe, job, branch, trunk)
+        return
+    with pytest.raises(UserError, match=said):
+        require_same_trunk(recipe, job, branch, trunk)

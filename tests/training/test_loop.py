@@ -79,6 +79,31 @@ def test_a_first_score_that_is_no_number_can_be_beaten(trainer: Callable, table:
     assert trainer(Judged(), max_steps=20).run().best == 4.0
 
 
+def test_of_equal_scores_the_lower_loss_is_kept(trainer: Callable, table: Any, tmp_path: Path) -> None:
+    """As BLEU is 0 at first; patience goes on counting."""
+    task, losses = table(dropout=0.0), iter([2.0, 1.0, 3.0])
+    task.monitor, task.mode = "score", "max"
+    task.score = lambda results: {"score": 0.0, "loss": next(losses)}
+    state = trainer(task, max_steps=6, validate_every=2).run()
+    assert (state.best, state.best_step, state.best_loss, state.stale) == (0.0, 4, 1.0, 2)
+    assert [entry["best"] for entry in read_metrics(tmp_path / "run") if entry["kind"] == "valid"] == [
+        True,
+        True,
+        False,
+    ]
+
+
+def test_a_checkpoint_is_written_every_ten_minutes(
+    trainer: Callable, table: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
+    saved: list[int] = []
+    run = trainer(table(), max_steps=3, validate_every=100, checkpoint_every=100)
+    monkeypatch.setattr(loop.Trainer, "_save", lambda self: saved.append(self.progress.step))
+    run.run()
+    assert saved == [0, 1, 2, 3, 3]
+
+
 def test_the_end_is_validated_too(trainer: Callable, table: Any, tmp_path: Path) -> None:
     trainer(table(), max_steps=7).run()
     assert [entry["step"] for entry in read_metrics(tmp_path / "run") if entry["kind"] == "valid"] == [5, 7]

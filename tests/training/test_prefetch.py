@@ -62,16 +62,6 @@ def test_each_rank_collates_its_own_share() -> None:
         rank.close()
 
 
-def test_a_strategy_may_take_whole_batches() -> None:
-    task = SlowTask()
-    ahead = Prefetcher(task, threaded=True)
-    ahead.whole = True
-    ahead.expect([np.arange(3)])
-    assert ahead.take(np.arange(3)).values.tolist() == [0, 10, 20] and len(task.threads) == 1
-    assert task.threads[0].startswith("prefetch")
-    ahead.close()
-
-
 def test_batches_that_nobody_takes_do_not_pile_up() -> None:
     ahead = Prefetcher(SlowTask(), threaded=True)
     ahead.expect(np.arange(start, start + 2) for start in range(100))

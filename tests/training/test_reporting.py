@@ -1,4 +1,4 @@
-"""Speed without the compilation of the first updates, and metrics as event files for TensorBoard."""
+"""Lines of metrics.jsonl, speed without the compilation of kernels, and event files for TensorBoard."""
 
 import builtins
 import json
@@ -10,7 +10,7 @@ import pytest
 import harken
 from harken.training.checkpoints import Progress
 from harken.training.display import Silence
-from harken.training.log import MetricsLog
+from harken.training.log import MetricsLog, read_metrics
 from harken.training.reporting import TIMED, Reporter
 
 FEW = [
@@ -42,6 +42,15 @@ def test_compilation_is_reported_apart_from_the_speed(compiling: float, tmp_path
     assert [entry["tokens_per_second"] for entry in entries] == pytest.approx([200.0, 200.0])
     assert [entry.get("start_seconds") for entry in entries] == [compiling or None, None]
     assert notes.texts == ["the first updates took 4.0 s longer: kernels were compiled or loaded"] * bool(compiling)
+
+
+def test_updates_that_were_all_skipped_have_no_loss(tmp_path: Path) -> None:
+    state = Progress(step=1, window_loss=6.0, window_tokens=3, window_seconds=1.0)
+    report = Reporter(state, Silence(), [], MetricsLog(tmp_path), None)
+    report.record_training(rate=0.1, data_wait=0.0)
+    state.step, state.window_seconds = 2, 1.0
+    report.record_training(rate=0.1, data_wait=0.0)
+    assert [entry.get("loss") for entry in read_metrics(tmp_path)] == [2.0, None]
 
 
 def test_each_entry_is_written(tmp_path: Path) -> None:

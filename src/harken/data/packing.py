@@ -129,16 +129,24 @@ def _lengths(rows: TokenRows, indices: np.ndarray) -> np.ndarray:
 
 
 def shrunk(window: Window, pairs: ParallelIds, indices: np.ndarray) -> Window:
-    """The window in whole sixteenths, at least as many as these pairs need.
+    """The window made smaller for few pairs: the last of an epoch, or the share of one of several processes."""
+    sides = (window.sources, pairs.source), (window.targets, pairs.target)
+    return Window(*(shrunk_size(size, int(_lengths(rows, indices).sum())) for size, rows in sides))
 
-    The last window of an epoch and the shares of several processes are smaller; full windows keep their size.
+
+def shrunk_size(size: int, tokens: int) -> int:
+    """At least `tokens`, in whole sixteenths of `size`, its half, quarter ...: few values, at most an eighth padding.
+
+    >>> [shrunk_size(32768, tokens) for tokens in (31000, 30000, 16500, 4096, 4100, 500)]
+    [32768, 30720, 18432, 4096, 4608, 512]
     """
-
-    def side(rows: TokenRows, size: int) -> int:
-        step = _whole(size / 16)
-        return min(size, -(-int(_lengths(rows, indices).sum()) // step) * step)
-
-    return Window(side(pairs.source, window.sources), side(pairs.target, window.targets))
+    if tokens > size - size // 16:
+        return size
+    base = size
+    while base >= 2 * tokens and base > MULTIPLE:
+        base //= 2
+    step = _whole(base / 16)
+    return min(size, -(-tokens // step) * step)
 
 
 def pack(pairs: ParallelIds, indices: np.ndarray, window: Window) -> PackedPairs:

@@ -62,7 +62,8 @@ class RunCurves(Picture):
         drawn = [panel for panel in panels if panel.series]
         last = max((max(one.x) for panel in drawn for one in panel.series), default=1.0)
         ticks = [(tick, f"{tick:,.6g}") for tick in round_ticks(0.0, last, 4)]
-        return [Figure(self.title, [replace(panel, x_limits=(0.0, last * 1.02), x_ticks=ticks) for panel in drawn])]
+        drawn = [replace(panel, x_limits=(0.0, last * 1.02), x_ticks=ticks) for panel in drawn]
+        return [Figure(self.title, drawn, across=2 if len(drawn) == 4 else None)]
 
     def _losses(self) -> Lines:
         series = []
@@ -72,7 +73,7 @@ class RunCurves(Picture):
                 if x:
                     label = f"{name}, validation" if dashed else name
                     series.append(Series(label, x, y, dashed=dashed, colour=colour))
-        return Lines("Loss", AXES[self.axis], "loss", series, dots=False)
+        return Lines("Loss", AXES[self.axis], "loss", series, dots=any(len(one.x) == 1 for one in series))
 
     def _panel(self, title: str, y_label: str, entries: Callable[[Run], list[dict[str, Any]]], key: str) -> Lines:
         series = []

@@ -23,7 +23,10 @@ from harken.training.log import METRICS, read_metrics
 
 # As `harken.run`, `harken.card` and `harken.training.checkpoints` call them; these import torch, which takes seconds.
 RECIPE, CARD, MODEL = "recipe.toml", "card.md", "model.safetensors"
-CHECKPOINT, PREVIOUS = "checkpoint.safetensors", "checkpoint.previous.safetensors"
+CHECKPOINTS = (  # whole, or divided by FSDP
+    *("checkpoint.safetensors", "checkpoint.previous.safetensors"),
+    *("checkpoint.index.json", "checkpoint.previous.index.json"),
+)
 DEPTH = 4  # folders below the one that is searched
 LARGEST = 10_000_000  # bytes of a recipe
 RECENT = 20  # training entries that the speed is taken from
@@ -129,7 +132,7 @@ class Run:
     @property
     def changed(self) -> float:
         """When a file of the run was last written, in seconds since 1970."""
-        times = [_modified(self.folder / name) for name in (METRICS, CARD, CHECKPOINT, MODEL, RECIPE)]
+        times = [_modified(self.folder / name) for name in (METRICS, CARD, *CHECKPOINTS, MODEL, RECIPE)]
         return max(times)
 
     def to_dict(self) -> dict[str, Any]:
@@ -252,8 +255,7 @@ def number(entry: dict[str, Any], name: str) -> float | None:
 def _state(folder: Path) -> str:
     if (folder / CARD).is_file():
         return "finished"
-    has_checkpoint = (folder / CHECKPOINT).is_file() or (folder / PREVIOUS).is_file()
-    return "stopped" if has_checkpoint else "started"
+    return "stopped" if any((folder / name).is_file() for name in CHECKPOINTS) else "started"
 
 
 def _places(folder: Path, depth: int) -> Iterator[Path]:

@@ -99,7 +99,12 @@ class TrainConfig(BaseModel):
         ),
     )
     checkpoint_every: int = Field(
-        500, ge=1, description="updates between checkpoints; where it is not set, an eighth of the budget, at most 500"
+        500,
+        ge=1,
+        description=(
+            "updates between checkpoints; where it is not set, an eighth of the budget, at most 500; one is also "
+            "written ten minutes after the last"
+        ),
     )
     log_every: int = Field(20, ge=1, description="updates between training entries in metrics.jsonl")
     patience: int | None = Field(None, ge=1, description="early stopping: validations without improvement")

@@ -1,4 +1,4 @@
-"""metrics.jsonl: one JSON object a line, `kind` "train" or "valid", in the order of steps."""
+"""metrics.jsonl: one JSON object a line, `kind` "train", "valid" or "event", in the order of steps."""
 
 from __future__ import annotations
 

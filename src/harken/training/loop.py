@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from harken.training.strategies.group import Group
 
 
+CHECKPOINT_SECONDS = 600.0  # after which a checkpoint is written whatever `train.checkpoint_every` is
+
+
 class Trainer:
     """Trains one task in one folder. `config` must be resolved: device, precision, workers and threads are given."""
 
@@ -84,6 +87,10 @@ class Trainer:
         ranks = (0, 1) if self.group is None else (self.group.rank, self.group.world_size)
         self.prefetcher = prefetcher_for(self.task, self.device, *ranks)
         self.strategy = choose_strategy(self.task, self.config, self.group)
+        if self.config.sharding != "none" and self.group is None:
+            self.display.note(
+                "note: train.sharding is for the ranks of torchrun; all weights of this run are in one process"
+            )
         try:
             restored = self._restore(self.folder) if resume else False
             if not restored and self.config.branch_from is not None:
@@ -112,7 +119,7 @@ class Trainer:
     def _train(self) -> None:
         state, config, budget = self.progress, self.config, self.budget
         state.finished, state.stopped_by = False, ""
-        self.clock = time.perf_counter()
+        self.clock, self.saved = time.perf_counter(), state.seconds
         batches = self._batches()
         if state.step == 0:
             self._epoch()
@@ -129,7 +136,7 @@ class Trainer:
                 self._validate()
                 if budget.is_patience_exhausted(state):
                     break
-            if state.step % config.checkpoint_every == 0:
+            if state.step % config.checkpoint_every == 0 or state.seconds - self.saved >= CHECKPOINT_SECONDS:
                 self._save()
             if self.signals.received is not None:
                 self._save()
@@ -161,19 +168,22 @@ class Trainer:
         self.monitor.check_gradients()
         with self.strategy.average.applied():
             metrics = self.strategy.validate()
-            score = metrics[self.task.monitor]
+            score, loss = metrics[self.task.monitor], metrics.get("loss")
             last = math.nan if state.best is None else state.best  # NaN is worse than any score
             better = math.isnan(last) or (score > last if self.task.mode == "max" else score < last)
             if better:
-                state.best, state.best_step, state.stale, state.waited = score, state.step, 0, 0
-                weights = self.strategy.weights()
-                if self.is_main:
-                    save_tensors(self.folder / MODEL, weights)
+                state.best, state.stale, state.waited = score, 0, 0
             else:
                 state.stale += 1
                 state.waited += 1
                 if state.waited > config.plateau_patience:
                     state.reduced, state.waited = state.reduced * config.plateau_factor, 0
+                better = score == last and loss is not None and state.best_loss is not None and loss < state.best_loss
+            if better:  # also with an equal score and a lower loss
+                state.best_step, state.best_loss = state.step, loss
+                weights = self.strategy.weights()
+                if self.is_main:
+                    save_tensors(self.folder / MODEL, weights)
         self._tick()
         state.validated_step, state.validations = state.step, state.validations + 1
         state.validation_seconds += state.seconds - began
@@ -228,6 +238,7 @@ class Trainer:
     def _save(self) -> None:
         self.monitor.read()
         self.strategy.save(self.folder, self.progress, self._settings())
+        self.saved = self.progress.seconds
 
     def _branch(self, folder: Path) -> None:
         """Start from the checkpoint of another run; its scores are not this run's."""

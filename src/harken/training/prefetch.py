@@ -51,10 +51,7 @@ class Prefetcher:
 
     Attributes:
         waited: seconds that steps have waited for their batches.
-        whole: set by a strategy that takes global batches as they are, not shares of them.
     """
-
-    whole = False
 
     def __init__(
         self,
@@ -124,7 +121,7 @@ class Prefetcher:
         self.drawn.clear()
 
     def _share(self, indices: np.ndarray) -> np.ndarray:
-        share: np.ndarray = indices if self.whole else self.task.share(indices, self.world_size)[self.rank]
+        share: np.ndarray = self.task.share(indices, self.world_size)[self.rank]
         return share
 
     def _expect_in_processes(self, batches: Iterable[np.ndarray], workers: CollateWorkers) -> None:

@@ -103,6 +103,8 @@ class Reporter:
             "data_wait": data_wait,
             "seconds": state.seconds,
         }
+        if not state.window_tokens:  # all updates were skipped: a loss of 0 would look like a good one
+            del entry["loss"]
         if self.work.tokens:  # source and target
             entry["all_tokens_per_second"] = self.work.tokens / self._seconds
         if speed.utilisation is not None:

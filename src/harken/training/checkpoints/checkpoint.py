@@ -71,4 +71,4 @@ def load_checkpoint(folder: Path) -> Checkpoint | None:
 
 def has_checkpoint(folder: Path) -> bool:
     """Whether a run can be resumed from here."""
-    return any((folder / name).is_file() for name in (CHECKPOINT, PREVIOUS, INDEX))
+    return any((folder / name).is_file() for name in (CHECKPOINT, PREVIOUS, INDEX, PREVIOUS_INDEX))

@@ -21,6 +21,7 @@ class Progress:
     seconds: float = 0.0  # spent in the loop, validation included
     best: float | None = None
     best_step: int = 0
+    best_loss: float | None = None  # of the validation at `best_step`
     stale: int = 0  # validations since the best
     waited: int = 0  # validations the plateau schedule has waited
     reduced: float = 1.0  # factor of the plateau schedule

@@ -20,6 +20,7 @@ import torch
 from harken.errors import MachineError, UserError
 from harken.training.config import TrainConfig
 from harken.training.strategies import Strategy, choose_strategy
+from harken.training.strategies.base import is_out_of_memory
 from harken.training.task import Indices, Task, carried_by
 
 if TYPE_CHECKING:
@@ -66,7 +67,9 @@ def measure_speed(task: Task, config: TrainConfig, seconds: float = 4.0) -> Spee
                 strategy.update(1, [indices], task.size(indices), 0.0)
         validation, longer = _validation(strategy)
         memory = peak_memory([process.pid for process in getattr(strategy, "processes", [])], device)
-    except (torch.OutOfMemoryError, MemoryError) as problem:
+    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as problem:
+        if not is_out_of_memory(problem):
+            raise
         raise MachineError(
             f"this machine ran out of memory in the first updates; lower train.batch_tokens ({config.batch_tokens}) or "
             "the model's width"

@@ -121,11 +121,12 @@ def _draw(figures: Sequence[Figure]) -> Drawing:
 
 
 class _Grid:
-    """Panels in rows; columns are aligned where all panels are charts or none is."""
+    """Panels in rows; columns are aligned where no panel is a chart, or all are and every row has as many of them."""
 
     def __init__(self, rows: list[list[Placed]]) -> None:
         self.rows = rows
-        self.aligned = len({panel.stretches for row in rows for panel in row}) < 2
+        stretches = {panel.stretches for row in rows for panel in row}
+        self.aligned = stretches == {False} or (stretches == {True} and len(set(map(len, rows))) == 1)
         self.width = max((self._columns(number)[2] for number in range(len(rows))), default=0.0)
 
     def places(self, number: int) -> list[float]:
