@@ -20,6 +20,8 @@ changes anything.
 
 from __future__ import annotations
 
+import math
+import mmap
 import os
 import time
 from collections import deque
@@ -39,6 +41,8 @@ MOST_PENDING = 16  # batches that were announced and not taken; a strategy that 
 MOST_PROCESSES = 8
 LEAST_PROCESSES = 2  # for each process that trains on a CPU: together they may use two thirds of a core they share
 QUEUED = 2  # batches for each process, so that none waits for the next
+SLOTS = 2 * QUEUED  # batches of each process in shared memory, also those that nobody takes
+SLOT_BYTES = 1 << 23  # of which memory is taken only as far as batches fill it
 
 
 class Prefetcher:
@@ -190,12 +194,18 @@ class Prefetcher:
 
 
 class CollateWorkers:
-    """Forked processes that collate batches; each does those it was given in their order."""
+    """Forked processes that collate batches; each does those it was given in their order.
+
+    Tensors come through shared memory. Through a pipe, which holds less than a batch, a process could not begin the
+    next batch before this one is read, and the reader would wait for the process to write the rest.
+    """
 
     def __init__(self, task: Any, processes: int) -> None:
         self.task, self.processes = task, processes
+        self.memory = [mmap.mmap(-1, SLOTS * SLOT_BYTES) for _ in range(processes)]
+        self.free = [list(range(SLOTS)) for _ in range(processes)]
         self.pool = WorkerPool(self._collate, processes)
-        self.queues: list[deque[bytes]] = [deque() for _ in range(processes)]  # keys of what each is to collate
+        self.queues: list[deque[tuple[bytes, int]]] = [deque() for _ in range(processes)]  # keys and slots of each
         self.worker_of: dict[bytes, int] = {}
         self.done: dict[bytes, Any] = {}  # received before they were asked for
 
@@ -210,35 +220,60 @@ class CollateWorkers:
     def submit(self, share: np.ndarray) -> None:
         """Have a batch collated, unless many are waiting that nobody took."""
         key = _key(share)
-        if key in self.worker_of or len(self.worker_of) >= 2 * self.room:
-            return
         worker = min(range(self.processes), key=lambda number: len(self.queues[number]))
-        self.pool.send(worker, share)
-        self.queues[worker].append(key)
+        if key in self.worker_of or not self.free[worker]:
+            return
+        slot = self.free[worker].pop()
+        self.pool.send(worker, (worker, slot, share))
+        self.queues[worker].append((key, slot))
         self.worker_of[key] = worker
 
     def take(self, key: bytes) -> Any:
         """The batch that was submitted under this key."""
         worker = self.worker_of.pop(key)
         while key not in self.done:
-            first, found = self.queues[worker].popleft(), self.pool.receive(worker)
-            self.done[first] = map_batch(found, _Array, lambda array: torch.from_numpy(array.values))
+            (first, slot), found = self.queues[worker].popleft(), self.pool.receive(worker)
+            self.done[first] = map_batch(found, _Array, lambda array: array.tensor(self.memory[worker]))
+            self.free[worker].append(slot)
         return self.done.pop(key)
 
     def close(self) -> None:
         """End the processes."""
         self.pool.close()
 
-    def _collate(self, share: np.ndarray) -> Any:
+    def _collate(self, item: tuple[int, int, np.ndarray]) -> Any:
+        worker, slot, share = item
         torch.set_num_threads(1)  # in the child: threads of the parent are not there after a fork
-        return map_batch(self.task.collate(share), Tensor, lambda tensor: _Array(tensor.numpy()))
+        memory, place, end = self.memory[worker], slot * SLOT_BYTES, (slot + 1) * SLOT_BYTES
+
+        def store(tensor: Tensor) -> _Array:
+            nonlocal place
+            array, start = tensor.contiguous().numpy(), place
+            if start + array.nbytes > end:
+                return _Array(array, 0, (), "")
+            memory[start : start + array.nbytes] = array.tobytes()
+            place += -(-array.nbytes // 64) * 64
+            return _Array(None, start, array.shape, array.dtype.str)
+
+        return map_batch(self.task.collate(share), Tensor, store)
 
 
 @dataclass(frozen=True)
 class _Array:
-    """A tensor on its way through a pipe."""
+    """A tensor on its way from a process: where it lies in shared memory, or its values where it does not fit."""
 
-    values: np.ndarray
+    values: np.ndarray | None
+    start: int
+    shape: tuple[int, ...]
+    kind: str
+
+    def tensor(self, memory: mmap.mmap) -> Tensor:
+        """A copy, after which the memory may be used again."""
+        if self.values is not None:
+            return torch.from_numpy(self.values)
+        count = math.prod(self.shape)
+        found = np.frombuffer(memory, dtype=self.kind, count=count, offset=self.start)
+        return torch.from_numpy(found.reshape(self.shape).copy())
 
 
 def map_batch(batch: Any, kind: type, function: Callable[[Any], Any]) -> Any:
