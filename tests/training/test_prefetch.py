@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from harken.errors import UserError
+from harken.training import prefetch
 from harken.training.prefetch import MOST_PENDING, Prefetcher
 
 
@@ -69,12 +70,44 @@ def test_batches_that_nobody_takes_do_not_pile_up() -> None:
     ahead.close()
 
 
-def test_without_a_thread_nothing_is_done_ahead() -> None:
-    task = SlowTask()
-    ahead = Prefetcher(task)
-    ahead.expect([np.arange(4)])
-    assert task.threads == []
-    assert ahead.take(np.arange(1)).values.tolist() == [0] and ahead.waited >= 0.05
+def test_without_a_thread_following_batches_are_collated_with_the_one_that_is_needed() -> None:
+    task = MadeTask()
+    ahead = Prefetcher(task, rank=1, world_size=2)
+    batches, collated = ahead.epoch(0), list[list[int]]()
+    ahead._collate = lambda share: collated.append(share.tolist()) or task.collate(share)  # type: ignore[method-assign, func-returns-value]
+    shares = [task.share(indices, 2)[1].tolist() for indices in batches]
+    for place in range(3, 9):  # resumed at the fourth batch
+        ahead.expect(batches[place + 1 : place + 2])
+        assert ahead.take(np.array(shares[place])).indices.tolist() == shares[place]
+        assert collated == shares[3:]  # at the first of them
+    assert [part[0].tolist() for part in ahead.ahead] == []  # announced once
+    assert ahead.take(np.array([7])).indices.tolist() == [7] and collated[-1] == [7]  # not announced: collated now
+
+
+def test_processes_go_on_to_the_next_epoch() -> None:
+    task = MadeTask()
+    ahead = Prefetcher(task, processes=1)
+    batches = ahead.epoch(0)
+    ahead.drawn[1].result()
+    ahead.expect([])  # the last batch of the epoch is computed
+    assert [part[0].tolist() for part in ahead.ahead] == [task.share(indices, 1)[0].tolist() for indices in batches[:2]]
+    batches = ahead.epoch(1)
+    assert ahead.take(task.share(batches[0], 1)[0]).process != os.getpid()
+    ahead.expect(batches[1:2])
+    assert [part[0].tolist() for part in ahead.ahead] == [[8, 7, 6]]  # the second was announced before
+    ahead.close()
+
+
+def test_a_batch_that_does_not_fit_shared_memory_comes_through_the_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prefetch, "SLOT_BYTES", 16)
+    task = MadeTask()
+    ahead = Prefetcher(task, processes=1)
+    batches = ahead.epoch(0)
+    for place in range(8):  # more than there are slots
+        ahead.expect(batches[place : place + 1])
+        share = task.share(batches[place], 1)[0]
+        assert ahead.take(share).values.tolist() == (share * 0.5).tolist()
+    ahead.close()
 
 
 def test_the_next_epoch_is_drawn_ahead() -> None:

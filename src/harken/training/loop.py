@@ -84,7 +84,8 @@ class Trainer:
             UserError: the loss is NaN, nothing can be trained on, or the folder cannot be written.
             MachineError: out of memory, or a worker was killed.
         """
-        ranks = (0, 1) if self.group is None else (self.group.rank, self.group.world_size)
+        workers = self.config.workers if self.device.type == "cpu" else 1
+        ranks = (0, workers or 1) if self.group is None else (self.group.rank, self.group.world_size)
         self.prefetcher = prefetcher_for(self.task, self.device, *ranks)
         self.strategy = choose_strategy(self.task, self.config, self.group)
         if self.config.sharding != "none" and self.group is None:

@@ -1,10 +1,12 @@
 """Batches collated ahead of their step, and how long steps wait for them.
 
 On a GPU a thread collates the next batches into pinned memory while the current one is computed, and another draws
-the order of the next epoch. On a CPU all cores compute anyway, so both are done when they are needed; the time is
-counted in the same way. A task that makes or transforms its examples while it collates them (`collates_in_processes`:
-sound) has forked processes for it, on a GPU and on CPU cores that do not train. A batch is a function of its indices
-alone, so neither the number of processes nor which of them makes a batch changes anything.
+the order of the next epoch. On a CPU all cores compute anyway, so a batch is collated when it is needed, and those that
+follow with it: many in a row take half of the time each, because the code stays in the processor's cache, which an
+update of the model clears. All of that time counts as waiting. A task that makes or transforms its examples while it
+collates them (`collates_in_processes`: sound) has forked processes for it, also on CPU cores that train, which they
+share. A batch is a function of its indices alone, so neither the number of processes nor which of them makes a batch
+changes anything.
 
 >>> class Doubling:
 ...     def share(self, indices, parts): return [indices]
@@ -18,13 +20,14 @@ alone, so neither the number of processes nor which of them makes a batch change
 
 from __future__ import annotations
 
+import math
+import mmap
 import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, fields, is_dataclass, replace
-from itertools import islice
 from multiprocessing import current_process
 from typing import Any
 
@@ -36,7 +39,10 @@ from harken.worker_pool import WorkerPool, available_cores
 
 MOST_PENDING = 16  # batches that were announced and not taken; a strategy that never takes them fills no memory
 MOST_PROCESSES = 8
+LEAST_PROCESSES = 2  # for each process that trains on a CPU: together they may use two thirds of a core they share
 QUEUED = 2  # batches for each process, so that none waits for the next
+SLOTS = 2 * QUEUED  # batches of each process in shared memory, also those that nobody takes
+SLOT_BYTES = 1 << 23  # of which memory is taken only as far as batches fill it
 
 
 class Prefetcher:
@@ -47,10 +53,11 @@ class Prefetcher:
         threaded: collate what is expected in a thread.
         pinned: in memory that a GPU copies from while it computes.
         processes: collate what is expected, and the batches after it, in so many processes instead. Without these and
-            without a thread, `expect` does nothing.
+            without a thread, what is expected is collated together with the next batch that is taken.
 
     Attributes:
         waited: seconds that steps have waited for their batches.
+        ahead: the shares, by rank, of each batch that the last `expect` announced.
     """
 
     def __init__(
@@ -66,16 +73,22 @@ class Prefetcher:
         self.waited = 0.0
         self.thread = ThreadPoolExecutor(1, "prefetch") if threaded else None
         self.workers = CollateWorkers(task, processes) if processes else None
+        self.room = self.workers.room if self.workers is not None else MOST_PENDING  # batches that are looked ahead
         self.pending: dict[bytes, Future[Any]] = {}
-        self.drawing = ThreadPoolExecutor(1, "epoch") if threaded else None
+        self.coming: list[np.ndarray] = []  # own shares to collate with the next batch
+        self.ready: dict[bytes, Any] = {}
+        self.drawing = ThreadPoolExecutor(1, "epoch") if threaded or processes else None
         self.drawn: dict[int, Future[Any]] = {}
         self.batches: Sequence[np.ndarray] = ()  # of the current epoch
         self.place = 0  # of the batch that was expected last
+        self.announced = 0  # batches of the current epoch, and after its end of the next one, up to which all are known
+        self.ahead: list[list[np.ndarray]] = []
 
     def epoch(self, number: int) -> Any:
         """The batches of an epoch; a thread goes on to draw those of the next one."""
         began = time.perf_counter()
         ahead = self.drawn.pop(number, None)
+        self.announced = 0 if ahead is None else max(0, self.announced - len(self.batches))
         self.batches, self.place = self.task.epoch(number) if ahead is None else ahead.result(), 0
         self.waited += time.perf_counter() - began
         if self.drawing is not None:
@@ -83,14 +96,27 @@ class Prefetcher:
         return self.batches
 
     def expect(self, batches: Iterable[np.ndarray]) -> None:
-        """Announce global batches that are needed soon; this process collates its share of each."""
-        if self.workers is not None:
-            self._expect_in_processes(batches, self.workers)
-        elif self.thread is not None:
-            for share in map(self._share, batches):
-                key = _key(share)
-                if len(share) and key not in self.pending and len(self.pending) < MOST_PENDING:
-                    self.pending[key] = self.thread.submit(self._collate, share)
+        """Announce the global batches of the next update; this process collates its share of each.
+
+        Without a thread, or with processes, also the batches of the epoch that follow.
+        """
+        if self.thread is None or self.workers is not None:
+            self._look_ahead(next(iter(batches), None))
+            self.announce([shares[self.rank] for shares in self.ahead])
+            return
+        for share in (self._shares(indices)[self.rank] for indices in batches):
+            key = _key(share)
+            if len(share) and key not in self.pending and len(self.pending) < MOST_PENDING:
+                self.pending[key] = self.thread.submit(self._collate, share)
+
+    def announce(self, shares: Iterable[np.ndarray]) -> None:
+        """Say which batches this process needs next, in their order."""
+        needed = [share for share in shares if len(share)]
+        if self.workers is None:
+            self.coming = needed or self.coming
+            return
+        for share in needed:
+            self.workers.submit(share)
 
     def take(self, share: np.ndarray) -> Any:
         """The batch of these indices: the expected one, or collated now."""
@@ -100,8 +126,8 @@ class Prefetcher:
             batch = self.workers.take(key)
             batch = pin(batch) if self.pinned else batch
         else:
-            pending = self.pending.pop(key, None) if self.pending else None
-            batch = pending.result() if pending is not None else self._collate(share)
+            pending = self.pending.pop(key, None)
+            batch = pending.result() if pending is not None else self._collate_with_coming(share, key)
         self.waited += time.perf_counter() - began
         return batch
 
@@ -117,24 +143,45 @@ class Prefetcher:
                 thread.shutdown(wait=False, cancel_futures=True)
         if self.workers is not None:
             self.workers.close()
-        self.pending.clear()
-        self.drawn.clear()
+        for gone in (self.pending, self.drawn, self.ready, self.coming):
+            gone.clear()
 
-    def _share(self, indices: np.ndarray) -> np.ndarray:
-        share: np.ndarray = self.task.share(indices, self.world_size)[self.rank]
-        return share
+    def for_worker(self, rank: int) -> Prefetcher:
+        """That of another process that trains, which is forked after this call; the processes are those of this one."""
+        return Prefetcher(self.task, rank, self.world_size, processes=self.workers.processes if self.workers else 0)
 
-    def _expect_in_processes(self, batches: Iterable[np.ndarray], workers: CollateWorkers) -> None:
-        """Submit these batches, and those that follow in the epoch as far as the processes have room."""
-        first = next(iter(batches), None)
-        if first is None:
-            return
-        while self.place < len(self.batches) and not np.array_equal(self.batches[self.place], first):
+    def _shares(self, indices: np.ndarray) -> list[np.ndarray]:
+        """Of every rank."""
+        found: list[np.ndarray] = self.task.share(indices, self.world_size)
+        return found
+
+    def _look_ahead(self, first: np.ndarray | None) -> None:
+        """Find the batches to announce, from `first` on (None: the epoch ends), also those of the next epoch if drawn.
+
+        Processes have as many as they have room for; without them the next ones follow when none is left.
+        """
+        while self.place < len(self.batches) and (first is None or not np.array_equal(self.batches[self.place], first)):
             self.place += 1
-        for indices in islice(self.batches, self.place, self.place + workers.room):
-            share = self._share(indices)
-            if len(share):
-                workers.submit(share)
+        self.ahead = []
+        if self.workers is None and self.announced > self.place:
+            return
+        drawn = next(iter(self.drawn.values()), None)
+        following = drawn.result() if drawn is not None and drawn.done() else ()
+        known = len(self.batches) + len(following)
+        for place in range(max(self.place, self.announced), min(self.place + self.room, known)):
+            after = place - len(self.batches)
+            self.ahead.append(self._shares(self.batches[place] if after < 0 else following[after]))
+            self.announced = place + 1
+
+    def _collate_with_coming(self, share: np.ndarray, key: bytes) -> Any:
+        """The batch of these indices; where it is not there yet, those that follow are collated with it."""
+        if key in self.ready:
+            return self.ready.pop(key)
+        batch = self._collate(share)
+        if self.coming:
+            self.ready = {_key(one): self._collate(one) for one in self.coming if _key(one) != key}
+            self.coming = []
+        return batch
 
     def _collate(self, share: np.ndarray) -> Any:
         batch = self.task.collate(share)
@@ -142,12 +189,18 @@ class Prefetcher:
 
 
 class CollateWorkers:
-    """Forked processes that collate batches; each does those it was given in their order."""
+    """Forked processes that collate batches; each does those it was given in their order.
+
+    Tensors come through shared memory. Through a pipe, which holds less than a batch, a process could not begin the
+    next batch before this one is read, and the reader would wait for the process to write the rest.
+    """
 
     def __init__(self, task: Any, processes: int) -> None:
         self.task, self.processes = task, processes
-        self.pool: WorkerPool | None = None
-        self.queues: list[deque[bytes]] = [deque() for _ in range(processes)]  # keys of what each is to collate
+        self.memory = [mmap.mmap(-1, SLOTS * SLOT_BYTES) for _ in range(processes)]
+        self.free = [list(range(SLOTS)) for _ in range(processes)]
+        self.pool = WorkerPool(self._collate, processes)
+        self.queues: list[deque[tuple[bytes, int]]] = [deque() for _ in range(processes)]  # keys and slots of each
         self.worker_of: dict[bytes, int] = {}
         self.done: dict[bytes, Any] = {}  # received before they were asked for
 
@@ -160,42 +213,62 @@ class CollateWorkers:
         return QUEUED * self.processes
 
     def submit(self, share: np.ndarray) -> None:
-        """Have a batch collated, unless enough are waiting."""
+        """Have a batch collated, unless many are waiting that nobody took."""
         key = _key(share)
-        if key in self.worker_of or len(self.worker_of) >= self.room:
-            return
-        if self.pool is None:
-            self.pool = WorkerPool(self._collate, self.processes)
         worker = min(range(self.processes), key=lambda number: len(self.queues[number]))
-        self.pool.send(worker, share)
-        self.queues[worker].append(key)
+        if key in self.worker_of or not self.free[worker]:
+            return
+        slot = self.free[worker].pop()
+        self.pool.send(worker, (worker, slot, share))
+        self.queues[worker].append((key, slot))
         self.worker_of[key] = worker
 
     def take(self, key: bytes) -> Any:
         """The batch that was submitted under this key."""
-        assert self.pool is not None
         worker = self.worker_of.pop(key)
         while key not in self.done:
-            first, found = self.queues[worker].popleft(), self.pool.receive(worker)
-            self.done[first] = map_batch(found, _Array, lambda array: torch.from_numpy(array.values))
+            (first, slot), found = self.queues[worker].popleft(), self.pool.receive(worker)
+            self.done[first] = map_batch(found, _Array, lambda array: array.tensor(self.memory[worker]))
+            self.free[worker].append(slot)
         return self.done.pop(key)
 
     def close(self) -> None:
         """End the processes."""
-        if self.pool is not None:
-            self.pool.close()
-        self.pool = None
+        self.pool.close()
 
-    def _collate(self, share: np.ndarray) -> Any:
+    def _collate(self, item: tuple[int, int, np.ndarray]) -> Any:
+        worker, slot, share = item
         torch.set_num_threads(1)  # in the child: threads of the parent are not there after a fork
-        return map_batch(self.task.collate(share), Tensor, lambda tensor: _Array(tensor.numpy()))
+        memory, place, end = self.memory[worker], slot * SLOT_BYTES, (slot + 1) * SLOT_BYTES
+
+        def store(tensor: Tensor) -> _Array:
+            nonlocal place
+            array, start = tensor.contiguous().numpy(), place
+            if start + array.nbytes > end:
+                return _Array(array, 0, (), "")
+            memory[start : start + array.nbytes] = array.tobytes()
+            place += -(-array.nbytes // 64) * 64
+            return _Array(None, start, array.shape, array.dtype.str)
+
+        return map_batch(self.task.collate(share), Tensor, store)
 
 
 @dataclass(frozen=True)
 class _Array:
-    """A tensor on its way through a pipe."""
+    """A tensor on its way from a process: where it lies in shared memory, or its values where it does not fit."""
 
-    values: np.ndarray
+    values: np.ndarray | None
+    start: int
+    shape: tuple[int, ...]
+    kind: str
+
+    def tensor(self, memory: mmap.mmap) -> Tensor:
+        """A copy, after which the memory may be used again."""
+        if self.values is not None:
+            return torch.from_numpy(self.values)
+        count = math.prod(self.shape)
+        found = np.frombuffer(memory, dtype=self.kind, count=count, offset=self.start)
+        return torch.from_numpy(found.reshape(self.shape).copy())
 
 
 def map_batch(batch: Any, kind: type, function: Callable[[Any], Any]) -> Any:
@@ -234,16 +307,18 @@ def prefetcher_for(task: Any, device: torch.device, rank: int = 0, world_size: i
 
 
 def collate_processes(task: Any, on_gpu: bool) -> int:
-    """Processes to collate with: the cores that neither train nor feed a GPU; on a GPU at least one."""
+    """Processes to collate with, for each one that trains: the cores that neither train nor feed a GPU.
+
+    On a GPU at least one; on a CPU at least two, which share the cores with the training. They stop where batches
+    enough are ready, so they take no more of the cores than the batches need.
+    """
     if current_process().daemon:  # may not have children
         return 0
     settings, ranks = task.settings, int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if on_gpu:
         return max(1, min(MOST_PROCESSES, available_cores() // ranks - 1))
-    workers = settings.workers or 1
-    if workers > 1:  # forked: every core trains, and collates its own share
-        return 0
-    return max(0, min(MOST_PROCESSES, available_cores() // ranks - (settings.threads or 1)))
+    spare = available_cores() // ranks // (settings.workers or 1) - (settings.threads or 1)
+    return max(LEAST_PROCESSES, min(MOST_PROCESSES, spare))
 
 
 def _key(share: np.ndarray) -> bytes:

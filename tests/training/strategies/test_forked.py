@@ -167,9 +167,11 @@ def test_a_worker_leaves_signals_to_its_parent(table: Any, number: int) -> None:
 
 
 def test_messages_come_back() -> None:
-    step, terms, shares = _unpack(_pack(5, 17, [np.array([3, 1]), np.array([], dtype=np.int64), np.array([9])]))
+    sent = [np.array([3, 1]), np.array([], dtype=np.int64), np.array([9])]
+    step, terms, shares, ahead = _unpack(_pack(5, 17, sent, [np.array([4, 4]), np.array([7])]))
     assert (step, terms) == (5, 17)
     assert [share.tolist() for share in shares] == [[3, 1], [], [9]]
+    assert [share.tolist() for share in ahead] == [[4, 4], [7]]
 
 
 def test_random_numbers_are_a_function_of_seed_step_and_worker() -> None:
@@ -197,6 +199,6 @@ def test_no_file_is_left_behind(table: Any, tmp_path: Path, monkeypatch: pytest.
 
 
 def test_shares_arrive_as_arrays_that_torch_may_write_to() -> None:
-    step, num_tokens, shares = _unpack(_pack(3, 40, [np.array([5, 6]), np.array([], dtype=np.int64)]))
-    assert (step, num_tokens, [share.tolist() for share in shares]) == (3, 40, [[5, 6], []])
+    step, num_tokens, shares, ahead = _unpack(_pack(3, 40, [np.array([5, 6]), np.array([], dtype=np.int64)], []))
+    assert (step, num_tokens, [share.tolist() for share in shares], ahead) == (3, 40, [[5, 6], []], [])
     assert all(share.flags.writeable for share in shares)

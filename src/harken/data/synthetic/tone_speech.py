@@ -76,14 +76,18 @@ class ToneSpeech(Utterances):
         text, lengths, random = self._plan(epoch, index)
         total = int(lengths.sum())
         pitch = random.uniform(90, 220) * (1 + 0.1 * np.sin(np.linspace(0, random.uniform(2, 9), total)))
-        buzz = (np.cumsum(pitch / RATE) % 1 - 0.5).astype(np.float32)  # a sawtooth has all harmonics
-        tract = random.uniform(0.92, 1.08)  # a shorter vocal tract has all its resonances higher
+        phase = np.cumsum(pitch / RATE)
+        buzz = (phase - np.floor(phase) - 0.5).astype(np.float32)  # a sawtooth has all harmonics
+        tract = round(float(random.uniform(0.92, 1.08)), 2)  # a shorter vocal tract has all its resonances higher
         made, start = np.zeros(total, np.float32), int(lengths[0])
-        for letter, count in zip(text, lengths[1:-1], strict=True):
+        by_size: dict[int, list[tuple[str, int, np.ndarray]]] = {}  # of the transform: letters, their starts, sources
+        for letter, count in zip(text, lengths[1:-1].tolist(), strict=True):
             if letter != " ":
                 source = random.standard_normal(count).astype(np.float32) if letter in NOISES else buzz[start:][:count]
-                made[start : start + count] = _sound(letter, source, round(float(tract), 2))
-            start += int(count)
+                by_size.setdefault(1 << (count - 1).bit_length(), []).append((letter, start, source))
+            start += count
+        for size, letters in by_size.items():
+            _add_sounds(made, size, letters, tract)
         loudness = float(np.sqrt(np.mean(np.square(made))))
         return 0.1 * (made / loudness + decibels(-random.uniform(*self.noise_db)) * noise(total, random))
 
@@ -91,14 +95,25 @@ class ToneSpeech(Utterances):
         return f"utterance {index}"
 
 
-def _sound(letter: str, source: np.ndarray, tract: float) -> np.ndarray:
-    """The source through the letter's filter, faded in and out, of loudness 1."""
-    count = len(source)
-    size = 1 << (count - 1).bit_length()
-    made = np.fft.irfft(np.fft.rfft(source, size) * _response(letter, size, tract), size)[:count].astype(np.float32)
+def _add_sounds(made: np.ndarray, size: int, letters: list[tuple[str, int, np.ndarray]], tract: float) -> None:
+    """Write the sources into `made` through the filters of their letters, faded in and out, each of loudness 1."""
+    sources = np.zeros((len(letters), size), np.float32)
+    for row, (_, _, source) in zip(sources, letters, strict=True):
+        row[: len(source)] = source
+    responses = np.stack([_response(letter, size, tract) for letter, _, _ in letters])
+    filtered = np.fft.irfft(np.fft.rfft(sources) * responses, size).astype(np.float32)
+    for row, (_, start, source) in zip(filtered, letters, strict=True):
+        count = len(source)
+        sound = row[:count] * _fade(count)
+        loudness = float(np.sqrt(np.add.reduce(sound * sound) / count))
+        made[start : start + count] = sound / max(loudness, 1e-9)
+
+
+@lru_cache(maxsize=1024)
+def _fade(count: int) -> np.ndarray:
+    """In and out."""
     fade = np.minimum(1.0, (np.arange(count) + 1) / min(FADE, count // 3)).astype(np.float32)
-    made *= fade * fade[::-1]
-    return made / max(float(np.sqrt(np.mean(made**2))), 1e-9)
+    return fade * fade[::-1]
 
 
 @lru_cache(maxsize=1024)

@@ -52,7 +52,7 @@ class TranscribeTask(SequenceTask[TranscriberNetwork, TranscribeBatch]):
         model: TranscriberNetwork,
     ) -> None:
         self.recipe, self.train, self.symbols = recipe, train, symbols
-        self.known: tuple[int, np.ndarray, np.ndarray] | None = None  # of one epoch: steps and symbols of each example
+        self.known: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # of the last two epochs that were asked for
         self.references = valid.texts()
         self.valid_frames = frames_of([valid.samples(0, index) for index in range(len(valid))], recipe.features)
         valid_lengths = np.array([len(frames) for frames in self.valid_frames])
@@ -60,12 +60,15 @@ class TranscribeTask(SequenceTask[TranscriberNetwork, TranscribeBatch]):
 
     def _counts(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
         """(steps (N,), symbols (N,)) of an epoch, whose recordings may be mixed anew."""
-        if self.known is None or self.known[0] != epoch:
+        known = self.known  # a thread may draw the next epoch meanwhile
+        if epoch not in known:
             rows = range(len(self.train))
             steps = [steps_of(self.train.length(epoch, index), self.recipe) for index in rows]
             texts = [max(1, len(self.symbols.split(self.train.text(epoch, index)))) for index in rows]
-            self.known = epoch, np.array(steps), np.array(texts)
-        return self.known[1], self.known[2]
+            counts = np.array(steps), np.array(texts)
+            self.known = {**dict(list(known.items())[-1:]), epoch: counts}
+            return counts
+        return known[epoch]
 
     def epoch(self, number: int) -> Sequence[Indices]:
         """Recordings of like length together, in an order drawn for this epoch."""

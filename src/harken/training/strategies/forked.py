@@ -25,6 +25,7 @@ from torch import Tensor
 
 from harken.errors import MachineError
 from harken.training.checkpoints import state_of
+from harken.training.prefetch import Prefetcher
 from harken.training.strategies.base import Strategy, is_out_of_memory
 from harken.training.task import Indices, carried_by
 
@@ -61,6 +62,8 @@ class Forked(Strategy):
         self.used: list[Tensor] = []  # which parameters each of these workers has a gradient for
         self.buffers: list[Tensor] = []  # the parent's, for validation in all workers
         self.processes: list[Any] = []
+        self.prefetcher: Prefetcher | None = getattr(self.task, "prefetcher", None)
+        self.prefetchers: list[Prefetcher] = []  # of each worker but the parent
         super().place()
         self._fork()
 
@@ -75,6 +78,8 @@ class Forked(Strategy):
         for name, shared in zip(list(carried), shared_like(list(carried.values())), strict=True):
             carried[name] = shared.copy_(carried[name])
         self.buffers = shared_like(self._own_buffers())
+        if self.prefetcher is not None:
+            self.prefetchers = [self.prefetcher.for_worker(worker) for worker in range(1, self.world_size)]
         context = multiprocessing.get_context("fork")
         for worker in range(1, self.world_size):
             here, there = context.Pipe()
@@ -94,8 +99,10 @@ class Forked(Strategy):
     def backward(self, step: int, batches: list[Indices], num_tokens: int) -> float:
         """Every worker computes its share; the parent adds the gradients up in the order of the workers."""
         shares = [self.task.share(examples, self.world_size) for examples in batches]
+        ahead = self.prefetcher.ahead if self.prefetcher is not None else []
         for worker, pipe in enumerate(self.pipes, start=1):
-            self._send(pipe, _pack(step, num_tokens, [share[worker] for share in shares]))
+            own, next_ones = ([share[worker] for share in part] for part in (shares, ahead))
+            self._send(pipe, _pack(step, num_tokens, own, next_ones))
         loss = self.share_gradients(0, step, [share[0] for share in shares], num_tokens)
         for worker, (gradients, used) in enumerate(zip(self.gradients, self.used, strict=True)):
             own_loss, pieces = self._receive(worker)
@@ -128,7 +135,9 @@ class Forked(Strategy):
             if process.is_alive():
                 process.kill()
                 process.join()
-        self.pipes, self.processes = [], []
+        for prefetcher in self.prefetchers:
+            prefetcher.close()
+        self.pipes, self.processes, self.prefetchers = [], [], []
 
     def _send(self, pipe: Any, message: bytes) -> None:
         try:
@@ -158,6 +167,8 @@ class Forked(Strategy):
         for other in parents:  # else the pipes of a dead parent would stay open here
             other.close()
         torch.set_num_threads(self.config.threads or 1)
+        if self.prefetchers:
+            self.task.prefetcher = self.prefetcher = self.prefetchers[worker - 1]  # type: ignore[attr-defined]
         own, used = self.gradients[worker - 1], self.used[worker - 1]
         while True:
             try:
@@ -170,7 +181,9 @@ class Forked(Strategy):
                         own_buffer.copy_(shared)
                     answer: Any = self.validate_share(worker)
                 else:
-                    step, num_tokens, shares = _unpack(message)
+                    step, num_tokens, shares, ahead = _unpack(message)
+                    if self.prefetcher is not None:
+                        self.prefetcher.announce(ahead)
                     answer = [self.share_gradients(worker, step, shares, num_tokens), self.pieces]
                     used.copy_(torch.tensor([parameter.grad is not None for parameter in self.parameters]))
                     for parameter, gradient in zip(self.parameters, own, strict=True):
@@ -185,14 +198,17 @@ class Forked(Strategy):
                 os._exit(0)
 
 
-def _pack(step: int, num_tokens: int, shares: list[Indices]) -> bytes:
-    head = np.array([step, num_tokens, len(shares), *(len(share) for share in shares)], dtype=np.int64)
-    return head.tobytes() + b"".join(np.ascontiguousarray(share, dtype=np.int64).tobytes() for share in shares)
+def _pack(step: int, num_tokens: int, shares: list[Indices], ahead: list[Indices]) -> bytes:
+    """A message to a worker: its shares of this update, and of the batches after it."""
+    parts = [*shares, *ahead]
+    head = np.array([step, num_tokens, len(shares), len(parts), *map(len, parts)], dtype=np.int64)
+    return head.tobytes() + b"".join(np.ascontiguousarray(part, dtype=np.int64).tobytes() for part in parts)
 
 
-def _unpack(message: bytes) -> tuple[int, int, list[Indices]]:
+def _unpack(message: bytes) -> tuple[int, int, list[Indices], list[Indices]]:
     numbers = np.frombuffer(message, dtype=np.int64).copy()  # torch warns of arrays that it may not write to
-    step, num_tokens, count = (int(number) for number in numbers[:3])
-    ends = 3 + count + np.cumsum(numbers[3 : 3 + count])
-    starts = np.concatenate(([3 + count], ends[:-1]))
-    return step, num_tokens, [numbers[a:b] for a, b in zip(starts, ends, strict=True)]
+    step, num_tokens, now, count = (int(number) for number in numbers[:4])
+    ends = 4 + count + np.cumsum(numbers[4 : 4 + count])
+    starts = np.concatenate(([4 + count], ends[:-1]))
+    parts = [numbers[a:b] for a, b in zip(starts, ends, strict=True)]
+    return step, num_tokens, parts[:now], parts[now:]
