@@ -47,7 +47,7 @@ def test_ctrl_c_ends_the_command_and_its_processes() -> None:
     code = (
         "import os, signal, sys, time\nfrom harken.lab.pool import spread\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs begin without it
-        "def work(job):\n    print(os.getpid(), flush=True)\n    time.sleep(60)\n"
+        "def work(job):\n    os.write(1, b'%d\\n' % os.getpid())\n    time.sleep(60)\n"
         "spread(work, [1, 2], lambda done, say: None, workers=2)\n"
     )
     command = subprocess.Popen(
