@@ -51,7 +51,8 @@ def test_the_largest_budget_that_fits_is_chosen(table: Any, rows: int, chosen: i
     task = Rows(table, rows)
     before = [value.clone() for value in task.model.parameters()]
     assert choose_batch_tokens(task, task.config) == chosen == task.config.batch_tokens
-    assert task.tried[:2] == [64, 4096]  # the optimizer's state first, then the largest
+    small = [size for size in task.tried[:5] if size <= rows]  # whose memory is looked at first
+    assert small[0] == 64 and 4096 in task.tried and max(small) <= 1024
     assert not task.config.auto_batch and "batch_tokens" in task.config.model_fields_set
     assert all(torch.equal(one, other) for one, other in zip(before, task.model.parameters(), strict=True))
 
@@ -79,11 +80,21 @@ def test_a_divided_model_grows_its_budget_without_running_out_of_memory(
         task = Rows(table, 100_000)
         task.config.sharding = "full"
         size = 0.0008 if group.rank else 0.0002
-        monkeypatch.setattr(batch_size, "memory_share", lambda device: 0.1 + size * max(task.tried))
+        monkeypatch.setattr(batch_size, "memory_share", lambda device, workers: 0.1 + size * max(task.tried))
         return [choose_batch_tokens(task, task.config, group), max(task.tried)]
 
     # a batch of 1,024 takes 0.51 on rank 1 and one of 2,048 would take 0.92; 1,536 fit and are not tried
     assert [outcome["value"] for outcome in ranks(2, body)] == [[1536, 512], [1536, 512]]
+
+
+@pytest.mark.parametrize(("per_row", "chosen"), [(0.0001, 4096), (0.0003, 2048), (0.0008, 1024)])
+def test_on_a_cpu_no_budget_is_tried_that_needs_more_memory_than_there_is(
+    table: Any, monkeypatch: pytest.MonkeyPatch, per_row: float, chosen: int
+) -> None:
+    """Linux would kill the process. A row takes `per_row` of the memory; 4,096 rows are the most for this data."""
+    task = Rows(table, 100_000)
+    monkeypatch.setattr(batch_size, "memory_share", lambda device, workers: per_row * max(task.tried))
+    assert (choose_batch_tokens(task, task.config), max(task.tried)) == (chosen, chosen)
 
 
 def test_a_job_with_fixed_batches_wants_a_number() -> None:

@@ -2,7 +2,9 @@
 
 Before the first step, batches of a large budget are computed forward and backward, beginning with the largest budget;
 it is halved until they fit, and then raised by a half if that fits too. Tried are the batch with the most targets and
-the one with the longest examples. A GPU keeps a margin, because memory becomes fragmented in a long run.
+the one with the longest examples. A GPU keeps a margin, because memory becomes fragmented in a long run. On a CPU an
+operating system gives memory that it does not have and kills the process later, so there the search begins with the
+largest budget whose memory, extrapolated from an eighth and a quarter of it, is at hand.
 
 With `train.sharding = "full"` a rank that runs out of memory would leave the others waiting. There the budget begins
 small and is doubled as long as the memory of the next one, extrapolated from the last two, fits on every rank.
@@ -11,6 +13,7 @@ small and is doubled as long as the memory of the next one, extrapolated from th
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 LARGEST = {"cpu": 16_384, "cuda": 262_144}  # tokens; more gives no more tokens a second
 SMALLEST = 64
 BATCHES_PER_EPOCH = 20  # at least, where the data is small
-MARGIN = 0.9  # of a GPU's memory
+MARGIN = 0.9  # of the memory
 
 
 def choose_batch_tokens(task: Any, config: TrainConfig, group: Group | None = None) -> int:
@@ -64,6 +67,8 @@ def _shrink(strategy: Strategy, budget: int) -> int:
     task, config = strategy.task, strategy.config
     first = epoch_with(task, config, SMALLEST)[0]
     strategy.update(1, [first], task.size(first), 0.0)  # the optimizer allocates its state
+    if strategy.device.type == "cpu":
+        budget = _affordable(strategy, budget)
     largest = budget
     while not _fits(strategy, epoch_with(task, config, budget)):
         if budget <= SMALLEST:
@@ -71,6 +76,18 @@ def _shrink(strategy: Strategy, budget: int) -> int:
         budget //= 2
     if budget < largest and _fits(strategy, epoch_with(task, config, budget + budget // 2)):
         budget += budget // 2
+    return budget
+
+
+def _affordable(strategy: Strategy, budget: int) -> int:
+    """The budget, halved until the memory that it is expected to need is there on every rank."""
+    small = budget // 8
+    if small < SMALLEST:
+        return budget
+    used = _memory_of(strategy, small)
+    slope = (_memory_of(strategy, 2 * small) - used) / small  # of one token
+    while budget > SMALLEST and used + slope * (budget - small) > MARGIN:
+        budget //= 2
     return budget
 
 
@@ -88,15 +105,20 @@ def _memory_of(strategy: Strategy, budget: int) -> float:
     """The share of its memory that a rank uses for updates with the largest batches of a budget, at most."""
     for indices in largest_batches(strategy.task, epoch_with(strategy.task, strategy.config, budget)):
         strategy.update(1, [indices], strategy.task.size(indices), 0.0)
-    return strategy.maximum([memory_share(strategy.device)])[0]
+    workers = [process.pid for process in getattr(strategy, "processes", [])]
+    return strategy.maximum([memory_share(strategy.device, workers)])[0]
 
 
-def memory_share(device: torch.device) -> float:
-    """The share of a GPU's memory that was reserved at the peak; on a CPU, that of this rank's part of the memory."""
+def memory_share(device: torch.device, workers: Sequence[int] = ()) -> float:
+    """The share of a GPU's memory that was reserved at the peak; on a CPU, that of this rank's part of the memory.
+
+    Args:
+        workers: pids of its forked workers.
+    """
     if device.type == "cuda":
         return torch.cuda.max_memory_reserved(device) / torch.cuda.mem_get_info(device)[1]
     own_part = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    return peak_memory([], device) / own_part
+    return peak_memory(list(workers), device) / own_part
 
 
 def _fits(strategy: Strategy, epoch: list[Indices]) -> bool:
