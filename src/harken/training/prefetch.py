@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import math
 import mmap
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -33,6 +32,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 from harken.worker_pool import WorkerPool, available_cores
@@ -310,14 +310,15 @@ def collate_processes(task: Any, on_gpu: bool) -> int:
     """Processes to collate with, for each one that trains: the cores that neither train nor feed a GPU.
 
     On a GPU at least one; on a CPU at least two, which share the cores with the training. They stop where batches
-    enough are ready, so they take no more of the cores than the batches need.
+    enough are ready, so they take no more of the cores than the batches need. A rank of torchrun has none: they would
+    be forked beside the threads of the other ranks' connections, and hold these open where the rank dies.
     """
-    if current_process().daemon:  # may not have children
+    if current_process().daemon or dist.is_initialized():  # a daemon may not have children
         return 0
-    settings, ranks = task.settings, int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    settings = task.settings
     if on_gpu:
-        return max(1, min(MOST_PROCESSES, available_cores() // ranks - 1))
-    spare = available_cores() // ranks // (settings.workers or 1) - (settings.threads or 1)
+        return max(1, min(MOST_PROCESSES, available_cores() - 1))
+    spare = available_cores() // (settings.workers or 1) - (settings.threads or 1)
     return max(LEAST_PROCESSES, min(MOST_PROCESSES, spare))
 
 
