@@ -140,14 +140,14 @@ def run_ranks(
     world_size: int, body: Callable[[Group], Any], device: str = "cpu", timeout: float = 120
 ) -> list[Outcome]:
     """What `body` returns or raises in each of some forked processes; kills them after `timeout` seconds."""
-    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # as torchrun has one
+    port, store_ends = _start_store()
     pipes, processes = [], []
     for rank in range(world_size):
         reads, writes = os.pipe()
         child = os.fork()
         if child == 0:
             os.close(reads)
-            _be_rank(rank, world_size, store.port, body, writes)
+            _be_rank(rank, world_size, port, body, writes)
         os.close(writes)
         pipes.append(reads)
         processes.append(child)
@@ -159,7 +159,34 @@ def run_ranks(
             os.waitpid(child, 0)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+        store_ends()
     return found
+
+
+def _start_store() -> tuple[int, Callable[[], None]]:
+    """The port of a store as torchrun has one, and what ends it.
+
+    It is in a process of its own: a rank that is forked beside the store's thread may inherit a lock that it holds.
+    """
+    reads, writes = os.pipe()
+    waits, ends = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(ends)
+        store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        os.write(writes, str(store.port).encode())
+        os.close(writes)
+        os.read(waits, 1)  # until the parent ends it, or dies
+        os._exit(0)
+    os.close(writes)
+    os.close(waits)
+    port = int(_read(reads))
+
+    def end() -> None:
+        os.close(ends)
+        os.waitpid(child, 0)
+
+    return port, end
 
 
 def _be_rank(rank: int, world_size: int, port: int, body: Callable[[Group], Any], writes: int) -> None:
