@@ -2,8 +2,8 @@
 
 On a GPU a thread collates the next batches into pinned memory while the current one is computed, and another draws
 the order of the next epoch. On a CPU all cores compute anyway, so a batch is collated when it is needed, and those that
-follow with it: many in a row take half of the time each, because the code stays in the processor's cache, which an
-update of the model clears. All of that time counts as waiting. A task that makes or transforms its examples while it
+follow with it: many in a row take less time each, because the code stays in the processor's cache, which an update of
+the model clears. All of that time counts as waiting. A task that makes or transforms its examples while it
 collates them (`collates_in_processes`: sound) has forked processes for it, also on CPU cores that train, which they
 share. A batch is a function of its indices alone, so neither the number of processes nor which of them makes a batch
 changes anything.
