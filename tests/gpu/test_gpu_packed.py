@@ -84,7 +84,7 @@ def test_the_cross_entropy_equals_the_reference(dtype: torch.dtype, limit: float
 def test_packed_equals_padded_in_loss_and_gradients(changes: tuple[str, ...]) -> None:
     task, _ = task_with(*changes, "train.precision=float32")
     model = task.model.cuda()
-    assert task.static_batches
+    assert task.packs
     indices = np.arange(30)
     padded = task.train.batch(indices).to("cuda")
     window = pack(task.train, indices, Window(1024, 1024))

@@ -33,8 +33,7 @@ from torch import Tensor, nn
 
 from harken.kernels.decoder_loop.cuda_graph import has_hooks
 from harken.kernels.decoding.description import Recurrent, Snapshot, Transformer
-from harken.kernels.recurrent.dispatch import device_only
-from harken.kernels.settings import has_triton
+from harken.kernels.settings import device_only, has_triton
 from harken.search.contract import limits
 from harken.search.hypotheses import Hypothesis
 from harken.search.reference import run_reference
@@ -177,9 +176,8 @@ class GraphSearch:
         else:
             self.decoder = PlainStep(model, pad_memory(model.encode(self.source, self.lengths), shape), shape)
         # whether sources are encoded in a graph, where nothing may wait for the device
-        self.encodes = (isinstance(described, Transformer) and described.encoder is not None) or _is_device_only(
-            model.encoder, self.source
-        )
+        stays = getattr(model.encoder, "stays_on_device", lambda source: False)
+        self.encodes = (isinstance(described, Transformer) and described.encoder is not None) or stays(self.source)
         self.is_recurrent = isinstance(self.decoder, recurrent.RecurrentStep)
         self.encoder_graph: torch.cuda.CUDAGraph | None = None
         self.step_graph: torch.cuda.CUDAGraph | None = None
@@ -261,17 +259,6 @@ class GraphSearch:
         memory = model.encode(call.source, None if full else lengths)
         seen = memory.values.shape[1] if memory.mask is None else memory.mask.sum(1)
         self._start(model, pad_memory(memory, self.shape) if isinstance(self.decoder, PlainStep) else memory, seen)
-
-
-def _is_device_only(encoder: Any, source: Tensor) -> bool:
-    """Whether a recurrent encoder reads nothing back from the device while it runs (`device_only`)."""
-    layers = getattr(encoder, "layers", ())
-    if not source.is_cuda or not layers or not all(hasattr(layer, "backend") for layer in layers):
-        return False
-    with device_only():
-        shapes = [(*source.shape, layer.input_size) for layer in layers]
-        given = [layer.weight_ih_l0.new_empty(shape) for layer, shape in zip(layers, shapes, strict=True)]
-        return all(layer.backend(x) == "triton" for layer, x in zip(layers, given, strict=True))
 
 
 def pad_memory(memory: Any, shape: Shape) -> Any:

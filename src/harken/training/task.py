@@ -35,8 +35,8 @@ class Work(NamedTuple):
 class Task(Protocol):
     """A job to train for.
 
-    It may also have `static_batches` (`harken.training.strategies.captured`) and `work(indices) -> Work`, from which
-    the log shows the utilisation of a GPU.
+    It may also have `work(indices) -> Work`, from which the log shows the utilisation of a GPU, and what
+    `harken.training.strategies.captured` needs: `static_shapes`, `is_static(batch)` and `static_loss(model, batch)`.
     """
 
     @property

@@ -11,7 +11,9 @@ import torch
 from harken.kernels.recurrent import dispatch
 from harken.kernels.recurrent.triton import gradient, launch, operator
 from harken.kernels.recurrent.triton.plan import Plan
+from harken.kernels.settings import device_only
 from harken.nn.recurrent import stack
+from harken.nn.recurrent.unroll import run_padded
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "nn" / "recurrent"))
 from recurrent_cases import VARIANTS, build, parts_of, random_state
@@ -67,6 +69,32 @@ def test_every_tensor_gets_a_gradient_of_its_shape(
     found = torch.autograd.grad(output.sum() + sum(part.sum() for part in parts_of(last)), into)
     assert [part.shape for part in found] == [part.shape for part in into]
     assert len(no_launches) == 2 * forward
+
+
+@pytest.mark.parametrize(
+    ("rows", "most", "sizes"), [(40, 24, [24, 16]), (100, 40, [40, 40, 20]), (24, 8, [8, 8, 8]), (90, 512, [90])]
+)
+def test_more_rows_than_fit_run_in_turn_inside_a_graph(
+    rows: int, most: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def by_reference(call: Any, together: bool) -> Any:
+        seen.append(call.x.shape[1])
+        return run_padded(call)
+
+    monkeypatch.setattr(dispatch, "most_rows", lambda *arguments: most)
+    monkeypatch.setattr("harken.kernels.recurrent.triton.layer.run_triton", by_reference)
+    layer = build("lstm", 3, 5, 2, torch.float32, bidirectional=True)
+    x, lengths = torch.randn(rows, 6, 3), torch.randint(1, 7, (rows,))
+    state = random_state(layer, rows)
+    with device_only():
+        output, last = layer(x, state, lengths)
+    wanted, after = layer.reference(x, state, lengths)
+    torch.testing.assert_close(output, wanted)
+    for one, other in zip(parts_of(last), parts_of(after), strict=True):
+        torch.testing.assert_close(one, other)
+    assert seen == 2 * sizes
 
 
 @pytest.mark.parametrize("cudnn", [False, True])

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from harken.data.io.token_rows import ParallelBatch
 from harken.training.config import TrainConfig
 from harken.training.optimizers import build_optimizer, use_device_rate
 from harken.training.strategies.base import StepResult, seed_step
@@ -30,6 +31,12 @@ def test_tensors_are_found_in_order() -> None:
     assert [tuple(tensor.shape) for tensor in found] == [(3,), (2, 3), (5,)]
 
 
+def test_tensors_of_a_dataclass_count() -> None:
+    short, long = (ParallelBatch(*(torch.zeros(2, size) for _ in range(5))) for size in (3, 4))
+    assert len(tensors_of((short, np.arange(2)))) == 5
+    assert shapes_of((short, 1)) != shapes_of((long, 1))
+
+
 def test_a_graph_depends_on_the_shapes_alone() -> None:
     assert shapes_of(batch(3)) == shapes_of(batch(3)) != shapes_of(batch(4))
     assert shapes_of(torch.zeros(3)) != shapes_of(torch.zeros(3, dtype=torch.int32))
@@ -37,10 +44,10 @@ def test_a_graph_depends_on_the_shapes_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("device", "static", "wanted"), [("cuda", True, True), ("cpu", True, False), ("cuda", None, False)]
+    ("device", "static", "wanted"), [("cuda", 4, True), ("cpu", 4, False), ("cuda", 0, False), ("cuda", None, False)]
 )
-def test_only_static_batches_on_a_gpu_are_captured(device: str, static: bool | None, wanted: bool) -> None:
-    task: Any = SimpleNamespace() if static is None else SimpleNamespace(static_batches=static)
+def test_only_static_batches_on_a_gpu_are_captured(device: str, static: int | None, wanted: bool) -> None:
+    task: Any = SimpleNamespace() if static is None else SimpleNamespace(static_shapes=static)
     assert Captured.is_supported(task, TrainConfig(max_steps=1, device=device)) is wanted
 
 
@@ -98,6 +105,31 @@ def test_a_captured_update_with_nan_changes_nothing(table: Any) -> None:
     assert all(torch.equal(value, before[name]) for name, value in strategy.state().items())
     task.inputs[batch[0]] = 0.0
     assert not bool(strategy.update(3, [batch], 4, 0.01).skipped)
+
+
+def test_what_comes_again_is_captured_and_only_static_batches_are(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    strategy = CapturedOnCpu(table(), TrainConfig(max_steps=9, device="cpu", precision="float32"))
+    task: Any = strategy.task
+    task.is_static = lambda batch: len(batch) < 4
+    strategy.graphs, strategy.seen, strategy.most_graphs = {}, set(), 2
+    captured: list[int] = []
+
+    def capture(collated: list[Any]) -> Any:
+        captured.append(len(collated[0]))
+        if captured[-1] == 3:
+            raise RuntimeError("operation not permitted when stream is capturing")
+        return object()
+
+    monkeypatch.setattr(strategy, "capture", capture)
+    one, two, three, four = (torch.zeros(size) for size in (1, 2, 3, 4))
+    assert [strategy.graph_of([batch]) for batch in (two, four, four, four)] == [None] * 4
+    graph = strategy.graph_of([two])
+    assert graph is not None and strategy.graph_of([two]) is graph and captured == [2]
+    assert strategy.graph_of([three]) is None
+    with pytest.warns(UserWarning, match="run kernel by kernel: operation not permitted"):
+        assert strategy.graph_of([three]) is None
+    assert strategy.graph_of([one]) is None and strategy.graph_of([one]) is None
+    assert captured == [2, 3] and strategy.graph_of([two]) is graph
 
 
 def test_batches_come_from_the_prefetcher(table: Any) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from harken.data.batching import BLOCK, Batches, Count, token_batches
@@ -125,6 +126,27 @@ class ParallelBatch:
         """The batch on another device; from pinned memory the copy does not wait."""
         tensors = (self.source, self.source_lengths, self.target_input, self.target_output, self.target_lengths)
         return ParallelBatch(*(tensor.to(device, non_blocking=True) for tensor in tensors))
+
+    def padded(self, rows: int, sources: int, targets: int) -> ParallelBatch:
+        """The batch made larger by padding; added rows have a source of one token and no target.
+
+        >>> batch = ParallelIds(*(TokenRows.from_lists([[5, 6], [7]], eos=True) for _ in range(2))).batch([0, 1])
+        >>> wider = batch.padded(3, 4, 4)
+        >>> wider.source.tolist(), wider.source_lengths.tolist(), wider.target_lengths.tolist()
+        ([[5, 6, 3, 0], [7, 3, 0, 0], [0, 0, 0, 0]], [3, 2, 1], [3, 2, 0])
+        """
+        added = rows - len(self.source)
+
+        def wider(ids: Tensor, size: int) -> Tensor:
+            return F.pad(ids, (0, size - ids.shape[1], 0, added), value=PAD)
+
+        return ParallelBatch(
+            wider(self.source, sources),
+            F.pad(self.source_lengths, (0, added), value=1),
+            wider(self.target_input, targets),
+            wider(self.target_output, targets),
+            F.pad(self.target_lengths, (0, added), value=0),
+        )
 
 
 class ParallelIds:

@@ -29,7 +29,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from harken.kernels.settings import kernels_enabled
+from harken.kernels.settings import is_device_only, kernels_enabled
 
 SHAPES = 64  # captured graphs of one module
 SHARE = 0.1  # of the device's memory for the captured graphs of one module
@@ -204,8 +204,8 @@ def is_available(device: torch.device) -> bool:
 
 
 def is_supported(device: torch.device) -> bool:
-    """Whether loops on this device are captured now; not within another capture."""
-    return is_available(device) and not torch.cuda.is_current_stream_capturing()
+    """Whether loops on this device are captured now; not within another capture, or where one is prepared."""
+    return is_available(device) and not (is_device_only() or torch.cuda.is_current_stream_capturing())
 
 
 def captured_graphs(owner: nn.Module) -> int:

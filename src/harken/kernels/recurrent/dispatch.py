@@ -13,9 +13,8 @@ torch's loops and the reference.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -26,30 +25,11 @@ from harken.kernels.recurrent.cpu.operator import is_available as cpu_is_availab
 from harken.kernels.recurrent.cpu.operator import run_cpu
 from harken.kernels.recurrent.cudnn import run_fused
 from harken.kernels.recurrent.triton.plan import DTYPES, chip_of, kernel_kind, plan_of
-from harken.kernels.settings import has_triton, kernels_enabled
+from harken.kernels.settings import has_triton, is_device_only, kernels_enabled
 
 # Steps from which on the Triton kernel is faster: where cuDNN has the cell (True), and where it does not. Starting a
 # launch costs more than a few of cuDNN's steps; the reference loop is slower from the start.
 TRITON_MIN_STEPS = {True: 64, False: 8}
-
-
-_is_device_only = False
-
-
-@contextmanager
-def device_only() -> Iterator[None]:
-    """Inside, layers on a GPU read nothing back, so that a CUDA graph can hold them: lengths are taken as they are."""
-    global _is_device_only
-    before, _is_device_only = _is_device_only, True
-    try:
-        yield
-    finally:
-        _is_device_only = before
-
-
-def is_device_only() -> bool:
-    """Whether the call is inside `device_only`."""
-    return _is_device_only
 
 
 @dataclass(frozen=True)
@@ -86,12 +66,13 @@ def supports_triton(call: Call) -> bool:
         return False
     known = call.torch_name is not None and not compiling
     rows, time, _ = call.x.shape
-    if time < TRITON_MIN_STEPS[known] and not _is_device_only:  # a graph replays the launch
+    if time < TRITON_MIN_STEPS[known] and not is_device_only():  # a graph replays the launch
         return False
     forward_only = call.lengths is None and not call.bidirectional and not torch.is_grad_enabled()
     if kind == "lstm" and dtype == torch.float16 and forward_only:
         return False
-    return rows <= most_rows(kind, dtype, call.cell.hidden_size, 1, known, call.x.device.index or 0)
+    most = most_rows(kind, dtype, call.cell.hidden_size, 1, known, call.x.device.index or 0)
+    return rows <= most or (is_device_only() and most > 0 and not call.noisy)  # more rows in turn
 
 
 @cache
@@ -119,13 +100,43 @@ most_rows._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _run_triton(call: Call) -> Result:
-    """Both directions in one launch where they fit on the GPU together, otherwise one after the other."""
-    kind, rows = str(kernel_kind(call.cell)), call.x.shape[1]
-    device = call.x.device.index or 0
-    together = rows <= most_rows(kind, call.compute_dtype, call.cell.hidden_size, 2, False, device)
+    """Both directions in one launch where they fit on the GPU together, otherwise one after the other.
+
+    Inside `device_only` more rows than fit run in turn, in about equal parts.
+    """
     from harken.kernels.recurrent.triton.layer import run_triton
 
-    return run_triton(call, together)
+    sizes = str(kernel_kind(call.cell)), call.compute_dtype, call.cell.hidden_size
+    rows, device = call.x.shape[1], call.x.device.index or 0
+    most = most_rows(*sizes, 1, False, device) if is_device_only() else rows
+    if rows <= most:
+        return run_triton(call, together=rows <= most_rows(*sizes, 2, False, device))
+    made = [_run_triton(part) for part in split_rows(call, most)]
+    states = zip(*(last for _, last, _ in made), strict=True)  # of each direction: of each part
+    last = [tuple(torch.cat(found) for found in zip(*each, strict=True)) for each in states]
+    return torch.cat([output for output, _, _ in made], 1), last, []
+
+
+def split_rows(call: Call, most: int) -> list[Call]:
+    """The call of a layer on padded sequences, without noise, as calls on about equally many rows each."""
+    rows = call.x.shape[1]
+    parts = -(-rows // most)
+    size = min(most, -(-rows // (16 * parts)) * 16)  # kernels are compiled for sizes that 16 divides, and for others
+
+    def cut(first: int) -> Call:
+        own = slice(first, first + size)
+        return replace(
+            call,
+            x=call.x[:, own],
+            lengths=None if call.lengths is None else call.lengths[own],
+            padding=None if call.padding is None else call.padding[:, own],
+            directions=[
+                replace(each, state=None if each.state is None else tuple(part[own] for part in each.state))
+                for each in call.directions
+            ],
+        )
+
+    return [cut(first) for first in range(0, rows, size)]
 
 
 # ---- cpu

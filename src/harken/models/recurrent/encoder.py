@@ -21,8 +21,10 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor, nn
 
+from harken.kernels.settings import device_only
 from harken.models.base import Encoder, Memory
 from harken.nn.dropout import Dropout, VariationalDropout
 from harken.nn.masks import length_mask
@@ -64,6 +66,17 @@ class RecurrentEncoder(Encoder):
             states.append(tuple(part.transpose(0, 1).flatten(1) for part in parts))  # (B, H)
         mask = None if lengths is None else length_mask(lengths, embedded.shape[1])
         return Memory(self.dropout(below[-1]), mask, states)
+
+    def stays_on_device(self, source: Tensor) -> bool:
+        """Whether ids (B, S) on a GPU can be encoded without reading anything back, as a CUDA graph has to."""
+        if not source.is_cuda:
+            return False
+        with device_only():
+            return all(
+                layer.backend(torch.empty(*source.shape, layer.input_size, device=source.device)) == "triton"
+                for layer in self.layers
+                if isinstance(layer, RecurrentLayer)
+            )
 
 
 def make_layer(

@@ -8,7 +8,9 @@ On a GPU, attention is one fused kernel per step (`harken.kernels.decoder_loop.a
 replayed as a CUDA graph, in sizes rounded up so that few graphs are captured (`replay`).
 
 >>> [rounded_rows(rows) for rows in (1, 32, 33, 100, 300, 1000)]
-[32, 32, 40, 112, 320, 1024]
+[32, 32, 48, 112, 320, 1024]
+>>> [rounded_steps(steps, 4) for steps in (1, 13, 63, 65, 130)]
+[4, 16, 64, 72, 144]
 """
 
 from __future__ import annotations
@@ -266,11 +268,15 @@ def rounded(size: int, multiple: int) -> int:
     return -(-size // multiple) * multiple
 
 
+def rounded_steps(steps: int, multiple: int) -> int:
+    """The next multiple; of long sequences at most eight sizes between a power of two and the next."""
+    return rounded(steps, max(multiple, 1 << max(0, (steps - 1).bit_length() - 4)))
+
+
 def rounded_rows(rows: int) -> int:
-    """Four sizes between a power of two and the next: batches of a token budget have almost any number of rows."""
-    if rows <= LEAST_ROWS:
-        return LEAST_ROWS
-    return rounded(rows, 1 << ((rows - 1).bit_length() - 3))
+    """Multiples of 16, at most four sizes between a power of two and the next: batches of a token budget have almost
+    any number of rows."""
+    return rounded(max(rows, LEAST_ROWS), max(16, 1 << max(0, (rows - 1).bit_length() - 3)))
 
 
 def pad_sizes(embedded: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
@@ -280,7 +286,7 @@ def pad_sizes(embedded: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
     """
     batch, time = embedded.shape[:2]
     sources = memory.values.shape[1]
-    rows, columns = rounded_rows(batch) - batch, rounded(sources, SOURCE_MULTIPLE) - sources
+    rows, columns = rounded_rows(batch) - batch, rounded_steps(sources, SOURCE_MULTIPLE) - sources
 
     def repeat_last(values: Tensor) -> Tensor:
         return values if not rows else torch.cat((values, values[-1:].expand(rows, *values.shape[1:])))
@@ -292,4 +298,4 @@ def pad_sizes(embedded: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
     states = None if memory.states is None else [tuple(map(repeat_last, parts)) for parts in memory.states]
     values = repeat_last(F.pad(memory.values, (0, 0, 0, columns)))
     wider = replace(memory, values=values, mask=mask, states=states)
-    return repeat_last(F.pad(embedded, (0, 0, 0, rounded(time, TARGET_MULTIPLE) - time))), wider
+    return repeat_last(F.pad(embedded, (0, 0, 0, rounded_steps(time, TARGET_MULTIPLE) - time))), wider

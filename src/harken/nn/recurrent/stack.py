@@ -18,7 +18,8 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from harken.kernels.recurrent.call import Call, Direction
 from harken.kernels.recurrent.cudnn import flatten_for_cudnn, run_fused_stack, runs_whole_stack
-from harken.kernels.recurrent.dispatch import Backend, choose, is_device_only
+from harken.kernels.recurrent.dispatch import Backend, choose
+from harken.kernels.settings import is_device_only
 from harken.nn.recurrent.cell import Cell, State
 from harken.nn.recurrent.connections import Connections
 from harken.nn.recurrent.interop import accept_stored_names, split_name, weight_suffix

@@ -16,12 +16,17 @@ from harken.data.text.pairs import Corpus
 from harken.data.tokenizers.base import Tokenizer
 from harken.metrics import corpus_bleu, exact_match
 from harken.models.encoder_decoder import TranslationModel
+from harken.models.recurrent import captured
 from harken.models.transformer import packed
-from harken.search import greedy_search
+from harken.search import Hypothesis, greedy_search
+from harken.search.config import SearchOptions
+from harken.search.dispatch import DecodingCall, decode
 from harken.tasks.sequence_task import SequenceTask, Sums
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.tasks.translate.sources import distances_of, encode_pairs, max_lengths, refuse_too_long, trees_of_pairs
 from harken.training.task import Indices, Work
+
+PACKED_SHAPES, ROUNDED_SHAPES = 4, 128  # of batches that get a CUDA graph each
 
 
 class TranslationBatch(NamedTuple):
@@ -31,6 +36,7 @@ class TranslationBatch(NamedTuple):
     padded: bool  # whether some source is shorter than the others; known before a GPU has to be waited for
     distances: Tensor | None  # (B, S, S) between source pieces, where the model reads trees
     indices: Indices  # (B,)
+    rounded: bool = False  # whether rows and columns of padding were added, so that few shapes occur
 
 
 class PackedBatch(NamedTuple):
@@ -60,13 +66,28 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBa
         self.references = [pair.target for pair in corpus.valid]
         self.loss_of = self.compiled(_loss)
         self.windows: dict[int, Window] = {}  # batch_tokens -> window
+        self.matrix_sizes = model.matrix_sizes()
+        self.rounds = self._rounds()
 
     @property
-    def static_batches(self) -> bool:
+    def packs(self) -> bool:
         """Whether pairs are packed: on a GPU, for networks that can read them (`harken.models.transformer.packed`)."""
         if not self.settings.device.startswith("cuda") or self.train_trees is not None:
             return False
         return packed.is_supported(self.model) and packed.has_kernels(self.model, torch.device(self.settings.device))
+
+    def _rounds(self) -> bool:
+        """Whether sizes of padded batches are rounded up: on a GPU, for `harken.models.recurrent.captured`."""
+        settings = self.settings
+        if not settings.device.startswith("cuda") or self.train_trees is not None or settings.compile:
+            return False
+        dtype = torch.bfloat16 if settings.precision == "bfloat16" else torch.float32
+        return captured.is_supported(self.model, torch.device(settings.device), dtype)
+
+    @property
+    def static_shapes(self) -> int:
+        """See `harken.training.strategies.captured`."""
+        return PACKED_SHAPES if self.packs else ROUNDED_SHAPES if self.rounds else 0
 
     def window(self) -> Window:
         """The window whose longer side has `train.batch_tokens`."""
@@ -78,17 +99,21 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBa
     def epoch(self, number: int) -> Sequence[Indices]:
         """Packed windows, or batches bucketed by both lengths, in an order drawn for this epoch."""
         settings = self.settings
-        if self.static_batches:
+        if self.packs:
             lengths = self.train.source.lengths, self.train.target.lengths
             packed.grow_positions(self.model, int(max(side.max(initial=1) for side in lengths)))
             return packed_batches(*lengths, self.window(), seed=settings.seed, epoch=number)
         return self.train.batches(settings.batch_tokens, seed=settings.seed, epoch=number)
 
     def collate(self, indices: Indices, valid: bool = False) -> TranslationBatch | PackedBatch:
-        if not valid and self.static_batches and fits(self.train, indices, window := self.window()):
+        if not valid and self.packs and fits(self.train, indices, window := self.window()):
             return PackedBatch(pack(self.train, indices, shrunk(window, self.train, indices)), indices)
         ids, trees = (self.valid, self.valid_trees) if valid else (self.train, self.train_trees)
         pairs = ids.batch(indices)
+        if not valid and self.rounds:
+            (rows, sources), targets = pairs.source.shape, pairs.target_input.shape[1]
+            sizes = captured.rounded_sizes(rows, sources, targets)
+            return TranslationBatch(pairs.padded(*sizes), True, None, indices, rounded=True)
         padded = int(pairs.source_lengths.min()) < pairs.source.shape[1]
         return TranslationBatch(pairs, padded, None if trees is None else distances_of(trees, indices), indices)
 
@@ -102,11 +127,21 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBa
         loss = self.loss_of(model, *_arguments(batch), settings.label_smoothing, batch.distances, settings.z_loss)
         return loss, self.size(batch.indices)
 
+    def is_static(self, batch: TranslationBatch | PackedBatch) -> bool:
+        """Whether batches of this shape come again, and `static_loss` computes their loss."""
+        return isinstance(batch, PackedBatch) or batch.rounded
+
+    def static_loss(self, model: TranslationModel, batch: TranslationBatch | PackedBatch) -> Tensor:
+        """The loss of a static batch, without reading anything back from the GPU."""
+        if isinstance(batch, PackedBatch):
+            return self.loss(model, batch)[0]
+        return captured.captured_loss(model, *_arguments(batch), self.settings.label_smoothing, self.settings.z_loss)
+
     def work(self, indices: Indices) -> Work:
         """Tokens of both sides, and 6 FLOPs for each and each weight of a matrix that it is multiplied with."""
         offsets = self.train.source.offsets
         source, target = int((offsets[indices + 1] - offsets[indices]).sum()), self.size(indices)
-        encoder, decoder = self.model.matrix_sizes()
+        encoder, decoder = self.matrix_sizes
         return Work(source + target, 6.0 * (source * encoder + target * decoder))
 
     def evaluate(self, model: TranslationModel, batch: TranslationBatch | PackedBatch) -> Sums:
@@ -116,17 +151,28 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBa
         rows = torch.from_numpy(np.flatnonzero(batch.indices < scored)).to(pairs.source.device)
         outputs: list[str] = []
         if len(rows):
-            lengths = pairs.source_lengths[rows]
             distances = None if batch.distances is None else batch.distances[rows]
-            limits = max_lengths(self.recipe, lengths)
-            state = model.start(pairs.source[rows], lengths, distances, max_length=int(limits.max()))
-            found = greedy_search(model, state, len(rows), max_lengths=limits)
+            found = self._search(model, pairs.source[rows], pairs.source_lengths[rows], distances)
             outputs = [self.target.decode(hypothesis.tokens) for hypothesis in found]
         return {
             "loss": float(model.loss(*_arguments(batch), 0.0, batch.distances)),
             "tokens": int(pairs.target_lengths.sum()),
             "translations": list(zip(batch.indices[batch.indices < scored].tolist(), outputs, strict=True)),
         }
+
+    def _search(
+        self, model: TranslationModel, source: Tensor, lengths: Tensor, distances: Tensor | None
+    ) -> list[Hypothesis]:
+        """Greedy search; on a GPU in the precision that training has, by the backends of `harken translate`."""
+        limits = max_lengths(self.recipe, lengths)
+        if not source.is_cuda:
+            state = model.start(source, lengths, distances, max_length=int(limits.max()))
+            return greedy_search(model, state, len(source), max_lengths=limits)
+        precision = "float32" if self.settings.precision == "float32" else "auto"
+        options = SearchOptions.model_validate({"beam": 1, "precision": precision})
+        with torch.autocast("cuda", enabled=False):
+            found = decode(DecodingCall(model, source, lengths, limits, options, distances=distances))
+        return [hypotheses[0] for hypotheses in found]
 
     def metrics(self, sums: Sums) -> dict[str, float]:
         """Mean loss per token, perplexity, BLEU, and the percentage of outputs that are right as a whole."""

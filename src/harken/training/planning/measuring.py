@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 WARM_UP = 2  # updates that are not counted: kernels are compiled, memory is allocated
 MOST_UPDATES = 30
+IN_A_ROW = 3  # updates by captured graphs that are timed together: the host is a step ahead of the GPU
 SMALL_SHARE, LARGE_SHARE = 64, 8  # of the validation data: one part in so many
 FAST = 0.5  # seconds of the small share, up to which the large one is measured too
 MOST_SECONDS = 60.0  # of a validation on a GPU by the small share, up to which it is measured as a whole
@@ -132,24 +133,31 @@ def _updates(strategy: Strategy, epoch: Sequence[Indices], seconds: float) -> tu
         raise UserError("there are no training batches; check the recipe's [data]")
     batches = (epoch[place % len(epoch)] for place in range(MOST_UPDATES * config.accumulate))
     times: list[float] = []
+    first: list[float] = []  # of updates that are not counted
     sizes: list[int] = []
-    start = time.perf_counter()
     step = 0
+
+    def timed(chosen: list[Indices], size: int, repeats: int = 1) -> float:
+        began = time.perf_counter()
+        for _ in range(repeats):
+            strategy.update(step, chosen, size, 0.0)
+        if strategy.device.type == "cuda":
+            torch.cuda.synchronize()
+        return (time.perf_counter() - began) / repeats
+
     with unchanged(task):
         while chosen := list(islice(batches, config.accumulate)):
             step += 1
-            began = time.perf_counter()
             size = sum(task.size(indices) for indices in chosen)
-            strategy.update(step, chosen, size, 0.0)
-            if strategy.device.type == "cuda":
-                torch.cuda.synchronize()
-            times.append(time.perf_counter() - began)
             sizes.append(size)
-            if strategy.broadcast(time.perf_counter() - start > seconds) and len(times) > WARM_UP:
+            first += [timed(chosen, size) for _ in range(strategy.settles_after)]
+            repeats = IN_A_ROW if strategy.settles_after else 1
+            (first if step <= WARM_UP else times).append(timed(chosen, size, repeats))
+            if strategy.broadcast(sum(times) > seconds):
                 break
-    counted = times[WARM_UP:] or times
-    longer = max(0.0, sum(times[:WARM_UP]) - len(times[:WARM_UP]) * _typical(counted))
-    return counted, sum(sizes) / len(sizes), longer
+    times = times or first[-1:]
+    longer = max(0.0, sum(first) - len(first) * _typical(times))
+    return times, sum(sizes) / len(sizes), longer
 
 
 def _validation(strategy: Strategy) -> tuple[float, float]:
@@ -162,11 +170,13 @@ def _validation(strategy: Strategy) -> tuple[float, float]:
 
     with strategy.evaluating():
         first, again = seconds(SMALL_SHARE), seconds(SMALL_SHARE)
+        longer = first - again
         if strategy.device.type == "cuda" and SMALL_SHARE * again < MOST_SECONDS:
-            whole = seconds(1)  # a few sentences take a GPU as long as many
+            cold, whole = seconds(1), seconds(1)  # a few sentences take a GPU as long as many
+            longer += cold - whole
         else:
             whole = LARGE_SHARE * seconds(LARGE_SHARE) if again < FAST else SMALL_SHARE * again
-    return whole / strategy.world_size, max(0.0, first - again)
+    return whole / strategy.world_size, max(0.0, longer)
 
 
 def peak_memory(children: list[int], device: torch.device) -> int:

@@ -62,12 +62,14 @@ class Strategy(ABC):
         pieces: in how many parts the shares of the last update were computed; more than 1 after memory ran out.
         survives_out_of_memory: whether a rank may run out of memory alone and try again: not where each layer needs
             all ranks at once.
+        settles_after: updates with batches of one shape before their speed is that of a long run.
     """
 
     rank = 0
     world_size = 1
     pieces = 1
     survives_out_of_memory = True
+    settles_after = 0
 
     def __init__(self, task: Task, config: TrainConfig, device: torch.device | None = None) -> None:
         self.task, self.config, self.device = task, config, device or torch.device(config.device)
@@ -294,5 +296,12 @@ def is_out_of_memory(problem: BaseException) -> bool:
 
 
 def seed_step(seed: int, step: int, rank: int) -> None:
-    """Seed torch by (seed, step, rank), so that a resumed run draws the same random numbers."""
-    torch.manual_seed(int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0] >> 1))
+    """Seed torch by (seed, step, rank), so that a resumed run draws the same random numbers.
+
+    `torch.manual_seed` would do the same, but it formats the stack for each backend that is not in use, which takes
+    longer than a small update may.
+    """
+    number = int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0] >> 1)
+    torch.default_generator.manual_seed(number)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(number)

@@ -4,14 +4,20 @@ A graph is replayed by one call, so the GPU does not wait for Python between ker
 host: the loss is copied to the host while the next update runs, and an update whose loss or gradient is not finite is
 skipped inside the graph, by the `found_inf` flag of torch's fused optimizers.
 
-A graph belongs to the shapes of its batches. The first updates with new shapes run without one, which compiles kernels
-and allocates the optimizer's state; what is captured afterwards is the same code on static inputs. Only tasks with
-`static_batches` are captured: their batches have few shapes, and computing their loss does not wait for the GPU.
+A graph belongs to the shapes of its batches. The first update with new shapes runs without one; where they come again,
+forward and backward pass run once more to compile kernels, and the update is captured. What a task has for it:
+
+static_shapes    how many shapes get a graph each; 0: the task is not captured
+is_static        whether batches of this shape come again
+static_loss      the loss of such a batch on the device, computed without waiting for the GPU
+
+All graphs share one pool of memory, since they never run at once. Each keeps the gradients, which count for
+`MEMORY_SHARE`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import warnings
 from typing import Any
 
 import torch
@@ -19,18 +25,20 @@ from torch import Tensor
 
 from harken.training.config import TrainConfig
 from harken.training.optimizers import use_device_rate
-from harken.training.strategies.base import StepResult, seed_step
+from harken.training.prefetch import map_batch
+from harken.training.strategies.base import StepResult, is_out_of_memory, seed_step
 from harken.training.strategies.single import Single
 from harken.training.task import Indices, Task, to_device
 
-WARM_UP = 2  # updates with the same shapes before a graph is captured
-MOST_GRAPHS = 4
+MEMORY_SHARE = 0.1  # of the GPU's memory for the gradients of all graphs
 
 Shapes = tuple[Any, ...]
 
 
 class Captured(Single):
     """See `harken.training.strategies.base.Strategy`."""
+
+    settles_after = 2  # one without a graph, and one that is captured
 
     def __init__(self, task: Task, config: TrainConfig) -> None:
         super().__init__(task, config)
@@ -40,12 +48,20 @@ class Captured(Single):
         self.stream = torch.cuda.Stream(self.device)
         self.captures = True
         self.graphs: dict[Shapes, Graph] = {}
-        self.seen: Counter[Shapes] = Counter()
+        self.seen: set[Shapes] = set()
+        self.pool: Any = None
+        self.most_graphs = self.graphs_that_fit()
 
     @staticmethod
     def is_supported(task: Task, config: TrainConfig) -> bool:
         """Whether updates of this task can be captured."""
-        return config.device.startswith("cuda") and bool(getattr(task, "static_batches", False))
+        return config.device.startswith("cuda") and getattr(task, "static_shapes", 0) > 0
+
+    def graphs_that_fit(self) -> int:
+        """How many graphs may be captured."""
+        gradients = sum(parameter.numel() * parameter.element_size() for parameter in self.parameters)
+        memory = torch.cuda.get_device_properties(self.device).total_memory
+        return min(self.task.static_shapes, max(1, int(MEMORY_SHARE * memory / gradients)))  # type: ignore[attr-defined]
 
     def update(self, step: int, batches: list[Indices], num_tokens: int, rate: float) -> StepResult:
         """See `Strategy.update`; nothing here waits for the GPU once a graph is captured."""
@@ -64,20 +80,31 @@ class Captured(Single):
     def asynchronous_update(self, step: int, batches: list[Indices], num_tokens: int, rate: float) -> StepResult:
         """An update by a captured graph, or for new shapes without one."""
         collated = [self.collate(indices) for indices in batches]
-        shapes = tuple(shapes_of(batch) for batch in collated)
-        seed_step(self.config.seed, step, 0)
         self.rate.fill_(rate)
         self.inverse.fill_(1 / max(num_tokens, 1))
-        if shapes not in self.graphs:
-            self.seen[shapes] += 1
-            if self.seen[shapes] > WARM_UP and len(self.graphs) < MOST_GRAPHS:
-                self.graphs[shapes] = self.capture(collated)
-        if shapes in self.graphs:
-            numbers = self.graphs[shapes].replay(collated)
-        else:
-            numbers = self.on_stream(collated)
+        graph = self.graph_of(collated)
+        seed_step(self.config.seed, step, 0)
+        numbers = self.on_stream(collated) if graph is None else graph.replay(collated)
         self.average.update(step)
         return self.result(numbers)
+
+    def graph_of(self, collated: list[Any]) -> Graph | None:
+        """The graph for batches of these shapes, captured now where they were seen before."""
+        if not all(self.task.is_static(batch) for batch in collated):  # type: ignore[attr-defined]
+            return None
+        shapes = tuple(shapes_of(batch) for batch in collated)
+        if shapes in self.graphs:
+            return self.graphs[shapes]
+        if shapes in self.seen and len(self.graphs) < self.most_graphs:
+            try:
+                self.graphs[shapes] = self.capture(collated)
+            except RuntimeError as problem:
+                if is_out_of_memory(problem):
+                    raise
+                warnings.warn(f"updates could not be captured and run kernel by kernel: {problem}", stacklevel=2)
+                self.most_graphs = len(self.graphs)
+        self.seen.add(shapes)
+        return self.graphs.get(shapes)
 
     def collate(self, indices: Indices) -> Any:
         """The batch on the CPU; from the loop's prefetcher where there is one."""
@@ -101,23 +128,42 @@ class Captured(Single):
     def capture(self, collated: list[Any]) -> Graph:
         """The update as a graph on inputs of these shapes; it is not executed."""
         inputs = [to_device(batch, self.device) for batch in collated]
-        graph = torch.cuda.CUDAGraph()
+        self.stream.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(self.stream):
+            self.gradients(inputs, static=True)  # compiles kernels
         self.zero_gradients()
         torch.cuda.synchronize(self.device)
-        with torch.cuda.graph(graph, stream=self.stream, capture_error_mode="thread_local"):
-            numbers = self.compute(inputs)
+        self.pool = self.pool or torch.cuda.graph_pool_handle()
+        graph = torch.cuda.CUDAGraph()
+        generator = torch.cuda.default_generators[torch.cuda.current_device()]
+        random_state = generator.get_state()
+        try:
+            with torch.cuda.graph(graph, self.pool, self.stream, capture_error_mode="thread_local"):
+                numbers = self.compute(inputs, static=True)
+        except BaseException:
+            fresh = torch.Generator(device=generator.device)  # the old one waits for the end of the capture
+            fresh.set_state(random_state)
+            generator.graphsafe_set_state(fresh.graphsafe_get_state())
+            raise
         return Graph(graph, inputs, numbers, [(parameter, parameter.grad) for parameter in self.parameters])
 
-    def compute(self, batches: list[Any]) -> Tensor:
-        """One update -> (3,): loss, norm of the gradient before clipping, 1 where the update was skipped."""
+    def gradients(self, batches: list[Any], static: bool) -> Tensor:
+        """Leave the gradient of the mean loss in `.grad`; returns the summed loss ()."""
         self.zero_gradients()
         losses = []
         for batch in batches:
             with self.autocast():
-                loss, _ = self.task.loss(self.task.model, batch)
+                if static:
+                    loss = self.task.static_loss(self.task.model, batch)  # type: ignore[attr-defined]
+                else:
+                    loss, _ = self.task.loss(self.task.model, batch)
             (loss * self.inverse).backward()
             losses.append(loss.detach().float())
-        loss = torch.stack(losses).sum()
+        return torch.stack(losses).sum()
+
+    def compute(self, batches: list[Any], static: bool = False) -> Tensor:
+        """One update -> (3,): loss, norm of the gradient before clipping, 1 where the update was skipped."""
+        loss = self.gradients(batches, static)
         grads = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
         norm = torch.nn.utils.get_total_norm(grads)
         skipped = (~(torch.isfinite(norm) & torch.isfinite(loss))).float()
@@ -155,11 +201,10 @@ class Graph:
 
 
 def tensors_of(batch: Any) -> list[Tensor]:
-    """All tensors of nested tuples, lists and dicts, in order."""
-    if isinstance(batch, Tensor):
-        return [batch]
-    parts = batch.values() if isinstance(batch, dict) else batch if isinstance(batch, (tuple, list)) else ()
-    return [tensor for part in parts for tensor in tensors_of(part)]
+    """All tensors of nested tuples, lists, dicts and dataclasses, in order."""
+    found: list[Tensor] = []
+    map_batch(batch, Tensor, found.append)
+    return found
 
 
 def shapes_of(batch: Any) -> Shapes:

@@ -1,0 +1,62 @@
+"""Training a recurrent encoder-decoder in updates that are captured as CUDA graphs.
+
+An update launches a few thousand small kernels, for which Python takes longer than the GPU. A graph holds all of them,
+for batches of one shape: sizes are rounded up, so that there are few shapes, and lengths are read by kernels alone
+(`harken.kernels.settings.device_only`). Added rows have no target, so they add nothing to the loss and its gradient.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from harken.kernels.decoder_loop import cuda_graph
+from harken.kernels.settings import device_only, has_triton
+from harken.models.recurrent.decoder import RecurrentDecoder
+from harken.models.recurrent.encoder import RecurrentEncoder
+from harken.models.recurrent.loop import SOURCE_MULTIPLE, TARGET_MULTIPLE, rounded_rows, rounded_steps
+
+if TYPE_CHECKING:
+    from harken.models.encoder_decoder import TranslationModel
+
+
+def is_supported(model: TranslationModel, device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether `captured_loss` can replace the model's loss: a recurrent encoder and decoder on a GPU whose kernels for
+    recurrent layers read the lengths themselves.
+
+    Args:
+        dtype: that the layers compute in.
+    """
+    encoder, decoder = getattr(model, "encoder", None), getattr(model, "decoder", None)
+    if type(encoder) is not RecurrentEncoder or type(decoder) is not RecurrentDecoder:
+        return False
+    if not cuda_graph.is_available(device) or not has_triton() or cuda_graph.has_hooks(model):
+        return False
+    source = torch.empty(rounded_rows(1), SOURCE_MULTIPLE, dtype=torch.long, device=device)
+    with torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
+        return encoder.stays_on_device(source)
+
+
+def rounded_sizes(rows: int, sources: int, targets: int) -> tuple[int, int, int]:
+    """The sizes of the batch whose graph serves a batch of these sizes.
+
+    >>> rounded_sizes(300, 13, 17)
+    (320, 16, 20)
+    """
+    return rounded_rows(rows), rounded_steps(sources, SOURCE_MULTIPLE), rounded_steps(targets, TARGET_MULTIPLE)
+
+
+def captured_loss(
+    model: TranslationModel,
+    source: Tensor,
+    lengths: Tensor | None,
+    target: Tensor,
+    wanted: Tensor,
+    smoothing: float,
+    z_loss: float,
+) -> Tensor:
+    """`TranslationModel.loss`, without reading anything back from the GPU."""
+    with device_only():
+        return model.loss(source, lengths, target, wanted, smoothing, z_loss=z_loss)
