@@ -3,6 +3,7 @@
 Several GPUs were not available: tests/training/strategies has 2 and 4 ranks on gloo.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -64,3 +65,50 @@ def test_bfloat16_trains(tmp_path: Path) -> None:
             tmp_path / sharding, f"train.sharding={sharding}", "train.precision=bfloat16", launcher=tuple(TORCHRUN)
         )
         assert found[-1] < found[0]
+
+
+UPDATES = """
+import json, sys, tempfile
+from pathlib import Path
+import torch
+from harken.recipe import load_recipe
+from harken.run import resolve
+from harken.tasks.translate.job import JOB
+from harken.training.strategies import choose_strategy
+from harken.training.strategies.group import joined
+
+recipe = resolve(load_recipe(sys.argv[1], sys.argv[2].split()))
+torch.manual_seed(0)
+task = JOB.prepare(recipe, Path(tempfile.mkdtemp()), resuming=False).task
+with joined() as group:
+    if group is not None:
+        group.connect("cuda")
+    strategy = choose_strategy(task, recipe.train, group)
+    epoch, losses = task.epoch(0), []
+    for step in range(1, 13):
+        batch = epoch[step % 3]
+        result = strategy.update(step, [batch], task.size(batch), 1e-3)
+        result.ready.synchronize()
+        losses.append(float(result.loss))
+    print(json.dumps([type(strategy).__name__, len(strategy.graphs), losses]))
+    strategy.close()
+"""
+
+
+@pytest.mark.parametrize("recipe", ["phrasebook-transformer", "phrasebook-attention"])
+def test_the_updates_of_a_rank_are_captured(recipe: str, tmp_path: Path) -> None:
+    script = tmp_path / "updates.py"
+    script.write_text(UPDATES)
+    settings = "data.size=400 model.dropout=0.0 train.precision=float32 train.batch_tokens=400 train.device=cuda"
+    found = []
+    for launcher in ([], TORCHRUN):
+        command = [sys.executable, *launcher, str(script), recipe, settings]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        found.append(json.loads(done.stdout.splitlines()[-1]))
+    (alone, graphs, wanted), (replicas, more, losses) = found
+    if recipe == "phrasebook-attention" and alone == "Single":
+        pytest.skip("recurrent updates are captured on Hopper GPUs only")
+    assert (alone, replicas) == ("Captured", "CapturedReplicas")
+    assert graphs == more >= 1
+    assert losses == pytest.approx(wanted, rel=1e-3)

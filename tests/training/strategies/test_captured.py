@@ -1,5 +1,7 @@
 """What of captured updates can be tested without a GPU; `tests/gpu/test_gpu_packed.py` has the rest."""
 
+from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -11,8 +13,18 @@ from torch import Tensor
 from harken.data.io.token_rows import ParallelBatch
 from harken.training.config import TrainConfig
 from harken.training.optimizers import build_optimizer, use_device_rate
-from harken.training.strategies.base import StepResult, seed_step
-from harken.training.strategies.captured import Captured, shapes_of, tensors_of
+from harken.training.strategies import distributed
+from harken.training.strategies.base import StepResult
+from harken.training.strategies.captured import (
+    Captured,
+    CapturedReplicas,
+    CapturedUpdates,
+    is_supported,
+    shapes_of,
+    tensors_of,
+)
+from harken.training.strategies.distributed import Replicated
+from harken.training.strategies.group import Group
 from harken.training.strategies.single import Single
 
 
@@ -48,7 +60,7 @@ def test_a_graph_depends_on_the_shapes_alone() -> None:
 )
 def test_only_static_batches_on_a_gpu_are_captured(device: str, static: int | None, wanted: bool) -> None:
     task: Any = SimpleNamespace() if static is None else SimpleNamespace(static_shapes=static)
-    assert Captured.is_supported(task, TrainConfig(max_steps=1, device=device)) is wanted
+    assert is_supported(task, TrainConfig(max_steps=1, device=device)) is wanted
 
 
 def test_the_rate_can_be_a_tensor() -> None:
@@ -59,23 +71,29 @@ def test_the_rate_can_be_a_tensor() -> None:
     assert all(group["lr"] is rate for group in optimizer.param_groups)
 
 
-class CapturedOnCpu(Captured):
+class OnCpu(CapturedUpdates):
     """What is captured on a GPU, computed at once on a CPU."""
 
-    def __init__(self, task: Any, config: TrainConfig) -> None:
-        Single.__init__(self, task, config)
-        self.parameters = list(task.model.parameters())
-        self.rate, self.inverse = torch.zeros(2).unbind()
+    def prepare_device(self) -> None:
         for group in self.optimizer.param_groups:
-            group["lr"] = self.rate
+            group["capturable"] = False
 
-    def update(self, step: int, batches: list[Any], num_tokens: int, rate: float) -> StepResult:
-        seed_step(self.config.seed, step, 0)
-        self.rate.fill_(rate)
-        self.inverse.fill_(1 / num_tokens)
-        loss, norm, skipped = self.compute([self.collate(indices) for indices in batches])
-        self.average.update(step)
-        return StepResult(loss, norm, skipped)
+    def graph_of(self, collated: list[Any]) -> None:
+        return None
+
+    def on_stream(self, collated: list[Any]) -> Tensor:
+        return self.compute(collated)
+
+    def result(self, numbers: Tensor) -> StepResult:
+        return StepResult(*numbers)
+
+
+class CapturedOnCpu(OnCpu, Captured):
+    pass
+
+
+class ReplicasOnCpu(OnCpu, CapturedReplicas):
+    pass
 
 
 @pytest.mark.parametrize("clip", [0.05, None])
@@ -121,15 +139,68 @@ def test_what_comes_again_is_captured_and_only_static_batches_are(table: Any, mo
         return object()
 
     monkeypatch.setattr(strategy, "capture", capture)
+    graph_of = partial(CapturedUpdates.graph_of, strategy)
     one, two, three, four = (torch.zeros(size) for size in (1, 2, 3, 4))
-    assert [strategy.graph_of([batch]) for batch in (two, four, four, four)] == [None] * 4
-    graph = strategy.graph_of([two])
-    assert graph is not None and strategy.graph_of([two]) is graph and captured == [2]
-    assert strategy.graph_of([three]) is None
+    assert [graph_of([batch]) for batch in (two, four, four, four)] == [None] * 4
+    graph = graph_of([two])
+    assert graph is not None and graph_of([two]) is graph and captured == [2]
+    assert graph_of([three]) is None
     with pytest.warns(UserWarning, match="run kernel by kernel: operation not permitted"):
-        assert strategy.graph_of([three]) is None
-    assert strategy.graph_of([one]) is None and strategy.graph_of([one]) is None
-    assert captured == [2, 3] and strategy.graph_of([two]) is graph
+        assert graph_of([three]) is None
+    assert graph_of([one]) is None and graph_of([one]) is None
+    assert captured == [2, 3] and graph_of([two]) is graph
+
+
+@pytest.mark.parametrize("world_size", [2, 3])
+def test_captured_replicas_are_the_plain_ones(
+    table: Any, ranks: Callable, world_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a rank has no share: of the second batch with three ranks."""
+    monkeypatch.setattr(distributed, "BUCKET", 64)
+    batches = [[np.array([0, 1, 2, 3, 4]), np.array([5, 6, 7])], [np.array([8, 9])], [np.array([2, 5, 11, 12])]]
+    config = TrainConfig(max_steps=9, clip_norm=0.05, device="cpu", precision="float32", average=0.9)
+
+    def run(strategy: Any) -> Any:
+        found = [strategy.update(step, chosen, 7, 0.01) for step, chosen in enumerate(batches, start=1)]
+        weights = [value.tolist() for value in strategy.state().values()]
+        return [[float(one.loss), float(one.norm)] for one in found], weights
+
+    numbers, weights = run(Single(table(dropout=0.0), config))
+    for kind in (Replicated, ReplicasOnCpu):
+        for outcome in ranks(world_size, lambda group, kind=kind: run(kind(table(dropout=0.0), config, group))):
+            np.testing.assert_allclose(outcome["value"][0], numbers, rtol=1e-5)
+            for found, wanted in zip(outcome["value"][1], weights, strict=True):
+                np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_a_rank_that_runs_out_of_memory_and_others_with_graphs_agree(table: Any, ranks: Callable) -> None:
+    config = TrainConfig(max_steps=9, device="cpu", precision="float32", average=0.0)
+    batch = np.arange(8)
+
+    def run(strategy: Any) -> list[float]:
+        return [float(strategy.update(step, [batch], 8, 0.01).loss) for step in range(1, 5)]
+
+    def body(group: Group) -> Any:
+        task = table(dropout=0.0)
+        strategy = ReplicasOnCpu(task, config, group)
+        plain, failed = task.loss, []
+
+        def loss(model: Any, chosen: Any) -> Any:
+            if group.rank == 1 and len(chosen) > 2:
+                failed.append(len(chosen))
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            return plain(model, chosen)
+
+        monkeypatch = pytest.MonkeyPatch()
+        monkeypatch.setattr(task, "loss", loss)
+        monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+        return run(strategy), strategy.captures, len(failed)
+
+    first, second = (outcome["value"] for outcome in ranks(2, body))
+    wanted = run(Single(table(dropout=0.0), config))
+    assert first[0] == pytest.approx(wanted, rel=1e-5)
+    assert second[0] == pytest.approx(wanted, rel=1e-5)
+    assert first[1] and not second[1] and second[2] == 5  # once with a graph, then at every step before it is divided
 
 
 def test_batches_come_from_the_prefetcher(table: Any) -> None:

@@ -25,17 +25,15 @@ def choose_strategy(task: Task, config: TrainConfig, group: Group | None = None)
             from harken.training.strategies.sharded import Sharded
 
             return Sharded(task, config, group)
+        from harken.training.strategies.captured import CapturedReplicas, is_supported
         from harken.training.strategies.distributed import Replicated
 
-        return Replicated(task, config, group)
+        return (CapturedReplicas if is_supported(task, config) else Replicated)(task, config, group)
     if config.device.startswith("cpu") and (config.workers or 1) > 1:
         from harken.training.strategies.forked import Forked
 
         return Forked(task, config)
-    from harken.training.strategies.captured import Captured
-
-    if Captured.is_supported(task, config):
-        return Captured(task, config)
+    from harken.training.strategies.captured import Captured, is_supported
     from harken.training.strategies.single import Single
 
-    return Single(task, config)
+    return (Captured if is_supported(task, config) else Single)(task, config)

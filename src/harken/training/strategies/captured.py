@@ -1,4 +1,4 @@
-"""A whole update as one CUDA graph: forward and backward pass, clipping, and the optimizer.
+"""A whole update as one CUDA graph: forward and backward pass, the sum over ranks, clipping, and the optimizer.
 
 A graph is replayed by one call, so the GPU does not wait for Python between kernels, and an update never waits for the
 host: the loss is copied to the host while the next update runs, and an update whose loss or gradient is not finite is
@@ -13,11 +13,17 @@ static_loss      the loss of such a batch on the device, computed without waitin
 
 All graphs share one pool of memory, since they never run at once. Each keeps the gradients, which count for
 `MEMORY_SHARE`.
+
+The ranks of torchrun decide alone whether an update is a graph: captured or not, it communicates the same tensors in
+the same order (`harken.training.strategies.distributed.Buckets`), and so does the plain update of a rank that ran out
+of memory. Batches of which some rank has no share are plain updates on all ranks.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -26,7 +32,8 @@ from torch import Tensor
 from harken.training.config import TrainConfig
 from harken.training.optimizers import use_device_rate
 from harken.training.prefetch import map_batch
-from harken.training.strategies.base import StepResult, is_out_of_memory, seed_step
+from harken.training.strategies.base import StepResult, Strategy, is_out_of_memory, seed_step
+from harken.training.strategies.distributed import Replicated
 from harken.training.strategies.single import Single
 from harken.training.task import Indices, Task, to_device
 
@@ -35,27 +42,31 @@ MEMORY_SHARE = 0.1  # of the GPU's memory for the gradients of all graphs
 Shapes = tuple[Any, ...]
 
 
-class Captured(Single):
-    """See `harken.training.strategies.base.Strategy`."""
+def is_supported(task: Task, config: TrainConfig) -> bool:
+    """Whether updates of this task can be captured."""
+    return config.device.startswith("cuda") and getattr(task, "static_shapes", 0) > 0
+
+
+class CapturedUpdates(Strategy):
+    """What captured strategies add to the plain ones that they are derived from as well."""
 
     settles_after = 2  # one without a graph, and one that is captured
 
-    def __init__(self, task: Task, config: TrainConfig) -> None:
-        super().__init__(task, config)
-        self.parameters = [parameter for parameter in task.model.parameters() if parameter.requires_grad]
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.parameters = [parameter for parameter in self.task.model.parameters() if parameter.requires_grad]
         self.rate, self.inverse = torch.zeros(2, device=self.device).unbind()  # learning rate, 1 / number of tokens
         use_device_rate(self.optimizer, self.rate)
-        self.stream = torch.cuda.Stream(self.device)
         self.captures = True
         self.graphs: dict[Shapes, Graph] = {}
         self.seen: set[Shapes] = set()
         self.pool: Any = None
-        self.most_graphs = self.graphs_that_fit()
+        self.prepare_device()
 
-    @staticmethod
-    def is_supported(task: Task, config: TrainConfig) -> bool:
-        """Whether updates of this task can be captured."""
-        return config.device.startswith("cuda") and getattr(task, "static_shapes", 0) > 0
+    def prepare_device(self) -> None:
+        """Create what captures need of the GPU."""
+        self.stream = torch.cuda.Stream(self.device)
+        self.most_graphs = self.graphs_that_fit()
 
     def graphs_that_fit(self) -> int:
         """How many graphs may be captured."""
@@ -65,25 +76,31 @@ class Captured(Single):
 
     def update(self, step: int, batches: list[Indices], num_tokens: int, rate: float) -> StepResult:
         """See `Strategy.update`; nothing here waits for the GPU once a graph is captured."""
-        if not self.captures:
-            return super().update(step, batches, num_tokens, rate)
-        try:
-            return self.asynchronous_update(step, batches, num_tokens, rate)
-        except torch.OutOfMemoryError:  # graphs keep their memory; the plain update can compute a batch in parts
-            self.captures = False
-            self.close()
-            self.optimizer.grad_scale = self.optimizer.found_inf = None  # type: ignore[attr-defined]
+        shares = [self.task.share(indices, self.world_size) for indices in batches]
+        if self.captures and all(len(part) for share in shares for part in share):
+            try:
+                return self.asynchronous_update(step, [share[self.rank] for share in shares], num_tokens, rate)
+            except torch.OutOfMemoryError:  # graphs keep their memory; the plain update can compute a batch in parts
+                self.captures = False
+            self.graphs.clear()  # after the except block, which would keep the tensors of the failed attempt alive
             self.zero_gradients()
             torch.cuda.empty_cache()
-            return super().update(step, batches, num_tokens, rate)
+        return super().update(step, batches, num_tokens, rate)
 
-    def asynchronous_update(self, step: int, batches: list[Indices], num_tokens: int, rate: float) -> StepResult:
+    def apply_gradients(self, step: int, loss: float | Tensor, rate: float) -> StepResult:
+        """The plain update, after which the optimizer reads its rate from the device again."""
+        self.optimizer.grad_scale = self.optimizer.found_inf = None  # type: ignore[attr-defined]
+        result = super().apply_gradients(step, loss, rate)
+        use_device_rate(self.optimizer, self.rate)
+        return result
+
+    def asynchronous_update(self, step: int, shares: list[Indices], num_tokens: int, rate: float) -> StepResult:
         """An update by a captured graph, or for new shapes without one."""
-        collated = [self.collate(indices) for indices in batches]
+        collated = [self.collate(indices) for indices in shares]
         self.rate.fill_(rate)
         self.inverse.fill_(1 / max(num_tokens, 1))
         graph = self.graph_of(collated)
-        seed_step(self.config.seed, step, 0)
+        seed_step(self.config.seed, step, self.rank)
         numbers = self.on_stream(collated) if graph is None else graph.replay(collated)
         self.average.update(step)
         return self.result(numbers)
@@ -106,31 +123,38 @@ class Captured(Single):
         self.seen.add(shapes)
         return self.graphs.get(shapes)
 
-    def collate(self, indices: Indices) -> Any:
+    def collate(self, share: Indices) -> Any:
         """The batch on the CPU; from the loop's prefetcher where there is one."""
-        share, ahead = self.task.share(indices, 1)[0], getattr(self.task, "prefetcher", None)
+        ahead = getattr(self.task, "prefetcher", None)
         return self.task.collate(share) if ahead is None else ahead.take(share)
 
     def close(self) -> None:
-        """Free the graphs and their memory."""
+        """Free the graphs and their memory: first of all, since a graph holds on to connections of ranks."""
         getattr(self, "graphs", {}).clear()
+        super().close()
 
     def on_stream(self, collated: list[Any]) -> Tensor:
         """An update without a graph, on the stream that graphs are captured on."""
-        current = torch.cuda.current_stream(self.device)
         moved = [to_device(batch, self.device) for batch in collated]
+        with self.capture_stream():
+            return self.compute(moved)
+
+    @contextmanager
+    def capture_stream(self) -> Iterator[None]:
+        """Inside the block kernels run on the stream that graphs are captured on; others wait for it."""
+        current = torch.cuda.current_stream(self.device)
         self.stream.wait_stream(current)
-        with torch.cuda.stream(self.stream):
-            numbers = self.compute(moved)
-        current.wait_stream(self.stream)
-        return numbers
+        try:
+            with torch.cuda.stream(self.stream):
+                yield
+        finally:
+            current.wait_stream(self.stream)
 
     def capture(self, collated: list[Any]) -> Graph:
         """The update as a graph on inputs of these shapes; it is not executed."""
         inputs = [to_device(batch, self.device) for batch in collated]
-        self.stream.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(self.stream):
-            self.gradients(inputs, static=True)  # compiles kernels
+        with self.capture_stream():
+            self.gradients(inputs, static=True, sends=False)  # compiles kernels
         self.zero_gradients()
         torch.cuda.synchronize(self.device)
         self.pool = self.pool or torch.cuda.graph_pool_handle()
@@ -144,26 +168,29 @@ class Captured(Single):
             fresh = torch.Generator(device=generator.device)  # the old one waits for the end of the capture
             fresh.set_state(random_state)
             generator.graphsafe_set_state(fresh.graphsafe_get_state())
+            self.forget_sent()
             raise
         return Graph(graph, inputs, numbers, [(parameter, parameter.grad) for parameter in self.parameters])
 
-    def gradients(self, batches: list[Any], static: bool) -> Tensor:
-        """Leave the gradient of the mean loss in `.grad`; returns the summed loss ()."""
+    def gradients(self, batches: list[Any], static: bool, sends: bool) -> Tensor:
+        """Leave the gradient of this rank's part of the mean loss in `.grad`; returns the summed loss ()."""
         self.zero_gradients()
         losses = []
-        for batch in batches:
+        for place, batch in enumerate(batches, start=1):
             with self.autocast():
                 if static:
                     loss = self.task.static_loss(self.task.model, batch)  # type: ignore[attr-defined]
                 else:
                     loss, _ = self.task.loss(self.task.model, batch)
+            if sends and place == len(batches):
+                self.before_last_backward()
             (loss * self.inverse).backward()
             losses.append(loss.detach().float())
         return torch.stack(losses).sum()
 
     def compute(self, batches: list[Any], static: bool = False) -> Tensor:
         """One update -> (3,): loss, norm of the gradient before clipping, 1 where the update was skipped."""
-        loss = self.gradients(batches, static)
+        loss = self.over_ranks(self.gradients(batches, static, sends=True))
         grads = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
         norm = torch.nn.utils.get_total_norm(grads)
         skipped = (~(torch.isfinite(norm) & torch.isfinite(loss))).float()
@@ -174,12 +201,36 @@ class Captured(Single):
         self.optimizer.step()
         return torch.stack((loss, norm.float(), skipped))
 
+    def over_ranks(self, loss: Tensor) -> Tensor:
+        """Make gradients and summed loss those of the global batch."""
+        return loss
+
+    def forget_sent(self) -> None:
+        """Forget what was to be sent in a capture that failed."""
+        return
+
     def result(self, numbers: Tensor) -> StepResult:
         """The numbers on their way to the host, and the event after which they are there."""
         host = torch.empty(3, pin_memory=True).copy_(numbers, non_blocking=True)
         ready = torch.cuda.Event()
         ready.record(torch.cuda.current_stream(self.device))
         return StepResult(host[0], host[1], host[2], ready)
+
+
+class Captured(CapturedUpdates, Single):
+    """One process. See `harken.training.strategies.base.Strategy`."""
+
+
+class CapturedReplicas(CapturedUpdates, Replicated):
+    """Replicas on the ranks of torchrun; the sums over the ranks are in the graph."""
+
+    def over_ranks(self, loss: Tensor) -> Tensor:
+        """Sum what the backward pass has not sent yet."""
+        return self.buckets.finish_on_device(loss)
+
+    def forget_sent(self) -> None:
+        """What is captured is not sent."""
+        self.buckets.sent = []
 
 
 class Graph:

@@ -170,17 +170,32 @@ class Buckets:
 
     def finish(self, loss: float, more: int, device: torch.device) -> tuple[float, int]:
         """Sum what is left and put the sums into `.grad`, None for what no rank used; returns summed `loss`, `more`."""
+        facts = torch.tensor([loss, more, *self.used], dtype=torch.float64, device=device)
+        self._sum_rest(facts)
+        total, more, *used = facts.tolist()
+        self._put_gradients(used)
+        return float(total), int(more)
+
+    def finish_on_device(self, loss: Tensor) -> Tensor:
+        """`finish` without waiting for the device, where every rank has a share and uses the same parameters."""
+        facts = torch.zeros(2 + len(self.parameters), dtype=torch.float64, device=loss.device)  # as in `finish`
+        facts[0] = loss
+        self._sum_rest(facts)
+        self._put_gradients(self.used)
+        return facts[0].float()
+
+    def _sum_rest(self, facts: Tensor) -> None:
+        """Sum the buckets that are left, and `facts`."""
         while len(self.sent) < len(self.flat):
             self._send()
-        facts = torch.tensor([loss, more, *self.used], dtype=torch.float64, device=device)
         dist.all_reduce(facts)
-        total, more, *used = facts.tolist()
         for work in self.sent:
             work.wait()
         self.sent, self.sending = [], False
+
+    def _put_gradients(self, used: Sequence[float]) -> None:
         for parameter, view, count in zip(self.parameters, self.views, used, strict=True):
             parameter.grad = view if count else None
-        return float(total), int(more)
 
     def close(self) -> None:
         """Remove the hooks."""
