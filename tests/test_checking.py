@@ -16,7 +16,8 @@ from harken.training.config import TrainConfig
 from harken.training.planning import measuring
 from harken.training.planning.measuring import Speed
 
-SMALL = ["model.layers=1", "model.width=8", "model.heads=2", "model.feedforward=8", "train.validate_every=500"]
+SMALL = ["model.layers=1", "model.width=8", "model.heads=2", "model.feedforward=8"]
+SMALL += ["train.validate_every=500", "train.checkpoint_every=500"]
 SPEED = Speed(updates=10, seconds_per_update=0.5, tokens_per_update=4000, seconds_per_validation=10.0, memory_bytes=0)
 
 
@@ -57,8 +58,10 @@ def test_updates_are_measured(recipe: Path) -> None:
     )
     assert found["updates"] == 40 and found["seconds_per_update"] > 0
     assert found["memory_bytes"] > 4 * 4 * found["parameters"]
-    rest = found["seconds"] - 40 * found["seconds_per_update"] - found["seconds_per_validation"]
-    assert -1e-6 < rest < 5  # the start
+    checkpoints = 2 * found["seconds_per_checkpoint"]  # at the start and at the end
+    apart = found["seconds_to_start"] + found["seconds_per_validation"] + checkpoints
+    assert found["seconds"] == pytest.approx(40 * found["seconds_per_update"] + apart)
+    assert found["seconds_per_checkpoint"] > 0 and 0 <= found["seconds_to_start"] < 5
     assert found["epochs"] == pytest.approx(40 / found["updates_per_epoch"])
 
 

@@ -73,6 +73,8 @@ class Check:
             "seconds": self.seconds,
             "seconds_per_update": None if self.speed is None else self.speed.seconds_per_update,
             "seconds_per_validation": None if self.speed is None else self.speed.seconds_per_validation,
+            "seconds_per_checkpoint": None if self.speed is None else self.speed.seconds_per_checkpoint,
+            "seconds_to_start": None if self.speed is None else self.speed.seconds_to_start,
             "notes": self.notes,
         }
 
@@ -178,7 +180,9 @@ def plan(train: TrainConfig, per_epoch: float, speed: Speed | None) -> tuple[int
         limits.append(alone if alone < every else 60 * train.max_minutes / (update + validation / every))
     updates = max(1, round(min(limits)))
     validations = math.ceil(updates / every)  # the last one is at the end
-    return updates, speed.seconds_to_start + updates * update + validations * validation
+    checkpoints = 2 + updates // train.checkpoint_every  # also at the start and at the end
+    apart = speed.seconds_to_start + checkpoints * speed.seconds_per_checkpoint
+    return updates, apart + updates * update + validations * validation
 
 
 def warnings(train: TrainConfig, examples: int, per_epoch: float, updates: int | None) -> list[str]:

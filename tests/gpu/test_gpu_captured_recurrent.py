@@ -58,7 +58,7 @@ def test_static_loss_and_gradients_are_those_of_the_unrounded_batch(
     model = task.model.cuda()
     indices = np.arange(37)
     batch = task.collate(indices)
-    assert task.is_static(batch) and batch.pairs.source.shape[0] == 40
+    assert task.is_static(batch) and batch.pairs.source.shape[0] == 48
     exact = task.train.batch(indices).to("cuda")
     right = model.loss(exact.source, exact.source_lengths, exact.target_input, exact.target_output, 0.1)
     found = task.static_loss(model, batch._replace(pairs=batch.pairs.to("cuda")))

@@ -13,11 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import torch
 
 from harken.errors import MachineError, UserError
+from harken.training.checkpoints import Progress
 from harken.training.config import TrainConfig
 from harken.training.strategies import Strategy, choose_strategy
 from harken.training.strategies.base import is_out_of_memory
@@ -43,7 +45,8 @@ class Speed:
     tokens_per_update: float
     seconds_per_validation: float
     memory_bytes: int  # of all processes at their peak; on a GPU, of its memory
-    seconds_to_start: float = 0.0  # that first updates and validation take longer: kernels are compiled or loaded
+    seconds_to_start: float = 0.0  # that first updates and validation take longer: kernels are loaded or captured
+    seconds_per_checkpoint: float = 0.0  # in the folder for temporary files
 
 
 def measure_speed(task: Task, config: TrainConfig, seconds: float = 4.0) -> Speed:
@@ -62,11 +65,16 @@ def measure_speed(task: Task, config: TrainConfig, seconds: float = 4.0) -> Spee
     strategy = choose_strategy(task, config)
     try:
         epoch = task.epoch(0)
+        if strategy.settles_after:  # compiles kernels, which the run will find in the cache
+            _updates(strategy, epoch, seconds)
+            strategy.close()
+            strategy = choose_strategy(task, config)
         times, tokens, start = _updates(strategy, epoch, seconds)
         with unchanged(task):
             for indices in largest_batches(task, epoch):  # for the peak of the memory
                 strategy.update(1, [indices], task.size(indices), 0.0)
         validation, longer = _validation(strategy)
+        checkpoint = _checkpoint(strategy)
         memory = peak_memory([process.pid for process in getattr(strategy, "processes", [])], device)
     except (torch.OutOfMemoryError, MemoryError, RuntimeError) as problem:
         if not is_out_of_memory(problem):
@@ -77,7 +85,7 @@ def measure_speed(task: Task, config: TrainConfig, seconds: float = 4.0) -> Spee
         ) from problem
     finally:
         strategy.close()
-    return Speed(len(times), _typical(times), tokens, validation, memory, start + longer)
+    return Speed(len(times), _typical(times), tokens, validation, memory, start + longer, checkpoint)
 
 
 def seconds_per_update(
@@ -177,6 +185,14 @@ def _validation(strategy: Strategy) -> tuple[float, float]:
         else:
             whole = LARGE_SHARE * seconds(LARGE_SHARE) if again < FAST else SMALL_SHARE * again
     return whole / strategy.world_size, max(0.0, longer)
+
+
+def _checkpoint(strategy: Strategy) -> float:
+    """Seconds in which a checkpoint is written."""
+    with TemporaryDirectory(prefix="harken-") as folder:
+        start = time.perf_counter()
+        strategy.save(Path(folder), Progress(), {})
+        return time.perf_counter() - start
 
 
 def peak_memory(children: list[int], device: torch.device) -> int:
