@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from harken.errors import Interrupted, UserError
-from harken.training.checkpoints import MODEL, load_checkpoint
+from harken.training import loop
+from harken.training.checkpoints import MODEL, CheckpointWriter, load_checkpoint
 from harken.training.log import read_metrics
 
 CLOCKED = {
@@ -53,10 +54,19 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize(("name", "in_background"), [*((name, False) for name in SETTINGS), ("every step", True)])
 def test_a_run_cut_at_any_step_ends_as_one_that_was_not(
-    trainer: Callable, table: Any, watcher: Any, cut: Any, tmp_path: Path, name: str
+    trainer: Callable,
+    table: Any,
+    watcher: Any,
+    cut: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    in_background: bool,
 ) -> None:
+    """In the background: as on a GPU, where the next steps are computed while a checkpoint is written."""
+    monkeypatch.setattr(loop, "CheckpointWriter", lambda *_, **options: CheckpointWriter(in_background))
     settings = SETTINGS[name]
     steps = steps_of(trainer(table(), "whole", **settings))
     power_cut, action = cut
@@ -174,3 +184,14 @@ def test_resuming_where_nothing_was_saved_starts_anew(trainer: Callable, table: 
     (tmp_path / "new" / "metrics.jsonl").write_text(json.dumps({"kind": "train", "step": 2}) + "\n")
     trainer(table(), "new", max_steps=7).run(resume=True)
     assert_same(tmp_path / "whole", tmp_path / "new")
+
+
+def test_ctrl_c_waits_for_the_checkpoint_in_the_background(
+    trainer: Callable, table: Any, watcher: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "CheckpointWriter", lambda *_, **options: CheckpointWriter(in_background=True))
+    stop = watcher(5, lambda: os.kill(os.getpid(), signal.SIGINT))
+    with pytest.raises(Interrupted):
+        trainer(table(), "run", stop, max_steps=17).run()
+    found = load_checkpoint(tmp_path / "run")
+    assert found is not None and found.progress.step == 5

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from harken.errors import Interrupted, MachineError, UserError
-from harken.training.checkpoints import MODEL, Progress, load_checkpoint, save_tensors
+from harken.training.checkpoints import MODEL, CheckpointWriter, Progress, load_checkpoint, save_tensors
 from harken.training.config import TrainConfig
 from harken.training.display import Display, Silence
 from harken.training.log import MetricsLog
@@ -68,6 +68,7 @@ class Trainer:
         self.budget = Budget(config, lambda: len(self._epoch()))
         self.signals = StopSignals(self.display.note, once=group is not None)
         self.prefetcher = Prefetcher(task)
+        self.writer = CheckpointWriter(in_background=False)
         self.current_epoch: tuple[int, Sequence[Indices]] | None = None  # its number and batches
         self.ended = False  # by a callback
 
@@ -88,6 +89,7 @@ class Trainer:
         ranks = (0, workers or 1) if self.group is None else (self.group.rank, self.group.world_size)
         self.prefetcher = prefetcher_for(self.task, self.device, *ranks)
         self.strategy = choose_strategy(self.task, self.config, self.group)
+        self.writer = CheckpointWriter(self.device.type == "cuda")
         if self.config.sharding != "none" and self.group is None:
             self.display.note(
                 "note: train.sharding is for the ranks of torchrun; all weights of this run are in one process"
@@ -114,6 +116,7 @@ class Trainer:
         finally:
             self.strategy.close()
             self.prefetcher.close()
+            self.writer.close()
             self.display.stop()
         return self.progress
 
@@ -141,11 +144,13 @@ class Trainer:
                 self._save()
             if self.signals.received is not None:
                 self._save()
+                self.writer.wait()
                 raise Interrupted(self.signals.received)
         if state.step and state.step != state.validated_step:
             self._validate()
         state.finished, state.stopped_by = True, "callback" if self.ended else budget.limit_reached(state)
         self._save()
+        self.writer.wait()
 
     def _update(self, batches: list[Indices]) -> None:
         state, config = self.progress, self.config
@@ -238,7 +243,7 @@ class Trainer:
 
     def _save(self) -> None:
         self.monitor.read()
-        self.strategy.save(self.folder, self.progress, self._settings())
+        self.strategy.save(self.folder, self.progress, self._settings(), self.writer)
         self.saved = self.progress.seconds
 
     def _branch(self, folder: Path) -> None:

@@ -1,7 +1,9 @@
 """Checkpoints: all that is put in comes out, a kill leaves the old one, and nothing in them can run."""
 
 import os
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +14,7 @@ from harken.errors import UserError
 from harken.training.checkpoints import (
     CHECKPOINT,
     PREVIOUS,
+    CheckpointWriter,
     Progress,
     load_checkpoint,
     load_tensors,
@@ -106,6 +109,46 @@ def test_a_full_disk_leaves_the_old_one_and_says_what_to_do(tmp_path: Path, monk
         save_checkpoint(tmp_path, {"w": torch.ones(2)}, Progress(step=2), {})
     assert load_tensors(tmp_path / CHECKPOINT)[0]["w"].tolist() == [0, 0]
     assert not list(tmp_path.glob(".*.tmp"))
+
+
+def test_a_checkpoint_in_the_background_is_that_of_the_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go, written = threading.Event(), []
+
+    def slow(*arguments: Any) -> None:
+        assert go.wait(10)
+        written.append(arguments[2].step)
+        save_checkpoint(*arguments)
+
+    monkeypatch.setattr("harken.training.checkpoints.checkpoint.save_checkpoint", slow)
+    weights, progress = {"w": torch.zeros(3)}, Progress(step=1, dead={"w": 1})
+    writer = CheckpointWriter(in_background=True)
+    writer.write(tmp_path, weights, progress, {"seed": 1})
+    weights["w"] += 1  # training goes on
+    progress.step, progress.dead["w"] = 2, 2
+    assert not written and load_checkpoint(tmp_path) is None
+    go.set()
+    writer.write(tmp_path, weights, progress, {"seed": 1})
+    writer.wait()
+    found, before = load_checkpoint(tmp_path), load_tensors(tmp_path / PREVIOUS)[0]
+    assert found is not None and (found.progress.step, found.progress.dead, written) == (2, {"w": 2}, [1, 2])
+    assert (found.tensors["w"].tolist(), before["w"].tolist()) == ([1, 1, 1], [0, 0, 0])
+    writer.close()
+
+
+def test_a_failure_in_the_background_is_raised_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: Any) -> None:
+        raise UserError("the disk is full")
+
+    writer = CheckpointWriter(in_background=True)
+    monkeypatch.setattr("harken.training.checkpoints.checkpoint.save_checkpoint", full)
+    writer.write(tmp_path, {}, Progress(), {})
+    with pytest.raises(UserError, match="the disk is full"):
+        writer.write(tmp_path, {}, Progress(), {})
+    writer.write(tmp_path, {}, Progress(), {})
+    with pytest.raises(UserError, match="the disk is full"):
+        writer.wait()
+    writer.wait()
+    writer.close()
 
 
 def flip_a_bit(path: Path, place: int = -3) -> None:

@@ -7,7 +7,7 @@ checkpoint.py   checkpoints in one file, and finding the newest intact one
 shards.py       checkpoints of FSDP: one file a rank
 """
 
-from harken.training.checkpoints.checkpoint import has_checkpoint, load_checkpoint, save_checkpoint
+from harken.training.checkpoints.checkpoint import CheckpointWriter, has_checkpoint, load_checkpoint, save_checkpoint
 from harken.training.checkpoints.progress import CHECKPOINT, PREVIOUS, Checkpoint, Progress
 from harken.training.checkpoints.shards import remove_shards, save_shard, shard_of
 from harken.training.checkpoints.tensors import DIGEST, load_tensors, save_tensors
@@ -26,6 +26,7 @@ __all__ = [
     "MODEL",
     "PREVIOUS",
     "Checkpoint",
+    "CheckpointWriter",
     "Progress",
     "fitting_weights",
     "has_checkpoint",

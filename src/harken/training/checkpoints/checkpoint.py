@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import json
 import os
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,46 @@ def save_checkpoint(folder: Path, tensors: dict[str, Tensor], progress: Progress
             os.replace(link, previous)
     save_tensors(path, tensors, {"state": state})
     remove_shards(folder)
+
+
+class CheckpointWriter:
+    """Writes checkpoints, on a GPU in a thread: the tensors are copied to the host, and training goes on.
+
+    Args:
+        in_background: otherwise `write` returns when the file is complete, as on a CPU, whose cores are all in use.
+    """
+
+    def __init__(self, in_background: bool) -> None:
+        self.thread = ThreadPoolExecutor(1, "checkpoint") if in_background else None
+        self.pending: Future[None] | None = None
+
+    def write(self, folder: Path, tensors: dict[str, Tensor], progress: Progress, settings: dict[str, Any]) -> None:
+        """`save_checkpoint` after the one before is written.
+
+        Raises:
+            UserError: this checkpoint, or the one before, cannot be written.
+        """
+        if self.thread is None:
+            save_checkpoint(folder, tensors, progress, settings)
+            return
+        self.wait()
+        copies = {name: value.detach().to("cpu", copy=True) for name, value in tensors.items()}
+        self.pending = self.thread.submit(save_checkpoint, folder, copies, deepcopy(progress), dict(settings))
+
+    def wait(self) -> None:
+        """Return when everything is written.
+
+        Raises:
+            UserError: the last checkpoint cannot be written.
+        """
+        pending, self.pending = self.pending, None
+        if pending is not None:
+            pending.result()
+
+    def close(self) -> None:
+        """Wait and end the thread."""
+        if self.thread is not None:
+            self.thread.shutdown()
 
 
 def load_checkpoint(folder: Path) -> Checkpoint | None:

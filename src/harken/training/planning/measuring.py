@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from harken.errors import MachineError, UserError
-from harken.training.checkpoints import Progress
+from harken.training.checkpoints import CheckpointWriter, Progress
 from harken.training.config import TrainConfig
 from harken.training.strategies import Strategy, choose_strategy
 from harken.training.strategies.base import is_out_of_memory
@@ -46,7 +46,7 @@ class Speed:
     seconds_per_validation: float
     memory_bytes: int  # of all processes at their peak; on a GPU, of its memory
     seconds_to_start: float = 0.0  # that first updates and validation take longer: kernels are loaded or captured
-    seconds_per_checkpoint: float = 0.0  # in the folder for temporary files
+    seconds_per_checkpoint: float = 0.0  # for which training stops; in the folder for temporary files
 
 
 def measure_speed(task: Task, config: TrainConfig, seconds: float = 4.0) -> Speed:
@@ -188,11 +188,15 @@ def _validation(strategy: Strategy) -> tuple[float, float]:
 
 
 def _checkpoint(strategy: Strategy) -> float:
-    """Seconds in which a checkpoint is written."""
+    """Seconds for which training stops to write a checkpoint."""
+    writer = CheckpointWriter(strategy.device.type == "cuda")
     with TemporaryDirectory(prefix="harken-") as folder:
         start = time.perf_counter()
-        strategy.save(Path(folder), Progress(), {})
-        return time.perf_counter() - start
+        strategy.save(Path(folder), Progress(), {}, writer)
+        seconds = time.perf_counter() - start
+        writer.wait()
+        writer.close()
+    return seconds
 
 
 def peak_memory(children: list[int], device: torch.device) -> int:

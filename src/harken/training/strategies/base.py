@@ -22,7 +22,7 @@ from torch import Tensor
 
 from harken.errors import UserError
 from harken.training.average import Average, local_part
-from harken.training.checkpoints import Progress, save_checkpoint, state_of, with_current_names
+from harken.training.checkpoints import CheckpointWriter, Progress, state_of, with_current_names
 from harken.training.config import TrainConfig
 from harken.training.diagnosis import first_nonfinite, infinite_gradients, nonfinite_loss
 from harken.training.optimizers import build_optimizer, clip_by_global_norm, optimizer_tensors, restore_optimizer
@@ -142,11 +142,11 @@ class Strategy(ABC):
         """What a checkpoint holds: weights, average, optimizer, carried states. Called on all ranks."""
         return {**self._placed(), **dict(optimizer_tensors(self.optimizer, self.names))}
 
-    def save(self, folder: Path, progress: Progress, settings: dict[str, Any]) -> None:
+    def save(self, folder: Path, progress: Progress, settings: dict[str, Any], writer: CheckpointWriter) -> None:
         """Write a checkpoint (`harken.training.checkpoints`). Called on all ranks."""
         state = self.state()
         if self.is_main:
-            save_checkpoint(folder, state, progress, settings)
+            writer.write(folder, state, progress, settings)
 
     def weights(self) -> dict[str, Tensor]:
         """The weights and buffers of the model, whole. Called on all ranks."""

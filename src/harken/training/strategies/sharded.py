@@ -31,7 +31,7 @@ from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forwar
 from torch.distributed.tensor import DTensor
 
 from harken.training.average import local_part
-from harken.training.checkpoints import Progress, save_shard, shard_of, state_of
+from harken.training.checkpoints import CheckpointWriter, Progress, save_shard, shard_of, state_of
 from harken.training.diagnosis import first_nonfinite, infinite_gradients, nonfinite_loss
 from harken.training.optimizers import optimizer_tensors
 from harken.training.strategies.base import is_out_of_memory, seed_step
@@ -159,8 +159,8 @@ class Sharded(Distributed):
                 found[name] = whole.cpu()
         return found
 
-    def save(self, folder: Path, progress: Progress, settings: dict[str, Any]) -> None:
-        """One file a rank, and an index once all are written."""
+    def save(self, folder: Path, progress: Progress, settings: dict[str, Any], writer: CheckpointWriter) -> None:
+        """One file a rank, and an index once all are written: ranks wait for each other, so in no thread."""
         self.gather_carried()
         tensors = {**self._placed(), **dict(optimizer_tensors(self.optimizer, self.names))}
         divided = sorted(
