@@ -174,14 +174,15 @@ def plan(train: TrainConfig, per_epoch: float, speed: Speed | None) -> tuple[int
         limits.append(train.max_epochs * per_epoch)
     if speed is None:
         return (round(min(limits)), None) if limits and train.max_minutes is None else (None, None)
-    update, validation, every = speed.seconds_per_update, speed.seconds_per_validation, train.validate_every
+    validation, every = speed.seconds_per_validation, train.validate_every
+    apart = speed.seconds_to_start + 2 * speed.seconds_per_checkpoint  # one at the start and one at the end
+    update = speed.seconds_per_update + speed.seconds_per_checkpoint / train.checkpoint_every
     if train.max_minutes is not None:
-        alone = 60 * train.max_minutes / update  # up to the first validation
-        limits.append(alone if alone < every else 60 * train.max_minutes / (update + validation / every))
+        seconds = max(update, 60 * train.max_minutes - apart)
+        alone = seconds / update  # up to the first validation
+        limits.append(alone if alone < every else seconds / (update + validation / every))
     updates = max(1, round(min(limits)))
     validations = math.ceil(updates / every)  # the last one is at the end
-    checkpoints = 2 + updates // train.checkpoint_every  # also at the start and at the end
-    apart = speed.seconds_to_start + checkpoints * speed.seconds_per_checkpoint
     return updates, apart + updates * update + validations * validation
 
 

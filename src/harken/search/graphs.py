@@ -346,6 +346,14 @@ class _Searches:
 _SEARCHES: weakref.WeakKeyDictionary[nn.Module, _Searches] = weakref.WeakKeyDictionary()
 
 
+def forget_searches(model: nn.Module) -> None:
+    """Drop what was captured for a model, its copy in bfloat16 and their memory.
+
+    To be called after its weights were changed in ways that torch does not count: by a CUDA graph or a fused optimizer.
+    """
+    _SEARCHES.pop(model, None)
+
+
 @torch.inference_mode()
 def run_graphs(call: DecodingCall) -> list[list[Hypothesis]]:
     """Up to `nbest` hypotheses for each source, best first."""

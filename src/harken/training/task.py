@@ -36,7 +36,8 @@ class Task(Protocol):
     """A job to train for.
 
     It may also have `work(indices) -> Work`, from which the log shows the utilisation of a GPU, and what
-    `harken.training.strategies.captured` needs: `static_shapes`, `is_static(batch)` and `static_loss(model, batch)`.
+    `harken.training.strategies.captured` needs: `static_shapes`, `is_static(batch)` and `static_loss(model, batch)`;
+    `is_captured` is set while updates are captured.
     """
 
     @property

@@ -24,7 +24,7 @@ def test_padding_changes_nothing(masked: bool) -> None:
     decoder, embedded, memory = example(masked)
     right = decoder(embedded, memory)
     wide, wider = pad_sizes(embedded, memory)
-    assert wide.shape == (32, 12, 6) and wider.values.shape == (32, 8, 8)
+    assert wide.shape == (16, 12, 6) and wider.values.shape == (16, 8, 8)
     assert wider.mask is not None and not wider.mask[:, 5:].any()
     assert torch.allclose(decoder(wide, wider)[:3, :9], right, atol=1e-6)
     assert torch.allclose(replay(decoder, embedded, memory), right, atol=1e-6)

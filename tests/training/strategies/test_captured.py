@@ -56,11 +56,14 @@ def test_a_graph_depends_on_the_shapes_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("device", "static", "wanted"), [("cuda", 4, True), ("cpu", 4, False), ("cuda", 0, False), ("cuda", None, False)]
+    ("device", "static", "wanted"),
+    [("cuda", 4, True), ("cuda", 99, True), ("cpu", 4, False), ("cuda", 0, False), ("cuda", None, False)],
 )
 def test_only_static_batches_on_a_gpu_are_captured(device: str, static: int | None, wanted: bool) -> None:
     task: Any = SimpleNamespace() if static is None else SimpleNamespace(static_shapes=static)
     assert is_supported(task, TrainConfig(max_steps=1, device=device)) is wanted
+    accumulates = is_supported(task, TrainConfig(max_steps=1, device=device, accumulate=2))
+    assert accumulates is (wanted and static == 4)  # many shapes hardly ever come together again
 
 
 def test_the_rate_can_be_a_tensor() -> None:
@@ -94,6 +97,18 @@ class CapturedOnCpu(OnCpu, Captured):
 
 class ReplicasOnCpu(OnCpu, CapturedReplicas):
     pass
+
+
+class ReplayedOnCpu(ReplicasOnCpu):
+    """Even ranks have a graph that is computed when it is replayed, odd ones have none."""
+
+    def graph_of(self, collated: list[Any]) -> Any:
+        return self if self.rank % 2 == 0 else None
+
+    def replay(self, collated: list[Any]) -> Tensor:
+        task: Any = self.task
+        task.static_loss = lambda model, batch: task.loss(model, batch)[0]
+        return self.captured_part(collated)
 
 
 @pytest.mark.parametrize("clip", [0.05, None])
@@ -148,7 +163,7 @@ def test_what_comes_again_is_captured_and_only_static_batches_are(table: Any, mo
     with pytest.warns(UserWarning, match="run kernel by kernel: operation not permitted"):
         assert graph_of([three]) is None
     assert graph_of([one]) is None and graph_of([one]) is None
-    assert captured == [2, 3] and graph_of([two]) is graph
+    assert captured == [2, 3] and not strategy.graphs  # the random numbers of the others would not be seeded any more
 
 
 @pytest.mark.parametrize("world_size", [2, 3])
@@ -166,7 +181,7 @@ def test_captured_replicas_are_the_plain_ones(
         return [[float(one.loss), float(one.norm)] for one in found], weights
 
     numbers, weights = run(Single(table(dropout=0.0), config))
-    for kind in (Replicated, ReplicasOnCpu):
+    for kind in (Replicated, ReplicasOnCpu, ReplayedOnCpu):
         for outcome in ranks(world_size, lambda group, kind=kind: run(kind(table(dropout=0.0), config, group))):
             np.testing.assert_allclose(outcome["value"][0], numbers, rtol=1e-5)
             for found, wanted in zip(outcome["value"][1], weights, strict=True):
@@ -194,13 +209,28 @@ def test_a_rank_that_runs_out_of_memory_and_others_with_graphs_agree(table: Any,
         monkeypatch = pytest.MonkeyPatch()
         monkeypatch.setattr(task, "loss", loss)
         monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
-        return run(strategy), strategy.captures, len(failed)
+        losses = run(strategy)
+        result = strategy.update(5, [batch], 8, 0.01)  # read when the next update runs, on all ranks alike
+        return losses, strategy.captures and task.is_captured, len(failed), isinstance(result.loss, Tensor)
 
     first, second = (outcome["value"] for outcome in ranks(2, body))
     wanted = run(Single(table(dropout=0.0), config))
     assert first[0] == pytest.approx(wanted, rel=1e-5)
     assert second[0] == pytest.approx(wanted, rel=1e-5)
-    assert first[1] and not second[1] and second[2] == 5  # once with a graph, then at every step before it is divided
+    assert first[1] and not second[1] and second[2] == 6  # once with a graph, then at every step before it is divided
+    assert first[3] and second[3]
+
+
+def test_memory_that_runs_out_after_the_gradients_ends_the_run(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    strategy = CapturedOnCpu(table(), TrainConfig(max_steps=9, device="cpu", precision="float32"))
+
+    def fails() -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(strategy.optimizer, "step", fails)
+    with pytest.raises(torch.OutOfMemoryError):  # a second attempt could apply a part of the update twice
+        strategy.update(1, [np.arange(4)], 4, 0.01)
+    assert strategy.captures
 
 
 def test_batches_come_from_the_prefetcher(table: Any) -> None:

@@ -34,6 +34,8 @@ def is_supported(model: TranslationModel, device: torch.device, dtype: torch.dty
         return False
     if not cuda_graph.is_available(device) or not has_triton() or cuda_graph.has_hooks(model):
         return False
+    if decoder.config.zoneout or decoder.config.recurrent_dropout:  # the encoder's kernel takes such masks for few rows
+        return False
     source = torch.empty(rounded_rows(1), SOURCE_MULTIPLE, dtype=torch.long, device=device)
     with torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
         return encoder.stays_on_device(source)

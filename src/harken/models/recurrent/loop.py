@@ -8,7 +8,7 @@ On a GPU, attention is one fused kernel per step (`harken.kernels.decoder_loop.a
 replayed as a CUDA graph, in sizes rounded up so that few graphs are captured (`replay`).
 
 >>> [rounded_rows(rows) for rows in (1, 32, 33, 100, 300, 1000)]
-[32, 32, 48, 112, 320, 1024]
+[16, 32, 48, 112, 320, 1024]
 >>> [rounded_steps(steps, 4) for steps in (1, 13, 63, 65, 130)]
 [4, 16, 64, 72, 144]
 """
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 Product = Callable[[Tensor], Tensor]
 # Sizes of captured CUDA graphs: steps are computed one after another, so padding them costs most; rows cost least.
-TARGET_MULTIPLE, SOURCE_MULTIPLE, LEAST_ROWS = 4, 8, 32
+TARGET_MULTIPLE, SOURCE_MULTIPLE, ROW_MULTIPLE = 4, 8, 16
 
 
 def unroll(
@@ -276,7 +276,7 @@ def rounded_steps(steps: int, multiple: int) -> int:
 def rounded_rows(rows: int) -> int:
     """Multiples of 16, at most four sizes between a power of two and the next: batches of a token budget have almost
     any number of rows."""
-    return rounded(max(rows, LEAST_ROWS), max(16, 1 << max(0, (rows - 1).bit_length() - 3)))
+    return rounded(rows, max(ROW_MULTIPLE, 1 << max(0, (rows - 1).bit_length() - 3)))
 
 
 def pad_sizes(embedded: Tensor, memory: Memory) -> tuple[Tensor, Memory]:

@@ -21,6 +21,7 @@ from harken.models.transformer import packed
 from harken.search import Hypothesis, greedy_search
 from harken.search.config import SearchOptions
 from harken.search.dispatch import DecodingCall, decode
+from harken.search.graphs import forget_searches
 from harken.tasks.sequence_task import SequenceTask, Sums
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.tasks.translate.sources import distances_of, encode_pairs, max_lengths, refuse_too_long, trees_of_pairs
@@ -66,8 +67,8 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBa
         self.references = [pair.target for pair in corpus.valid]
         self.loss_of = self.compiled(_loss)
         self.windows: dict[int, Window] = {}  # batch_tokens -> window
-        self.matrix_sizes = model.matrix_sizes()
-        self.rounds = self._rounds()
+        self.is_captured = False
+        self.of_model: tuple[TranslationModel, bool, tuple[int, int]] | None = None  # what `_facts` found
 
     @property
     def packs(self) -> bool:
@@ -76,13 +77,21 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBa
             return False
         return packed.is_supported(self.model) and packed.has_kernels(self.model, torch.device(self.settings.device))
 
-    def _rounds(self) -> bool:
-        """Whether sizes of padded batches are rounded up: on a GPU, for `harken.models.recurrent.captured`."""
+    @property
+    def rounds(self) -> bool:
+        """Whether sizes of padded batches can be rounded up: on a GPU, for `harken.models.recurrent.captured`."""
         settings = self.settings
         if not settings.device.startswith("cuda") or self.train_trees is not None or settings.compile:
             return False
-        dtype = torch.bfloat16 if settings.precision == "bfloat16" else torch.float32
-        return captured.is_supported(self.model, torch.device(settings.device), dtype)
+        return self._facts()[0]
+
+    def _facts(self) -> tuple[bool, tuple[int, int]]:
+        """Whether updates can be captured, and `matrix_sizes`, of the model that the task has now."""
+        if self.of_model is None or self.of_model[0] is not self.model:
+            dtype, device = getattr(torch, self.settings.precision, torch.float32), self.settings.device
+            can = device.startswith("cuda") and captured.is_supported(self.model, torch.device(device), dtype)
+            self.of_model = self.model, can, self.model.matrix_sizes()
+        return self.of_model[1:]
 
     @property
     def static_shapes(self) -> int:
@@ -110,7 +119,7 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBa
             return PackedBatch(pack(self.train, indices, shrunk(window, self.train, indices)), indices)
         ids, trees = (self.valid, self.valid_trees) if valid else (self.train, self.train_trees)
         pairs = ids.batch(indices)
-        if not valid and self.rounds:
+        if not valid and self.is_captured and self.rounds:
             (rows, sources), targets = pairs.source.shape, pairs.target_input.shape[1]
             sizes = captured.rounded_sizes(rows, sources, targets)
             return TranslationBatch(pairs.padded(*sizes), True, None, indices, rounded=True)
@@ -141,7 +150,7 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBa
         """Tokens of both sides, and 6 FLOPs for each and each weight of a matrix that it is multiplied with."""
         offsets = self.train.source.offsets
         source, target = int((offsets[indices + 1] - offsets[indices]).sum()), self.size(indices)
-        encoder, decoder = self.matrix_sizes
+        encoder, decoder = self._facts()[1]
         return Work(source + target, 6.0 * (source * encoder + target * decoder))
 
     def evaluate(self, model: TranslationModel, batch: TranslationBatch | PackedBatch) -> Sums:
@@ -173,6 +182,13 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBa
         with torch.autocast("cuda", enabled=False):
             found = decode(DecodingCall(model, source, lengths, limits, options, distances=distances))
         return [hypotheses[0] for hypotheses in found]
+
+    def validate(self, part: int, parts: int) -> Sums:
+        """See the base; what decoding on a GPU keeps of the weights is of no use after the next update."""
+        try:
+            return super().validate(part, parts)
+        finally:
+            forget_searches(self.model)
 
     def metrics(self, sums: Sums) -> dict[str, float]:
         """Mean loss per token, perplexity, BLEU, and the percentage of outputs that are right as a whole."""

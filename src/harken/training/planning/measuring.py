@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 WARM_UP = 2  # updates that are not counted: kernels are compiled, memory is allocated
 MOST_UPDATES = 30
+MOST_TIMES = 5  # the time that updates are measured for, with those that are not counted
 IN_A_ROW = 3  # updates by captured graphs that are timed together: the host is a step ahead of the GPU
 SMALL_SHARE, LARGE_SHARE = 64, 8  # of the validation data: one part in so many
 FAST = 0.5  # seconds of the small share, up to which the large one is measured too
@@ -55,7 +56,7 @@ def measure_speed(task: Task, config: TrainConfig, seconds: float = 4.0) -> Spee
     Args:
         task: a task that was not trained.
         config: resolved, as in training.
-        seconds: after which no further update is started.
+        seconds: of counted updates, after which no further one is started.
 
     Raises:
         UserError: there are no batches.
@@ -143,6 +144,7 @@ def _updates(strategy: Strategy, epoch: Sequence[Indices], seconds: float) -> tu
     times: list[float] = []
     first: list[float] = []  # of updates that are not counted
     sizes: list[int] = []
+    start = time.perf_counter()
     step = 0
 
     def timed(chosen: list[Indices], size: int, repeats: int = 1) -> float:
@@ -161,7 +163,8 @@ def _updates(strategy: Strategy, epoch: Sequence[Indices], seconds: float) -> tu
             first += [timed(chosen, size) for _ in range(strategy.settles_after)]
             repeats = IN_A_ROW if strategy.settles_after else 1
             (first if step <= WARM_UP else times).append(timed(chosen, size, repeats))
-            if strategy.broadcast(sum(times) > seconds):
+            spent = sum(times) > seconds or (bool(times) and time.perf_counter() - start > MOST_TIMES * seconds)
+            if strategy.broadcast(spent):
                 break
     times = times or first[-1:]
     longer = max(0.0, sum(first) - len(first) * _typical(times))
@@ -188,14 +191,18 @@ def _validation(strategy: Strategy) -> tuple[float, float]:
 
 
 def _checkpoint(strategy: Strategy) -> float:
-    """Seconds for which training stops to write a checkpoint."""
+    """Seconds for which training stops to write a checkpoint; 0 where there is too little space for one."""
     writer = CheckpointWriter(strategy.device.type == "cuda")
     with TemporaryDirectory(prefix="harken-") as folder:
-        start = time.perf_counter()
-        strategy.save(Path(folder), Progress(), {}, writer)
-        seconds = time.perf_counter() - start
-        writer.wait()
-        writer.close()
+        try:
+            start = time.perf_counter()
+            strategy.save(Path(folder), Progress(), {}, writer)
+            seconds = time.perf_counter() - start
+            writer.wait()
+        except UserError:
+            seconds = 0.0
+        finally:
+            writer.close()
     return seconds
 
 

@@ -1,4 +1,4 @@
-"""A whole update as one CUDA graph: forward and backward pass, the sum over ranks, clipping, and the optimizer.
+"""A whole update as one CUDA graph: forward and backward pass, clipping, and the optimizer.
 
 A graph is replayed by one call, so the GPU does not wait for Python between kernels, and an update never waits for the
 host: the loss is copied to the host while the next update runs, and an update whose loss or gradient is not finite is
@@ -11,16 +11,18 @@ static_shapes    how many shapes get a graph each; 0: the task is not captured
 is_static        whether batches of this shape come again
 static_loss      the loss of such a batch on the device, computed without waiting for the GPU
 
-All graphs share one pool of memory, since they never run at once. Each keeps the gradients, which count for
-`MEMORY_SHARE`.
+All graphs share one pool of memory, since they never run at once. Each keeps its gradients, which count for
+`MEMORY_SHARE`; those of ranks are the same buckets for all graphs.
 
-The ranks of torchrun decide alone whether an update is a graph: captured or not, it communicates the same tensors in
-the same order (`harken.training.strategies.distributed.Buckets`), and so does the plain update of a rank that ran out
-of memory. Batches of which some rank has no share are plain updates on all ranks.
+On the ranks of torchrun the graph ends after the backward pass. NCCL demands that all ranks capture a sum or none, but
+here each decides alone: with a graph, without one, or by a plain update after it ran out of memory, it sums the same
+tensors in the same order (`harken.training.strategies.distributed.Buckets`). Batches of which some rank has no share
+are plain updates on all ranks.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,13 +40,17 @@ from harken.training.strategies.single import Single
 from harken.training.task import Indices, Task, to_device
 
 MEMORY_SHARE = 0.1  # of the GPU's memory for the gradients of all graphs
+FEW_SHAPES = 4  # up to which also the shapes of accumulated batches come again together
+SEEN_SHAPES = 4096  # that are remembered
 
 Shapes = tuple[Any, ...]
 
 
 def is_supported(task: Task, config: TrainConfig) -> bool:
     """Whether updates of this task can be captured."""
-    return config.device.startswith("cuda") and getattr(task, "static_shapes", 0) > 0
+    if not config.device.startswith("cuda"):
+        return False
+    return 0 < getattr(task, "static_shapes", 0) <= (FEW_SHAPES if config.accumulate > 1 else math.inf)
 
 
 class CapturedUpdates(Strategy):
@@ -58,6 +64,8 @@ class CapturedUpdates(Strategy):
         self.rate, self.inverse = torch.zeros(2, device=self.device).unbind()  # learning rate, 1 / number of tokens
         use_device_rate(self.optimizer, self.rate)
         self.captures = True
+        self.task.is_captured = True  # type: ignore[attr-defined]
+        self.is_finishing = False  # whether the gradients of the current update are complete, and may have been used
         self.graphs: dict[Shapes, Graph] = {}
         self.seen: set[Shapes] = set()
         self.pool: Any = None
@@ -77,22 +85,25 @@ class CapturedUpdates(Strategy):
     def update(self, step: int, batches: list[Indices], num_tokens: int, rate: float) -> StepResult:
         """See `Strategy.update`; nothing here waits for the GPU once a graph is captured."""
         shares = [self.task.share(indices, self.world_size) for indices in batches]
+        self.is_finishing = False
         if self.captures and all(len(part) for share in shares for part in share):
             try:
                 return self.asynchronous_update(step, [share[self.rank] for share in shares], num_tokens, rate)
             except torch.OutOfMemoryError:  # graphs keep their memory; the plain update can compute a batch in parts
-                self.captures = False
+                if self.is_finishing:
+                    raise
+            self.captures = self.task.is_captured = False  # type: ignore[attr-defined]
             self.graphs.clear()  # after the except block, which would keep the tensors of the failed attempt alive
             self.zero_gradients()
             torch.cuda.empty_cache()
         return super().update(step, batches, num_tokens, rate)
 
     def apply_gradients(self, step: int, loss: float | Tensor, rate: float) -> StepResult:
-        """The plain update, after which the optimizer reads its rate from the device again."""
-        self.optimizer.grad_scale = self.optimizer.found_inf = None  # type: ignore[attr-defined]
-        result = super().apply_gradients(step, loss, rate)
-        use_device_rate(self.optimizer, self.rate)
-        return result
+        """The end of a plain update, as that of the others: replicas on other ranks stay the same to the bit."""
+        self.rate.fill_(rate)
+        numbers = self.apply(torch.as_tensor(loss, dtype=torch.float32, device=self.device))
+        self.average.update(step)
+        return self.result(numbers)
 
     def asynchronous_update(self, step: int, shares: list[Indices], num_tokens: int, rate: float) -> StepResult:
         """An update by a captured graph, or for new shapes without one."""
@@ -101,7 +112,7 @@ class CapturedUpdates(Strategy):
         self.inverse.fill_(1 / max(num_tokens, 1))
         graph = self.graph_of(collated)
         seed_step(self.config.seed, step, self.rank)
-        numbers = self.on_stream(collated) if graph is None else graph.replay(collated)
+        numbers = self.on_stream(collated) if graph is None else self.after_replay(graph.replay(collated))
         self.average.update(step)
         return self.result(numbers)
 
@@ -119,7 +130,10 @@ class CapturedUpdates(Strategy):
                 if is_out_of_memory(problem):
                     raise
                 warnings.warn(f"updates could not be captured and run kernel by kernel: {problem}", stacklevel=2)
-                self.most_graphs = len(self.graphs)
+                self.graphs.clear()  # they would draw random numbers from the generator that was replaced
+                self.most_graphs = 0
+        if len(self.seen) >= SEEN_SHAPES:
+            self.seen.clear()
         self.seen.add(shapes)
         return self.graphs.get(shapes)
 
@@ -129,7 +143,8 @@ class CapturedUpdates(Strategy):
         return self.task.collate(share) if ahead is None else ahead.take(share)
 
     def close(self) -> None:
-        """Free the graphs and their memory: first of all, since a graph holds on to connections of ranks."""
+        """Free the graphs and their memory."""
+        self.task.is_captured = False  # type: ignore[attr-defined]
         getattr(self, "graphs", {}).clear()
         super().close()
 
@@ -157,19 +172,21 @@ class CapturedUpdates(Strategy):
             self.gradients(inputs, static=True, sends=False)  # compiles kernels
         self.zero_gradients()
         torch.cuda.synchronize(self.device)
+        torch.cuda.empty_cache()  # a capture has a pool of its own, and cannot free what others keep
         self.pool = self.pool or torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
         generator = torch.cuda.default_generators[torch.cuda.current_device()]
         random_state = generator.get_state()
         try:
             with torch.cuda.graph(graph, self.pool, self.stream, capture_error_mode="thread_local"):
-                numbers = self.compute(inputs, static=True)
+                numbers = self.captured_part(inputs)
         except BaseException:
             fresh = torch.Generator(device=generator.device)  # the old one waits for the end of the capture
             fresh.set_state(random_state)
             generator.graphsafe_set_state(fresh.graphsafe_get_state())
-            self.forget_sent()
             raise
+        finally:
+            self.is_finishing = False  # nothing was executed
         return Graph(graph, inputs, numbers, [(parameter, parameter.grad) for parameter in self.parameters])
 
     def gradients(self, batches: list[Any], static: bool, sends: bool) -> Tensor:
@@ -188,9 +205,21 @@ class CapturedUpdates(Strategy):
             losses.append(loss.detach().float())
         return torch.stack(losses).sum()
 
+    def captured_part(self, batches: list[Any]) -> Tensor:
+        """What of an update is captured."""
+        return self.compute(batches, static=True)
+
+    def after_replay(self, captured: Tensor) -> Tensor:
+        """The rest of an update, from what `captured_part` gave."""
+        return captured
+
     def compute(self, batches: list[Any], static: bool = False) -> Tensor:
         """One update -> (3,): loss, norm of the gradient before clipping, 1 where the update was skipped."""
-        loss = self.over_ranks(self.gradients(batches, static, sends=True))
+        return self.apply(self.over_ranks(self.gradients(batches, static, sends=True)))
+
+    def apply(self, loss: Tensor) -> Tensor:
+        """Clip the gradients in `.grad` and update the parameters -> (3,), see `compute`."""
+        self.is_finishing = True
         grads = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
         norm = torch.nn.utils.get_total_norm(grads)
         skipped = (~(torch.isfinite(norm) & torch.isfinite(loss))).float()
@@ -205,10 +234,6 @@ class CapturedUpdates(Strategy):
         """Make gradients and summed loss those of the global batch."""
         return loss
 
-    def forget_sent(self) -> None:
-        """Forget what was to be sent in a capture that failed."""
-        return
-
     def result(self, numbers: Tensor) -> StepResult:
         """The numbers on their way to the host, and the event after which they are there."""
         host = torch.empty(3, pin_memory=True).copy_(numbers, non_blocking=True)
@@ -222,15 +247,23 @@ class Captured(CapturedUpdates, Single):
 
 
 class CapturedReplicas(CapturedUpdates, Replicated):
-    """Replicas on the ranks of torchrun; the sums over the ranks are in the graph."""
+    """Replicas on the ranks of torchrun; a graph holds forward and backward pass."""
+
+    def captured_part(self, batches: list[Any]) -> Tensor:
+        """The gradients of this rank, in the buckets."""
+        loss = self.gradients(batches, static=True, sends=False)
+        self.buckets.put_gradients(self.buckets.used)
+        return loss
+
+    def after_replay(self, captured: Tensor) -> Tensor:
+        """Sum the buckets and update the parameters."""
+        self.buckets.used = [parameter.grad is not None for parameter in self.buckets.parameters]
+        return self.apply(self.over_ranks(captured))
 
     def over_ranks(self, loss: Tensor) -> Tensor:
         """Sum what the backward pass has not sent yet."""
+        self.is_finishing = True
         return self.buckets.finish_on_device(loss)
-
-    def forget_sent(self) -> None:
-        """What is captured is not sent."""
-        self.buckets.sent = []
 
 
 class Graph:

@@ -173,7 +173,7 @@ class Buckets:
         facts = torch.tensor([loss, more, *self.used], dtype=torch.float64, device=device)
         self._sum_rest(facts)
         total, more, *used = facts.tolist()
-        self._put_gradients(used)
+        self.put_gradients(used)
         return float(total), int(more)
 
     def finish_on_device(self, loss: Tensor) -> Tensor:
@@ -181,7 +181,7 @@ class Buckets:
         facts = torch.zeros(2 + len(self.parameters), dtype=torch.float64, device=loss.device)  # as in `finish`
         facts[0] = loss
         self._sum_rest(facts)
-        self._put_gradients(self.used)
+        self.put_gradients(self.used)
         return facts[0].float()
 
     def _sum_rest(self, facts: Tensor) -> None:
@@ -193,7 +193,8 @@ class Buckets:
             work.wait()
         self.sent, self.sending = [], False
 
-    def _put_gradients(self, used: Sequence[float]) -> None:
+    def put_gradients(self, used: Sequence[float]) -> None:
+        """Put the buckets into `.grad`, None for parameters that were not used."""
         for parameter, view, count in zip(self.parameters, self.views, used, strict=True):
             parameter.grad = view if count else None
 
