@@ -9,7 +9,8 @@ A step of n GPUs takes
 
     update   weights, gradient, two moments and the average are read and written once, at the memory's bandwidth
     reduce   ring all-reduce of float32 gradients within a node, then of an eighth of them between nodes
-    overlap  the share of the backward pass (two thirds of the compute) that hides communication
+    overlap  the share of the backward pass (two thirds of the compute) that hides communication; none where updates
+             are captured, because the sums come after the graph
 
 The speed of the big model is that of the base model at equal utilisation. Everything but `--rate` is an assumption that
 can be changed on the command line.
@@ -64,7 +65,7 @@ class Machine:
     memory_bandwidth: float = 3.5e12  # bytes a second, of 4.8e12 nominal
     node_bandwidth: float = 370e9  # bytes a second and GPU within a node
     network_bandwidth: float = 45e9  # bytes a second and GPU between nodes: 400 Gb/s
-    overlap: float = 0.8
+    overlap: float = 0.0
 
     def update(self, model: Model) -> float:
         """Seconds of the optimizer and the average."""
