@@ -107,7 +107,11 @@ class Recurrent:
 
 
 class Snapshot:
-    """The modules, parameters and, if asked, buffers of a model, to notice when one is replaced, moved or changed."""
+    """The modules, parameters and, if asked, buffers of a model, to notice when one is replaced, moved or changed.
+
+    Torch counts changes in place, but not those of fused optimizers and CUDA graphs: after such an update, what was
+    derived from the weights has to be forgotten (`harken.search.graphs.forget_searches`).
+    """
 
     def __init__(self, model: nn.Module, buffers: bool = False) -> None:
         self._parts: list[tuple[dict[str, Any], str, Any]] = []
