@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from harken.kernels.settings import device_only
+from harken.metrics import corpus_bleu
 from harken.nn import LSTM
 from harken.recipe import load_recipe
 from harken.run import resolve
@@ -157,16 +158,28 @@ def test_more_rows_than_fit_run_in_turn() -> None:
         torch.testing.assert_close(one, other, rtol=1e-2, atol=2e-2)
 
 
-def test_validation_on_a_gpu_finds_what_greedy_search_finds() -> None:
-    task, config = task_with("train.precision=float32")
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_validation_on_a_gpu_finds_what_greedy_search_finds(precision: str) -> None:
+    """Also the second time, after updates that torch does not count as changes of the weights."""
+    task, config = task_with(f"train.precision={precision}", "train.average=0")
     strategy = Captured(task, config)
-    epoch = task.epoch(0)
-    for step in range(1, 41):
-        strategy.update(step, [epoch[step % len(epoch)]], task.size(epoch[step % len(epoch)]), 3e-3)
-    model, pairs = task.model.eval(), task.valid.batch(np.arange(20)).to("cuda")
-    found = task._search(model, pairs.source, pairs.source_lengths, None)
-    limits = max_lengths(task.recipe, pairs.source_lengths)
-    state = model.start(pairs.source, pairs.source_lengths, max_length=int(limits.max()))
-    wanted = greedy_search(model, state, 20, max_lengths=limits)
-    same = sum(one.tokens == other.tokens for one, other in zip(found, wanted, strict=True))
-    assert same >= 19  # a tie may fall otherwise
+    epoch, step, scores = task.epoch(0), 0, []
+    for _ in range(3):
+        for _ in range(60):
+            step += 1
+            batch = epoch[step % len(epoch)]
+            strategy.update(step, [batch], task.size(batch), 3e-3)
+        task.settings.validate_sentences = 20
+        metrics = strategy.validate()
+        model, pairs = task.model.eval(), task.valid.batch(np.arange(20)).to("cuda")
+        limits = max_lengths(task.recipe, pairs.source_lengths)
+        with torch.no_grad(), strategy.autocast():
+            state = model.start(pairs.source, pairs.source_lengths, max_length=int(limits.max()))
+            wanted = greedy_search(model, state, 20, max_lengths=limits)
+        model.train()
+        outputs = [task.target.decode(hypothesis.tokens) for hypothesis in wanted]
+        scores.append((metrics["bleu"], corpus_bleu(outputs, task.references[:20]).value))
+    assert strategy.graphs
+    for found, right in scores:
+        assert found == pytest.approx(right, abs=1.0 if precision == "float32" else 6.0)
+    assert scores[-1][0] > scores[0][0]  # not those of the first weights

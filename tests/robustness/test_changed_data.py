@@ -53,10 +53,12 @@ def write_translate(home: Path) -> None:
 
 
 def write_transcribe(home: Path) -> None:
-    for number in range(17):
+    for number in range(24):
         recording(home / f"{number}.wav", number)
     (home / "a.csv").write_text("audio,text\n" + "".join(f"{i}.wav,{WORDS[i % 10][:2]}\n" for i in range(14)))
-    (home / "b.csv").write_text("audio,text\n" + "".join(f"{i}.wav,{WORDS[i % 10][:2]}\n" for i in (14, 15, 16)))
+    (home / "b.csv").write_text(
+        "audio,text\n" + "".join(f"{i}.wav,{WORDS[i % 10][:2]}\n" for i in range(14, 24))
+    )  # enough to be training data when both are swapped
 
 
 def write_forecast(home: Path) -> None:

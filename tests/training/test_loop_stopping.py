@@ -16,7 +16,7 @@ from torch import Tensor
 
 from harken.errors import Interrupted, UserError
 from harken.training import loop
-from harken.training.checkpoints import MODEL, CheckpointWriter, load_checkpoint
+from harken.training.checkpoints import MODEL, CheckpointWriter, checkpoint, load_checkpoint
 from harken.training.log import read_metrics
 
 CLOCKED = {
@@ -186,12 +186,20 @@ def test_resuming_where_nothing_was_saved_starts_anew(trainer: Callable, table: 
     assert_same(tmp_path / "whole", tmp_path / "new")
 
 
-def test_ctrl_c_waits_for_the_checkpoint_in_the_background(
-    trainer: Callable, table: Any, watcher: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("stopped", [True, False])
+def test_a_last_checkpoint_that_fails_in_the_background_is_told(
+    stopped: bool, trainer: Callable, table: Any, watcher: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """After Ctrl-C and at the end."""
+    last, save = 5 if stopped else 17, checkpoint.save_checkpoint
+
+    def fails_at_last(*arguments: Any) -> None:
+        if arguments[2].step == last:
+            raise UserError("the disk is full")
+        save(*arguments)
+
+    monkeypatch.setattr(checkpoint, "save_checkpoint", fails_at_last)
     monkeypatch.setattr(loop, "CheckpointWriter", lambda *_, **options: CheckpointWriter(in_background=True))
-    stop = watcher(5, lambda: os.kill(os.getpid(), signal.SIGINT))
-    with pytest.raises(Interrupted):
+    stop = watcher(5, (lambda: os.kill(os.getpid(), signal.SIGINT)) if stopped else None)
+    with pytest.raises(UserError, match="the disk is full"):
         trainer(table(), "run", stop, max_steps=17).run()
-    found = load_checkpoint(tmp_path / "run")
-    assert found is not None and found.progress.step == 5

@@ -1,11 +1,15 @@
 """Updates out of the ordinary: loss spikes, and weights that no gradient reaches."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import torch
 from torch import nn
 
 from harken.training.checkpoints import Progress
 from harken.training.monitor import dead_gradients, loss_spike
+from harken.training.strategies.group import Group
 
 
 def test_a_spike_is_said_once_it_stands_out() -> None:
@@ -23,3 +27,17 @@ def test_weights_without_a_gradient_are_named_after_three_checks() -> None:
     assert said == ["", "", "no gradient reaches '1.weight', '1.bias': these weights do not learn", ""]
     model[1](torch.ones(1, 2)).sum().backward()
     assert dead_gradients(state, model, list) == "" and state.dead == {}
+
+
+def test_ranks_without_gradients_ask_the_others(table: Any, ranks: Callable) -> None:
+    """After the diagnosis of a NaN some ranks have gradients and others none; the next collective must be the same."""
+
+    def body(group: Group) -> str:
+        model = table().model
+        if group.rank == 0:
+            for parameter in model.parameters():
+                parameter.grad = torch.ones_like(parameter)
+        dead_gradients(Progress(), model, group.maximum)
+        return str(group.maximum([float(group.rank)]))
+
+    assert ranks(2, body) == [{"value": "[1.0]"}] * 2

@@ -24,6 +24,7 @@ import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -358,7 +359,7 @@ def forget_searches(model: nn.Module) -> None:
 def run_graphs(call: DecodingCall) -> list[list[Hypothesis]]:
     """Up to `nbest` hypotheses for each source, best first."""
     searches = _SEARCHES.setdefault(call.model, _Searches())
-    with searches.lock, torch.cuda.device(call.source.device):
+    with searches.lock, torch.cuda.device(call.source.device), suppress(torch.OutOfMemoryError):
         network = searches.network(call.model, call.options.precision)
         search = searches.find(call.model, network, call)
         if search is not None:

@@ -132,6 +132,7 @@ class Trainer:
             chosen = [next(batches) for _ in range(config.accumulate)]
             self.prefetcher.expect(self._upcoming())
             self._update(chosen)
+            self.writer.check()
             self.report.add_time(self._tick())
             self.report.show_step(budget.spent(state), self.rate)
             if state.step % config.log_every == 0:

@@ -138,8 +138,8 @@ def dead_gradients(state: Progress, model: nn.Module, maximum: Callable[[list[fl
     Args:
         maximum: over all ranks, each of which may have a part of the gradients.
     """
-    if all(parameter.grad is None for parameter in model.parameters()):  # resumed after the last update
-        return ""
+    if not maximum([float(any(parameter.grad is not None for parameter in model.parameters()))])[0]:
+        return ""  # resumed after the last update
     trained = {name: value.grad for name, value in model.named_parameters() if value.requires_grad}
     learns = maximum([float(grad is not None and bool(local_part(grad).any())) for grad in trained.values()])
     state.dead = {name: state.dead.get(name, 0) + 1 for name, does in zip(trained, learns, strict=True) if not does}

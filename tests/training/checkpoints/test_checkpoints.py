@@ -2,6 +2,7 @@
 
 import os
 import threading
+from concurrent.futures import wait
 from pathlib import Path
 from typing import Any
 
@@ -144,10 +145,40 @@ def test_a_failure_in_the_background_is_raised_later(tmp_path: Path, monkeypatch
     writer.write(tmp_path, {}, Progress(), {})
     with pytest.raises(UserError, match="the disk is full"):
         writer.write(tmp_path, {}, Progress(), {})
+    for look in (writer.wait, writer.check):
+        writer.write(tmp_path, {}, Progress(), {})
+        assert writer.pending is not None
+        wait([writer.pending])
+        with pytest.raises(UserError, match="the disk is full"):
+            look()
+        look()
+    writer.close()
+
+
+def test_the_next_checkpoint_is_written_after_one_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: Any) -> None:
+        raise UserError("the disk is full")
+
+    writer = CheckpointWriter(in_background=True)
+    with monkeypatch.context() as patch:
+        patch.setattr("harken.training.checkpoints.checkpoint.save_checkpoint", full)
+        writer.write(tmp_path, {}, Progress(step=1), {})
+        assert writer.pending is not None
+        wait([writer.pending])
+    writer.write(tmp_path, {"w": torch.zeros(1)}, Progress(step=2), {})
+    found = load_checkpoint(tmp_path)  # complete when `write` returns
+    assert found is not None and found.progress.step == 2
+    writer.close()
+
+
+def test_a_checkpoint_that_is_being_written_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go = threading.Event()
+    monkeypatch.setattr("harken.training.checkpoints.checkpoint.save_checkpoint", lambda *_: go.wait(10))
+    writer = CheckpointWriter(in_background=True)
     writer.write(tmp_path, {}, Progress(), {})
-    with pytest.raises(UserError, match="the disk is full"):
-        writer.wait()
-    writer.wait()
+    writer.check()
+    assert writer.pending is not None and not writer.pending.done()
+    go.set()
     writer.close()
 
 

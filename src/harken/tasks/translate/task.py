@@ -184,7 +184,8 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBa
         return [hypotheses[0] for hypotheses in found]
 
     def validate(self, part: int, parts: int) -> Sums:
-        """See the base; what decoding on a GPU keeps of the weights is of no use after the next update."""
+        """See the base; what decoding on a GPU keeps of the weights is out of date after an update."""
+        forget_searches(self.model)
         try:
             return super().validate(part, parts)
         finally:

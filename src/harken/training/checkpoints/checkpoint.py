@@ -55,17 +55,30 @@ class CheckpointWriter:
         self.pending: Future[None] | None = None
 
     def write(self, folder: Path, tensors: dict[str, Tensor], progress: Progress, settings: dict[str, Any]) -> None:
-        """`save_checkpoint` after the one before is written.
+        """`save_checkpoint` after the one before is written; where that failed, this one before returning.
 
         Raises:
-            UserError: this checkpoint, or the one before, cannot be written.
+            UserError: it cannot be written.
         """
-        if self.thread is None:
+        try:
+            self.wait()
+            background = self.thread is not None
+        except UserError:
+            background = False
+        if self.thread is None or not background:
             save_checkpoint(folder, tensors, progress, settings)
             return
-        self.wait()
         copies = {name: value.detach().to("cpu", copy=True) for name, value in tensors.items()}
         self.pending = self.thread.submit(save_checkpoint, folder, copies, deepcopy(progress), dict(settings))
+
+    def check(self) -> None:
+        """Raise the error of a checkpoint that could not be written, without waiting for one that is being written.
+
+        Raises:
+            UserError: see above.
+        """
+        if self.pending is not None and self.pending.done():
+            self.wait()
 
     def wait(self) -> None:
         """Return when everything is written.

@@ -209,7 +209,7 @@ def _checkpoint(strategy: Strategy) -> float:
 def peak_memory(children: list[int], device: torch.device) -> int:
     """The peak of this process and its workers together; shared pages count once."""
     if device.type == "cuda":
-        return int(torch.cuda.max_memory_allocated(device))
+        return int(torch.cuda.max_memory_reserved(device))  # also what the pools of CUDA graphs keep
     try:
         return sum(_peak(place) for place in ("self", *map(str, children)))
     except (OSError, KeyError, ValueError):  # not Linux

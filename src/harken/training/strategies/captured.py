@@ -92,6 +92,7 @@ class CapturedUpdates(Strategy):
             except torch.OutOfMemoryError:  # graphs keep their memory; the plain update can compute a batch in parts
                 if self.is_finishing:
                     raise
+            warnings.warn("memory ran out, so updates are not captured any more and are slower", stacklevel=2)
             self.captures = self.task.is_captured = False  # type: ignore[attr-defined]
             self.graphs.clear()  # after the except block, which would keep the tensors of the failed attempt alive
             self.zero_gradients()
