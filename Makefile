@@ -26,7 +26,7 @@ test: lint types ## lint, check types and run the quick tests
 	@$(BIN)/python -m pytest -m "not slow" $(SPREAD)
 
 test-slow: $(DEV_READY) ## run every test, also those that take minutes
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest $(SPREAD)
 
 lint: $(DEV_READY) ## check the code with ruff
 	@$(BIN)/ruff check .

@@ -35,6 +35,7 @@ from harken.models.heads.character_features import WordBatch
 from harken.tasks.artifacts import ObjectArtifact
 
 FILE = "vocabulary.json"
+MOST_CHANNELS = 1 << 20
 LONGEST_WORD = 32  # characters that are read of a word: half from its start, half from its end
 
 
@@ -131,7 +132,10 @@ class Vocabulary:
             tags, words, characters = lists = [content[name] for name in ("tags", "words", "characters")]
             if not all(isinstance(found, list) and all(isinstance(one, str) for one in found) for found in lists):
                 raise ValueError("its lists are no lists of texts")
-            return cls(tags, words, characters, bool(content["lowercase"]), int(content["channels"]))
+            channels = int(content["channels"])
+            if not 0 <= channels <= MOST_CHANNELS:
+                raise ValueError(f"{channels:.3g} channels")
+            return cls(tags, words, characters, bool(content["lowercase"]), channels)
         except (OSError, ValueError, KeyError, TypeError) as problem:
             raise UserError(f"{path} is no saved vocabulary ({problem}); copy the folder again or train anew") from None
 

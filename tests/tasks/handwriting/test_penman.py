@@ -1,6 +1,7 @@
 """Handwriting from end to end, small: train, load, resume, write, score, look, and a user's mistakes."""
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -163,8 +164,12 @@ def test_mistakes(penman: Penman, tmp_path: Path) -> None:
         penman.write("été")
     with pytest.raises(UserError, match="there is none; give one in quotes"):
         penman.write(None)
-    with pytest.raises(UserError, match="the bias is -1; it may be 0 or more"):
+    with pytest.raises(UserError, match="the bias is -1; it may be 0 to 1000"):
         penman.write("a", bias=-1)
+    with pytest.raises(UserError, match="the bias is inf; it may be 0 to 1000"):
+        penman.write("a", bias=math.inf)
+    with pytest.raises(UserError, match=r"sampling\.bias"):
+        load_recipe("penfont-handwriting", ["sampling.bias=inf"])
     with pytest.raises(UserError, match=r"does not say where its drawings are: add --set data\.file=FILE"):
         load_recipe("omniglot-handwriting")
     with pytest.raises(UserError, match=r"data\.corpus and data\.file are both given"):

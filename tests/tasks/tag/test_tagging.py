@@ -194,6 +194,9 @@ def test_what_is_wrong_is_said_in_a_sentence(tmp_path: Path) -> None:
         build_task(recipe, [Tagged(("a",), ("X",)), Framed(np.zeros((1, 2)), ("X",))], [Tagged(("a",), ("X",))])
     with pytest.raises(UserError, match="is no saved vocabulary"):
         Vocabulary.load(tmp_path)
+    Vocabulary(["X"], channels=10**23).save(tmp_path)
+    with pytest.raises(UserError, match=r"is no saved vocabulary \(1e\+23 channels\)"):
+        Vocabulary.load(tmp_path)
 
 
 def test_sentences_longer_than_learned_positions_are_refused() -> None:

@@ -86,8 +86,8 @@ class Penman(Predictor[HandwritingRecipe, HandwritingModel]):
         alone = text is None or isinstance(text, str)
         texts: list[Text] = [text] if text is None or isinstance(text, str) else [*text]
         bias = self.recipe.sampling.bias if bias is None else bias
-        if bias < 0:
-            raise UserError(f"the bias is {bias:g}; it may be 0 or more")
+        if not 0 <= bias <= 1000:
+            raise UserError(f"the bias is {bias:g}; it may be 0 to 1000")
         generator = torch.Generator(self.device).manual_seed(seed)
         found = self.map(
             batches_of(np.arange(len(texts))),

@@ -19,7 +19,10 @@ class SamplingConfig(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     bias: float = Field(
-        0.5, ge=0, description="sampling bias; 0 samples from the density, larger values are neater and less varied"
+        0.5,
+        ge=0,
+        le=1000,
+        description="sampling bias; 0 samples from the density, larger values are neater and less varied",
     )
     max_points: int = Field(600, ge=1, description="longest drawing in points")
 
