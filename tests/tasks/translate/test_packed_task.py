@@ -10,6 +10,7 @@ import torch
 from harken.models.transformer import packed
 from harken.recipe import load_recipe
 from harken.run import resolve
+from harken.search import Hypothesis, graphs
 from harken.tasks.translate.job import JOB
 from harken.tasks.translate.task import PackedBatch, TranslationBatch, TranslationTask
 
@@ -107,3 +108,24 @@ def test_the_work_of_a_batch_counts_both_sides(tmp_path: Path) -> None:
     crossing = 2 * width**2  # queries and output; keys and values are of the source
     expected = 6 * (source * (block + crossing) + target * (block + crossing + words * width))
     assert work.flops == expected
+
+
+def test_what_was_captured_for_decoding_is_forgotten_before_and_after_a_validation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Updates by CUDA graphs and fused optimizers change weights without torch counting it."""
+    task = task_with(tmp_path)
+    task.model.eval()
+    graphs._SEARCHES[task.model] = old = graphs._Searches()
+    seen: list[Any] = []
+
+    def search(model: Any, source: Any, *_: Any) -> list[Hypothesis]:
+        seen.append(graphs._SEARCHES.get(model))
+        graphs._SEARCHES[model] = old
+        return [Hypothesis(tokens=[], score=0.0, normalised=0.0, finished=True) for _ in source]
+
+    monkeypatch.setattr(task, "_search", search)
+    with torch.no_grad():
+        task.validate(0, 1)
+    assert seen and seen[0] is None
+    assert task.model not in graphs._SEARCHES

@@ -1,6 +1,9 @@
 """The speed of a task, from a few updates."""
 
+import time
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -10,6 +13,8 @@ from harken.recipe import load_recipe
 from harken.tasks.registry import job_of
 from harken.training.planning import measuring
 from harken.training.planning.measuring import measure_speed
+from harken.training.strategies import StepResult
+from harken.training.strategies.single import Single
 
 SMALL = ["data.size=200", "model.embedding=8", "model.width=8", "train.batch_tokens=300", "train.precision=float32"]
 
@@ -31,6 +36,34 @@ def test_updates_of_the_task_are_timed_and_its_weights_stay(
     assert found.tokens_per_update == sum(sizes) / 5
     assert found.seconds_per_update > 0 and found.seconds_per_validation > 0
     assert found.memory_bytes > 50_000_000  # torch alone is larger
+
+
+def test_updates_are_counted_once_they_have_settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with CUDA graphs: of each batch the first updates are slow, and all of them are in a first pass."""
+    slow, fast, seen = 0.05, 0.002, Counter[tuple[int, int]]()
+
+    class Settling(Single):
+        settles_after = 2
+
+        def update(self, step: int, batches: Any, num_tokens: int, rate: float) -> StepResult:
+            seen[id(self), step] += 1
+            time.sleep(slow if seen[id(self), step] <= self.settles_after else fast)
+            return StepResult(0.0, 0.0, False)
+
+    made: list[Settling] = []
+
+    def choose(task: Any, config: Any) -> Settling:
+        made.append(Settling(task, config))
+        return made[-1]
+
+    monkeypatch.setattr(measuring, "choose_strategy", choose)
+    monkeypatch.setattr(measuring, "MOST_UPDATES", 6)
+    recipe = load_recipe("opinions-classify", [*SMALL, "train.workers=1", "train.threads=1", "train.device=cpu"])
+    task = job_of("classify").prepare(recipe, tmp_path, False).task
+    found = measure_speed(task, recipe.train, seconds=600)
+    assert len(made) == 2 and found.updates == 6 - measuring.WARM_UP
+    assert fast <= found.seconds_per_update < slow / 2
+    assert found.seconds_to_start > 6 * slow
 
 
 def test_a_task_without_batches_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,16 +60,16 @@ class CheckpointWriter:
         Raises:
             UserError: it cannot be written.
         """
+        thread = self.thread
         try:
             self.wait()
-            background = self.thread is not None
         except UserError:
-            background = False
-        if self.thread is None or not background:
+            thread = None
+        if thread is None:
             save_checkpoint(folder, tensors, progress, settings)
             return
         copies = {name: value.detach().to("cpu", copy=True) for name, value in tensors.items()}
-        self.pending = self.thread.submit(save_checkpoint, folder, copies, deepcopy(progress), dict(settings))
+        self.pending = thread.submit(save_checkpoint, folder, copies, deepcopy(progress), dict(settings))
 
     def check(self) -> None:
         """Raise the error of a checkpoint that could not be written, without waiting for one that is being written.
