@@ -20,8 +20,9 @@ from harken.embeddings.training import Trained
 from harken.embeddings.word2vec import batch_kernel
 from harken.embeddings.word2vec import device as word2vec_device
 from harken.embeddings.word2vec.device import train_on_device
-from harken.embeddings.word2vec.settings import Settings, cores
+from harken.embeddings.word2vec.settings import Settings
 from harken.embeddings.word2vec.training import train_word2vec
+from harken.machine import available_cores
 
 TESTS = ("EN-WS-353-ALL.txt", "EN-MEN-TR-3k.txt", "questions-words.txt.gz")
 
@@ -35,7 +36,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=["skipgram", "cbow"])
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--repeat", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=cores())
+    parser.add_argument("--threads", type=int, default=available_cores())
     parser.add_argument("--batches", type=int, nargs="+", default=[word2vec_device.BATCH])
     parser.add_argument("--most", type=float, nargs="+", default=[])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])

@@ -11,7 +11,7 @@ import harken
 PACKAGE = Path(harken.__file__).parent
 
 # Package -> what it may import of harken beside itself. The outer files (api, translator ...) are free but for `cli`.
-BASE = {"errors", "files", "paths", "worker_pool"}  # what every package may import
+BASE = {"errors", "files", "machine", "paths", "worker_pool"}  # what every package may import
 INNER_PACKAGES = {"nn", "kernels", "models", "data", "training", "search", "metrics", "inspection"}
 ALLOWED = {
     "nn": {"kernels", "registry"},

@@ -108,8 +108,8 @@ def train(
             raise UserError(f"{name}= is for a torch.nn.Module; with a recipe, say it in the recipe or in overrides=")
     from harken.recipe import as_recipe
     from harken.registry import import_plugins
+    from harken.training.device import prepare_environment
     from harken.training.launched import is_follower, is_restarted
-    from harken.training.machine import prepare_environment
 
     import_plugins(plugins)
     if is_follower():

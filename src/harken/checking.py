@@ -99,7 +99,7 @@ def check(
     """
     chosen = as_recipe(recipe, overrides)
     if chosen.train.precision != "float32" and chosen.train.device in ("auto", "cpu"):
-        from harken.training.machine import prepare_environment
+        from harken.training.device import prepare_environment
 
         prepare_environment()
     from tempfile import TemporaryDirectory

@@ -34,12 +34,12 @@ from harken.recipe.errors import explain
 from harken.run import is_empty_dir
 from harken.training.checkpoints import CHECKPOINT, MODEL, PREVIOUS, has_checkpoint, load_weights, remove_shards
 from harken.training.config import TrainConfig
+from harken.training.device import choose_device, choose_precision
 from harken.training.display import choose_display
 from harken.training.folder import RunLock
 from harken.training.launched import is_follower, is_restarted
 from harken.training.log import METRICS
 from harken.training.loop import Trainer
-from harken.training.machine import choose_device, choose_precision
 from harken.training.reporting import Callback
 from harken.training.strategies.group import joined
 from harken.training.task import Indices, to_device

@@ -23,12 +23,12 @@ from harken.tasks.pretrained_embeddings import FILE as PRETRAINED
 from harken.tasks.registry import job_of
 from harken.training.checkpoints import CHECKPOINT, MODEL, PREVIOUS, has_checkpoint, remove_shards
 from harken.training.convergence import not_converged
+from harken.training.device import choose_device, choose_precision, choose_workers
 from harken.training.diagnosis import KEPT
 from harken.training.display import choose_display
 from harken.training.folder import LOCK, RunLock
 from harken.training.log import METRICS, read_metrics
 from harken.training.loop import Trainer
-from harken.training.machine import choose_device, choose_precision, choose_workers
 from harken.training.planning.fitting import FITTED, Plan, peak_rate
 from harken.training.reporting import FOLDER as TENSORBOARD
 from harken.training.reporting import REMEDY, Callback, TensorBoard

@@ -20,17 +20,13 @@ from multiprocessing import current_process
 from typing import Any, TypeVar
 
 from harken.errors import MachineError, UserError
+from harken.machine import available_cores
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 MOST_PROCESSES = 16  # beyond that, the parent that reads and writes is the limit
 DIED = "a process that prepares the data was killed, usually because the machine ran out of memory; free some memory"
-
-
-def available_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def ordered_map(

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import torch
 
 from harken.lab.experiment import Progress, silent
-from harken.training.machine import cores
+from harken.machine import available_cores
 
 __all__ = ["silent", "spread"]
 Job = TypeVar("Job")
@@ -46,7 +46,7 @@ def spread(
     Raises:
         RuntimeError: a job failed or its process died; the others are ended.
     """
-    workers = min(len(jobs), MOST, cores() if workers is None else workers)
+    workers = min(len(jobs), MOST, available_cores() if workers is None else workers)
     results: list[Any] = [None] * len(jobs)
 
     def tell(done: int, index: int) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 
 from harken.files import atomic_write
 from harken.lab.experiment import Cell, Experiment, Findings, Progress, Settings
+from harken.machine import available_cores
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Report:
                     "at": datetime.now(UTC).isoformat(timespec="seconds"),
                     "torch": torch.__version__,
                     "python": platform.python_version(),
-                    "cores": os.cpu_count(),
+                    "cores": available_cores(),
                 },
             }
         )

@@ -26,7 +26,7 @@ from torch import nn
 from harken.errors import UserError
 from harken.tasks.sequence_task import length_batches
 from harken.training.checkpoints import MODEL, load_weights, without_initialization
-from harken.training.machine import choose_device
+from harken.training.device import choose_device
 
 BATCH_TOKENS = 16384  # that are read at once outside training
 R = TypeVar("R", bound=Any)  # the job's recipe

@@ -23,9 +23,9 @@ import torch
 from harken.errors import Interrupted, MachineError, UserError
 from harken.training.checkpoints import MODEL, CheckpointWriter, Progress, load_checkpoint, save_tensors
 from harken.training.config import TrainConfig
+from harken.training.device import peak_flops
 from harken.training.display import Display, Silence
 from harken.training.log import MetricsLog
-from harken.training.machine import peak_flops
 from harken.training.monitor import UpdateMonitor
 from harken.training.planning.fitting import Plan, fit
 from harken.training.prefetch import Prefetcher, prefetcher_for

@@ -35,7 +35,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from harken.worker_pool import WorkerPool, available_cores
+from harken.machine import available_cores
+from harken.worker_pool import WorkerPool
 
 MOST_PENDING = 16  # batches that were announced and not taken; a strategy that never takes them fills no memory
 MOST_PROCESSES = 8

@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 from harken.embeddings.corpus import Corpus
 from harken.embeddings.training import Progress, Trained, require_numba, run_spans
 from harken.embeddings.word2vec.sampling import span_state
-from harken.embeddings.word2vec.settings import cores
 from harken.errors import UserError
+from harken.machine import available_cores
 
 LANES = 16
 LEAST, MOST = 4_000, 60_000  # pairs per span: tiles of rare words are joined, large ones split
@@ -146,7 +146,7 @@ def train_glove(
     require_numba()
     from harken.embeddings.glove.kernels import train_pairs
 
-    threads = settings.threads or cores()
+    threads = settings.threads or available_cores()
     pairs = count_pairs(
         corpus, window=settings.window, cap=settings.cap, power=settings.power, threads=threads, seed=settings.seed
     )

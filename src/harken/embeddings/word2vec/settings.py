@@ -13,7 +13,6 @@ too. Reference: Bojanowski et al., 2017, "Enriching Word Vectors with Subword In
 
 from __future__ import annotations
 
-import os
 import zlib
 from dataclasses import dataclass
 from typing import Any
@@ -27,11 +26,6 @@ from harken.errors import UserError
 # by their own share of the file only, so that with two threads the mean rate is a tenth higher.
 RATES = {"skipgram": 0.025, "cbow": 0.06}
 METHODS = tuple(RATES)
-
-
-def cores() -> int:
-    """Cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)

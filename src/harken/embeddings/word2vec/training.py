@@ -21,7 +21,8 @@ from harken.embeddings.corpus import Corpus
 from harken.embeddings.training import Progress, Trained, require_numba, run_spans
 from harken.embeddings.word2vec.device import choose_device, train_on_device
 from harken.embeddings.word2vec.sampling import alias_table, huffman_tree, span_state
-from harken.embeddings.word2vec.settings import Settings, cores
+from harken.embeddings.word2vec.settings import Settings
+from harken.machine import available_cores
 
 SPAN = 10_000  # words per learning rate
 LANES = 16  # rows are padded to a multiple of this, so that vectorised loops have no remainder
@@ -91,7 +92,7 @@ def train_word2vec(
     share = corpus.words_read / len(stream)
     ends = [round(cut * share) for cut in cuts]
     sizes = [after - before for before, after in itertools.pairwise(ends)]
-    progress = run_spans(train, sizes, epochs=settings.epochs, threads=settings.threads or cores(), tell=tell)
+    progress = run_spans(train, sizes, epochs=settings.epochs, threads=settings.threads or available_cores(), tell=tell)
     return Trained(inputs[:, : settings.width], outputs[:, : settings.width], progress)
 
 

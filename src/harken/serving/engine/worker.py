@@ -27,6 +27,8 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from harken.machine import available_cores
+
 Message = tuple[Any, ...]
 HOOKED = ("attention", "gates")  # operations that change the model while they run
 THREADED = ("translate",)  # operations whose streams search in a thread
@@ -236,7 +238,7 @@ class ProcessWorker:
     def __init__(self, device: str, receive: Callable[[Message | None], None], workers: int = 1) -> None:
         context = multiprocessing.get_context("spawn")
         self._connection, other = context.Pipe()
-        threads = max(1, (os.cpu_count() or 1) // workers)
+        threads = max(1, available_cores() // workers)
         self.process = context.Process(target=_process_main, args=(other, device, threads), daemon=True)
         self.process.start()
         other.close()

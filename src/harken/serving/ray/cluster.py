@@ -11,7 +11,7 @@ from importlib import import_module
 from types import ModuleType
 
 from harken.errors import UserError
-from harken.training.machine import cores
+from harken.machine import available_cores
 
 OBJECT_STORE = 2**28  # bytes of shared memory of a cluster on this machine; requests and shards are far smaller
 
@@ -63,7 +63,7 @@ def cluster(library: str, workers: int | None = None, verbose: bool = False) -> 
         else:
             ray.init(
                 address="local",
-                num_cpus=max(cores(), workers or 1),
+                num_cpus=max(available_cores(), workers or 1),
                 object_store_memory=OBJECT_STORE,
                 include_dashboard=False,
                 log_to_driver=verbose,

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from harken.data.batching import token_batches
+from harken.machine import available_cores
 from harken.tasks.translate.describing import describe
 from harken.tasks.translate.long_lines import PART, copied, join_translations, split_text
 from harken.tasks.translate.searching import Request, search
 from harken.tasks.translate.threads import WorkerThreads
 from harken.tasks.translate.translation import Translation
-from harken.training.machine import cores
 
 if TYPE_CHECKING:
     from harken.tasks.translate.translator import Translator
@@ -159,7 +159,7 @@ def translate_lines(
         described = iter(describe(translator, of.sources, rows, attention, False))
         return of, batch, [[(next(described), len(one.tokens) + 1) for one in best] for best in found]
 
-    with WorkerThreads[tuple[Window, list[int], list[Found]]]((workers or cores()) if on_cpu else 0) as pool:
+    with WorkerThreads[tuple[Window, list[int], list[Found]]]((workers or available_cores()) if on_cpu else 0) as pool:
         running, position = 0, 0  # batches; the next line of the first window
         while True:
             while len(windows) < 2 and (taken := reader.window(wait=not windows)):

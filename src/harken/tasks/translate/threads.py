@@ -16,8 +16,8 @@ from typing import Generic, Self, TypeVar
 import torch
 
 from harken.data.tokenizers.tokens import EOS
+from harken.machine import available_cores
 from harken.models.encoder_decoder import TranslationModel
-from harken.training.machine import cores
 
 T = TypeVar("T")
 CLOSING = 2.0  # seconds that running calls get to end when workers are closed
@@ -41,7 +41,7 @@ class ThreadTuner:
             return
         before = torch.get_num_threads()
         if self.count is None and measure:
-            most = min(cores(), before)  # OMP_NUM_THREADS, or the share of a worker process
+            most = min(available_cores(), before)  # OMP_NUM_THREADS, or the share of a worker process
             self.count = min(sorted({1, most}), key=self._seconds)
         torch.set_num_threads(self.count or 1)
         try:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from harken.errors import MachineError, UserError
+from harken.machine import available_memory
 from harken.training.config import TrainConfig
 from harken.training.planning.measuring import epoch_with, largest_batches, peak_memory, unchanged
 from harken.training.strategies import Strategy, choose_strategy
@@ -117,7 +118,7 @@ def memory_share(device: torch.device, workers: Sequence[int] = ()) -> float:
     """
     if device.type == "cuda":
         return torch.cuda.max_memory_reserved(device) / torch.cuda.mem_get_info(device)[1]
-    own_part = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    own_part = available_memory() / int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     return peak_memory(list(workers), device) / own_part
 
 

@@ -8,15 +8,15 @@ import pytest
 import torch
 
 from harken.errors import UserError
-from harken.training import machine
-from harken.training.machine import ISA, SAFE_ISA, choose_device, choose_precision, choose_workers, prepare_environment
+from harken.training import device
+from harken.training.device import ISA, SAFE_ISA, choose_device, choose_precision, choose_workers, prepare_environment
 
 
 @pytest.fixture(autouse=True)
 def _asked_anew() -> Iterator[None]:
-    machine.bfloat16_speedup.cache_clear()
+    device.bfloat16_speedup.cache_clear()
     yield
-    machine.bfloat16_speedup.cache_clear()
+    device.bfloat16_speedup.cache_clear()
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def trials(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str | None]]:
             made.append(environment.get(ISA))
             return held_back if environment.get(ISA) == SAFE_ISA else plain
 
-        monkeypatch.setattr(machine, "_trial", trial)
+        monkeypatch.setattr(device, "_trial", trial)
         return made
 
     monkeypatch.delenv(ISA, raising=False)
@@ -86,16 +86,16 @@ def test_the_trial_is_made_once(trials: Callable) -> None:
     ],
 )
 def test_a_child_that_dies_counts_as_0(monkeypatch: pytest.MonkeyPatch, code: str, found: float) -> None:
-    monkeypatch.setattr(machine, "_TRIAL", code)
-    assert machine.bfloat16_speedup() == found
+    monkeypatch.setattr(device, "_TRIAL", code)
+    assert device.bfloat16_speedup() == found
 
 
 def test_a_child_that_never_ends_counts_as_0(monkeypatch: pytest.MonkeyPatch) -> None:
     def late(*_: object, **__: object) -> None:
-        raise machine.subprocess.TimeoutExpired("python", 60)
+        raise device.subprocess.TimeoutExpired("python", 60)
 
-    monkeypatch.setattr(machine.subprocess, "run", late)
-    assert machine.bfloat16_speedup() == 0.0
+    monkeypatch.setattr(device.subprocess, "run", late)
+    assert device.bfloat16_speedup() == 0.0
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_the_environment_is_changed_only_where_it_helps(
     monkeypatch: pytest.MonkeyPatch, trials: Callable, plain: float, held_back: float, value: str | None
 ) -> None:
     trials(plain, held_back)
-    monkeypatch.setattr(machine, "sys", SimpleNamespace(modules={}))
+    monkeypatch.setattr(device, "sys", SimpleNamespace(modules={}))
     prepare_environment()
     assert os.environ.get(ISA) == value
     monkeypatch.undo()  # also takes the variable away again, where the fixture removed one
@@ -115,7 +115,7 @@ def test_nothing_is_tried_where_it_is_too_late_or_decided(monkeypatch: pytest.Mo
     made = trials(0.0, 2.0)
     prepare_environment()  # torch is loaded in this process
     assert made == [] and ISA not in os.environ
-    monkeypatch.setattr(machine, "sys", SimpleNamespace(modules={}))
+    monkeypatch.setattr(device, "sys", SimpleNamespace(modules={}))
     monkeypatch.setenv(ISA, "AVX2")
     prepare_environment()
     assert made == [] and os.environ[ISA] == "AVX2"
@@ -136,7 +136,7 @@ def test_devices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_workers_are_one_a_core_up_to_eight(monkeypatch: pytest.MonkeyPatch) -> None:
     for cores, workers in ((1, 1), (2, 2), (64, 8)):
-        monkeypatch.setattr(machine, "cores", lambda cores=cores: cores)
+        monkeypatch.setattr(device, "available_cores", lambda cores=cores: cores)
         assert choose_workers() == workers
-    monkeypatch.setattr(machine, "sys", SimpleNamespace(platform="darwin"))
+    monkeypatch.setattr(device, "sys", SimpleNamespace(platform="darwin"))
     assert choose_workers() == 1

@@ -14,6 +14,8 @@ import subprocess
 import sys
 from functools import lru_cache
 
+from harken.machine import available_cores
+
 ISA = "ONEDNN_MAX_CPU_ISA"
 SAFE_ISA = "AVX512_CORE_BF16"
 MIN_SPEEDUP = 1.3  # of bfloat16 products, from which auto uses bfloat16
@@ -33,16 +35,9 @@ print(best(torch.float32) / best(torch.bfloat16))
 """
 
 
-def cores() -> int:
-    """CPU cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def choose_workers() -> int:
     """Processes to train with on a CPU: one per core, up to eight; one where processes cannot be forked."""
-    return min(8, cores()) if sys.platform.startswith("linux") else 1
+    return min(8, available_cores()) if sys.platform.startswith("linux") else 1
 
 
 def choose_device(wanted: str) -> str:
