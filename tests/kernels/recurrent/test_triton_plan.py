@@ -66,7 +66,7 @@ def uses_triton(
     lengths = None if equal else torch.tensor([time])
     call: Any = SimpleNamespace(
         x=x, cell=cell, compute_dtype=dtype, torch_name=cell.kind.torch_name, lengths=lengths, bidirectional=False,
-        trace=False,
+        trace=False, plain=True,
     )  # fmt: skip
     return supports_triton(call)
 

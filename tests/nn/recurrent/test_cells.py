@@ -1,12 +1,15 @@
 """The cells compute their equations, and torch's own cells with the same weights."""
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from harken.nn import GRUCell, LSTMCell
+from harken.nn import LSTM, GRUCell, LSTMCell, Stack
+from harken.nn.recurrent.cell import Step
 
 sizes = st.integers(1, 6)
 
@@ -78,3 +81,37 @@ def test_gradients(kind: type[nn.Module]) -> None:
         return torch.func.functional_call(cell, dict(zip(names, weights, strict=True)), (x, state))
 
     assert torch.autograd.gradcheck(run, (x, h, c, *weights))
+
+
+class Doubled(LSTMCell):
+    """An LSTM whose state is twice that of the paper."""
+
+    def step(self, x: Tensor, state: Any, products: Any = None, keep: Tensor | None = None) -> Step:
+        made = super().step(x, state, products, keep)
+        return made._replace(state=tuple(2 * part for part in made.state))
+
+
+def test_a_subclass_with_its_own_step_is_honoured_by_cell_and_stack() -> None:
+    cell, x = Doubled(3, 5), torch.randn(2, 3)
+    assert not cell.is_plain and LSTMCell(3, 5).is_plain
+    torch.testing.assert_close(cell(x), cell.step(x, cell.start(x)).state)
+    for sizes in ((3, 5), (3, 64)):
+        stack, x = Stack.of(Doubled, *sizes), torch.randn(20, 64, 3)
+        torch.testing.assert_close(stack(x)[0], stack.reference(x)[0])
+        with torch.no_grad():
+            torch.testing.assert_close(stack(x)[0], stack.reference(x)[0])
+
+
+def test_a_replaced_step_and_a_hook_make_a_cell_its_own() -> None:
+    cell = LSTMCell(3, 5)
+    cell.step = Doubled.step.__get__(cell)
+    assert not cell.is_plain
+    cell, calls = LSTMCell(3, 5), []
+    handle = cell.register_forward_hook(lambda *_: calls.append(1))
+    assert not cell.is_plain
+    cell(torch.randn(2, 3))
+    handle.remove()
+    assert cell.is_plain and calls == [1]
+    layer = LSTM(3, 5)
+    layer.cells[0].step = Doubled.step.__get__(layer.cells[0])
+    assert layer.backend(torch.randn(4, 2, 3)) == "loop"

@@ -85,6 +85,7 @@ class Call:
     make_layout: Callable[[], Any]  # `harken.nn.recurrent.packing.Layout`: reading lengths can mean a wait for a GPU
     reference: Callable[[Call], Any]  # runs a layer step by step, packed
     masked_reference: Callable[[Call], Any]  # runs a layer step by step, padded
+    plain: bool = False  # all cells compute what their `kind` says (`Cell.is_plain`)
     training: bool = False
     trace: bool = False
     noisy: bool = False  # zoneout or recurrent dropout
@@ -110,9 +111,14 @@ class Call:
         return torch.get_autocast_dtype(device)
 
     @property
+    def kind(self) -> CellKind | None:
+        """What the cells compute; None where only their own steps know."""
+        return self.cell.kind if self.plain else None
+
+    @property
     def torch_name(self) -> str | None:
         """Torch's name for the cells, where it can run them: it has no noise inside a recurrence."""
-        return None if self.noisy else self.cell.kind.torch_name
+        return None if self.noisy or self.kind is None else self.kind.torch_name
 
 
 Result = tuple[Tensor, list[State], list[Any]]  # output, last state of each direction, traces of each direction

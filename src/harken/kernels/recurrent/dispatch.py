@@ -58,7 +58,7 @@ def _traced_by_torch() -> bool:
 def supports_triton(call: Call) -> bool:
     """Hopper GPUs, where the weights fit on the chip. Faster than cuDNN wherever it was measured, but for what cuDNN
     has a persistent kernel for: an LSTM in float16, one direction, rows of equal length, without gradients."""
-    if call.trace or not call.x.is_cuda:
+    if call.trace or not call.plain or not call.x.is_cuda:
         return False
     kind, dtype = kernel_kind(call.cell), call.compute_dtype
     compiling = torch.compiler.is_compiling()
@@ -166,13 +166,13 @@ CPU_MIN_STEPS_BESIDE_TORCH = 16  # torch's loops prepare less
 
 def supports_cpu(call: Call) -> bool:
     """float32 on a CPU with numba and oneDNN, from the sizes of `CPU_RULES` on."""
-    if call.trace or call.x.device.type != "cpu" or _traced_by_torch() or call.cell.kind.name not in CPU_RULES:
+    if call.trace or call.x.device.type != "cpu" or _traced_by_torch() or call.kind is None:
         return False
     if not call.x.dtype == call.cell.weight_hh.dtype == torch.float32 or torch.is_autocast_enabled("cpu"):
         return False
     if not kernels_enabled() or not cpu_is_available():
         return False
-    layout, weights, rule = call.layout, call.cell.weight_hh.numel(), CPU_RULES[call.cell.kind.name]
+    layout, weights, rule = call.layout, call.cell.weight_hh.numel(), CPU_RULES[call.kind.name]
     steps, rows = len(layout.batch_sizes), sum(layout.batch_sizes)
     if steps < CPU_MIN_STEPS or rows < CPU_MIN_ROWS:
         return False

@@ -142,6 +142,7 @@ class Cell(nn.Module):
     bias_ih, bias_hh = _weight("bias_ih"), _weight("bias_hh")
     weight_hr = _weight("weight_hr")  # of a projection
     __jit_unused_properties__: ClassVar[list[str]] = []
+    has_kernels: ClassVar[bool] = False  # of this very class; a subclass may compute something else
     _bound: Mapping[str, Any] | None = None
     _suffix = ""
 
@@ -173,8 +174,9 @@ class Cell(nn.Module):
         self.norm_ih = GateNorm(gates, hidden_size).to(**self.factory) if self.kind.layer_norm else None
         self.norm_hh = GateNorm(gates, hidden_size).to(**self.factory) if self.kind.layer_norm else None
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, has_kernels: bool = False, **options: Any) -> None:
         super().__init_subclass__(**options)
+        cls.has_kernels = has_kernels
         # torch.jit.trace compiles all other properties
         cls.__jit_unused_properties__ = [name for name in dir(cls) if isinstance(getattr(cls, name), property)]
 
@@ -207,6 +209,18 @@ class Cell(nn.Module):
     def reset_parameters(self) -> None:
         """Draw all weights anew, as torch's cells do."""
         self.draw()
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a kernel may take the place of `step`: the cell is exactly one of this package's classes (a subclass,
+        or one with parametrizations, is not), nobody replaced its step, and no hook waits for a call."""
+        if not self.has_kernels or "step" in self.__dict__ or "forward" in self.__dict__:
+            return False
+        return not any(
+            part._forward_hooks or part._forward_pre_hooks or part._backward_hooks or part._backward_pre_hooks
+            for part in (self, *self._modules.values())
+            if part is not None
+        )
 
     @property
     def state_sizes(self) -> tuple[int, ...]:
@@ -272,7 +286,7 @@ class Cell(nn.Module):
 
     def _fused(self, x: Tensor, state: State) -> State:
         """The new state, by torch's own function where it has one for this cell."""
-        name = self.kind.torch_name
+        name = self.kind.torch_name if self.is_plain else None
         if name is None or self.output_size != self.hidden_size or (self.bias_ih is None) != (self.bias_hh is None):
             return self.step(x, state).state
         cell, hx = TORCH_CELLS[name], state if name == "LSTM" else state[0]

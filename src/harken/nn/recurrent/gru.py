@@ -39,7 +39,7 @@ class GRUWeights(NamedTuple):
     c: Tensor | None  # (H,), the bias inside the reset
 
 
-class GRUCell(Cell):
+class GRUCell(Cell, has_kernels=True):
     """One step of a GRU, with the arguments, weights and results of `torch.nn.GRUCell`; `reset` as above.
 
     >>> GRUCell(3, 5)(torch.randn(2, 3)).shape

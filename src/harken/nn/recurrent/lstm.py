@@ -54,7 +54,7 @@ class LSTMWeights(NamedTuple):
     R: Tensor | None  # projection (R, H)
 
 
-class LSTMCell(Cell):
+class LSTMCell(Cell, has_kernels=True):
     """One step of an LSTM, with the arguments, weights and results of `torch.nn.LSTMCell`, and its variants.
 
     `bias` is True as torch has it, "one" as the equation has it, or False. x (B, I) or (I,), h and c (B, H) or (H,).

@@ -33,7 +33,7 @@ class RNNWeights(NamedTuple):
     b: Tensor | None  # (H,)
 
 
-class RNNCell(Cell):
+class RNNCell(Cell, has_kernels=True):
     """One step of a vanilla RNN, with the arguments, weights and results of `torch.nn.RNNCell`; also "sigmoid".
 
     >>> RNNCell(3, 5, nonlinearity="relu")(torch.randn(2, 3)).shape

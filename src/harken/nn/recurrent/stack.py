@@ -204,6 +204,7 @@ class Stack(nn.Module):
             partial(Layout.of, lengths, batch, time, x.device),
             reference=run_packed,
             masked_reference=run_padded,
+            plain=all(cell.is_plain for cell in self.cells_of_all()),
             training=self.training,
             trace=trace,
             noisy=bool(self.options.zoneout or self.options.recurrent_dropout),
