@@ -69,7 +69,7 @@ def studio(runs: Path) -> Iterator[str]:
     """The address of a studio that runs as long as the block."""
     import uvicorn
 
-    from harken.serving.studio.app import create_studio_app
+    from harken.studio.app import create_studio_app
 
     server = uvicorn.Server(uvicorn.Config(create_studio_app(runs), port=0, log_level="error"))
     thread = threading.Thread(target=server.run, daemon=True)

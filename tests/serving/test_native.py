@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import harken
+from harken.inspection.measures.ablation import Head
 from harken.serving.app import create_app
 from harken.serving.settings import ServerSettings
-from harken.serving.studio.inside import Head, SwitchedOff, look_inside
+from harken.studio.inside import SwitchedOff, look_inside
 
 TestClient = pytest.importorskip("fastapi.testclient").TestClient
 RECIPES = (

@@ -124,11 +124,6 @@ def test_head_and_body_of_an_answer_leave_in_one_write() -> None:
     assert asyncio.run(main()) == [b"head body", b"more", "closed"]
 
 
-def test_browsers_get_an_icon(capital_client: Any) -> None:
-    answer = capital_client.get("/favicon.ico")
-    assert answer.status_code == 200 and answer.headers["content-type"] == "image/svg+xml" and b"<svg" in answer.content
-
-
 def test_a_third_language_joins_two_models(tiny_model: Callable[[str], Path]) -> None:
     folder = tiny_model("phrasebook-transformer")
     engine = CapitalEngine(order=lambda places: places[::-1])

@@ -6,6 +6,5 @@ engine/         requests -> batches -> workers -> results
 operations/     what a worker does for each job; the only part that loads models
 dialects/       native (/v1), LibreTranslate (/translate ...), DeepL (/v2)
 text/           sentences, placeholders, HTML and files around what a model translates
-studio/         the web page at /, and what only it needs
 keys.py, limits.py, metrics.py
 """

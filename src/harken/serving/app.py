@@ -12,9 +12,9 @@ import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
 from harken.errors import UserError
@@ -27,14 +27,12 @@ from harken.serving.limits import Guard
 from harken.serving.metrics import resident_bytes
 from harken.serving.registry import Registry
 from harken.serving.settings import ServerSettings
-from harken.serving.studio.library import Library
-from harken.serving.studio.page import static_file
-from harken.serving.studio.routes import create_studio
 
 log = logging.getLogger("harken.serving")
 ABOUT = """Models of harken behind HTTP: /v1 is the native API of every job; /translate, /detect, /languages ... are
 the dialect of LibreTranslate, and /v2 is that of DeepL."""
 
+Extension = Callable[[Serving], APIRouter]  # further routes of a server, such as `harken.studio.app.serving_studio`
 
 FAST: dict[str, Endpoint] = {
     "/v1/translate": native.translate_directly,
@@ -43,12 +41,15 @@ FAST: dict[str, Endpoint] = {
 }
 
 
-def create_app(models: Sequence[str | Path], settings: ServerSettings | None = None) -> FastAPI:
+def create_app(
+    models: Sequence[str | Path], settings: ServerSettings | None = None, extensions: Sequence[Extension] = ()
+) -> FastAPI:
     """An app that serves model folders.
 
     Args:
         models: folders, each perhaps with its languages, as in "runs/demo@en-fr".
         settings: how; defaults to `ServerSettings()`.
+        extensions: functions that give further routers; their routes come before those of the server's own pages.
 
     Raises:
         UserError: a folder is no model.
@@ -92,8 +93,9 @@ def create_app(models: Sequence[str | Path], settings: ServerSettings | None = N
     app.state.serving, app.state.problem, app.state.stop = serving, None, None
     for router in (native.router, jobs.router, libretranslate.router, deepl.router, deepl_documents.router):
         app.include_router(router)
+    for extension in extensions:
+        app.include_router(extension(serving))
     _add_pages(app, serving)
-    app.include_router(create_studio(Library(serving.registry.folders, device=settings.device), _key_of(serving)))
     _add_errors(app)
     app.add_middleware(FastPath, endpoints=FAST)
     if settings.cors:
@@ -102,16 +104,6 @@ def create_app(models: Sequence[str | Path], settings: ServerSettings | None = N
         app.add_middleware(CORSMiddleware, allow_origins=settings.cors, allow_methods=["*"], allow_headers=["*"])
     app.add_middleware(Guard, settings=settings, metrics=serving.metrics)
     return app
-
-
-def _key_of(serving: Serving) -> Callable[[Request], None]:
-    """Asks for the key that a request of the studio carries, where one is needed."""
-
-    def check(request: Request) -> None:
-        scheme, _, key = request.headers.get("Authorization", "").partition(" ")
-        serving.client(request, key.strip() if scheme.lower() == "bearer" else None)
-
-    return check
 
 
 def _add_pages(app: FastAPI, serving: Serving) -> None:
@@ -130,11 +122,10 @@ def _add_pages(app: FastAPI, serving: Serving) -> None:
         gauges = {"queue_tokens": serving.engine.batcher.waiting, "resident_bytes": resident_bytes()}
         return PlainTextResponse(serving.metrics.text(gauges), media_type="text/plain; version=0.0.4")
 
-    @app.get("/favicon.ico", include_in_schema=False)
-    async def icon() -> Response:
-        """The icon that browsers ask for beside every page."""
-        content, headers = static_file("icon.svg") or (b"", {})
-        return Response(content, headers={**headers, "Cache-Control": "max-age=86400"})
+    @app.get("/", include_in_schema=False)
+    async def index() -> Response:
+        """The page of the API, where no extension has a page of its own."""
+        return RedirectResponse("docs")
 
     @app.get("/spec", include_in_schema=False)
     async def spec() -> Response:

@@ -1,4 +1,4 @@
-"""`harken serve`: model folders behind HTTP, with the dialects of LibreTranslate and DeepL and a page to look at.
+"""`harken serve`: model folders behind HTTP, with the dialects of LibreTranslate and DeepL.
 
 --new-key NAME    adds a key to the file of --api-keys, prints it once, and ends
 """
@@ -70,11 +70,14 @@ def serve(
     suggestions: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Append what POST /suggest sends; default: it is off.")
     ] = None,
+    studio: Annotated[
+        bool, typer.Option("--studio", help="Also the studio, a page at / that looks inside the models.")
+    ] = False,
     access_log: Annotated[
         bool, typer.Option("--access-log", help="A line for each request on stderr, without its text.")
     ] = False,
 ) -> None:
-    """Serve models: LibreTranslate's and DeepL's API, a native one for every job, and a page in the browser."""
+    """Serve models: LibreTranslate's and DeepL's API, and a native one for every job."""
     if new_key is not None:
         _add_key(api_keys, new_key, key_rate, key_characters)
         return
@@ -96,7 +99,12 @@ def serve(
         "max_characters": max_characters, "max_texts": max_texts, "cors": cors or [], "state": state,
         "suggestions": suggestions, "access_log": access_log, "allowed_hosts": hosts_of(host, allowed_host or []),
     }  # fmt: skip
-    app = create_app(models, ServerSettings(**given))
+    extensions: list[Any] = []
+    if studio:
+        from harken.studio.app import serving_studio
+
+        extensions.append(serving_studio)
+    app = create_app(models, ServerSettings(**given), extensions)
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s")
     for model in app.state.serving.registry.models.values():
         pair = f", {model.source} -> {model.target}" if model.source else ""
@@ -107,7 +115,10 @@ def serve(
         from harken.serving.ray import deployment
 
         arguments = deployment.ApplicationSettings(
-            models=models, max_workers=max_workers, settings=ServerSettings(**given)
+            models=models,
+            max_workers=max_workers,
+            extensions=[f"{extension.__module__}:{extension.__qualname__}" for extension in extensions],
+            settings=ServerSettings(**given),
         )
         deployment.run(arguments, host, port, announce=tell)
         return

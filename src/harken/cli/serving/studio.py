@@ -25,7 +25,7 @@ def studio(
 ) -> None:
     """Open the studio: translate, look inside models, follow trainings and run the lab, in the browser."""
     from harken.serving.app import run
-    from harken.serving.studio.app import create_studio_app
+    from harken.studio.app import create_studio_app
 
     app = create_studio_app(runs, device, loopback=host in LOOPBACK)
     found = app.state.library.folders()

@@ -55,7 +55,7 @@ def _masked_nbest(
     model: Translator, texts: list[str], shown: bool, options: dict[str, Any], search_options: dict[str, Any]
 ) -> list[list[Translation]]:
     """`_nbest` without some attention heads."""
-    from harken.serving.studio.inside import Head, without_heads
+    from harken.inspection.measures.ablation import Head, without_heads
 
     count = options.get("nbest", 1)
     sources, request = model.read([model.shorten(text) for text in texts]), model.request(count, **search_options)

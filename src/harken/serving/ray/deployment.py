@@ -13,6 +13,7 @@ import signal
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -43,6 +44,9 @@ class ApplicationSettings(BaseModel):
 
     models: list[str] = Field(description="model folders, each perhaps with its languages; the same on all nodes")
     max_workers: int | None = Field(default=None, ge=1, description="replicas at most; None: one per core, or per GPU")
+    extensions: list[str] = Field(
+        default=[], description='`extensions` of `create_app`, as in "harken.studio.app:serving_studio"'
+    )
     settings: ServerSettings = Field(default=ServerSettings(), description="of the server; workers: replicas at least")
 
 
@@ -72,7 +76,7 @@ def application(arguments: ApplicationSettings) -> Any:
     ).bind(models, settings.model_dump())
 
     def build() -> Any:
-        return _create_server(models, settings)
+        return _create_server(models, settings, arguments.extensions)
 
     server = serve.deployment(
         serve.ingress(build)(),
@@ -85,12 +89,12 @@ def application(arguments: ApplicationSettings) -> Any:
     return server.bind(replicas)
 
 
-def _create_server(models: Sequence[str], settings: ServerSettings) -> Any:
+def _create_server(models: Sequence[str], settings: ServerSettings, extensions: Sequence[str]) -> Any:
     """The app of one machine, whose engine asks the replicas."""
     ray = import_ray("serve")
     errors = ray.exceptions
     died = (errors.RayActorError, errors.NodeDiedError, errors.WorkerCrashedError, errors.ObjectLostError)
-    app = create_app(models, settings)
+    app = create_app(models, settings, [resolve_name(name) for name in extensions])
     serving = app.state.serving
     handle = ray.serve.get_deployment_handle(MODELS, app_name=ray.serve.get_replica_context().app_name)
     serving.engine = RayEngine(handle, serving.registry.folders, settings, serving.metrics, died)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from harken.serving.studio.library import CARD, LOCK, METRICS, RECIPE, WEIGHTS, Library, network_name, read_toml
+from harken.studio.library import CARD, LOCK, METRICS, RECIPE, WEIGHTS, Library, network_name, read_toml
 
 MOST_POINTS = 2000  # of a curve; longer ones are thinned evenly
 

@@ -8,7 +8,7 @@ import pytest
 
 from harken.data.tokenizers.tokens import UNK
 from harken.errors import UserError
-from harken.serving.studio.translating import Asked, glossary_terms, other_ways, translate
+from harken.studio.translating import Asked, glossary_terms, other_ways, translate
 
 SENTENCE = Asked("the black cat sleeps", beam=3, nbest=3)
 

@@ -1,15 +1,13 @@
 """What a translator does inside: attention of every head, and what changes where heads or words are switched off.
 
-A head is switched off by zeroing its part of the context before the output matrix W^O (Michel et al., 2019, "Are
-Sixteen Heads Really Better than One?"); a source word by replacing its ids with the id of unknown words, which works
-for every architecture.
+A source word is switched off by replacing its ids with the id of unknown words, which works for every architecture;
+heads are switched off by `harken.inspection.measures.ablation`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +18,10 @@ from torch import Tensor, nn
 from harken.data.io.token_rows import pad
 from harken.data.tokenizers.tokens import BOS, UNK
 from harken.errors import UserError
+from harken.inspection.measures.ablation import Head, without_heads
 from harken.inspection.pictures.pieces import piece_names
-from harken.nn.attention.multihead import CrossAttention, SelfAttention
 from harken.search.hypotheses import Hypothesis
-from harken.serving.studio.translating import explained
+from harken.studio.translating import explained
 from harken.tasks.translate.describing import describe
 from harken.tasks.translate.searching import search
 
@@ -31,17 +29,7 @@ if TYPE_CHECKING:
     from harken.tasks.translate.sources import Sources
     from harken.tasks.translate.translator import Translator
 
-KINDS = ("cross", "encoder", "decoder")  # attention to the source, and self-attention of either side
 END = "</s>"
-
-
-@dataclass(frozen=True)
-class Head:
-    """One attention head; layers and heads are counted from 0."""
-
-    kind: str
-    layer: int
-    head: int
 
 
 @dataclass(frozen=True)
@@ -106,49 +94,6 @@ def heads_of(shown: Any) -> dict[str, Any]:
         if weights is not None:
             kinds[kind] = {"weights": np.round(weights, 3).tolist(), "rows": rows, "columns": columns}
     return {"heads": kinds}
-
-
-@contextmanager
-def without_heads(model: nn.Module, heads: Sequence[Head]) -> Iterator[None]:
-    """Inside, these heads contribute nothing.
-
-    Raises:
-        UserError: there is no such head.
-    """
-    layers = attention_layers(model)
-    hooks = []
-    try:
-        for kind in KINDS:
-            for layer in {one.layer for one in heads if one.kind == kind}:
-                chosen = [one.head for one in heads if (one.kind, one.layer) == (kind, layer)]
-                if not (0 <= layer < len(layers[kind])) or max(chosen) >= layers[kind][layer].heads:
-                    raise UserError(f"there is no {kind} attention head {max(chosen) + 1} in layer {layer + 1}")
-                module = layers[kind][layer]
-                hooks.append(module.output.register_forward_pre_hook(_zeroing(chosen, module.heads)))
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
-def attention_layers(model: nn.Module) -> dict[str, list[Any]]:
-    """The attention modules of an encoder-decoder by kind, the lowest layer first; empty where there are none."""
-    found: dict[str, list[Any]] = {kind: [] for kind in KINDS}
-    for name, module in model.named_modules():
-        if isinstance(module, CrossAttention):
-            found["cross"].append(module)
-        elif isinstance(module, SelfAttention):
-            found["encoder" if name.startswith("encoder") else "decoder"].append(module)
-    return found
-
-
-def _zeroing(chosen: Sequence[int], heads: int) -> Any:
-    def hook(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        context = inputs[0].unflatten(-1, (heads, -1)).clone()  # (..., N, K)
-        context[..., list(chosen), :] = 0
-        return (context.flatten(-2), *inputs[1:])
-
-    return hook
 
 
 def without_words(translator: Translator, sources: Sources, words: Sequence[int]) -> Sources:

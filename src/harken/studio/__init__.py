@@ -1,8 +1,9 @@
 """The studio: a web page that translates, shows what a model does inside, and follows trainings.
 
+app.py          the page for a folder of runs (`harken studio`), or beside a server (`harken serve --studio`)
 library.py      the models and runs that the page knows, loaded when they are first asked for
 translating.py  translations with the probability of every word, their alignment, alternatives
-inside.py       attention of every head, heads and words switched off, gates, gradients, neighbours
+inside.py       attention of every head, words switched off, gates, gradients, neighbours
 searching.py    the beam as a tree
 runs.py         metrics, recipes and cards of run folders
 laboratory.py   the claims of `harken.lab`, run in a process of their own

@@ -7,16 +7,8 @@ import pytest
 import torch
 
 from harken.errors import UserError
-from harken.serving.studio.inside import (
-    Head,
-    SwitchedOff,
-    attention_layers,
-    forced_scores,
-    look_inside,
-    neighbours,
-    without_heads,
-    without_words,
-)
+from harken.inspection.measures.ablation import Head, attention_layers, without_heads
+from harken.studio.inside import SwitchedOff, forced_scores, look_inside, neighbours, without_words
 
 TEXT = "the black cat sleeps"
 

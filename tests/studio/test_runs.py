@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from harken.serving.studio.library import Library
-from harken.serving.studio.runs import curves, describe_run, documents, list_runs
+from harken.studio.library import Library
+from harken.studio.runs import curves, describe_run, documents, list_runs
 from harken.training.folder import RunLock
 
 

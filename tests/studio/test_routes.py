@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from harken.serving.studio.app import create_studio_app
-from harken.serving.studio.page import POLICY, static_file, static_names
-from harken.serving.studio.routes import _translation_events
+from harken.studio.app import create_studio_app, serving_studio
+from harken.studio.page import POLICY, static_file, static_names
+from harken.studio.routes import _translation_events
 
 TestClient = pytest.importorskip("fastapi.testclient").TestClient
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx`")
@@ -40,6 +40,11 @@ def test_the_page_is_small_and_allows_no_other_host(client: Any) -> None:
     assert total < 150 * 1024
     assert client.get("/").text == (static_file("index.html") or (b"", {}))[0].decode()
     assert "unsafe" not in POLICY and "default-src 'none'" in POLICY
+
+
+def test_browsers_get_an_icon(client: Any) -> None:
+    answer = client.get("/favicon.ico")
+    assert answer.status_code == 200 and answer.headers["content-type"] == "image/svg+xml" and b"<svg" in answer.content
 
 
 def test_only_files_of_the_page_are_served(client: Any) -> None:
@@ -78,7 +83,7 @@ def test_leaving_a_stream_cancels_its_search(monkeypatch: pytest.MonkeyPatch, li
         await events.aclose()  # type: ignore[attr-defined]
         return first
 
-    monkeypatch.setattr("harken.serving.studio.translating.translate", search)
+    monkeypatch.setattr("harken.studio.translating.translate", search)
     assert asyncio.run(leave()) == 'data: {"part": "le"}\n\n'
     lock = library.open("transformer").lock
     assert ended.wait(10) and lock.acquire(timeout=10)  # and the next request may have the model
@@ -159,9 +164,22 @@ def test_the_server_asks_the_studio_for_its_key(tiny_model: Callable[[str], Path
 
     key = new_key(tmp_path / "keys.json", "alice")
     settings = ServerSettings(api_keys=tmp_path / "keys.json", device="cpu")
-    client = TestClient(create_app([tiny_model("phrasebook-transformer")], settings))
+    client = TestClient(create_app([tiny_model("phrasebook-transformer")], settings, [serving_studio]))
     assert client.get("/").status_code == 200 == client.get("/studio/static/main.js").status_code
     assert client.get("/studio/models").status_code == 401
     assert client.get("/studio/models", headers={"Authorization": "Bearer wrong"}).status_code == 403
     found = client.get("/studio/models", headers={"Authorization": f"Bearer {key}"}).json()
     assert [one["name"] for one in found["models"]] == ["phrasebook-transformer"] and found["api"]
+
+
+def test_a_server_has_no_studio_unless_asked(tiny_model: Callable[[str], Path]) -> None:
+    from harken.serving.app import create_app
+    from harken.serving.settings import ServerSettings
+
+    app = create_app([tiny_model("phrasebook-transformer")], ServerSettings(device="cpu"))
+    client = TestClient(app)
+    assert [route.path for route in app.routes if "studio" in getattr(route, "path", "")] == []
+    assert client.get("/studio/models").status_code == 404 == client.get("/studio/static/main.js").status_code
+    assert client.post("/studio/lab/run", json={"name": "bow"}).status_code == 404
+    index = client.get("/", follow_redirects=False)
+    assert index.is_redirect and client.get(index.headers["Location"]).status_code == 200

@@ -17,9 +17,9 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
 
 from harken.errors import UserError
-from harken.serving.studio import runs
-from harken.serving.studio.library import Library
-from harken.serving.studio.page import static_file
+from harken.studio import runs
+from harken.studio.library import Library
+from harken.studio.page import static_file
 
 MOST_TEXT = 5000  # characters of one sentence
 MOST_FILE = 20 * 2**20  # bytes of an upload
@@ -120,6 +120,12 @@ def create_studio(library: Library, check: Callable[[Request], None] | None = No
     def index() -> Response:
         return _static("index.html")
 
+    @pages.get("/favicon.ico")
+    def icon() -> Response:
+        answer = _static("icon.svg")
+        answer.headers["Cache-Control"] = "max-age=86400"
+        return answer
+
     @pages.get("/studio/static/{name:path}")
     def static(name: str) -> Response:
         return _static(name)
@@ -139,14 +145,14 @@ def create_studio(library: Library, check: Callable[[Request], None] | None = No
 
     @router.post("/studio/alternatives")
     def alternatives(body: TranslateBody) -> dict[str, Any]:
-        from harken.serving.studio.translating import other_ways
+        from harken.studio.translating import other_ways
 
         with library.use(body.model, "translate") as opened:
             return {"alternatives": other_ways(opened.model, _asked(body), body.count)}
 
     @router.post("/studio/inside")
     def inside(body: InsideBody) -> dict[str, Any]:
-        from harken.serving.studio.inside import Head, SwitchedOff, look_inside
+        from harken.studio.inside import Head, SwitchedOff, look_inside
 
         off = SwitchedOff([Head(one.kind, one.layer, one.head) for one in body.heads], body.words)
         with library.use(body.model, "translate") as opened:
@@ -155,7 +161,7 @@ def create_studio(library: Library, check: Callable[[Request], None] | None = No
     @router.post("/studio/gates")
     def gates(body: Sentence) -> dict[str, Any]:
         from harken.inspection import gates as trace_gates
-        from harken.serving.studio.figures import figures_json
+        from harken.studio.figures import figures_json
 
         with library.use(body.model) as opened:
             trace = trace_gates(opened.model, body.text)
@@ -165,7 +171,7 @@ def create_studio(library: Library, check: Callable[[Request], None] | None = No
     def gradients(body: GradientsBody) -> dict[str, Any]:
         from harken.inspection import gradient_flow
         from harken.inspection.pictures.flow import HEADINGS, FlowPicture
-        from harken.serving.studio.figures import figures_json
+        from harken.studio.figures import figures_json
 
         flows = {}
         for name in dict.fromkeys([body.model, *body.compare]):
@@ -183,14 +189,14 @@ def create_studio(library: Library, check: Callable[[Request], None] | None = No
 
     @router.post("/studio/neighbours")
     def neighbours(body: NeighboursBody) -> dict[str, Any]:
-        from harken.serving.studio.inside import neighbours as nearest
+        from harken.studio.inside import neighbours as nearest
 
         with library.use(body.model) as opened:
             return nearest(opened.model, body.word, body.side, body.count)
 
     @router.post("/studio/beam")
     def beam(body: Sentence) -> dict[str, Any]:
-        from harken.serving.studio.searching import beam_of
+        from harken.studio.searching import beam_of
 
         with library.use(body.model, "translate") as opened:
             return beam_of(opened.model, body.text, beam=body.beam, length_penalty=body.length_penalty)
@@ -209,14 +215,14 @@ def create_studio(library: Library, check: Callable[[Request], None] | None = No
 
     @router.get("/studio/lab")
     def claims() -> dict[str, Any]:
-        from harken.serving.studio.laboratory import list_claims
+        from harken.studio.laboratory import list_claims
 
         return {"claims": list_claims()}
 
     @router.post("/studio/lab/run")
     async def run_claim(body: ClaimBody) -> StreamingResponse:
         from harken.lab.registry import find_experiment
-        from harken.serving.studio import laboratory
+        from harken.studio import laboratory
 
         find_experiment(body.name)
         events = laboratory.run_claim(body.name, body.seed, body.quick)
@@ -224,14 +230,14 @@ def create_studio(library: Library, check: Callable[[Request], None] | None = No
 
     @router.post("/studio/lab/explore")
     def explore(body: ClaimBody) -> dict[str, Any]:
-        from harken.serving.studio.explorations import explore as draw
+        from harken.studio.explorations import explore as draw
 
         with lab_lock:  # they draw from torch's one random state
             return draw(body.name, body.values, body.seed)
 
     @router.get("/studio/input")
     def describe_input(model: str) -> dict[str, Any]:
-        from harken.serving.studio import jobs
+        from harken.studio import jobs
 
         with library.use(model) as opened:
             return jobs.describe_input(opened)
@@ -243,7 +249,7 @@ def create_studio(library: Library, check: Callable[[Request], None] | None = No
         options: Annotated[str, Form()] = "{}",
         file: Annotated[UploadFile | None, File()] = None,
     ) -> dict[str, Any]:
-        from harken.serving.studio import jobs
+        from harken.studio import jobs
 
         given: tuple[str, bytes] | None = None
         if file is not None:
@@ -276,14 +282,14 @@ def _options(text: str) -> dict[str, Any]:
 
 
 def _asked(body: TranslateBody) -> Any:
-    from harken.serving.studio.translating import Asked, glossary_terms
+    from harken.studio.translating import Asked, glossary_terms
 
     return Asked(body.text, body.beam, body.length_penalty, body.nbest, body.prefix, glossary_terms(body.glossary))
 
 
 async def _translation_events(opened: Any, asked: Any) -> AsyncIterator[str]:
     """`part` with the certain text so far, then `done` or `error`; leaving it ends the search."""
-    from harken.serving.studio.translating import translate
+    from harken.studio.translating import translate
 
     loop, queue, stopped = asyncio.get_running_loop(), asyncio.Queue[dict[str, Any] | None](), threading.Event()
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harken.errors import UserError
-from harken.serving.studio.library import Library, run_folders
+from harken.studio.library import Library, run_folders
 
 
 def test_finds_every_run_below_the_root(runs: Path, library: Any) -> None:

@@ -16,7 +16,7 @@ import torch
 from harken.errors import UserError
 from harken.inspection.figure import Bars, Figure, Lines, Mark, Series
 from harken.inspection.figure.spec import Group
-from harken.serving.studio.figures import figures_json
+from harken.studio.figures import figures_json
 
 Values = Mapping[str, Any]
 Drawn = tuple[Figure, str]  # and what the numbers say, in a sentence

@@ -1,7 +1,7 @@
 """The claims of `harken.lab` for the page: run on demand in a process of their own, so that they can be stopped.
 
 An experiment forks workers and takes all cores, which a server with threads must not do itself. `python -m
-harken.serving.studio.laboratory NAME SEED QUICK` writes a line of JSON for every step of progress, then the report.
+harken.studio.laboratory NAME SEED QUICK` writes a line of JSON for every step of progress, then the report.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from harken.lab.registry import experiment_names, find_experiment
 
 def list_claims() -> list[dict[str, Any]]:
     """Name, statement and what it shows, of every claim; with the sliders of those that have some."""
-    from harken.serving.studio.explorations import EXPLORATIONS
+    from harken.studio.explorations import EXPLORATIONS
 
     found = []
     for name in experiment_names():
@@ -79,7 +79,7 @@ def main(arguments: list[str]) -> None:
     """Run one claim and write what it says to stdout."""
     from harken.lab.experiment import Settings
     from harken.lab.report import run_experiment
-    from harken.serving.studio.figures import figures_json, plain
+    from harken.studio.figures import figures_json, plain
 
     out = sys.stdout
     sys.stdout = sys.stderr  # what libraries print is no JSON

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from harken.errors import UserError
-from harken.serving.studio.jobs import answer, describe_input
-from harken.serving.studio.library import Library
+from harken.studio.jobs import answer, describe_input
+from harken.studio.library import Library
 
 
 @pytest.fixture

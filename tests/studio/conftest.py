@@ -30,7 +30,7 @@ def runs(tiny_model: Callable[[str], Path], tmp_path_factory: pytest.TempPathFac
 @pytest.fixture(scope="session")
 def library(runs: Path) -> Any:
     """The library of that folder."""
-    from harken.serving.studio.library import Library
+    from harken.studio.library import Library
 
     return Library(root=runs, device="cpu")
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from harken.serving.studio.searching import beam_of
+from harken.studio.searching import beam_of
 
 
 def test_the_best_path_is_the_translation_and_terms_make_the_rank(transformer: Any) -> None:

@@ -30,7 +30,7 @@ def address(runs: Path) -> Iterator[str]:
     """The studio of the tiny runs on a free port."""
     import uvicorn
 
-    from harken.serving.studio.app import create_studio_app
+    from harken.studio.app import create_studio_app
 
     server = uvicorn.Server(uvicorn.Config(create_studio_app(runs, "cpu"), port=0, log_level="error"))
     thread = threading.Thread(target=server.run, daemon=True)

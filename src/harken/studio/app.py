@@ -1,4 +1,4 @@
-"""The studio alone, for a folder of runs: `harken studio runs`. `harken serve` has it beside its API."""
+"""The studio of a folder of runs (`harken studio runs`), and beside the API of a server (`harken serve --studio`)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI, Request
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from harken.errors import UserError
 from harken.files import expand_user
+from harken.serving.context import Serving
 from harken.serving.settings import ServerSettings
-from harken.serving.studio.library import Library
-from harken.serving.studio.routes import create_studio
+from harken.studio.library import Library
+from harken.studio.routes import create_studio
 
 HOSTS = ["127.0.0.1", "localhost"]  # names under which a browser may ask a server of this machine alone
 
@@ -48,3 +49,13 @@ def create_studio_app(root: str | Path, device: str = "auto", loopback: bool = T
     if loopback:
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)
     return app
+
+
+def serving_studio(serving: Serving) -> APIRouter:
+    """The studio of the models of a server, an extension of `harken.serving.app.create_app`; it asks for their keys."""
+
+    def check(request: Request) -> None:
+        scheme, _, key = request.headers.get("Authorization", "").partition(" ")
+        serving.client(request, key.strip() if scheme.lower() == "bearer" else None)
+
+    return create_studio(Library(serving.registry.folders, device=serving.settings.device), check)

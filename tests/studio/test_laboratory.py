@@ -7,8 +7,8 @@ import pytest
 
 from harken.errors import UserError
 from harken.lab.registry import experiment_names
-from harken.serving.studio.explorations import EXPLORATIONS
-from harken.serving.studio.laboratory import list_claims, run_claim
+from harken.studio.explorations import EXPLORATIONS
+from harken.studio.laboratory import list_claims, run_claim
 
 
 def test_every_claim_is_listed_and_sliders_belong_to_claims() -> None:

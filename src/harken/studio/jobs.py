@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from harken.errors import UserError
-from harken.serving.studio.figures import figures_json, plain
-from harken.serving.studio.library import Opened
+from harken.studio.figures import figures_json, plain
+from harken.studio.library import Opened
 
 ENDINGS = {  # what an uploaded file may be called, by task; others are refused before they are read
     "transcribe": (".wav", ".flac", ".ogg", ".mp3"),
