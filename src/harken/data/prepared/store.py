@@ -17,7 +17,6 @@ can be deleted at any time and is made again when needed.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -29,6 +28,8 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 from harken.data.io.files import COMPRESSIONS
 from harken.errors import UserError
@@ -154,15 +155,18 @@ class Store:
 
     @contextmanager
     def _locked(self, name: str) -> Iterator[None]:
-        with open(self.root / f".{name}.lock", "a") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                note(f"waiting for another process that prepares {name}")
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            except OSError:  # a file system without locks: both make the entry, and the rename decides
-                pass
+        lock = FileLock(self.root / f".{name}.lock", fallback_to_soft=False)
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            note(f"waiting for another process that prepares {name}")
+            lock.acquire()
+        except OSError:  # a file system without locks: both make the entry, and the rename decides
+            pass
+        try:
             yield
+        finally:
+            lock.release()
 
 
 def is_complete(path: Path) -> bool:
