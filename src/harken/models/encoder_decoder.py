@@ -16,6 +16,7 @@ torch.Size([2, 3, 20])
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -23,7 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harken.kernels.cross_entropy import linear_cross_entropy
-from harken.kernels.decoding.description import Recurrent, Transformer
+from harken.kernels.decoding.description import Recurrent, Transformer, Undescribed
 from harken.models.base import CAPACITY, PAD, Decoder, DecoderState, Encoder, Memory, token_embedding
 from harken.nn.transformer.balance import Balance
 
@@ -218,18 +219,21 @@ class EncoderDecoder(TranslationModel):
         return self.logits(self.narrow(self.decoder.step(self.target_embedding(tokens), state)))
 
     def describe_for_decoding(self, device: str | None = "cpu") -> Transformer | Recurrent | None:
-        """The model's tensors for the compiled decoders; None where these do not support the model.
+        """The model's tensors for the compiled decoders; None where it has parts without a description.
 
         For a `device` the tensors must be there and in float32; None takes any.
         """
-        from harken.models.recurrent.decoding import describe_recurrent
-        from harken.models.transformer.decoding import describe
+        from harken.models.recurrent.description import describe_recurrent
+        from harken.models.transformer.description import describe_transformer
 
         if device is not None and any(
             one.device.type != device or one.dtype != torch.float32 for one in self.parameters()
         ):
             return None
-        return describe(self) or describe_recurrent(self)
+        for describe in (describe_transformer, describe_recurrent):
+            with suppress(Undescribed):
+                return describe(self)
+        return None
 
     def attention(
         self, source: Tensor, lengths: Tensor | None, target: Tensor, distances: Tensor | None = None

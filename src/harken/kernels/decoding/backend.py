@@ -80,11 +80,21 @@ class _Known:
 _known: WeakKeyDictionary[nn.Module, _Known] = WeakKeyDictionary()
 
 
+def _is_supported(described: Transformer | Recurrent | None) -> bool:
+    """Whether there are kernels for the cells and connections of a recurrent decoder; for Transformers all."""
+    return not isinstance(described, Recurrent) or (
+        described.connections.kind in (None, "residual")
+        and not any(cell.coupled or cell.peephole is not None for cell in described.cells)
+        and all(cell.nonlinearity == "tanh" for cell in described.cells)
+    )
+
+
 def _look_up(model: nn.Module) -> _Known:
     found = _known.get(model)
     if found is None or not found.snapshot.is_current():
         describe_model = getattr(model, "describe_for_decoding", lambda: None)
-        found = _known[model] = _Known(Snapshot(model), describe_model())
+        described = describe_model()
+        found = _known[model] = _Known(Snapshot(model), described if _is_supported(described) else None)
     return found
 
 

@@ -1,6 +1,19 @@
-"""Encoder-decoders described by their tensors: what models give to the compiled decoders.
+"""Models described by their tensors: what the compiled decoders, CUDA graphs and exporters read of a model.
 
-Nothing here imports numba, so that a model can be described, and the decision to use the kernels be made, without it.
+Models build a description (`harken.models.transformer.description`, `harken.models.recurrent.description`); whoever
+runs or writes a model without its modules reads it by name, such as `layer.self_attention.query_key_value.weight`:
+
+    Transformer           encoder and decoder: Stack          target_embedding, output
+      Stack               layers: StackLayer                  norm, width, heads, positions ...
+        StackLayer        self_attention, cross_attention, feed_forward, each with its norm
+    Recurrent             cells: Cell                         query, combine, narrow, output ...
+    RecurrentStack        layers of Cells by direction        connections; an encoder or a layer of `harken.nn`
+
+A description says all that the model computes when it evaluates. Parts that have no place in it, and subclasses or
+modules with hooks, which may compute something else, raise `Undescribed` with the option's name. A reader that supports
+less checks the fields itself. Tensors are the model's own, not copies.
+
+Nothing here imports numba or a model, so that the decision to use the kernels can be made without them.
 """
 
 from __future__ import annotations
@@ -12,6 +25,10 @@ from typing import Any, NamedTuple
 from torch import Tensor, nn
 
 Table = Callable[[int], Tensor]  # length -> (length, width)
+
+
+class Undescribed(Exception):
+    """A model has a part that no description has a place for; the message is the option, such as `model.experts`."""
 
 
 class Linear(NamedTuple):
@@ -31,19 +48,56 @@ class Norm(NamedTuple):
 
 
 @dataclass(frozen=True)
+class SelfAttention:
+    """Self-attention with the norm before or after it."""
+
+    query_key_value: Linear  # (3 D, D)
+    output: Linear
+    norm: Norm
+
+
+@dataclass(frozen=True)
+class SSRU:
+    """The recurrent unit in the place of self-attention; the bias of the candidate is 0."""
+
+    forget_candidate: Linear  # (2 D, D)
+    norm: Norm
+
+
+@dataclass(frozen=True)
+class CrossAttention:
+    """Attention to the memory with the norm before or after it."""
+
+    query: Linear
+    key_value: Linear  # (2 D, D)
+    output: Linear
+    norm: Norm
+
+
+@dataclass(frozen=True)
+class FeedForward:
+    """The feed-forward layer with the norm before or after it; SwiGLU's `expand` has gate and candidate in one."""
+
+    expand: Linear
+    contract: Linear
+    norm: Norm
+
+
+@dataclass(frozen=True)
+class StackLayer:
+    """One Transformer block; encoders and decoders without an encoder have no cross-attention."""
+
+    self_attention: SelfAttention | SSRU
+    cross_attention: CrossAttention | None
+    feed_forward: FeedForward
+
+
+@dataclass(frozen=True)
 class Stack:
-    """One side of a model.
+    """One side of a Transformer, or all of a decoder-only one."""
 
-    The linear maps of a layer are, in this order: queries, keys and values in one; the output of self-attention; both
-    maps of the feed-forward layer; in a decoder also the query, keys and values in one, and output of cross-attention.
-    With an SSRU forget gate and candidate in one take the place of the first two.
-    Norms: that of self-attention, of the feed-forward layer, of cross-attention; with the norm first, a last one after
-    all layers.
-    """
-
-    linears: list[Linear]
-    norms: list[Norm]
-    layers: int
+    layers: tuple[StackLayer, ...]
+    norm: Norm | None  # after all layers, where `pre`
     width: int
     heads: int
     feedforward: int
@@ -54,12 +108,21 @@ class Stack:
     angles: Table | None = None  # of rotary positions
     slopes: Tensor | None = None  # (N,) of ALiBi
     max_length: int | None = None  # of learned positions
-    ssru: bool = False  # a decoder with an SSRU in the place of self-attention
+
+    @property
+    def ssru(self) -> bool:
+        """Whether a recurrent unit takes the place of self-attention."""
+        return isinstance(self.layers[0].self_attention, SSRU)
+
+    @property
+    def epsilon(self) -> float:
+        """Of all norms."""
+        return self.layers[0].feed_forward.norm.epsilon
 
 
 @dataclass(frozen=True)
 class Transformer:
-    """A whole model; where the encoder is of another kind, it is None and its memory is computed by the model."""
+    """An encoder-decoder; where the encoder is of another kind, it is None and its memory is computed by the model."""
 
     encoder: Stack | None
     source_embedding: Tensor
@@ -68,31 +131,67 @@ class Transformer:
     output: Linear
 
 
-class CellWeights(NamedTuple):
-    """One layer: W, U and both biases in the layout of `torch.nn`; rows of i, f, g, o or r, z, n."""
+@dataclass(frozen=True)
+class Cell:
+    """A recurrent cell: W, U and both biases in the layout of `torch.nn`; rows of i, f, g, o or r, z, n.
 
+    A coupled LSTM has no i: rows of f, g, o. Peephole weights (gates, H) are those of i, f, o, or f, o.
+    """
+
+    kind: str  # rnn, lstm or gru
     weight_ih: Tensor
     weight_hh: Tensor
     bias_ih: Tensor | None
     bias_hh: Tensor | None
+    peephole: Tensor | None = None
+    coupled: bool = False
+    reset: str = "after"  # whether the reset gate of a GRU acts on U h ("after") or on h ("before")
+    nonlinearity: str = "tanh"  # of an RNN
+
+    @property
+    def width(self) -> int:
+        """H."""
+        return self.weight_hh.shape[1]
+
+    @property
+    def parts(self) -> int:
+        """Tensors of the state: h, and of an LSTM c."""
+        return 2 if self.kind == "lstm" else 1
+
+
+@dataclass(frozen=True)
+class Connections:
+    """Connections between recurrent layers; see `harken.nn.recurrent.connections`."""
+
+    kind: str | None  # residual, highway, dense or None
+    first: int  # the first layer that has them
+    gates: tuple[Linear, ...] = ()  # of highway connections, from layer `first` on
+
+
+@dataclass(frozen=True)
+class RecurrentStack:
+    """Recurrent layers over whole sequences; each has one cell for each direction."""
+
+    layers: tuple[tuple[Cell, ...], ...]
+    connections: Connections
 
 
 @dataclass(frozen=True)
 class Recurrent:
-    """A model with a recurrent decoder, whose memory, keys and first states are computed by the model itself.
+    """A model with a recurrent decoder; the encoder is the model's own."""
 
-    Cells are "rnn", "lstm", "gru" or, where the reset gate acts on h, "gru-before". The linear maps after them: of the
-    query, for the additive score; of [context; state], with attention; `narrow`; and the output layer.
-    """
-
-    cells: list[CellWeights]
-    linears: list[Linear]
-    cell: str
-    layers: int
+    cells: tuple[Cell, ...]
+    connections: Connections
+    output: Linear
     embedding: int  # E
     width: int  # H
     target_embedding: Tensor
     embedding_scale: float
+    bridge: tuple[Linear, ...] = ()  # to the first states, for every part of every layer
+    keys: Linear | None = None  # from the memory to the keys of the additive and multiplicative scores
+    query: Linear | None = None  # of the additive score
+    combine: Linear | None = None  # of [context; state], with attention
+    narrow: Linear | None = None  # between the decoder and the output layer
     score: str | None = None  # additive, dot or cosine; None: no attention
     scale: float = 1.0  # of the scores
     energy: Tensor | None = None  # (A,) the vector v of the additive score
@@ -101,9 +200,8 @@ class Recurrent:
     feeds_back: bool = False  # the last attentional state is an input
     reads: tuple[bool, ...] = (False,)  # the layers that read the context or the last attentional state
     query_layer: int = 0
-    residual_from: int = 1 << 30  # the first layer whose input is added to its output
+    constant_context: bool = False  # without attention, every step reads a summary of the source
     zoneout: float = 0.0
-    narrows: bool = False  # whether there is a map between the decoder and the output layer
 
 
 class Snapshot:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from harken.kernels.caching import is_kept, kept
 from harken.kernels.decoding.cells import CELLS, PRODUCTS, SCORES, Cells, Source, new_state, recurrent_step
-from harken.kernels.decoding.description import CellWeights, Linear, Recurrent
+from harken.kernels.decoding.description import Cell, Connections, Linear, Recurrent
 from harken.kernels.decoding.products import INPUTS, STRIDE, round_up
 from harken.kernels.decoding.search import Found, Rules, make_search, nothing_found
 from harken.kernels.decoding.topk import all_allowed
@@ -44,21 +44,26 @@ def _padded(values: Tensor) -> Any:
     return out.reshape(*values.shape[:-1], -1)
 
 
-def _joined(cell: str, weights: CellWeights) -> list[Linear]:
+def name_of(cell: Cell) -> str:
+    """As the kernels know it."""
+    return "gru-before" if cell.kind == "gru" and cell.reset == "before" else cell.kind
+
+
+def _joined(cell: Cell) -> list[Linear]:
     """The maps of a layer, most of them of [input; h].
 
     "rnn" and "lstm" have one for all gates; "gru" one for r and z, and for the candidate one of the input and one of h;
     "gru-before" one for r and z, and one of [input; r * h].
     """
-    none = torch.zeros(len(weights.weight_ih))
-    of_input, of_hidden = (part.detach() for part in weights[:2])
-    first, second = (none if bias is None else bias.detach() for bias in weights[2:])
+    none, name = torch.zeros(len(cell.weight_ih)), name_of(cell)
+    of_input, of_hidden = cell.weight_ih.detach(), cell.weight_hh.detach()
+    first, second = (none if bias is None else bias.detach() for bias in (cell.bias_ih, cell.bias_hh))
     whole, both = torch.cat((of_input, of_hidden), 1), first + second
-    if not cell.startswith("gru"):
+    if cell.kind != "gru":
         return [Linear(whole, both)]
     gates = len(whole) // 3 * 2
     rz = Linear(whole[:gates], both[:gates])
-    if cell == "gru-before":
+    if name == "gru-before":
         return [rz, Linear(whole[gates:], both[gates:])]
     return [rz, Linear(of_input[gates:], first[gates:]), Linear(of_hidden[gates:], second[gates:])]
 
@@ -72,15 +77,17 @@ class CompiledRecurrent:
 
     def __post_init__(self) -> None:
         model, none = self.model, torch.zeros(0)
-        cells = [linear for weights in model.cells for linear in _joined(model.cell, weights)]
-        self.packed = pack([*cells, *model.linears], [], self.precision)
-        self.output = OutputLayer(model.linears[-1], self.precision)
+        cell, layers, connections = CELLS[name_of(model.cells[0])], len(model.cells), model.connections
+        cells = [linear for layer in model.cells for linear in _joined(layer)]
+        linears = [linear for linear in (model.query, model.combine, model.narrow) if linear is not None]
+        self.packed = pack([*cells, *linears, model.output], [], self.precision)
+        self.output = OutputLayer(model.output, self.precision)
         self.table = np.ascontiguousarray(model.target_embedding.detach().numpy())
         energy, coverage = (none if one is None else one for one in (model.energy, model.coverage))
         self.cells = Cells(
-            cell=CELLS[model.cell],
-            products=PRODUCTS[CELLS[model.cell]],
-            layers=model.layers,
+            cell=cell,
+            products=PRODUCTS[cell],
+            layers=layers,
             embedding=model.embedding,
             width=model.width,
             embedding_scale=np.float32(model.embedding_scale),
@@ -92,14 +99,14 @@ class CompiledRecurrent:
             feeds=model.feeds_back,
             reads=np.array(model.reads),
             query_layer=model.query_layer,
-            residual_from=model.residual_from,
+            residual_from=connections.first if connections.kind == "residual" else layers,
             zoneout=np.float32(model.zoneout),
-            narrows=model.narrows,
+            narrows=model.narrow is not None,
         )
 
     def cache_numbers(self, rows: int, longest: int) -> int:
         """Numbers in the state of so many hypotheses, about."""
-        return 2 * round_up(self.model.width, STRIDE) * (self.model.layers * 2 + 8) * rows
+        return 2 * round_up(self.model.width, STRIDE) * (len(self.model.cells) * 2 + 8) * rows
 
     def read(self, model: Any, source: Tensor, lengths: Tensor | None, sizes: Any) -> Source:
         """What the decoder starts from, by the model's own encoder; `sizes` (B,) are the lengths."""
@@ -153,8 +160,8 @@ class CompiledRecurrent:
 def _tiny_call() -> tuple[Any, ...]:
     """Of the smallest model: compiled code depends on types alone, so it stands for all."""
     table, square = torch.zeros(8, 2), torch.zeros(2, 2)
-    cell, output = CellWeights(square, square, None, None), Linear(table, None, is_output=True)
-    model = CompiledRecurrent(Recurrent([cell], [output], "rnn", 1, 2, 2, table, 1.0))
+    cell, output = Cell("rnn", square, square, None, None), Linear(table, None, is_output=True)
+    model = CompiledRecurrent(Recurrent((cell,), Connections(None, 1), output, 2, 2, table, 1.0))
     source = Source(_padded(torch.zeros(1, 1, 1, 2)), _padded(torch.zeros(1, 2)), np.zeros((0, STRIDE), np.float32), 0)
     return model.decode_arguments(source, np.array([0, 1]), np.array([1]), Rules(1, 1, 1.0))
 

@@ -11,7 +11,18 @@ import torch
 from torch import Tensor
 
 from harken.kernels.caching import is_kept
-from harken.kernels.decoding.description import Linear, Norm, Stack, Table, Transformer
+from harken.kernels.decoding.description import (
+    SSRU,
+    CrossAttention,
+    FeedForward,
+    Linear,
+    Norm,
+    SelfAttention,
+    Stack,
+    StackLayer,
+    Table,
+    Transformer,
+)
 from harken.kernels.decoding.products import GELU, RELU, STRIDE, SWIGLU, round_up
 from harken.kernels.decoding.search import Found, Rules, decode, nothing_found
 from harken.kernels.decoding.stack import Blocks, encode
@@ -47,7 +58,7 @@ class _Side:
             return np.zeros((0, width), np.float32) if make is None else _array(make(length))
 
         return Blocks(
-            layers=stack.layers,
+            layers=len(stack.layers),
             width=stack.width,
             heads=stack.heads,
             inner=stack.feedforward,
@@ -56,7 +67,7 @@ class _Side:
             rotary=stack.angles is not None,
             scale=np.float32(1 / math.sqrt(head_width) if stack.scaled else 1),
             embedding_scale=np.float32(math.sqrt(stack.width)),
-            epsilon=np.float32(stack.norms[0].epsilon),
+            epsilon=np.float32(stack.epsilon),
             slopes=_array(slopes),
             positions=table(stack.positions, stack.width),
             angles=table(stack.angles, head_width),
@@ -79,9 +90,24 @@ def _array(tensor: Tensor) -> Any:
 
 
 def _side(stack: Stack, embedding: Tensor, more: list[Linear], precision: str) -> _Side:
-    linears = [*stack.linears, *more]
-    inner = max(len(one.weight) for one in stack.linears)
-    return _Side(stack, pack(linears, stack.norms, precision), _array(embedding), inner)
+    linears = [linear for layer in stack.layers for linear in _linears(layer)]
+    norms = [norm for layer in stack.layers for norm in _norms(layer)] + ([] if stack.norm is None else [stack.norm])
+    inner = max(len(linear.weight) for linear in linears)
+    return _Side(stack, pack([*linears, *more], norms, precision), _array(embedding), inner)
+
+
+def _linears(layer: StackLayer) -> list[Linear]:
+    """In the order of `harken.kernels.decoding.stack`."""
+    mixer, cross, feed_forward = layer.self_attention, layer.cross_attention, layer.feed_forward
+    first = [mixer.forget_candidate] if isinstance(mixer, SSRU) else [mixer.query_key_value, mixer.output]
+    last = [] if cross is None else [cross.query, cross.key_value, cross.output]
+    return [*first, feed_forward.expand, feed_forward.contract, *last]
+
+
+def _norms(layer: StackLayer) -> list[Norm]:
+    """In the order of `harken.kernels.decoding.stack`."""
+    cross = [] if layer.cross_attention is None else [layer.cross_attention.norm]
+    return [layer.self_attention.norm, layer.feed_forward.norm, *cross]
 
 
 @dataclass
@@ -111,7 +137,7 @@ class CompiledTransformer:
         """Numbers in the cache of so many hypotheses of at most `longest` tokens."""
         decoder = self.model.decoder
         slots = 2 if decoder.ssru else longest
-        return 2 * round_up(decoder.width, STRIDE) * decoder.layers * rows * slots
+        return 2 * round_up(decoder.width, STRIDE) * len(decoder.layers) * rows * slots
 
     def read(self, model: Any, source: Tensor, lengths: Tensor | None, sizes: Any) -> Any:
         """The memory (tokens, whole panels) of sources (B, S); `sizes` (B,) are the lengths."""
@@ -168,7 +194,7 @@ class CompiledTransformer:
         minimums = np.zeros(batch, np.int64) if minimums is None else minimums
         stop = np.zeros(1, np.int64) if stop is None else stop
         slots = 2 if side.stack.ssru else longest
-        workspace = self._acquire(side.stack.layers * slots * batch * rules.beam * 2 * memory.shape[1])
+        workspace = self._acquire(len(side.stack.layers) * slots * batch * rules.beam * 2 * memory.shape[1])
         found = nothing_found(batch, rules.nbest, longest)
         blocks = side.for_length(longest)
         last, part = (side.packed, all_allowed()) if allowed is None else self.output.part(allowed)
@@ -187,14 +213,16 @@ class CompiledTransformer:
 def tiny() -> Transformer:
     """The smallest model: compiled code depends on types alone, so it stands for all."""
 
-    def stack(products: list[tuple[int, int]], norms: int) -> Stack:
-        linears = [Linear(torch.zeros(shape), torch.zeros(shape[0])) for shape in products]
-        norm = Norm(torch.ones(2), torch.zeros(2), 1e-5)
-        return Stack(linears, [norm] * norms, 1, 2, 1, 2, True, "relu", True)
+    def linear(outputs: int) -> Linear:
+        return Linear(torch.zeros(outputs, 2), torch.zeros(outputs))
 
-    encoder = stack([(6, 2), (2, 2), (2, 2), (2, 2)], 3)
-    decoder = stack([(6, 2), (2, 2), (2, 2), (2, 2), (2, 2), (4, 2), (2, 2)], 4)
-    table = torch.zeros(8, 2)
+    norm, table = Norm(torch.ones(2), torch.zeros(2), 1e-5), torch.zeros(8, 2)
+    attention, feed_forward = SelfAttention(linear(6), linear(2), norm), FeedForward(linear(2), linear(2), norm)
+    cross = CrossAttention(linear(2), linear(4), linear(2), norm)
+    encoder, decoder = (
+        Stack((StackLayer(attention, to_memory, feed_forward),), norm, 2, 1, 2, True, "relu", True)
+        for to_memory in (None, cross)
+    )
     return Transformer(encoder, table, decoder, table, Linear(table, None, is_output=True))
 
 

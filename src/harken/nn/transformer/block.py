@@ -78,6 +78,7 @@ class _Block(nn.Module):
         mixer: str = "attention",
     ) -> None:
         super().__init__()
+        self.mixer = mixer
         if mixer == "ssru":
             self.recurrence = SSRU(width)
         else:
@@ -226,7 +227,6 @@ class DecoderBlock(_Block):
     ) -> None:
         options |= {"attention_dropout": attention_dropout, "score": score, "mixer": mixer}
         super().__init__(width, heads, feedforward, **options)
-        self.mixer = mixer
         self.cross = CrossAttention(width, heads, attention_dropout, score)
         self.cross_norm = nn.LayerNorm(width)
 

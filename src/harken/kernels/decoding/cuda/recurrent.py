@@ -19,7 +19,7 @@ from torch import Tensor
 from harken.kernels.decoder_loop.triton_kernels import sigmoid, tanh
 from harken.kernels.decoding.cuda.linear import ROWS, few_rows_linear
 from harken.kernels.decoding.cuda.overlap import allow_next, options, wait_for_previous
-from harken.kernels.decoding.description import Recurrent
+from harken.kernels.decoding.description import Cell, Recurrent
 from harken.kernels.triton_import import tl, triton
 
 PROGRAMS = 128  # about as many as the device has multiprocessors
@@ -202,11 +202,15 @@ def is_supported(described: Any, rows: int) -> bool:
     """LSTM or GRU layers without connections that attend after the step, by an additive score or a dot product."""
     if not isinstance(described, Recurrent):
         return False
-    plain = described.coverage is None and described.zoneout == 0 and described.residual_from >= described.layers
+    plain = described.coverage is None and described.zoneout == 0 and described.connections.kind is None
     attends = described.score in ("additive", "dot") and not described.attends_before
-    biased = all(None not in layer for layer in described.cells)
-    known = described.cell in ("lstm", "gru") and biased and max(described.width, described.embedding) <= WIDEST
+    known = all(_has_kernel(cell) for cell in described.cells) and max(described.width, described.embedding) <= WIDEST
     return plain and attends and known and rows <= ROWS
+
+
+def _has_kernel(cell: Cell) -> bool:
+    plain = not cell.coupled and cell.peephole is None and cell.reset == "after"
+    return plain and cell.kind in ("lstm", "gru") and cell.bias_ih is not None and cell.bias_hh is not None
 
 
 def _units(width: int, elements: int) -> int:
@@ -222,7 +226,7 @@ class RecurrentStep:
         self.described, self.beam, self.half = described, beam, 0
         like, width, rows = described.target_embedding, described.width, sources * beam
         attention = width if described.energy is None else len(described.energy)
-        self.states = torch.zeros(2, described.layers, 2, rows, width, device=like.device)  # h and c
+        self.states = torch.zeros(2, len(described.cells), 2, rows, width, device=like.device)  # h and c
         self.feeds = torch.zeros(2, rows, width, device=like.device)
         self.keys, self.memory = like.new_zeros(sources, words, attention), like.new_zeros(sources, words, width)
         self.lengths = torch.ones(sources, dtype=torch.int32, device=like.device)
@@ -244,14 +248,13 @@ class RecurrentStep:
     def step(self, tokens: Tensor, position: Tensor) -> Tensor:
         """Tokens (R,) -> logits (R, V)."""
         described, rows, last, self.half = self.described, len(tokens), self.half, 1 - self.half
-        width, rest, below = described.width, iter(described.linears), described.target_embedding
-        for layer in range(described.layers):
+        width, below = described.width, described.target_embedding
+        for layer in range(len(described.cells)):
             self._advance(layer, below, tokens, last)
             below = self.states[self.half, layer, 0]
         query = self.states[self.half, described.query_layer, 0]
-        if described.energy is not None:
-            asks = next(rest)
-            query = few_rows_linear(query, asks, query.new_empty(rows, len(asks.weight)))
+        if described.query is not None:
+            query = few_rows_linear(query, described.query, query.new_empty(rows, len(described.query.weight)))
         context = torch.empty_like(below)
         energy = self.keys if described.energy is None else described.energy
         chosen = options(below.is_cuda)
@@ -262,11 +265,12 @@ class RecurrentStep:
             ADDITIVE=described.energy is not None, SIZE=triton.next_power_of_2(query.shape[1]), WIDTH=wide, BLOCK=BLOCK,
             num_warps=SOURCE_WARPS, **chosen,
         )  # fmt: skip
+        assert described.combine is not None
         hidden, units = self.feeds[self.half], _units(width, 2 * wide)
         combine_kernel[(triton.cdiv(width, units),)](
             context,
             below,
-            next(rest).weight,
+            described.combine.weight,
             hidden,
             width,
             ROWS=rows,
@@ -275,10 +279,9 @@ class RecurrentStep:
             num_warps=COMBINE_WARPS,
             **chosen,
         )
-        if described.narrows:
-            narrow = next(rest)
-            hidden = few_rows_linear(hidden, narrow, hidden.new_empty(rows, len(narrow.weight)))
-        output = next(rest)
+        if described.narrow is not None:
+            hidden = few_rows_linear(hidden, described.narrow, hidden.new_empty(rows, len(described.narrow.weight)))
+        output = described.output
         return few_rows_linear(hidden, output, output.weight.new_empty(rows, len(output.weight)))
 
     def reorder_(self, rows: Tensor) -> None:
@@ -288,13 +291,13 @@ class RecurrentStep:
     def _advance(self, layer: int, below: Tensor, tokens: Tensor, last: int) -> None:
         """The new state of a layer; `below` are the target embeddings, or the new h of the layer below."""
         described, new, old = self.described, self.states[1 - last, layer], self.states[last, layer]
-        weight, recurrent, bias, recurrent_bias = described.cells[layer]
+        cell = described.cells[layer]
         size, width, rows = below.shape[1], described.width, len(tokens)
         narrow, wide = triton.next_power_of_2(size), triton.next_power_of_2(width)
         units = _units(width, 4 * (narrow + 2 * wide))
         cell_kernel[(triton.cdiv(width, units),)](
-            below, tokens, self.feeds[last], old[0], old[1], self.parents, weight, recurrent, bias, recurrent_bias,
-            new[0], new[1], size, width, described.embedding_scale if layer == 0 else 1.0,
-            EMBEDS=layer == 0, FEEDS=described.reads[layer], LSTM=described.cell == "lstm", PARENTS=self.beam > 1,
+            below, tokens, self.feeds[last], old[0], old[1], self.parents, cell.weight_ih, cell.weight_hh,
+            cell.bias_ih, cell.bias_hh, new[0], new[1], size, width, described.embedding_scale if layer == 0 else 1.0,
+            EMBEDS=layer == 0, FEEDS=described.reads[layer], LSTM=cell.kind == "lstm", PARENTS=self.beam > 1,
             ROWS=rows, SIZE=narrow, WIDTH=wide, BLOCK=units, num_warps=CELL_WARPS, **options(new.is_cuda),
         )  # fmt: skip

@@ -17,7 +17,7 @@ from harken.kernels.decoding.cuda.linear import ROWS, few_rows_linear
 from harken.kernels.decoding.cuda.norm import add_norm, embed
 from harken.kernels.decoding.cuda.projected import projected_cross_attention
 from harken.kernels.decoding.cuda.selection import reorder_ancestry
-from harken.kernels.decoding.description import Linear, Norm, Transformer
+from harken.kernels.decoding.description import Linear, Norm, SelfAttention, Transformer
 
 ACTIVATIONS = {"relu": torch.relu, "gelu": F.gelu}
 HEAD_WIDTHS = (16, 32, 64, 128)
@@ -37,8 +37,8 @@ class TransformerStep:
         self.described, self.beam = described, beam
         stack, like = described.decoder, described.target_embedding
         rows, size = sources * beam, stack.width // stack.heads
-        self.keys, self.values = like.new_zeros(2, stack.layers, rows, stack.heads, length, size).unbind(0)
-        self.memory = like.new_zeros(stack.layers, 2, sources, stack.heads, width, size)
+        self.keys, self.values = like.new_zeros(2, len(stack.layers), rows, stack.heads, length, size).unbind(0)
+        self.memory = like.new_zeros(len(stack.layers), 2, sources, stack.heads, width, size)
         self.lengths = torch.ones(sources, dtype=torch.int32, device=like.device)
         self.ancestry = torch.zeros(rows, length, dtype=torch.int32, device=like.device) if beam > 1 else None
         self.residual = torch.zeros(rows, stack.width, device=like.device)
@@ -56,10 +56,10 @@ class TransformerStep:
     def load(self, memory: Tensor, lengths: Tensor) -> None:
         """A memory (B, S, D) of sources with lengths (B,)."""
         stack, sources, words = self.described.decoder, *memory.shape[:2]
-        for layer in range(stack.layers):
-            both = stack.linears[7 * layer + 5]
-            pairs = F.linear(memory, both.weight, both.bias).view(sources, words, 2, stack.heads, -1)
-            self.memory[layer, :, :sources, :, :words].copy_(pairs.permute(2, 0, 3, 1, 4))
+        for number, layer in enumerate(stack.layers):
+            assert layer.cross_attention is not None
+            pairs = _linear(memory, layer.cross_attention.key_value).view(sources, words, 2, stack.heads, -1)
+            self.memory[number, :, :sources, :, :words].copy_(pairs.permute(2, 0, 3, 1, 4))
         self.lengths[:sources] = lengths
 
     def step(self, tokens: Tensor, position: Tensor) -> Tensor:
@@ -85,17 +85,19 @@ class TransformerStep:
         def new(layer: Linear) -> Tensor:
             return like.new_empty(rows, len(layer.weight))
 
-        for layer in range(stack.layers):
-            qkv, out, expand, contract, query, _, cross_out = stack.linears[7 * layer : 7 * layer + 7]
-            norm, feed_norm, cross_norm = stack.norms[3 * layer : 3 * layer + 3]
-            found = few_rows_linear(x, qkv, new(qkv), norm=norm)
-            few_rows_linear(self._attend(layer, found), out, x, add=True)
-            few_rows_linear(self._attend_source_few(layer, query, cross_norm), cross_out, x, add=True)
-            found = few_rows_linear(x, expand, new(expand), norm=feed_norm, relu=stack.activation == "relu")
-            found = found if stack.activation == "relu" else ACTIVATIONS[stack.activation](found)
-            few_rows_linear(found, contract, x, add=True)
+        for number, layer in enumerate(stack.layers):
+            attention, cross, feed = layer.self_attention, layer.cross_attention, layer.feed_forward
+            assert isinstance(attention, SelfAttention)
+            assert cross is not None
+            first = attention.query_key_value
+            queries_keys_values = few_rows_linear(x, first, new(first), norm=attention.norm)
+            few_rows_linear(self._attend(number, queries_keys_values), attention.output, x, add=True)
+            few_rows_linear(self._attend_source_few(number, cross.query, cross.norm), cross.output, x, add=True)
+            relu = stack.activation == "relu"
+            inner = few_rows_linear(x, feed.expand, new(feed.expand), norm=feed.norm, relu=relu)
+            few_rows_linear(inner if relu else ACTIVATIONS[stack.activation](inner), feed.contract, x, add=True)
         output = self.described.output
-        return few_rows_linear(x, output, new(output), norm=stack.norms[-1])
+        return few_rows_linear(x, output, new(output), norm=stack.norm)
 
     def _attend_source_few(self, layer: int, query: Linear, norm: Norm) -> Tensor:
         (keys, values), x = self.memory[layer], self.residual
@@ -107,18 +109,18 @@ class TransformerStep:
     def _many_rows(self) -> Tensor:
         stack, x = self.described.decoder, self.residual
         like, pre = self.described.target_embedding, stack.pre
-        hidden = add_norm(x, None, stack.norms[0], pre, like) if pre else x.to(like.dtype)
-        for layer in range(stack.layers):
-            qkv, out, expand, contract, query, _, cross_out = stack.linears[7 * layer : 7 * layer + 7]
-            norm, feed_norm, cross_norm = stack.norms[3 * layer : 3 * layer + 3]
-            last = layer + 1 == stack.layers
-            following = stack.norms[-1] if pre and last else stack.norms[3 * (layer + 1)] if pre else feed_norm
-            change = _linear(self._attend(layer, _linear(hidden, qkv)), out)
-            hidden = add_norm(x, change, cross_norm if pre else norm, pre, like)
-            change = _linear(self._attend_source(layer, _linear(hidden, query)), cross_out)
-            hidden = add_norm(x, change, feed_norm if pre else cross_norm, pre, like)
-            change = _linear(self._expand(hidden, expand), contract)
-            hidden = add_norm(x, change, following, pre, like)
+        hidden = add_norm(x, None, stack.layers[0].self_attention.norm, pre, like) if pre else x.to(like.dtype)
+        last = [layer.self_attention.norm for layer in stack.layers[1:]]  # with the norm first: those of the next layer
+        for number, (layer, following) in enumerate(zip(stack.layers, [*last, stack.norm], strict=True)):
+            attention, cross, feed = layer.self_attention, layer.cross_attention, layer.feed_forward
+            assert isinstance(attention, SelfAttention)
+            assert cross is not None
+            change = _linear(self._attend(number, _linear(hidden, attention.query_key_value)), attention.output)
+            hidden = add_norm(x, change, cross.norm if pre else attention.norm, pre, like)
+            change = _linear(self._attend_source(number, _linear(hidden, cross.query)), cross.output)
+            hidden = add_norm(x, change, feed.norm if pre else cross.norm, pre, like)
+            change = _linear(self._expand(hidden, feed.expand), feed.contract)
+            hidden = add_norm(x, change, following if pre and following is not None else feed.norm, pre, like)
         return _linear(hidden, self.described.output)
 
     def _attend(self, layer: int, qkv: Tensor) -> Tensor:
