@@ -5,12 +5,22 @@ from __future__ import annotations
 import pytest
 
 from harken.data.synthetic.phrasebook.clauses import Realiser
+from harken.data.synthetic.phrasebook.lexicon import (
+    ADJECTIVE,
+    ADVERB,
+    BE,
+    HAVE_STATE,
+    NOUN,
+    PREPOSITION,
+    RAIN,
+    REPORTS,
+    TIME,
+    VERB,
+    WEATHER_STATE,
+)
 from harken.data.synthetic.phrasebook.links import make_pair
-from harken.data.synthetic.phrasebook.modifiers import ADJECTIVE, ADVERB, PREPOSITION, TIME
-from harken.data.synthetic.phrasebook.nouns import NOUN
 from harken.data.synthetic.phrasebook.sentences import Sentences
 from harken.data.synthetic.phrasebook.trees import IL, ILS, PRONOUN, Both, Clause, Name, NounPhrase, Place, Trace
-from harken.data.synthetic.phrasebook.verbs import BE, HAVE_STATE, RAIN, REPORTS, VERB, WEATHER_STATE
 
 ME, YOU, HE, SHE, WE, THEY = (PRONOUN[word] for word in ("i", "you", "he", "she", "we", "they"))
 IT, ITS, THEM_F = PRONOUN["it"], PRONOUN["it (feminine)"], PRONOUN["they (feminine)"]

@@ -10,10 +10,8 @@ import pytest
 
 from harken.data.synthetic.phrasebook import generate, lexeme_count
 from harken.data.synthetic.phrasebook.grammar import Grammar, inventory
-from harken.data.synthetic.phrasebook.modifiers import ADJECTIVES
-from harken.data.synthetic.phrasebook.nouns import NOUN, NOUNS
+from harken.data.synthetic.phrasebook.lexicon import ADJECTIVES, NOUN, NOUNS, VERBS
 from harken.data.synthetic.phrasebook.splits import LONGEST, SHORTEST
-from harken.data.synthetic.phrasebook.verbs import VERBS
 
 DRAWS = 12000
 
@@ -181,7 +179,7 @@ def test_lexicon_has_one_entry_a_word():
 
 def test_at_least_a_million_pairs():
     """One pattern alone, `the ADJECTIVE PERSON VERB-s the NOUN`, in singular and plural, makes more than a million."""
-    from harken.data.synthetic.phrasebook.modifiers import SUITING
+    from harken.data.synthetic.phrasebook.lexicon import SUITING
     from harken.data.synthetic.phrasebook.scenes import DIRECT, PEOPLE
 
     subjects = sum(1 + sum(not a.predicate_only for a in SUITING[noun]) for noun in PEOPLE)

@@ -3,9 +3,8 @@
 from collections import defaultdict
 
 from harken.data.synthetic.phrasebook.english import Word, class_of
-from harken.data.synthetic.phrasebook.nouns import NOUN
+from harken.data.synthetic.phrasebook.lexicon import NOUN, VERB
 from harken.data.synthetic.phrasebook.splits import load_tagged_phrasebook
-from harken.data.synthetic.phrasebook.verbs import VERB
 
 
 def test_every_word_of_many_sentences_has_a_class() -> None:

@@ -19,38 +19,14 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
+from harken.data.synthetic.vocabulary import load_vocabulary
 from harken.data.text.examples import Labelled, LabelledSplits
 
 SIZE, HELD_OUT = 6000, 1000
-THINGS = (
-    *("film", "plot", "cast", "ending", "music", "dialogue", "meal", "soup", "service", "room", "view", "staff"),
-    *(
-        "book",
-        "story",
-        "concert",
-        "singer",
-        "hotel",
-        "breakfast",
-        "trip",
-        "guide",
-        "game",
-        "screen",
-        "battery",
-        "sound",
-    ),
+WORDS = load_vocabulary("opinions")
+THINGS, GOOD, BAD, TURNS, DEGREES, VERBS, FILLERS = (
+    WORDS[name] for name in ("things", "good", "bad", "turns", "degrees", "verbs", "fillers")
 )
-GOOD = (
-    *("good", "great", "lovely", "clever", "funny", "warm", "bright", "fresh", "superb", "charming", "moving", "fine"),
-    *("pleasant", "excellent", "gripping", "delightful"),
-)
-BAD = (
-    *("bad", "dull", "awful", "slow", "cold", "noisy", "stale", "dreadful", "boring", "clumsy", "weak", "poor"),
-    *("tedious", "horrible", "lifeless", "annoying"),
-)
-TURNS = ("not", "never", "hardly", "anything but", "far from")
-DEGREES = ("", "", "really", "very", "quite", "rather", "truly")
-VERBS = ("was", "seemed", "felt")
-FILLERS = ("", "", "", "to be honest ,", "as we all agreed ,", "in the end ,", "this time ,")
 POSITIVE, NEGATIVE = "positive", "negative"
 
 

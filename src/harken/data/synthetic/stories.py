@@ -19,14 +19,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
+from harken.data.synthetic.vocabulary import load_vocabulary
 from harken.data.text.questions import Question, Questions
 
-PEOPLE = ["Anna", "Ben", "Clara", "David", "Emma"]
-PLACES = ["kitchen", "garden", "office", "cellar", "attic", "hall"]
-THINGS = ["apple", "key", "lamp", "book"]
-MOVES = ("{} went to the {}.", "{} walked to the {}.", "{} ran to the {}.", "{} is now in the {}.")
-TAKES = ("{} took the {}.", "{} picked up the {}.")
-DROPS = ("{} put down the {}.", "{} dropped the {}.")
+WORDS = load_vocabulary("stories")
 FACTS = 10  # sentences of a story
 EVERY = 2  # sentences from one question to the next
 
@@ -54,18 +50,18 @@ def make_story(random: Random) -> list[Question]:
 
 def happen(world: World, random: Random) -> None:
     """One more sentence."""
-    person, now = random.choice(PEOPLE), len(world.facts)
-    free = [thing for thing in THINGS if thing not in world.held.values()]
+    person, now = random.choice(WORDS["people"]), len(world.facts)
+    free = [thing for thing in WORDS["things"] if thing not in world.held.values()]
     choice = random.random()
     if person not in world.place or choice < 0.5:
-        place = random.choice(PLACES)
+        place = random.choice(WORDS["places"])
         world.place[person] = place, now
-        sentence = random.choice(MOVES).format(person, place)
+        sentence = random.choice(WORDS["moves"]).format(person, place)
     elif person in world.held:
         thing = world.held.pop(person)
         world.holder[thing] = person, now
         world.left[thing] = world.place[person]
-        sentence = random.choice(DROPS).format(person, thing)
+        sentence = random.choice(WORDS["drops"]).format(person, thing)
     else:
         here = [thing for thing in free if thing not in world.left or world.left[thing][0] == world.place[person][0]]
         if not here:
@@ -74,7 +70,7 @@ def happen(world: World, random: Random) -> None:
         world.held[person] = thing
         world.holder[thing] = person, now
         world.left.pop(thing, None)
-        sentence = random.choice(TAKES).format(person, thing)
+        sentence = random.choice(WORDS["takes"]).format(person, thing)
     world.facts.append(sentence)
     return None
 
@@ -95,7 +91,7 @@ def ask(world: World, random: Random) -> Question:
     place, moved = world.place[person]
     if kind < 0.75:
         return Question(facts, f"Where is {person}?", place, (moved,), "people")
-    guess = place if random.random() < 0.5 else random.choice(PLACES)
+    guess = place if random.random() < 0.5 else random.choice(WORDS["places"])
     return Question(facts, f"Is {person} in the {guess}?", "yes" if guess == place else "no", (moved,), "yes-no")
 
 

@@ -48,12 +48,11 @@ def area(inside: np.ndarray, across: np.ndarray) -> float:
 
 def phrasebook_kinds() -> dict[str, list[str]]:
     """Nouns by the groups of the phrasebook's lexicon."""
-    from harken.data.synthetic.phrasebook.nouns import GROUPS
+    from harken.data.synthetic.vocabulary import load_vocabulary
 
+    groups = load_vocabulary("phrasebook")["nouns"]
     return {
-        heading.split()[0]: [row.split()[0] for row in rows.split(";")]
-        for heading, rows in GROUPS.items()
-        if len(rows.split(";")) >= LEAST
+        heading.split()[0]: [row.split()[0] for row in rows] for heading, rows in groups.items() if len(rows) >= LEAST
     }
 
 

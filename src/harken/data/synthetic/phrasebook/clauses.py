@@ -3,9 +3,9 @@
 English    subject  does not   often  give  the book to him     (auxiliaries, do-support)
 French     subject  ne le lui  donne  pas souvent               (clitics before the verb, ne ... pas around it)
 
+>>> from harken.data.synthetic.phrasebook.lexicon import VERB
 >>> from harken.data.synthetic.phrasebook.links import make_pair
->>> from harken.data.synthetic.phrasebook.trees import NOUN, PRONOUN, Clause, NounPhrase
->>> from harken.data.synthetic.phrasebook.verbs import VERB
+>>> from harken.data.synthetic.phrasebook.trees import PRONOUN, Clause
 >>> clause = Clause(PRONOUN["she"], VERB["see"], "past", "not", object=PRONOUN["they (feminine)"])
 >>> make_pair(*Realiser().clause(clause)).target
 'elle ne les a pas vues'
@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from harken.data.synthetic.phrasebook.english import Word
 from harken.data.synthetic.phrasebook.french import conjugate, participle_agrees
-from harken.data.synthetic.phrasebook.links import CONTENT, FUNCTION, WEAK, Tokens
-from harken.data.synthetic.phrasebook.modifiers import DEGREES, FEELINGS
-from harken.data.synthetic.phrasebook.nominals import Nominals, Words
+from harken.data.synthetic.phrasebook.lexicon import COPULAS, DEGREES, FEELINGS, GOING, MODALS, WANT, Verb
+from harken.data.synthetic.phrasebook.links import CONTENT, FUNCTION, NO_WORDS, WEAK, Tokens, Words
+from harken.data.synthetic.phrasebook.nominals import Nominals
 from harken.data.synthetic.phrasebook.trees import (
     IL,
     ILS,
@@ -31,7 +31,6 @@ from harken.data.synthetic.phrasebook.trees import (
     Subject,
     Trace,
 )
-from harken.data.synthetic.phrasebook.verbs import COPULAS, GOING, MODALS, WANT, Verb
 
 AVOIR, ETRE = conjugate("avoir"), conjugate("être")
 BE_PRESENT = {JE: "am", IL: "is", NOUS: "are", VOUS: "are", ILS: "are"}
@@ -48,112 +47,75 @@ class Realiser(Nominals):
 
     def noun_phrase(self, phrase: NounPhrase, negated: bool = False, generic: bool = False) -> Words:
         """A noun phrase with its relative clause, whose gap is a Trace."""
-        english, french = super().noun_phrase(phrase, negated, generic)
+        words = super().noun_phrase(phrase, negated, generic)
         if phrase.relative is None:
-            return english, french
-        key = self.key()
+            return words
         subject_gap = isinstance(phrase.relative.subject, Trace)
         person = "person" in phrase.noun.tags or "infant" in phrase.noun.tags
-        more_english, more_french = self.clause(phrase.relative)
-        english.append(("who" if subject_gap and person else "that", FUNCTION, key))
-        french.append(("qui" if subject_gap else "que", FUNCTION, key))
-        return english + more_english, french + more_french
+        pronoun = "who" if subject_gap and person else "that", "qui" if subject_gap else "que"
+        return words + self.word(*pronoun, FUNCTION) + self.clause(phrase.relative)
 
     def subject(self, subject: Subject) -> Words:
         """The subject, silent where it is a gap."""
         if isinstance(subject, Trace):
-            return [], []
+            return NO_WORDS
         if isinstance(subject, Pronoun):
-            key = self.key()
-            return [(subject.english, FUNCTION, key)], [(subject.french, FUNCTION, key)]
+            return self.word(subject.english, subject.french, FUNCTION)
         if isinstance(subject, Both):
-            english, french = self.phrase(subject.first)
-            more_english, more_french = self.phrase(subject.second)
-            key = self.key()
-            return [*english, ("and", FUNCTION, key), *more_english], [*french, ("et", FUNCTION, key), *more_french]
+            return self.phrase(subject.first) + self.word("and", "et", FUNCTION) + self.phrase(subject.second)
         return self.phrase(subject)
 
     def clause(self, clause: Clause, question: Key = ()) -> Words:
         """A statement; with a key for `question`, English is inverted and its auxiliary linked to est-ce que."""
-        subject_english, subject_french = self.subject(clause.subject)
+        subject = self.subject(clause.subject)
         verb_key, negation_key, modal_key = self.key(), self.key(), self.key()
-        auxiliary, main = _english_verb(clause, verb_key, negation_key, modal_key, question)
-        clitics_english, clitics_french, objects_english, objects_french = self._objects(clause, verb_key)
-        middle_english: Tokens = []
-        middle_french: Tokens = []
-        late_english: Tokens = []
-        late_french: Tokens = []
+        auxiliary, main = _english_verb(clause, verb_key, modal_key, question)
+        pronouns, objects = self._objects(clause, verb_key)
+        middle, late = Words([], []), Words([], [])
         if clause.adverb is not None:
-            key = self.key()
-            into = middle_english if clause.adverb.early else late_english
-            into.append((clause.adverb.english, CONTENT, key))
-            into = middle_french if clause.adverb.short else late_french
-            into.append((clause.adverb.french, CONTENT, key))
-        negation = _english_negation(clause.negation, negation_key)
+            adverb = self.word(clause.adverb.english, clause.adverb.french)
+            (middle if clause.adverb.early else late).english.extend(adverb.english)
+            (middle if clause.adverb.short else late).french.extend(adverb.french)
+        negation: Tokens = [(word, FUNCTION, negation_key) for word in clause.negation.split()]
         if clause.modal == "can" and clause.negation:
             negation = [("+not", FUNCTION, negation_key)]
-        english = [*negation, *middle_english, *main, *clitics_english]
-        if question:
-            english = [*auxiliary, *subject_english, *english]
-        else:
-            english = [*subject_english, *auxiliary, *english]
-        french = subject_french + self._french_verb(
-            clause, clitics_french, middle_french, late_french, verb_key, negation_key, modal_key
-        )
-        english += objects_english
-        french += objects_french
-        more_english, more_french = self._surroundings(clause)
-        return english + late_english + more_english, french + more_french
+        opening = auxiliary + subject.english if question else subject.english + auxiliary
+        english = [*opening, *negation, *middle.english, *main, *pronouns.english]
+        french = self._french_verb(clause, pronouns.french, middle.french, verb_key, negation_key, modal_key)
+        verb = Words(english, subject.french + french + late.french)
+        return verb + objects + Words(late.english, []) + self._surroundings(clause)
 
-    def _objects(self, clause: Clause, verb_key: Key) -> tuple[Tokens, Tokens, Tokens, Tokens]:
+    def _objects(self, clause: Clause, verb_key: Key) -> tuple[Words, Words]:
         """Pronouns (English after the verb, French before it), then everything that follows the verb."""
-        verb = clause.verb
-        english: Tokens = []
-        french: Tokens = []
-        pronouns: Tokens = []  # English
-        clitics: Tokens = []  # French
+        verb, item = clause.verb, clause.object
+        pronouns, objects = Words([], []), Words([], [])
         particles: Tokens = [(particle, WEAK, verb_key) for particle in verb.particles]
         preposition: Tokens = [(verb.english_preposition, WEAK, verb_key)] if verb.english_preposition else []
         if verb.reflexive:
-            clitics.append((REFLEXIVE[clause.subject.person], WEAK, verb_key))
-        item = clause.object
+            pronouns.french.append((REFLEXIVE[clause.subject.person], WEAK, verb_key))
         if isinstance(item, Pronoun):
-            key = self.key()
-            pronouns = [*preposition, (item.english_object, FUNCTION, key), *particles]
-            clitics.append((item.indirect if verb.indirect else item.direct, FUNCTION, key))
+            pronoun = self.word(item.english_object, item.indirect if verb.indirect else item.direct, FUNCTION)
+            pronouns += Words(preposition + pronoun.english + particles, pronoun.french)
         elif item is None or isinstance(item, Trace):
-            english += particles + preposition
+            objects += Words(particles + preposition, [])
         else:
             negated = clause.negation != "" and not verb.french_preposition and "generic" not in verb.options
-            object_english, object_french = self.phrase(item, negated, "generic" in verb.options)
-            english += particles + preposition + object_english
-            if verb.french_preposition:
-                french.append((verb.french_preposition, WEAK, verb_key))
-            french += object_french
-        if clause.recipient is not None:
-            key = self.key()
-            if isinstance(clause.recipient, Pronoun):
-                clitics.append((clause.recipient.indirect, FUNCTION, key))
-                recipient: Tokens = [(clause.recipient.english_object, FUNCTION, key)]
-                if isinstance(item, NounPhrase) and "late" not in verb.options:
-                    return recipient, _in_order(clitics), english, french  # gives him the book
-                recipient.insert(0, ("to", WEAK, key))
+            before: Tokens = [(verb.french_preposition, WEAK, verb_key)] if verb.french_preposition else []
+            objects += Words(particles + preposition, before) + self.phrase(item, negated, "generic" in verb.options)
+        recipient, key = clause.recipient, self.key()
+        if isinstance(recipient, Pronoun):
+            pronouns.french.append((recipient.indirect, FUNCTION, key))
+            english: Tokens = [(recipient.english_object, FUNCTION, key)]
+            if isinstance(item, NounPhrase) and "late" not in verb.options:  # gives him the book
+                pronouns = Words(english, pronouns.french)
             else:
-                recipient, recipient_french = self.phrase(clause.recipient)
-                recipient.insert(0, ("to", FUNCTION, key))
-                french += [("à", FUNCTION, key), *recipient_french]
-            english += recipient
-        return pronouns, _in_order(clitics), english, french
+                objects += Words([("to", WEAK, key), *english], [])
+        elif recipient is not None:
+            objects += self.word("to", "à", FUNCTION) + self.phrase(recipient)
+        return Words(pronouns.english, _in_order(pronouns.french)), objects
 
     def _french_verb(
-        self,
-        clause: Clause,
-        clitics: Tokens,
-        middle: Tokens,
-        late: Tokens,
-        verb_key: Key,
-        negation_key: Key,
-        modal_key: Key,
+        self, clause: Clause, clitics: Tokens, middle: Tokens, verb_key: Key, negation_key: Key, modal_key: Key
     ) -> Tokens:
         """ne, clitics, finite verb, pas, adverb, participle or infinitive."""
         verb, person = clause.verb, clause.subject.person
@@ -172,78 +134,46 @@ class Realiser(Nominals):
             tense = {"present": forms.present, "past": forms.imperfect, "future": forms.future}[clause.tense]
             finite = (tense[person], CONTENT, verb_key)
         if not clause.negation:
-            return [*clitics, finite, *middle, *rest, *late]
+            return [*clitics, finite, *middle, *rest]
         negation = (NEGATIONS[clause.negation], FUNCTION, negation_key)
-        return [("ne", WEAK, negation_key), *clitics, finite, negation, *middle, *rest, *late]
+        return [("ne", WEAK, negation_key), *clitics, finite, negation, *middle, *rest]
 
     def _surroundings(self, clause: Clause) -> Words:
-        """What follows the object: the predicate of `to be`, places, times."""
-        english: Tokens = []
-        french: Tokens = []
+        """The predicate of `to be`, places and times, which follow the object."""
+        words = NO_WORDS
         if clause.adjective is not None:
-            english, french = self._predicate(clause)
+            words = self._predicate(clause)
         elif clause.feeling:
-            key = self.key()
-            if clause.degree:
-                degree = self.key()
-                english.append((clause.degree, FUNCTION, degree))
-                french.append((DEGREES[clause.degree], FUNCTION, degree))
-            english.append((clause.feeling, CONTENT, key))
-            french.append((FEELINGS[clause.feeling], CONTENT, key))
+            words = self._degree(clause) + self.word(clause.feeling, FEELINGS[clause.feeling])
         elif clause.profession is not None:  # she is a nurse: elle est infirmière
-            key = self.key()
-            plural = clause.subject.plural
-            noun = clause.profession
-            if not plural:
-                english.append(("a", WEAK, key))
-            english.append((noun.english_plural if plural else noun.english, CONTENT, key))
-            french.append((noun.french_plural if plural else noun.french, CONTENT, key))
+            words = self.noun(clause.profession, clause.subject.plural)
+            if not clause.subject.plural:
+                words = Words([("a", WEAK, words.english[0][2])], []) + words
         for place in clause.places:
-            more_english, more_french = self.place(place)
-            english += more_english
-            french += more_french
+            words += self.place(place)
         if clause.whereabout is not None:
-            key = self.key()
-            english.append((clause.whereabout.english, CONTENT, key))
-            french.append((clause.whereabout.french, CONTENT, key))
-        if clause.time is not None:
-            more_english, more_french = self.time(clause.time)
-            english += more_english
-            french += more_french
-        return english, french
+            words += self.word(clause.whereabout.english, clause.whereabout.french)
+        return words if clause.time is None else words + self.time(clause.time)
+
+    def _degree(self, clause: Clause) -> Words:
+        return self.word(clause.degree, DEGREES[clause.degree], FUNCTION) if clause.degree else NO_WORDS
 
     def _predicate(self, clause: Clause) -> Words:
         """An adjective after `to be`, with its degree or comparison."""
         adjective = clause.adjective
         assert adjective is not None
-        key = self.key()
         text = adjective.french.agree(clause.subject.feminine, clause.subject.plural)
-        french: Tokens = [(text, CONTENT, key)]
-        english: Tokens = [(adjective.english, CONTENT, key)]
-        if clause.than is not None:
-            than_key = self.key()
-            if adjective.comparative:
-                english = [(adjective.comparative, CONTENT, key)]
-                french.insert(0, ("plus", WEAK, key))
-            else:
-                more_key = self.key()
-                english.insert(0, ("more", FUNCTION, more_key))
-                french.insert(0, ("plus", FUNCTION, more_key))
-            more_english, more_french = self.phrase(clause.than)
-            english += [("than", FUNCTION, than_key), *more_english]
-            french += [("que", FUNCTION, than_key), *more_french]
-        elif clause.degree:
-            degree = self.key()
-            english.insert(0, (clause.degree, FUNCTION, degree))
-            french.insert(0, (DEGREES[clause.degree], FUNCTION, degree))
-        return english, french
+        if clause.than is None:
+            return self._degree(clause) + self.word(adjective.english, text)
+        if adjective.comparative:
+            words = self.word(adjective.comparative, text)
+            words.french.insert(0, ("plus", WEAK, words.french[0][2]))
+        else:
+            words = self.word("more", "plus", FUNCTION) + self.word(adjective.english, text)
+        return words + self.word("than", "que", FUNCTION) + self.phrase(clause.than)
 
 
-def _english_negation(negation: str, key: Key) -> Tokens:
-    return [(word, FUNCTION, key) for word in negation.split()]
-
-
-def _english_verb(clause: Clause, verb_key: Key, negation_key: Key, modal_key: Key, question: Key) -> Words:
+def _english_verb(clause: Clause, verb_key: Key, modal_key: Key, question: Key) -> tuple[Tokens, Tokens]:
     """The finite auxiliary (or none), and the words that follow subject and negation."""
     verb, person, tense = clause.verb, clause.subject.person, clause.english_tense or clause.tense
     base: Tokens = [(verb.english, CONTENT, verb_key)]

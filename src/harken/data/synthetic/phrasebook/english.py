@@ -15,16 +15,11 @@ from __future__ import annotations
 
 from functools import cache
 
+from harken.data.synthetic.vocabulary import load_vocabulary
+
+FORMS = load_vocabulary("phrasebook")["english"]
 VOWELS = "aeiou"
-IRREGULAR_PLURALS = {
-    "man": "men", "woman": "women", "child": "children", "policeman": "policemen", "fisherman": "fishermen",
-    "mouse": "mice", "goose": "geese", "wolf": "wolves", "knife": "knives", "shelf": "shelves", "leaf": "leaves",
-    "scarf": "scarves", "thief": "thieves", "hero": "heroes", "tomato": "tomatoes",
-}  # fmt: skip
-IRREGULAR_THIRD_PERSONS = {"have": "has", "be": "is", "go": "goes", "do": "does"}
-DOUBLED = {"stop", "big", "fat", "sad", "hot"}  # the last consonant is doubled
-SOUNDS_LIKE_CONSONANT = ("uni", "use", "euro", "one")
-SILENT_H = ("hour", "honest")
+CLASS = {word: kind for kind, words in FORMS["classes"].items() for word in words.split()}
 
 
 def _with_s(word: str) -> str:
@@ -35,14 +30,18 @@ def _with_s(word: str) -> str:
     return word + "s"
 
 
+def _stem(word: str) -> str:
+    return word + word[-1] if word in FORMS["doubled"] else word
+
+
 def plural(noun: str) -> str:
     """The plural of a noun."""
-    return IRREGULAR_PLURALS.get(noun) or _with_s(noun)
+    return FORMS["plurals"].get(noun) or _with_s(noun)
 
 
 def third_person(verb: str) -> str:
     """The form after he, she and it."""
-    return IRREGULAR_THIRD_PERSONS.get(verb) or _with_s(verb)
+    return FORMS["third_persons"].get(verb) or _with_s(verb)
 
 
 def past(verb: str) -> str:
@@ -51,46 +50,22 @@ def past(verb: str) -> str:
         return verb + "d"
     if verb.endswith("y") and verb[-2] not in VOWELS:
         return verb[:-1] + "ied"
-    return (verb + verb[-1] if verb in DOUBLED else verb) + "ed"
+    return _stem(verb) + "ed"
 
 
 def comparative(adjective: str) -> str:
     """bigger, older, nicer, heavier: for the short adjectives only."""
     if adjective.endswith("e"):
         return adjective + "r"
-    if adjective.endswith("y"):
-        return adjective[:-1] + "ier"
-    return (adjective + adjective[-1] if adjective in DOUBLED else adjective) + "er"
+    return adjective[:-1] + "ier" if adjective.endswith("y") else _stem(adjective) + "er"
 
 
 @cache
 def takes_an(word: str) -> bool:
     """Whether the indefinite article before the word is `an`."""
-    if word.startswith(SILENT_H):
+    if word.startswith(tuple(FORMS["silent_h"])):
         return True
-    return word[0] in VOWELS and not word.startswith(SOUNDS_LIKE_CONSONANT)
-
-
-SMALL_WORDS = {
-    "DET": "the a an some this these every all any no which",
-    "PRON": "my your his her our their who what that",
-    "ADJ": "many several last next hungry thirsty cold hot afraid right wrong sleepy",
-    "NUM": "two three four five six seven eight nine ten twelve twenty thirty",
-    "AUX": "am is are was were be do does did will can must",
-    "VERB": "going",
-    "ADV": "never longer now soon ago how where why more very too quite far back",
-    "SCONJ": "because when if while as so",
-    "CCONJ": "and but",
-    "PART": "not 's",
-    "ADP": "in under near behind of to at from with without for about up out off on than",
-    "NOUN": (
-        "today tonight yesterday tomorrow day days morning afternoon evening night week weeks month year summer winter "
-        "fun bed front"
-    ),
-    "PROPN": "monday friday sunday",
-    "PUNCT": "? ,",
-}
-CLASS = {word: kind for kind, words in SMALL_WORDS.items() for word in words.split()}
+    return word[0] in VOWELS and not word.startswith(tuple(FORMS["sounds_like_consonant"]))
 
 
 class Word(str):

@@ -13,10 +13,12 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
+from harken.data.synthetic.vocabulary import load_vocabulary
+
 Five = tuple[str, str, str, str, str]
 
-ASPIRATED = ("hibou", "héros", "hérisson", "hamster", "haricot", "hache", "harpe", "haut", "huit", "homard", "hangar")
-NO_ELISION = ("yaourt", "onze", "oui")
+FORMS = load_vocabulary("phrasebook")["french"]
+ASPIRATED, NO_ELISION = tuple(FORMS["aspirated"]), tuple(FORMS["no_elision"])
 VOWELS = "aàâeéèêiîoôuûœy"
 
 
@@ -55,28 +57,18 @@ class AdjectiveForms(NamedTuple):
         return self[feminine + 2 * plural]
 
 
-IRREGULAR_FEMININES = {
-    "beau": "belle", "vieux": "vieille", "nouveau": "nouvelle", "bon": "bonne", "gros": "grosse", "long": "longue",
-    "blanc": "blanche", "violet": "violette", "gentil": "gentille", "cruel": "cruelle", "frais": "fraîche",
-    "amer": "amère", "cher": "chère", "fier": "fière", "léger": "légère", "discret": "discrète", "inquiet": "inquiète",
-    "sec": "sèche", "doux": "douce", "jaloux": "jalouse", "bas": "basse", "actif": "active", "naïf": "naïve",
-    "épais": "épaisse", "public": "publique", "neuf": "neuve",
-}  # fmt: skip
-BEFORE_VOWEL = {"beau": "bel", "vieux": "vieil", "nouveau": "nouvel"}
-
-
 @cache
 def adjective_forms(adjective: str) -> AdjectiveForms:
     """All forms of the adjective whose masculine singular is given."""
-    if adjective in IRREGULAR_FEMININES:
-        feminine = IRREGULAR_FEMININES[adjective]
+    if adjective in FORMS["feminines"]:
+        feminine = FORMS["feminines"][adjective]
     elif adjective.endswith("e"):
         feminine = adjective
     elif adjective.endswith("eux"):
         feminine = adjective[:-1] + "se"
     else:
         feminine = adjective + "e"
-    vowel_form = BEFORE_VOWEL.get(adjective, adjective)
+    vowel_form = FORMS["before_vowel"].get(adjective, adjective)
     return AdjectiveForms(adjective, feminine, noun_plural(adjective), feminine + "s", vowel_form)
 
 
@@ -90,62 +82,10 @@ class Conjugation(NamedTuple):
     participle: str  # masculine singular
 
 
-# infinitive: je il nous vous ils, stem of the future, past participle
-IRREGULAR = {
-    "être": "suis est sommes êtes sont ser été",
-    "avoir": "ai a avons avez ont aur eu",
-    "aller": "vais va allons allez vont ir allé",
-    "faire": "fais fait faisons faites font fer fait",
-    "venir": "viens vient venons venez viennent viendr venu",
-    "revenir": "reviens revient revenons revenez reviennent reviendr revenu",
-    "dormir": "dors dort dormons dormez dorment dormir dormi",
-    "partir": "pars part partons partez partent partir parti",
-    "sortir": "sors sort sortons sortez sortent sortir sorti",
-    "mentir": "mens ment mentons mentez mentent mentir menti",
-    "courir": "cours court courons courez courent courr couru",
-    "rire": "ris rit rions riez rient rir ri",
-    "sourire": "souris sourit sourions souriez sourient sourir souri",
-    "boire": "bois boit buvons buvez boivent boir bu",
-    "lire": "lis lit lisons lisez lisent lir lu",
-    "écrire": "écris écrit écrivons écrivez écrivent écrir écrit",
-    "dire": "dis dit disons dites disent dir dit",
-    "voir": "vois voit voyons voyez voient verr vu",
-    "croire": "crois croit croyons croyez croient croir cru",
-    "savoir": "sais sait savons savez savent saur su",
-    "vouloir": "veux veut voulons voulez veulent voudr voulu",
-    "pouvoir": "peux peut pouvons pouvez peuvent pourr pu",
-    "devoir": "dois doit devons devez doivent devr dû",
-    "prendre": "prends prend prenons prenez prennent prendr pris",
-    "comprendre": "comprends comprend comprenons comprenez comprennent comprendr compris",
-    "mettre": "mets met mettons mettez mettent mettr mis",
-    "connaître": "connais connaît connaissons connaissez connaissent connaîtr connu",
-    "suivre": "suis suit suivons suivez suivent suivr suivi",
-    "conduire": "conduis conduit conduisons conduisez conduisent conduir conduit",
-    "construire": "construis construit construisons construisez construisent construir construit",
-    "peindre": "peins peint peignons peignez peignent peindr peint",
-    "craindre": "crains craint craignons craignez craignent craindr craint",
-    "ouvrir": "ouvre ouvre ouvrons ouvrez ouvrent ouvrir ouvert",
-    "offrir": "offre offre offrons offrez offrent offrir offert",
-    "cueillir": "cueille cueille cueillons cueillez cueillent cueiller cueilli",
-    "pleuvoir": "pleus pleut pleuvons pleuvez pleuvent pleuvr plu",
-    "traduire": "traduis traduit traduisons traduisez traduisent traduir traduit",
-    "promettre": "promets promet promettons promettez promettent promettr promis",
-    "recevoir": "reçois reçoit recevons recevez reçoivent recevr reçu",
-}  # fmt: skip
-FUTURE_STEMS = {"envoyer": "enverr"}
-# Verbs in -er whose stem changes before a mute e: the singular and plural third person, and (unless é) the future.
-CHANGED_STEMS = {
-    "acheter": "achèt", "lever": "lèv", "soulever": "soulèv", "protéger": "protèg",
-    "enlever": "enlèv", "promener": "promèn", "appeler": "appell",
-    "jeter": "jett", "espérer": "espèr", "préférer": "préfèr", "nettoyer": "nettoi", "envoyer": "envoi",
-    "essuyer": "essui", "aboyer": "aboi", "ennuyer": "ennui",
-}  # fmt: skip
-
-
 def _first_group(infinitive: str) -> tuple[Five, str, str]:
     """Present, future stem and participle of a verb in -er."""
     stem = infinitive[:-2]
-    mute = CHANGED_STEMS.get(infinitive, stem)
+    mute = FORMS["changed_stems"].get(infinitive, stem)
     soft = stem + "e" if stem.endswith("g") else stem[:-1] + "ç" if stem.endswith("c") else stem
     future = infinitive if infinitive.endswith(("érer", "éger")) else mute + "er"
     return (mute + "e", mute + "e", soft + "ons", stem + "ez", mute + "ent"), future, stem + "é"
@@ -155,8 +95,8 @@ def _first_group(infinitive: str) -> tuple[Five, str, str]:
 def conjugate(infinitive: str) -> Conjugation:
     """The forms of a verb: from the table of irregular ones, else by its ending -er, -ir or -re."""
     present: Five
-    if infinitive in IRREGULAR:
-        first, third, we, you, they, future_stem, participle = IRREGULAR[infinitive].split()
+    if infinitive in FORMS["irregular"]:
+        first, third, we, you, they, future_stem, participle = FORMS["irregular"][infinitive].split()
         present = (first, third, we, you, they)
     elif infinitive.endswith("er"):
         present, future_stem, participle = _first_group(infinitive)
@@ -168,7 +108,7 @@ def conjugate(infinitive: str) -> Conjugation:
         stem = infinitive[:-2]
         present = (stem + "s", stem, stem + "ons", stem + "ez", stem + "ent")
         future_stem, participle = infinitive[:-1], stem + "u"
-    future_stem = FUTURE_STEMS.get(infinitive, future_stem)
+    future_stem = FORMS["future_stems"].get(infinitive, future_stem)
     endings = ("ai", "a", "ons", "ez", "ont")
     future: Five = tuple(future_stem + ending for ending in endings)  # type: ignore[assignment]
     return Conjugation(infinitive, present, future, _imperfect(infinitive, present[2]), participle)

@@ -9,39 +9,18 @@ True
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from random import Random
-from typing import NamedTuple
 
-from harken.data.synthetic.phrasebook.combinations import any_together
+from harken.data.synthetic.phrasebook import lexicon, scenes
 from harken.data.synthetic.phrasebook.composer import is_person
-from harken.data.synthetic.phrasebook.links import make_pair
-from harken.data.synthetic.phrasebook.modifiers import (
-    ADJECTIVES,
-    ADVERB,
-    DEGREES,
-    FEELINGS,
-    NAMES,
-    NUMBERS,
-    PREPOSITION,
-    TIMES,
-)  # fmt: skip
-from harken.data.synthetic.phrasebook.nominals import DETERMINERS, Words
-from harken.data.synthetic.phrasebook.nouns import NOUNS
-from harken.data.synthetic.phrasebook.scenes import (
-    DEEDS,
-    DONE_TO,
-    EVENTS,
-    GETTING,
-    ONGOING,
-    REPORTERS,
-    SPEAKERS,
-    SUBJECT_PRONOUNS,
-    USING,
-)
-from harken.data.synthetic.phrasebook.sentences import CONJUNCTIONS, Sentences
+from harken.data.synthetic.phrasebook.lexicon import Verb, any_together
+from harken.data.synthetic.phrasebook.links import Words, make_pair
+from harken.data.synthetic.phrasebook.nominals import DETERMINERS
+from harken.data.synthetic.phrasebook.sentences import Sentences
 from harken.data.synthetic.phrasebook.simple import Questions
 from harken.data.synthetic.phrasebook.trees import PRONOUN, Both, Clause, Name, NounPhrase
-from harken.data.synthetic.phrasebook.verbs import MODALS, RAIN, REPORTS, SNOW, VERBS, WEATHER_STATE, Verb
 from harken.data.text.pairs import Pair
 
 
@@ -68,11 +47,11 @@ class Compounds(Questions):
         mark = self.mark()
         for _ in range(6):
             self.back_to(mark)
-            first = self.action(self.pick(GETTING), 0.2, tense, None, SUBJECT_PRONOUNS, True)
+            first = self.action(self.pick(scenes.GETTING), 0.2, tense, None, scenes.SUBJECT_PRONOUNS, True)
             item = first.object
             if isinstance(item, NounPhrase) and not first.verb.french_preposition and not item.noun.mass:
                 person = "person" in item.noun.tags
-                verbs = tuple(v for v in DONE_TO[item.noun] if v in USING)
+                verbs = tuple(v for v in scenes.DONE_TO[item.noun] if v in scenes.USING)
                 if verbs and item.determiner not in ("", "every") and not person and first.tense == tense:
                     verb = self.pick(verbs)
                     suffix = " (feminine)" if item.feminine else ""
@@ -88,7 +67,7 @@ class Compounds(Questions):
         """Something short that can set a time."""
         if self.chance(0.3):
             return self.weather(tense)
-        clause = self.action(self.pick(EVENTS), 0, tense, None, SPEAKERS, True)
+        clause = self.action(self.pick(scenes.EVENTS), 0, tense, None, scenes.SPEAKERS, True)
         clause.adverb = None
         self.make_definite(clause.subject)
         return clause
@@ -106,7 +85,7 @@ class Compounds(Questions):
             second = self.deed(richness, self.pick(("present", "past")))
             subject, second.subject = second.subject, self.again(second.subject)
             first = self.reason(second, second.tense)
-            if first.verb not in (RAIN, SNOW, WEATHER_STATE):
+            if first.verb not in (lexicon.RAIN, lexicon.SNOW, lexicon.WEATHER_STATE):
                 first.subject = subject
             else:
                 second.subject = subject
@@ -119,9 +98,9 @@ class Compounds(Questions):
             condition = self.event("present") if self.chance(0.7) else self._condition()
             result = self.deed(richness, self.pick(("future", "future", "present")))
             return self._either_order("if", condition, result)
-        first = self.action(self.pick(ONGOING), richness, "present", None, SUBJECT_PRONOUNS, True)
+        first = self.action(self.pick(scenes.ONGOING), richness, "present", None, scenes.SUBJECT_PRONOUNS, True)
         first.time = None
-        second = self.action(self.pick(ONGOING), 0.2, "present", None, SPEAKERS, True)
+        second = self.action(self.pick(scenes.ONGOING), 0.2, "present", None, scenes.SPEAKERS, True)
         second.time = None
         return self.words.joined(self.words.clause(first), "while", self.words.clause(second))
 
@@ -133,7 +112,7 @@ class Compounds(Questions):
         self.back_to(mark)
         self.make_definite(draft.subject)
         if isinstance(draft.subject, NounPhrase | Name | Both):
-            draft.subject = self.pick(SPEAKERS)
+            draft.subject = self.pick(scenes.SPEAKERS)
         return self.reason(draft, "present")
 
     def _timed(self, word: str, richness: float) -> Words:
@@ -147,8 +126,10 @@ class Compounds(Questions):
 
     def deed(self, richness: float, tense: str, plain: bool = False) -> Clause:
         """What somebody does, perhaps does not do, on an occasion."""
-        verb = self.pick(DEEDS)
-        clause = self.action(verb, richness, tense, self.person(SPEAKERS), SPEAKERS, plain or self.chance(0.8))
+        verb = self.pick(scenes.DEEDS)
+        clause = self.action(
+            verb, richness, tense, self.person(scenes.SPEAKERS), scenes.SPEAKERS, plain or self.chance(0.8)
+        )
         if clause.negation:
             clause.negation = "not"
         return clause
@@ -159,10 +140,10 @@ class Compounds(Questions):
         main.time = None
         return self.words.joined(self.words.clause(main), word, self.words.clause(event))
 
-    def report(self, reported: Words, verbs: Sequence[Verb] = REPORTS[:-1]) -> Words:
+    def report(self, reported: Words, verbs: Sequence[Verb] = lexicon.REPORTS[:-1]) -> Words:
         """`i think that ...`; one hopes only for what is still to come."""
         verb = self.pick(verbs)
-        subject = self.person(REPORTERS, adjective_rate=0.1)
+        subject = self.person(scenes.REPORTERS, adjective_rate=0.1)
         return self.words.report(Clause(subject, verb), reported)
 
     def chain(self) -> Words:
@@ -174,7 +155,7 @@ class Compounds(Questions):
         return self.report(self.words.joined(words, self.pick(("and", "but")), self._rich_clause(), comma=False))
 
     def _rich_clause(self) -> Words:
-        clause = self.clause(0.7, pronouns=SPEAKERS, human=True)
+        clause = self.clause(0.7, pronouns=scenes.SPEAKERS, human=True)
         if self.chance(0.6):
             self.attach_relative(clause)
         return self.words.clause(clause)
@@ -193,14 +174,15 @@ class Compounds(Questions):
         return words
 
 
-class Drawn(NamedTuple):
+@dataclass(frozen=True)
+class Drawn:
     """A sentence in both languages, and what the splits must know of it."""
 
     words: Words
     together: bool  # two words of a held-out combination stand in it
     novel: bool  # ... in their grammatical relation
 
-    @property
+    @cached_property
     def pair(self) -> Pair:
         """Both sentences and their links."""
         return make_pair(*self.words)
@@ -238,24 +220,29 @@ class Grammar(Compounds):
         if draw < 0.8:
             return self.subordinated()
         if draw < 0.89:
-            clause = self.clause(0.4, pronouns=SPEAKERS)
-            return self.report(self.words.clause(clause), REPORTS if clause.tense == "future" else REPORTS[:-1])
+            clause = self.clause(0.4, pronouns=scenes.SPEAKERS)
+            return self.report(
+                self.words.clause(clause), lexicon.REPORTS if clause.tense == "future" else lexicon.REPORTS[:-1]
+            )
         return self.chain()
 
 
 def inventory() -> dict[str, int]:
     """Part of speech -> entries."""
-    determiners = [word for word in DETERMINERS if word not in NUMBERS and word != "these"]
+    determiners = [word for word in DETERMINERS if word not in lexicon.NUMBERS and word != "these"]
     return {
-        "nouns": len(NOUNS),
-        "verbs": len(VERBS) + len(MODALS) + len(REPORTS) + 4,  # be, go (is going to), rain, snow
-        "adjectives": len(ADJECTIVES) + len(FEELINGS),
-        "adverbs": len(ADVERB) + len(DEGREES),
-        "prepositions": len(PREPOSITION),
+        "nouns": len(lexicon.NOUNS),
+        "verbs": len(lexicon.VERBS)
+        + len(lexicon.MODALS)
+        + len(lexicon.REPORTS)
+        + 4,  # be, go (is going to), rain, snow
+        "adjectives": len(lexicon.ADJECTIVES) + len(lexicon.FEELINGS),
+        "adverbs": len(lexicon.ADVERB) + len(lexicon.DEGREES),
+        "prepositions": len(lexicon.PREPOSITION),
         "determiners": len(determiners) + 3,  # many, all, any
-        "numbers": len(NUMBERS),
+        "numbers": len(lexicon.NUMBERS),
         "pronouns": len({pronoun.english for pronoun in PRONOUN.values()}),
-        "conjunctions": len(CONJUNCTIONS) + 1,  # that
-        "time expressions": len(TIMES),
-        "names": len(NAMES),
+        "conjunctions": len(lexicon.CONJUNCTION) + 1,  # that
+        "time expressions": len(lexicon.TIMES),
+        "names": len(scenes.PERSON_NAMES),
     }

@@ -18,17 +18,31 @@ where all are grammatical (`s'il`, `du`) each keeps its own. Punctuation starts 
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import NamedTuple
 
 from harken.data.synthetic.phrasebook.english import takes_an
-from harken.data.synthetic.phrasebook.french import starts_with_vowel
+from harken.data.synthetic.phrasebook.french import FORMS, starts_with_vowel
 from harken.data.text.pairs import Alignment, Link, Pair
 
 Token = tuple[str, int, tuple[int, ...]]  # text, level, keys
 Tokens = list[Token]
 CONTENT, FUNCTION, WEAK = 2, 1, 0
 
-ELIDED = {"le": "l'", "la": "l'", "de": "d'", "que": "qu'", "je": "j'", "ne": "n'", "me": "m'", "se": "s'"}
-CONTRACTED = {("de", "le"): "du", ("de", "les"): "des", ("à", "le"): "au", ("à", "les"): "aux"}
+
+class Words(NamedTuple):
+    """The tokens of some part of a sentence in both languages, linked by shared keys."""
+
+    english: Tokens
+    french: Tokens
+
+    def __add__(self, other: Words) -> Words:  # type: ignore[override]
+        return Words(self.english + other.english, self.french + other.french)
+
+
+NO_WORDS = Words([], [])
+
+ELIDED: dict[str, str] = FORMS["elided"]
+CONTRACTED = {tuple(words.split()): contraction for words, contraction in FORMS["contracted"].items()}
 
 
 def join_english(tokens: Tokens) -> tuple[list[str], list[int]]:

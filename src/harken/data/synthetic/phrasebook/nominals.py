@@ -1,9 +1,7 @@
 """Noun phrases in both languages: determiners, adjectives, owners, and the words around them.
 
-`Words` is what every part gives: English tokens and French tokens, linked by shared keys (see `links`).
-
+>>> from harken.data.synthetic.phrasebook.lexicon import ADJECTIVE, NOUN
 >>> from harken.data.synthetic.phrasebook.links import make_pair
->>> from harken.data.synthetic.phrasebook.trees import ADJECTIVE, NOUN, NounPhrase
 >>> make_pair(*Nominals().noun_phrase(NounPhrase(NOUN["friend"], "my", False, (ADJECTIVE["old"],)))).target
 'mon vieil ami'
 """
@@ -11,29 +9,13 @@
 from __future__ import annotations
 
 from harken.data.synthetic.phrasebook.french import starts_with_vowel
-from harken.data.synthetic.phrasebook.links import CONTENT, FUNCTION, WEAK, Tokens
-from harken.data.synthetic.phrasebook.modifiers import NUMBERS, Preposition, Time
+from harken.data.synthetic.phrasebook.lexicon import NUMBERS, VOCABULARY, Noun, Preposition, Time
+from harken.data.synthetic.phrasebook.links import CONTENT, FUNCTION, WEAK, Tokens, Words
 from harken.data.synthetic.phrasebook.trees import Name, NounPhrase, Place, Pronoun
 
-Words = tuple[Tokens, Tokens]
-
 # English determiner: French masculine, feminine, plural, and masculine or feminine before a vowel.
-DETERMINERS = {
-    "the": ("le", "la", "les", "le", "la"),
-    "a": ("un", "une", "des", "un", "une"),
-    "some": ("", "", "des", "", ""),
-    "this": ("ce", "cette", "ces", "cet", "cette"),
-    "these": ("", "", "ces", "", ""),
-    "my": ("mon", "ma", "mes", "mon", "mon"),
-    "your": ("votre", "votre", "vos", "votre", "votre"),
-    "his": ("son", "sa", "ses", "son", "son"),
-    "her": ("son", "sa", "ses", "son", "son"),
-    "our": ("notre", "notre", "nos", "notre", "notre"),
-    "their": ("leur", "leur", "leurs", "leur", "leur"),
-    "every": ("chaque", "chaque", "", "chaque", "chaque"),
-    "several": ("", "", "plusieurs", "", ""),
-    **{english: ("", "", french, "", "") for english, french in NUMBERS.items()},
-}
+DETERMINERS = {english: forms.split() for english, forms in VOCABULARY["determiners"].items()}
+DETERMINERS |= {english: ["-", "-", french, "-", "-"] for english, french in NUMBERS.items()}
 INDEFINITE = ("a", "some", "any", "")  # become `de` after a negation
 
 
@@ -48,14 +30,22 @@ class Nominals:
         self.last_key += 1
         return (self.last_key,)
 
+    def word(self, english: str, french: str, level: int = CONTENT) -> Words:
+        """A word and its translation under a fresh key."""
+        key = self.key()
+        return Words([(english, level, key)], [(french, level, key)])
+
+    def noun(self, noun: Noun, plural: bool) -> Words:
+        """A noun without anything around it."""
+        return self.word(noun.english_plural, noun.french_plural) if plural else self.word(noun.english, noun.french)
+
     def phrase(self, phrase: NounPhrase | Name | Pronoun, negated: bool = False, generic: bool = False) -> Words:
         """Any phrase that can stand after a preposition."""
         if isinstance(phrase, NounPhrase):
             return self.noun_phrase(phrase, negated, generic)
-        key = self.key()
         if isinstance(phrase, Name):
-            return [(phrase.text, CONTENT, key)], [(phrase.text, CONTENT, key)]
-        return [(phrase.english_object, FUNCTION, key)], [(phrase.stressed, FUNCTION, key)]
+            return self.word(phrase.text, phrase.text)
+        return self.word(phrase.english_object, phrase.stressed, FUNCTION)
 
     def noun_phrase(self, phrase: NounPhrase, negated: bool = False, generic: bool = False) -> Words:
         """Determiner, adjectives, noun and owner, each in its language's order."""
@@ -88,7 +78,7 @@ class Nominals:
                     english.insert(0, ("any" if plural else "a", FUNCTION, key))
             else:
                 self._determine(phrase, english, french, noun_key, bool(before), generic)
-        return english, french
+        return Words(english, french)
 
     def _determine(
         self, phrase: NounPhrase, english: Tokens, french: Tokens, noun_key: tuple[int], before: bool, generic: bool
@@ -127,37 +117,37 @@ class Nominals:
         key = self.key()
         article = "les" if phrase.plural else "la" if phrase.feminine else "le"
         french.insert(0, (article, WEAK, (*noun_key, *key)))
-        return [*owner_english, ("+'s", FUNCTION, key), *english], [*french, ("de", FUNCTION, key), *owner_french]
+        return Words(
+            [*owner_english, ("+'s", FUNCTION, key), *english], [*french, ("de", FUNCTION, key), *owner_french]
+        )
 
     def place(self, place: Place) -> Words:
         """A prepositional phrase."""
-        english, french = self.preposition(place.preposition)
-        more_english, more_french = self.phrase(place.phrase)
-        return english + more_english, french + more_french
+        return self.connective(place.preposition) + self.phrase(place.phrase)
 
-    def preposition(self, preposition: Preposition) -> Words:
-        """The tokens of a preposition; those marked with `~` are only possible links."""
+    def connective(self, entry: Preposition) -> Words:
+        """The tokens of a preposition or conjunction; those marked with `~` are only possible links."""
         key = self.key()
-        english: Tokens = [(w[1:], WEAK, key) if w[0] == "~" else (w, FUNCTION, key) for w in preposition.english]
-        french: Tokens = [(w[1:], WEAK, key) if w[0] == "~" else (w, FUNCTION, key) for w in preposition.french]
-        return english, french
+        sides = (
+            [(w[1:], WEAK, key) if w[0] == "~" else (w, FUNCTION, key) for w in side]
+            for side in (entry.english, entry.french)
+        )
+        return Words(*sides)
 
     def time(self, time: Time) -> Words:
         """A time expression, with the links of its entry."""
         english, french = time.english.split(), time.french.split()
-        english_keys: list[list[int]] = [[] for _ in english]
-        french_keys: list[list[int]] = [[] for _ in french]
-        sure_english, sure_french = set(), set()
+        keys: tuple[list[list[int]], list[list[int]]] = [[] for _ in english], [[] for _ in french]
+        sure: tuple[set[int], set[int]] = set(), set()
         for link in time.links.split():
-            sure = "-" in link
-            i, j = (int(number) for number in link.split("-" if sure else "?"))
+            is_sure = "-" in link
             key = self.key()[0]
-            english_keys[i].append(key)
-            french_keys[j].append(key)
-            if sure:
-                sure_english.add(i)
-                sure_french.add(j)
-        return (
-            [(w, CONTENT if i in sure_english else WEAK, tuple(english_keys[i])) for i, w in enumerate(english)],
-            [(w, CONTENT if j in sure_french else WEAK, tuple(french_keys[j])) for j, w in enumerate(french)],
+            for side, number in enumerate(link.split("-" if is_sure else "?")):
+                keys[side][int(number)].append(key)
+                if is_sure:
+                    sure[side].add(int(number))
+        sides = (
+            [(w, CONTENT if i in sure[side] else WEAK, tuple(keys[side][i])) for i, w in enumerate(words)]
+            for side, words in enumerate((english, french))
         )
+        return Words(*sides)

@@ -10,27 +10,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import TypeVar
 
-from harken.data.synthetic.phrasebook.combinations import Modifier, held_out
-from harken.data.synthetic.phrasebook.modifiers import PREPOSITION, SUITING, Adjective, Preposition, clashes
-from harken.data.synthetic.phrasebook.nouns import Noun
-from harken.data.synthetic.phrasebook.scenes import (
-    AT,
-    BESIDE,
-    INSIDE,
-    KIN,
-    LANDMARKS,
-    NUMBER_WORDS,
-    ON,
-    OUTDOORS,
-    PEOPLE,
-    PERSON_NAMES,
-    ROADS,
-    ROOMS,
-    SPEAKERS,
-    SUBJECT_PRONOUNS,
-    TOPS,
-    UNDER,
-)
+from harken.data.synthetic.phrasebook import lexicon, scenes
+from harken.data.synthetic.phrasebook.lexicon import Adjective, Modifier, Noun, Preposition, clashes, held_out
 from harken.data.synthetic.phrasebook.trees import ILS, JE, NOUS, Both, Name, NounPhrase, Place, Pronoun, Subject
 
 Item = TypeVar("Item")
@@ -101,7 +82,7 @@ class Sampler:
 
     def adjective_for(self, noun: Noun, predicate: bool = False) -> Adjective | None:
         """An adjective that suits the noun, if there is one."""
-        suiting = SUITING[noun]
+        suiting = lexicon.SUITING[noun]
         if not suiting:
             return None
         adjective = self.pick(suiting)
@@ -123,7 +104,7 @@ class Sampler:
         if first is None:
             return ()
         if first.before and self.chance(0.2):
-            second = self.pick(SUITING[noun])
+            second = self.pick(lexicon.SUITING[noun])
             if not second.before and not second.predicate_only and not clashes(second, (first,)):
                 self.relate(second, noun)
                 return (first, second)
@@ -152,7 +133,7 @@ class Sampler:
         if self.chance(0.4):
             phrase.owner = self.name()
         else:
-            noun = self.pick_noun(PEOPLE)
+            noun = self.pick_noun(scenes.PEOPLE)
             phrase.owner = NounPhrase(noun, self.pick(("the", "this")) if self.chance(0.3) else "the")
 
     def determiner(self, noun: Noun, role: str, plural: bool, owner: Subject | None) -> str:
@@ -162,7 +143,7 @@ class Sampler:
         if "kin" in noun.tags:
             return self._possessive(owner)
         if role == "indefinite":
-            counted = self.pick(("some", "many", "several", self.pick(NUMBER_WORDS)))
+            counted = self.pick(("some", "many", "several", self.pick(scenes.NUMBER_WORDS)))
             return counted if plural else "a"
         possessive = self._possessive(owner) if "own" in noun.tags else "the"
         if role == "place":
@@ -179,7 +160,9 @@ class Sampler:
         if role == "negated":
             return self.pick(("the", "the", these, possessive, "some" if plural else "a"))
         if plural:
-            counted = self.pick(("some", "many", "several", "all", self.pick(NUMBER_WORDS), self.pick(NUMBER_WORDS)))
+            counted = self.pick(
+                ("some", "many", "several", "all", self.pick(scenes.NUMBER_WORDS), self.pick(scenes.NUMBER_WORDS))
+            )
             return self.pick(("the", "the", these, possessive, counted))
         last = "every" if role == "subject" else "a"
         return self.pick(("the", "the", "the", "a", "a", these, possessive, possessive, last))
@@ -198,13 +181,13 @@ class Sampler:
 
     def name(self) -> Name:
         """A name that the sentence has not used yet."""
-        name = self.pick(PERSON_NAMES)
-        while name in self.names and len(self.names) < len(PERSON_NAMES):
-            name = self.pick(PERSON_NAMES)
+        name = self.pick(scenes.PERSON_NAMES)
+        while name in self.names and len(self.names) < len(scenes.PERSON_NAMES):
+            name = self.pick(scenes.PERSON_NAMES)
         self.names.append(name)
         return name
 
-    def person(self, pronouns: Sequence[Pronoun] = SUBJECT_PRONOUNS, adjective_rate: float = 0.25) -> Subject:
+    def person(self, pronouns: Sequence[Pronoun] = scenes.SUBJECT_PRONOUNS, adjective_rate: float = 0.25) -> Subject:
         """Somebody: a pronoun, a name, a relative or someone else."""
         draw = self.draw()
         if draw < 0.33 and pronouns:
@@ -213,42 +196,52 @@ class Sampler:
             return self.name()
         if draw < 0.48:
             return Both(self._single(), self._single())
-        return self.noun_phrase(self.pick_noun(KIN if draw < 0.62 else PEOPLE), adjective_rate=adjective_rate)
+        return self.noun_phrase(
+            self.pick_noun(scenes.KIN if draw < 0.62 else scenes.PEOPLE), adjective_rate=adjective_rate
+        )
 
     def _single(self) -> NounPhrase | Name:
         """One half of `the boy and the girl`."""
         if self.chance(0.3):
             return self.name()
-        noun = self.pick_noun(PEOPLE if self.chance(0.6) else KIN)
+        noun = self.pick_noun(scenes.PEOPLE if self.chance(0.6) else scenes.KIN)
         return NounPhrase(noun, self.determiner(noun, "place", False, None))
 
     def place(self, owner: Subject | None = None) -> Place:
         """Where something happens."""
         draw = self.draw()
         if draw < 0.45:
-            preposition, nouns = PREPOSITION["in"], INSIDE
+            preposition, nouns = lexicon.PREPOSITION["in"], scenes.INSIDE
         elif draw < 0.65:
-            preposition, nouns = PREPOSITION["at"], AT
+            preposition, nouns = lexicon.PREPOSITION["at"], scenes.AT
         elif draw < 0.72:
-            preposition, nouns = PREPOSITION["on"], ON
+            preposition, nouns = lexicon.PREPOSITION["on"], scenes.ON
         elif draw < 0.76:
-            preposition, nouns = PREPOSITION["under"], UNDER
+            preposition, nouns = lexicon.PREPOSITION["under"], scenes.UNDER
         else:
-            preposition, nouns = self.pick(BESIDE), LANDMARKS
+            preposition, nouns = self.pick(scenes.BESIDE), scenes.LANDMARKS
         return self.place_of(preposition, nouns, owner)
 
     def place_for(self, noun: Noun) -> Place:
         """Where a thing of this kind may be found."""
-        inside = PREPOSITION["in"]
+        inside = lexicon.PREPOSITION["in"]
         if "animal" in noun.tags:
-            return self.place_of(inside, OUTDOORS) if self.chance(0.6) else self.place_of(self.pick(BESIDE), LANDMARKS)
+            return (
+                self.place_of(inside, scenes.OUTDOORS)
+                if self.chance(0.6)
+                else self.place_of(self.pick(scenes.BESIDE), scenes.LANDMARKS)
+            )
         if "vehicle" in noun.tags:
-            return self.place_of(inside, ROADS) if self.chance(0.6) else self.place_of(self.pick(BESIDE), LANDMARKS)
+            return (
+                self.place_of(inside, scenes.ROADS)
+                if self.chance(0.6)
+                else self.place_of(self.pick(scenes.BESIDE), scenes.LANDMARKS)
+            )
         if "person" in noun.tags:
             return self.place()
         if "small" in noun.tags and self.chance(0.7):
-            return self.place_of(PREPOSITION["under" if self.chance(0.3) else "on"], TOPS)
-        return self.place_of(inside, ROOMS)
+            return self.place_of(lexicon.PREPOSITION["under" if self.chance(0.3) else "on"], scenes.TOPS)
+        return self.place_of(inside, scenes.ROOMS)
 
     def place_of(self, preposition: Preposition, nouns: Sequence[Noun], owner: Subject | None = None) -> Place:
         """A preposition before one of the nouns."""
@@ -257,9 +250,9 @@ class Sampler:
 
     def companion(self, preposition: Preposition, subject: Subject) -> Place:
         """With whom, without whom, or for whom something is done."""
-        pronoun = self.pick(SUBJECT_PRONOUNS if self.free_pronouns else SPEAKERS)
+        pronoun = self.pick(scenes.SUBJECT_PRONOUNS if self.free_pronouns else scenes.SPEAKERS)
         if pronoun.person != subject.person and {pronoun.person, subject.person} != {JE, NOUS} and self.chance(0.4):
             return Place(preposition, pronoun)
         if self.chance(0.3):
             return Place(preposition, self.name())
-        return Place(preposition, self.noun_phrase(self.pick_noun(KIN), "place", subject))
+        return Place(preposition, self.noun_phrase(self.pick_noun(scenes.KIN), "place", subject))

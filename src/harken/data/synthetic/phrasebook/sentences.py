@@ -1,8 +1,7 @@
 """Whole sentences around clauses: questions, reported speech, conjunctions, `there is`.
 
+>>> from harken.data.synthetic.phrasebook.lexicon import NOUN, VERB
 >>> from harken.data.synthetic.phrasebook.links import make_pair
->>> from harken.data.synthetic.phrasebook.trees import NOUN, Clause, NounPhrase
->>> from harken.data.synthetic.phrasebook.verbs import VERB
 >>> make_pair(*Sentences().yes_no(Clause(NounPhrase(NOUN["owl"]), VERB["sleep"]))).target
 'est-ce que le hibou dort ?'
 """
@@ -11,22 +10,11 @@ from __future__ import annotations
 
 from harken.data.synthetic.phrasebook.clauses import Key, Realiser
 from harken.data.synthetic.phrasebook.english import Word
-from harken.data.synthetic.phrasebook.links import CONTENT, FUNCTION, WEAK, Tokens
-from harken.data.synthetic.phrasebook.nominals import Words
-from harken.data.synthetic.phrasebook.nouns import Noun
+from harken.data.synthetic.phrasebook.lexicon import CONJUNCTION, Noun
+from harken.data.synthetic.phrasebook.links import CONTENT, FUNCTION, NO_WORDS, WEAK, Tokens, Words
 from harken.data.synthetic.phrasebook.trees import Clause, Name, NounPhrase, Place
 
-# English conjunction: English tokens, French tokens (`~` for those that are only possible links)
-CONJUNCTIONS = {
-    "and": ("and", "et"),
-    "but": ("but", "mais"),
-    "because": ("because", "parce ~que"),
-    "when": ("when", "quand"),
-    "if": ("if", "si"),
-    "while": ("while", "pendant ~que"),
-    "as soon as": ("~as soon ~as", "dès ~que"),
-    "so": ("so", "donc"),
-}
+PAUSE = Words([("+,", WEAK, ())], [("+,", WEAK, ())])
 ADVERBIAL_QUESTIONS = {"why": "pourquoi", "where": "où", "when": "quand"}
 THERE = {  # tense: English, French after il (n') y
     "present": ("is", "are", "a"),
@@ -37,68 +25,46 @@ THERE = {  # tense: English, French after il (n') y
 class Sentences(Realiser):
     """Sentence patterns over the clauses of `Realiser`."""
 
-    def _ask(self, english: Tokens, french: Tokens) -> Words:
-        key = self.key()
-        return [*english, ("+?", FUNCTION, key)], [*french, ("?", FUNCTION, key)]
+    def _ask(self, *parts: Words) -> Words:
+        return sum(parts, NO_WORDS) + self.word("+?", "?", FUNCTION)
 
     def _inverted(self, clause: Clause) -> Words:
         key: Key = self.key()
-        english, french = self.clause(clause, question=key)
-        return english, [("est-ce", WEAK, key), ("que", WEAK, key), *french]
+        return Words([], [("est-ce", WEAK, key), ("que", WEAK, key)]) + self.clause(clause, question=key)
 
     def yes_no(self, clause: Clause) -> Words:
         """`does the cat sleep?`: est-ce que le chat dort ?"""
-        return self._ask(*self._inverted(clause))
+        return self._ask(self._inverted(clause))
 
     def adverbial(self, word: str, clause: Clause) -> Words:
         """`why does the cat sleep?`: pourquoi est-ce que le chat dort ?"""
-        key = self.key()
-        english, french = self._inverted(clause)
-        return self._ask(
-            [(Word(word, "ADV"), CONTENT, key), *english], [(ADVERBIAL_QUESTIONS[word], CONTENT, key), *french]
-        )
+        return self._ask(self.word(Word(word, "ADV"), ADVERBIAL_QUESTIONS[word]), self._inverted(clause))
 
     def who(self, clause: Clause) -> Words:
         """`who reads the book?`, the subject of the clause being a Trace."""
-        key = self.key()
-        english, french = self.clause(clause)
-        return self._ask([("who", FUNCTION, key), *english], [("qui", FUNCTION, key), *french])
+        return self._ask(self.word("who", "qui", FUNCTION), self.clause(clause))
 
     def what(self, clause: Clause, word: str = "what") -> Words:
         """`what does he read?`: qu'est-ce qu'il lit ? and `who does he see?`: qui est-ce qu'il voit ?"""
-        key = self.key()
-        english, french = self._inverted(clause)
-        asked = "que" if word == "what" else "qui"
-        return self._ask([(word, FUNCTION, key), *english], [(asked, FUNCTION, key), *french])
+        return self._ask(self.word(word, "que" if word == "what" else "qui", FUNCTION), self._inverted(clause))
 
     def which(self, noun: Noun, plural: bool, clause: Clause) -> Words:
         """`which book does he read?`: quel livre est-ce qu'il lit ?"""
-        key, noun_key = self.key(), self.key()
-        english, french = self._inverted(clause)
         form = ("quel", "quelle", "quels", "quelles")[noun.feminine + 2 * plural]
-        return self._ask(
-            [("which", FUNCTION, key), (noun.english_plural if plural else noun.english, CONTENT, noun_key), *english],
-            [(form, FUNCTION, key), (noun.french_plural if plural else noun.french, CONTENT, noun_key), *french],
-        )
+        return self._ask(self.word("which", form, FUNCTION), self.noun(noun, plural), self._inverted(clause))
 
     def how_many(self, noun: Noun, clause: Clause) -> Words:
         """`how many books does he read?`: combien de livres est-ce qu'il lit ?"""
-        key, noun_key = self.key(), self.key()
-        english, french = self._inverted(clause)
-        return self._ask(
-            [("how", FUNCTION, key), ("many", FUNCTION, key), (noun.english_plural, CONTENT, noun_key), *english],
-            [("combien", FUNCTION, key), ("de", WEAK, key), (noun.french_plural, CONTENT, noun_key), *french],
+        key = self.key()
+        asked = Words(
+            [("how", FUNCTION, key), ("many", FUNCTION, key)], [("combien", FUNCTION, key), ("de", WEAK, key)]
         )
+        return self._ask(asked, self.noun(noun, True), self._inverted(clause))
 
     def where_is(self, phrase: NounPhrase | Name) -> Words:
         """`where is the key?`: où est la clé ?"""
-        key, verb_key = self.key(), self.key()
-        english, french = self.phrase(phrase)
-        plural = phrase.plural
-        return self._ask(
-            [("where", CONTENT, key), ("are" if plural else "is", CONTENT, verb_key), *english],
-            [("où", CONTENT, key), ("sont" if plural else "est", CONTENT, verb_key), *french],
-        )
+        verb = self.word("are", "sont") if phrase.plural else self.word("is", "est")
+        return self._ask(self.word("where", "où"), verb, self.phrase(phrase))
 
     def there_is(
         self, phrase: NounPhrase, places: tuple[Place, ...], tense: str = "present", negated: bool = False
@@ -111,52 +77,26 @@ class Sentences(Realiser):
             (plural if phrase.plural else singular, CONTENT, verb_key),
         ]
         french: Tokens = [("il", WEAK, there), ("y", FUNCTION, there), (french_verb, CONTENT, verb_key)]
-        if negated:
+        item = self.phrase(phrase, negated)
+        if negated:  # there is no cat: il n'y a pas de chat
             french.insert(1, ("ne", WEAK, negation_key))
             french.append(("pas", FUNCTION, negation_key))
-        more_english, more_french = self.phrase(phrase, negated)
-        if negated:  # there is no cat: il n'y a pas de chat
-            more_english[0] = ("no", FUNCTION, negation_key)
-            more_french[0] = ("de", WEAK, negation_key)
-        english += more_english
-        french += more_french
-        for place in places:
-            more_english, more_french = self.place(place)
-            english += more_english
-            french += more_french
-        return english, french
+            item.english[0] = ("no", FUNCTION, negation_key)
+            item.french[0] = ("de", WEAK, negation_key)
+        return sum(map(self.place, places), Words(english, french) + item)
 
     def report(self, clause: Clause, reported: Words) -> Words:
         """`i think that ...`: je pense que ..."""
-        english, french = self.clause(clause)
-        key = self.key()
-        return [*english, (Word("that", "SCONJ"), FUNCTION, key), *reported[0]], [
-            *french,
-            ("que", FUNCTION, key),
-            *reported[1],
-        ]
-
-    def conjunction(self, word: str) -> Words:
-        """The tokens of a conjunction."""
-        key = self.key()
-        sides: list[Tokens] = []
-        for side in CONJUNCTIONS[word]:
-            sides.append([(w[1:], WEAK, key) if w[0] == "~" else (w, FUNCTION, key) for w in side.split()])
-        return sides[0], sides[1]
+        return self.clause(clause) + self.word(Word("that", "SCONJ"), "que", FUNCTION) + reported
 
     def joined(self, first: Words, word: str, second: Words, comma: bool = False) -> Words:
         """`first and second`, `first, but second`."""
-        english, french = self.conjunction(word)
-        pause: Tokens = [("+,", WEAK, ())] if comma else []
-        return [*first[0], *pause, *english, *second[0]], [*first[1], *pause, *french, *second[1]]
+        return first + (PAUSE if comma else NO_WORDS) + self.connective(CONJUNCTION[word]) + second
 
     def fronted(self, word: str, first: Words, second: Words) -> Words:
         """`when it rains, the cat sleeps`."""
-        english, french = self.conjunction(word)
-        pause: Tokens = [("+,", WEAK, ())]
-        return [*english, *first[0], *pause, *second[0]], [*french, *first[1], *pause, *second[1]]
+        return self.connective(CONJUNCTION[word]) + self.opened(first, second)
 
     def opened(self, opening: Words, sentence: Words) -> Words:
         """`yesterday, the cat slept`."""
-        pause: Tokens = [("+,", WEAK, ())]
-        return [*opening[0], *pause, *sentence[0]], [*opening[1], *pause, *sentence[1]]
+        return opening + PAUSE + sentence

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
+from harken.data.synthetic.phrasebook import scenes
 from harken.data.synthetic.phrasebook.composer import Composer
-from harken.data.synthetic.phrasebook.nominals import Words
-from harken.data.synthetic.phrasebook.scenes import (
-    ASKED,
-    DIRECT,
-    DONE_TO,
-    IN_SOME_PLACE,
-    NUMBER_WORDS,
-    SPEAKERS,
-    VISIBLE,
-)
+from harken.data.synthetic.phrasebook.lexicon import COPULAS
+from harken.data.synthetic.phrasebook.links import Words
 from harken.data.synthetic.phrasebook.sentences import Sentences
 from harken.data.synthetic.phrasebook.trees import IL, ILS, Clause, Name, NounPhrase, Pronoun, Trace
-from harken.data.synthetic.phrasebook.verbs import COPULAS
 
-CARRIERS = ("the", "a", "some", "many", "several", *NUMBER_WORDS)  # determiners that go with a relative clause
+CARRIERS = ("the", "a", "some", "many", "several", *scenes.NUMBER_WORDS)  # determiners that go with a relative clause
 
 
 class Simple(Composer):
@@ -41,7 +33,7 @@ class Simple(Composer):
 
     def asked(self) -> Clause:
         """A clause that can become a yes-no question."""
-        clause = self.clause(0.7, plain=True, pronouns=ASKED)
+        clause = self.clause(0.7, plain=True, pronouns=scenes.ASKED)
         self.make_definite(clause.subject)
         if clause.adverb is not None and clause.adverb.english in ("sometimes", "rarely", "already"):
             clause.adverb = None
@@ -65,7 +57,7 @@ class Simple(Composer):
         trace = Trace(ILS if target.plural else IL, target.plural, target.feminine)
         if self.chance(0.7 if person else 0.5 if "animal" in target.noun.tags else 0.0):
             target.relative = self._subject_relative(target, trace)
-        elif DONE_TO[target.noun]:
+        elif scenes.DONE_TO[target.noun]:
             target.relative = self._object_relative(target, trace)
         return target.relative is not None
 
@@ -73,7 +65,7 @@ class Simple(Composer):
         stand_in = NounPhrase(target.noun, "the", target.plural)
         mark = self.mark()
         for _ in range(3):
-            relative = self.clause(0.25, subject=stand_in, pronouns=SPEAKERS, plain=self.chance(0.8))
+            relative = self.clause(0.25, subject=stand_in, pronouns=scenes.SPEAKERS, plain=self.chance(0.8))
             if relative.profession is None and relative.adjective is None and relative.time is None:
                 relative.subject = trace
                 return relative
@@ -81,8 +73,8 @@ class Simple(Composer):
         return None
 
     def _object_relative(self, target: NounPhrase, trace: Trace) -> Clause:
-        verb = self.pick(DONE_TO[target.noun])
-        subject = self.pick(SPEAKERS) if self.chance(0.5) else self.person((), adjective_rate=0.1)
+        verb = self.pick(scenes.DONE_TO[target.noun])
+        subject = self.pick(scenes.SPEAKERS) if self.chance(0.5) else self.person((), adjective_rate=0.1)
         tense = self.pick(("present", "past", "past", "future"))
         if verb.imperfect and tense == "future":
             tense = "present"
@@ -93,7 +85,7 @@ class Simple(Composer):
 
     def there(self) -> Words:
         """`there is a cat in the garden`."""
-        phrase = self.noun_phrase(self.pick_noun(VISIBLE), "indefinite")
+        phrase = self.noun_phrase(self.pick_noun(scenes.VISIBLE), "indefinite")
         negated = phrase.determiner in ("a", "some") and self.chance(0.2)
         tense = "past" if self.chance(0.3) else "present"
         return self.words.there_is(phrase, (self.place_for(phrase.noun),), tense, negated)
@@ -115,7 +107,7 @@ class Questions(Simple):
 
     def _where_is(self) -> Words:
         """`where are the keys?`"""
-        phrase = self.noun_phrase(self.pick_noun(VISIBLE), "place")
+        phrase = self.noun_phrase(self.pick_noun(scenes.VISIBLE), "place")
         phrase.plural = self.chance(0.3)
         if phrase.determiner in ("this", "these"):
             phrase.determiner = "the"
@@ -126,24 +118,24 @@ class Questions(Simple):
         mark = self.mark()
         for _ in range(6):
             self.back_to(mark)
-            clause = self.clause(0.3, plain=True, pronouns=ASKED)
+            clause = self.clause(0.3, plain=True, pronouns=scenes.ASKED)
             self.make_definite(clause.subject)
             fits = clause.time is None and clause.adverb is None and clause.verb not in COPULAS
             if word != "why":
                 fits = fits and not (clause.places or clause.whereabout or clause.verb.imperfect or clause.modal)
             if word == "where":
-                fits = fits and ("here" in clause.verb.options or clause.verb in IN_SOME_PLACE)
+                fits = fits and ("here" in clause.verb.options or clause.verb in scenes.IN_SOME_PLACE)
             if fits:
                 return self.words.adverbial(word, clause)
         return self.words.yes_no(clause)
 
     def _about_object(self) -> Words:
         """what, who, which, how many."""
-        verb = self.pick(DIRECT)
+        verb = self.pick(scenes.DIRECT)
         tense = self.pick(("present", "past") if verb.imperfect else ("present", "past", "future"))
         if "accident" in verb.options:
             tense = "past"
-        subject = self.person(ASKED)
+        subject = self.person(scenes.ASKED)
         self.make_definite(subject)
         self.modifiers.append(verb)
         draw = self.draw()

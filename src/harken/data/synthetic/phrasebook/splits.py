@@ -16,11 +16,11 @@ True
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
 from harken.data.synthetic.phrasebook.english import class_of, takes_an
-from harken.data.synthetic.phrasebook.grammar import Grammar
+from harken.data.synthetic.phrasebook.grammar import Drawn, Grammar
 from harken.data.synthetic.phrasebook.links import Tokens
 from harken.data.text.pairs import Alignment, Corpus, Pair
 from harken.data.text.tagged import Tagged
@@ -40,7 +40,7 @@ def generate(seed: int | str = 1) -> Iterator[Pair]:
     grammar = Grammar(Random(f"phrasebook {seed} generate"))
     while True:
         pair = grammar.sentence().pair
-        if _fits(pair) and _is_new(pair, seen):
+        if _is_short(pair) and _is_new(pair, seen):
             yield pair
 
 
@@ -68,11 +68,22 @@ def load_phrasebook(
 
 def _load(seed: int, train: int, valid: int, test: int, direction: str) -> Corpus:
     seen: set[str] = set()
-    tests: dict[str, Sequence[Pair]] = {"test": _draw(f"{seed} test", test, seen)}
-    dev = _draw(f"{seed} valid", valid, seen)
-    tests["test-long"] = _draw_long(f"{seed} test-long", LONG_PAIRS, seen)
-    tests["test-novel"] = _draw_novel(f"{seed} test-novel", NOVEL_PAIRS, seen)
-    pairs = _draw(f"{seed} train", train, seen)
+
+    def is_familiar(sentence: Drawn) -> bool:
+        return not sentence.together and _is_short(sentence.pair)
+
+    def is_long(sentence: Drawn) -> bool:
+        pair = sentence.pair
+        return not sentence.novel and min(_lengths(pair)) >= LONG[0] and max(_lengths(pair)) <= LONG[1]
+
+    def is_novel(sentence: Drawn) -> bool:
+        return sentence.novel and _is_short(sentence.pair)
+
+    tests: dict[str, Sequence[Pair]] = {"test": _draw(f"{seed} test", test, seen, is_familiar)}
+    dev = _draw(f"{seed} valid", valid, seen, is_familiar)
+    tests["test-long"] = _draw(f"{seed} test-long", LONG_PAIRS, seen, is_long, long=True)
+    tests["test-novel"] = _draw(f"{seed} test-novel", NOVEL_PAIRS, seen, is_novel, novel=True)
+    pairs = _draw(f"{seed} train", train, seen, is_familiar)
     source, target = direction.split("-")
     if direction == "fr-en":
         pairs, dev = [_turned(pair) for pair in pairs], [_turned(pair) for pair in dev]
@@ -80,16 +91,14 @@ def _load(seed: int, train: int, valid: int, test: int, direction: str) -> Corpu
     return Corpus("phrasebook", source, target, pairs, dev, tests)
 
 
-def _fits(pair: Pair) -> bool:
-    return pair.source.count(" ") + 1 >= SHORTEST and _longest(pair) <= LONGEST
+def _lengths(pair: Pair) -> tuple[int, int]:
+    """Words of the English and of the French sentence."""
+    return pair.source.count(" ") + 1, pair.target.count(" ") + 1
 
 
-def _longest(pair: Pair) -> int:
-    return max(pair.source.count(" "), pair.target.count(" ")) + 1
-
-
-def _shortest(pair: Pair) -> int:
-    return min(pair.source.count(" "), pair.target.count(" ")) + 1
+def _is_short(pair: Pair) -> bool:
+    english, french = _lengths(pair)
+    return english >= SHORTEST and max(english, french) <= LONGEST
 
 
 def _is_new(pair: Pair, seen: set[str]) -> bool:
@@ -102,45 +111,21 @@ def _is_new(pair: Pair, seen: set[str]) -> bool:
     return True
 
 
-def _draw(stream: str, size: int, seen: set[str]) -> list[Pair]:
-    """Sentences without any two words of a held-out combination."""
-    grammar = Grammar(Random(f"phrasebook {stream}"))
+def _draw(
+    stream: str,
+    size: int,
+    seen: set[str],
+    accept: Callable[[Drawn], bool],
+    novel: bool = False,
+    long: bool = False,
+) -> list[Pair]:
+    """Pairs that are accepted and new; `novel` leans towards held-out combinations, `long` chains clauses."""
+    grammar = Grammar(Random(f"phrasebook {stream}"), novel)
     pairs: list[Pair] = []
     while len(pairs) < size:
-        drawn = grammar.sentence()
-        if drawn.together:
-            continue
-        pair = drawn.pair
-        if _fits(pair) and _is_new(pair, seen):
-            pairs.append(pair)
-    return pairs
-
-
-def _draw_long(stream: str, size: int, seen: set[str]) -> list[Pair]:
-    """Sentences that are long on both sides."""
-    grammar = Grammar(Random(f"phrasebook {stream}"))
-    pairs: list[Pair] = []
-    while len(pairs) < size:
-        drawn = grammar.sentence(long=True)
-        if drawn.novel:
-            continue
-        pair = drawn.pair
-        if LONG[0] <= _shortest(pair) and _longest(pair) <= LONG[1] and _is_new(pair, seen):
-            pairs.append(pair)
-    return pairs
-
-
-def _draw_novel(stream: str, size: int, seen: set[str]) -> list[Pair]:
-    """Sentences that use a held-out combination."""
-    grammar = Grammar(Random(f"phrasebook {stream}"), novel=True)
-    pairs: list[Pair] = []
-    while len(pairs) < size:
-        drawn = grammar.sentence()
-        if not drawn.novel:
-            continue
-        pair = drawn.pair
-        if _fits(pair) and _is_new(pair, seen):
-            pairs.append(pair)
+        sentence = grammar.sentence(long)
+        if accept(sentence) and _is_new(sentence.pair, seen):
+            pairs.append(sentence.pair)
     return pairs
 
 
@@ -178,10 +163,10 @@ def tag_tokens(english: Tokens) -> Tagged:
 
 def _draw_tagged(stream: str, size: int, seen: set[tuple[str, ...]]) -> list[Tagged]:
     grammar = Grammar(Random(stream))
-    found: list[Tagged] = []
-    while len(found) < size:
-        sentence = tag_tokens(grammar.sentence().words[0])
+    sentences: list[Tagged] = []
+    while len(sentences) < size:
+        sentence = tag_tokens(grammar.sentence().words.english)
         if len(sentence.words) <= LONGEST and sentence.words not in seen:
             seen.add(sentence.words)
-            found.append(sentence)
-    return found
+            sentences.append(sentence)
+    return sentences

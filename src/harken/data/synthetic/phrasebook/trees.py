@@ -2,6 +2,7 @@
 
 The sampler draws such trees, the realiser turns each into an English and a French sentence with its links.
 
+>>> from harken.data.synthetic.phrasebook.lexicon import ADJECTIVE, NOUN
 >>> NounPhrase(NOUN["cat"], adjectives=(ADJECTIVE["black"],)).feminine
 False
 """
@@ -11,11 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harken.data.synthetic.phrasebook.english import Word
-from harken.data.synthetic.phrasebook.modifiers import ADJECTIVE, Adjective, Adverb, Preposition, Time
-from harken.data.synthetic.phrasebook.nouns import NOUN, Noun
-from harken.data.synthetic.phrasebook.verbs import Verb
-
-__all__ = ["ADJECTIVE", "NOUN", "PRONOUN", "Both", "Clause", "Name", "NounPhrase", "Place", "Pronoun", "Trace"]
+from harken.data.synthetic.phrasebook.lexicon import VOCABULARY, Adjective, Adverb, Noun, Preposition, Time, Verb
 
 JE, IL, NOUS, VOUS, ILS = range(5)  # the French persons, as the conjugation tables count them
 
@@ -57,19 +54,16 @@ class Pronoun:
     stressed: str
 
 
-PRONOUN = {
-    "i": Pronoun(Word("i", "PRON"), Word("me", "PRON"), JE, False, False, "je", "me", "me", "moi"),
-    "you": Pronoun(Word("you", "PRON"), Word("you", "PRON"), VOUS, False, False, "vous", "vous", "vous", "vous"),
-    "he": Pronoun(Word("he", "PRON"), Word("him", "PRON"), IL, False, False, "il", "le", "lui", "lui"),
-    "she": Pronoun(Word("she", "PRON"), Word("her", "PRON"), IL, False, True, "elle", "la", "lui", "elle"),
-    "it": Pronoun(Word("it", "PRON"), Word("it", "PRON"), IL, False, False, "il", "le", "lui", "lui"),
-    "it (feminine)": Pronoun(Word("it", "PRON"), Word("it", "PRON"), IL, False, True, "elle", "la", "lui", "elle"),
-    "we": Pronoun(Word("we", "PRON"), Word("us", "PRON"), NOUS, True, False, "nous", "nous", "nous", "nous"),
-    "they": Pronoun(Word("they", "PRON"), Word("them", "PRON"), ILS, True, False, "ils", "les", "leur", "eux"),
-    "they (feminine)": Pronoun(
-        Word("they", "PRON"), Word("them", "PRON"), ILS, True, True, "elles", "les", "leur", "elles"
-    ),
-}
+PERSONS = {"je": JE, "il": IL, "nous": NOUS, "vous": VOUS, "ils": ILS}
+
+
+def _read_pronoun(row: str) -> Pronoun:
+    subject, item, person, number, gender, *french = row.split()
+    english = Word(subject, "PRON"), Word(item, "PRON")
+    return Pronoun(*english, PERSONS[person], number == "plural", gender == "f", *french)
+
+
+PRONOUN = {name: _read_pronoun(row) for name, row in VOCABULARY["pronouns"].items()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

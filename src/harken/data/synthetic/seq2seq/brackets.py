@@ -17,36 +17,28 @@ from __future__ import annotations
 from random import Random
 
 from harken.data.synthetic.seq2seq.splits import Maker
+from harken.data.synthetic.vocabulary import load_vocabulary
 from harken.data.text.pairs import Pair
 
 LONGEST = 16  # words of a sentence, its full stop counted
 DEEPEST = 2  # clauses inside clauses
 
-ACTORS = [
-    "cat",
-    "dog",
-    "man",
-    "woman",
-    "boy",
-    "girl",
-    "teacher",
-    "farmer",
-    "doctor",
-    "horse",
-    "bird",
-    "fox",
-    "king",
-    "queen",
-]
-THINGS = ["house", "tree", "river", "bridge", "table", "garden", "ball", "book", "boat", "stone"]
-TOOLS = ["telescope", "stick", "rope", "net", "camera", "lamp"]  # with these one does something
-MARKS = ["hat", "tail", "scarf", "scar", "beard", "bell"]  # with these one goes about
-ADJECTIVES = ["black", "old", "small", "tall", "happy", "clever", "quiet", "red", "young", "slow"]
-DETERMINERS = ["the", "a", "every", "this"]
-SLEEPING = ["sleeps", "sings", "waits", "runs", "laughs"]
-SEEING = ["sees", "follows", "likes", "finds", "watches", "hears"]
-SAYING = ["says", "thinks", "knows", "believes"]
-PLACES = ["near", "behind", "under", "beside"]  # where it happens: always of the verb
+WORDS = load_vocabulary("seq2seq")["brackets"]
+ACTORS, THINGS, TOOLS, MARKS, ADJECTIVES, DETERMINERS, SLEEPING, SEEING, SAYING, PLACES = (
+    WORDS[name]
+    for name in (
+        "actors",
+        "things",
+        "tools",
+        "marks",
+        "adjectives",
+        "determiners",
+        "sleeping",
+        "seeing",
+        "saying",
+        "places",
+    )
+)
 
 
 def draw(random: Random) -> Pair:

@@ -16,49 +16,11 @@ import ast
 from random import Random
 
 from harken.data.synthetic.seq2seq.splits import Maker
+from harken.data.synthetic.vocabulary import load_vocabulary
 from harken.data.text.pairs import Pair
 
 DEEPEST = 2
-NAMES = ["a", "b", "x", "y", "z", "n"]
-LISTS = ["xs", "ys", "names", "values", "scores", "words"]
-COMPARISONS = {
-    "is greater than": ">",
-    "is more than": ">",
-    "is less than": "<",
-    "is below": "<",
-    "equals": "==",
-    "is not": "!=",
-    "is at least": ">=",
-    "is at most": "<=",
-}
-OVER_A_LIST = {
-    "the sum of": "sum({})",
-    "the total of": "sum({})",
-    "the largest of": "max({})",
-    "the smallest of": "min({})",
-    "the length of": "len({})",
-    "how many there are in": "len({})",
-    "the first of": "{}[0]",
-    "the last of": "{}[-1]",
-}
-OF_A_LIST = {
-    "{} sorted": "sorted({})",
-    "{} in reverse": "{}[::-1]",
-    "{} without the first": "{}[1:]",
-    "{} without the last": "{}[:-1]",
-    "the squares of {}": "[i ** 2 for i in {}]",
-    "the doubles of {}": "[i * 2 for i in {}]",
-}
-OF_TWO = {
-    "the sum of {} and {}": "({} + {})",
-    "{} plus {}": "({} + {})",
-    "the difference between {} and {}": "({} - {})",
-    "the product of {} and {}": "({} * {})",
-    "{} divided by {}": "({} / {})",
-    "the rest of {} by {}": "({} % {})",
-    "the larger of {} and {}": "max({}, {})",
-    "the smaller of {} and {}": "min({}, {})",
-}
+WORDS = load_vocabulary("seq2seq")["code"]
 
 
 def draw(random: Random) -> Pair:
@@ -72,13 +34,13 @@ def value(random: Random, depth: int) -> tuple[str, str]:
     """A number: its words and its code."""
     kind = random.random()
     if depth == DEEPEST or (depth and kind < 0.35):
-        word = random.choice(NAMES) if random.random() < 0.6 else str(random.randint(2, 9))
+        word = random.choice(WORDS["names"]) if random.random() < 0.6 else str(random.randint(2, 9))
         return word, word
     if kind < 0.6:
-        words, code = random.choice(list(OVER_A_LIST.items()))
+        words, code = random.choice(list(WORDS["over_a_list"].items()))
         inner, inside = a_list(random, depth + 1)
         return f"{words} {inner}", code.format(inside)
-    words, code = random.choice(list(OF_TWO.items()))
+    words, code = random.choice(list(WORDS["of_two"].items()))
     first, second = leaf(random), value(random, depth + 1)
     return words.format(first[0], second[0]), code.format(first[1], second[1])
 
@@ -90,20 +52,20 @@ def leaf(random: Random) -> tuple[str, str]:
 
 def a_list(random: Random, depth: int) -> tuple[str, str]:
     """A list: its name, or one made of another, or what is left of it under a condition."""
-    kind, name = random.random(), random.choice(LISTS)
+    kind, name = random.random(), random.choice(WORDS["lists"])
     if depth == DEEPEST or (depth and kind < 0.4):
         return name, name
     if kind < 0.7:
-        words, code = random.choice(list(OF_A_LIST.items()))
+        words, code = random.choice(list(WORDS["of_a_list"].items()))
         return words.format(name), code.format(name)
-    words, sign = random.choice(list(COMPARISONS.items()))
+    words, sign = random.choice(list(WORDS["comparisons"].items()))
     bound = leaf(random)
     return f"those of {name} where each {words} {bound[0]}", f"[i for i in {name} if i {sign} {bound[1]}]"
 
 
 def condition(random: Random) -> tuple[str, str]:
     """One thing or another."""
-    words, sign = random.choice(list(COMPARISONS.items()))
+    words, sign = random.choice(list(WORDS["comparisons"].items()))
     left, right, yes, no = leaf(random), leaf(random), value(random, 1), value(random, 1)
     test = f"{left[1]} {sign} {right[1]}"
     said = f"{left[0]} {words} {right[0]}"

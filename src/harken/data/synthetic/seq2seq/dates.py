@@ -18,96 +18,13 @@ from datetime import date, timedelta
 from random import Random
 
 from harken.data.synthetic.seq2seq.splits import Maker
+from harken.data.synthetic.vocabulary import load_vocabulary
 from harken.data.text.pairs import Pair
 
 FIRST, LAST = date(1900, 1, 1), date(2049, 12, 31)
-MONTHS = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-]
-WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
-ONES = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-]
-TENS = ["-", "-", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
-ORDINALS = [
-    "-",
-    "first",
-    "second",
-    "third",
-    "fourth",
-    "fifth",
-    "sixth",
-    "seventh",
-    "eighth",
-    "ninth",
-    "tenth",
-    "eleventh",
-    "twelfth",
-    "thirteenth",
-    "fourteenth",
-    "fifteenth",
-    "sixteenth",
-    "seventeenth",
-    "eighteenth",
-    "nineteenth",
-    "twentieth",
-]
-
-FORMS = (  # d day, dd with its zero, th 3rd, word third; m, mm, mon, month; y year, year in words; week, wk
-    "{th} of {month}, {y}",
-    "the {th} of {month}, {y}",
-    "the {th} of {month} {y}",
-    "{th} {month} {y}",
-    "{d} {month} {y}",
-    "{d} {mon} {y}",
-    "{month} {d}, {y}",
-    "{month} {th}, {y}",
-    "{mon} {d}, {y}",
-    "{mon}. {d} {y}",
-    "{d}-{mon}-{y}",
-    "{y} {mon} {dd}",
-    "{y}, {month} {d}",
-    "{y}/{mm}/{dd}",
-    "{d}.{m}.{y}",
-    "{dd}.{mm}.{y}",
-    "{week}, {month} {d}, {y}",
-    "{week} the {th} of {month} {y}",
-    "{wk} {d} {mon} {y}",
-    "on {week}, {d} {month} {y}",
-    "the {word} of {month} {y}",
-    "{month} the {word}, {y}",
-    "the {word} of {month}, {year}",
-    "the {th} of {month} in {year}",
+WORDS = load_vocabulary("seq2seq")["dates"]
+MONTHS, WEEKDAYS, ONES, TENS, ORDINALS, FORMS = (
+    WORDS[name] for name in ("months", "weekdays", "ones", "tens", "ordinals", "forms")
 )
 
 

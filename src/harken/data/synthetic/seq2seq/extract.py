@@ -16,35 +16,12 @@ from __future__ import annotations
 from random import Random
 
 from harken.data.synthetic.seq2seq.splits import Maker
+from harken.data.synthetic.vocabulary import load_vocabulary
 from harken.data.text.pairs import Pair
 
-KINDS = ["bridge", "school", "market", "harbour", "museum", "library", "station", "theatre", "factory", "hospital"]
-MARKS = ["old", "new", "small", "northern", "southern", "famous", "local", "wooden"]
-OUTCOMES = [
-    "was closed",
-    "was sold",
-    "was rebuilt",
-    "was saved",
-    "will open again",
-    "will be moved",
-    "won a prize",
-    "burned down",
-]
-WHEN = ["on monday", "on friday", "today", "this spring", "after the vote", "for good", "in the end"]
-COLOUR = (
-    "people had talked about the {} for years",
-    "the {} is well known in the town",
-    "many families live near the {}",
-    "the mayor likes the {}",
-    "nobody knows how old the {} is",
-    "two teachers wrote about the {}",
-)
-WEATHER = (
-    "the weather was mild",
-    "it rained all day",
-    "visitors waited outside",
-    "the streets were full",
-    "coffee was served at noon",
+WORDS = load_vocabulary("seq2seq")["extract"]
+KINDS, MARKS, OUTCOMES, WHEN, COLOUR, WEATHER = (
+    WORDS[name] for name in ("kinds", "marks", "outcomes", "when", "colour", "weather")
 )
 
 
