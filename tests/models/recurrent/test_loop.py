@@ -7,7 +7,7 @@ from harken.kernels.decoder_loop import cuda_graph as decoder_loop
 from harken.models.base import Memory
 from harken.models.recurrent.config import RecurrentDecoderConfig
 from harken.models.recurrent.decoder import RecurrentDecoder
-from harken.models.recurrent.loop import pad_sizes, replay
+from harken.models.recurrent.replay import pad_sizes, replay
 from harken.nn import length_mask
 
 
