@@ -14,8 +14,9 @@ rich, `.page` as a self-contained HTML page.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,24 @@ class Series:
     dashed: bool = False
     colour: int | None = None  # series with the same number share a colour; None: in order
     note: str = ""  # what the legend says after the label
+
+    @classmethod
+    def of_runs(
+        cls,
+        label: str,
+        x: Sequence[float],
+        runs: Sequence[Sequence[float]],
+        centre: Callable[[Sequence[float]], float] = median,
+        **look: Any,
+    ) -> Series:
+        """Through the centre of several runs, each with a value for every x, in a band from the least to the largest.
+
+        >>> Series.of_runs("loss", [1, 2], [[1.0, 3.0], [2.0, 5.0], [6.0, 4.0]]).y
+        [2.0, 4.0]
+        """
+        columns = list(zip(*runs, strict=True))
+        low, high = [min(column) for column in columns], [max(column) for column in columns]
+        return cls(label, x, [centre(column) for column in columns], low, high, **look)
 
     def points(self) -> list[tuple[float, float]]:
         """The points whose coordinates are finite."""
