@@ -84,18 +84,47 @@ def test_float32_as_the_reference(kind: str, beam: int) -> None:
             call = make_call(model, rows, seed, beam, nbest=min(beam, 3), stopping=stopping)
             assert choose(call).name == "graphs"
             assert_same(decode(call), run_reference(call))
-    held = graphs._SEARCHES[model].found
-    assert held and all(search is not None for search in held.values())
+    assert graphs._SEARCHES.of(model).captured.captured()
 
 
-@pytest.mark.parametrize("kind", ["pre", "recurrent"])
-def test_weights_that_change_in_place_are_read(kind: str) -> None:
-    model = make_model(kind)
-    call, low = make_call(model, 4, 0, 4), make_call(model, 4, 0, 1, precision="auto")
-    before, before_low = decode(call), decode(low)
+def change_by_data(model: nn.Module) -> None:
+    for weight in model.parameters():
+        weight.data.copy_(weight.data.flip(0))
+
+
+def change_in_place(model: nn.Module) -> None:
     with torch.no_grad():
         for weight in model.parameters():
             weight.copy_(weight.flip(0))
+
+
+def change_by_fused_adamw(model: nn.Module) -> None:
+    for weight in model.parameters():
+        weight.grad = torch.randn_like(weight)
+    torch.optim.AdamW(model.parameters(), lr=0.5, fused=True).step()
+
+
+def change_by_loading(model: nn.Module) -> None:
+    model.load_state_dict({name: value.flip(0) for name, value in model.state_dict().items()})
+
+
+def change_by_replacing(model: nn.Module) -> None:
+    for module in model.modules():
+        for name, weight in list(module._parameters.items()):
+            if weight is not None:
+                setattr(module, name, nn.Parameter(weight.detach().flip(0)))
+
+
+CHANGES = [change_by_data, change_in_place, change_by_fused_adamw, change_by_loading, change_by_replacing]
+
+
+@pytest.mark.parametrize("kind", ["pre", "learned", "recurrent"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_weights_that_change_are_read(kind: str, change: Any) -> None:
+    model = make_model(kind)
+    call, low = make_call(model, 4, 0, 4), make_call(model, 4, 0, 1, precision="auto")
+    before, before_low = decode(call), decode(low)
+    change(model)
     after = decode(call)
     assert_same(after, run_reference(call))
     assert [row[0].tokens for row in before] != [row[0].tokens for row in after]
@@ -127,8 +156,8 @@ def test_a_few_rows_of_a_recurrent_decoder_have_their_own_kernels(kind: str) -> 
     for rows, beam in ((1, 1), (2, 4), (8, 1), (3, 4)):
         call = make_call(model, rows, 0, beam)
         assert_same(decode(call), run_reference(call))
-        search = next(reversed(graphs._SEARCHES[model].found.values()))
-        assert search is not None and search.is_recurrent == (rows * beam <= 8)
+        search = graphs._SEARCHES.of(model).captured.captured()[-1]
+        assert search.is_recurrent == (rows * beam <= 8)
 
 
 def test_captured_searches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +165,7 @@ def test_captured_searches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     model = make_model("pre")
     for rows in (1, 2, 3, 4):
         assert_same(decode(make_call(model, rows, 0, 2)), run_reference(make_call(model, rows, 0, 2)))
-    assert len(graphs._SEARCHES[model].found) == 2
+    assert len(graphs._SEARCHES.of(model).captured) == 2
 
 
 def test_a_diverged_model_is_refused() -> None:

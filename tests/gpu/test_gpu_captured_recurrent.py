@@ -118,7 +118,7 @@ def test_the_strategy_is_chosen_and_few_graphs_are_enough(monkeypatch: pytest.Mo
     epoch = task.epoch(0)
     for step in range(1, 30):
         strategy.update(step, [epoch[step % len(epoch)]], task.size(epoch[step % len(epoch)]), 1e-3)
-    assert strategy.most_graphs == len(strategy.graphs) == 1
+    assert strategy.graphs.max_graphs == len(strategy.graphs) == 1
 
 
 def test_an_update_that_cannot_be_captured_runs_kernel_by_kernel(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,8 @@ output.
     other decoders     with `is_static` (Transformers with other positions, recurrent ones): their own `step`
 
 precision     "float32": the dtype of the model. "auto": a copy of the model in bfloat16, which is made once and brought
-              up to date when weights have changed; log-probabilities and the sums of them are float32
+              up to date at every call; log-probabilities and the sums of them are float32
+weights       are read where they lie, so that changes in place are seen; learned positions are copied at every call
 memory        at most SEARCHES shapes of a model and SHARE of the device's memory; the least recently used is dropped
 left to the   calls that are not plain (`DecodingCall.is_plain`), models in training or with hooks, and searches whose
 reference     caches exceed SHARE of the memory
@@ -20,9 +21,7 @@ from __future__ import annotations
 
 import copy
 import threading
-import warnings
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -32,9 +31,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from harken.kernels.decoder_loop.cuda_graph import has_hooks
-from harken.kernels.decoding.description import Recurrent, Snapshot, Transformer
+from harken.kernels.cuda_graphs import GraphCache, capture, run_on
+from harken.kernels.decoding.description import Recurrent, Transformer
 from harken.kernels.settings import device_only, has_triton
+from harken.kernels.weights import ModelCache, Snapshot, has_hooks, is_frozen
 from harken.search.contract import limits
 from harken.search.hypotheses import Hypothesis
 from harken.search.reference import run_reference
@@ -179,6 +179,7 @@ class GraphSearch:
         # whether sources are encoded in a graph, where nothing may wait for the device
         stays = getattr(model.encoder, "stays_on_device", lambda source: False)
         self.encodes = (isinstance(described, Transformer) and described.encoder is not None) or stays(self.source)
+        self.is_transformer = isinstance(self.decoder, step.TransformerStep)
         self.is_recurrent = isinstance(self.decoder, recurrent.RecurrentStep)
         self.encoder_graph: torch.cuda.CUDAGraph | None = None
         self.step_graph: torch.cuda.CUDAGraph | None = None
@@ -189,14 +190,9 @@ class GraphSearch:
         stream = torch.cuda.Stream()
 
         def captured(function: Callable[[], None]) -> torch.cuda.CUDAGraph:
-            stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(stream):
+            with run_on(stream):
                 function()
-            torch.cuda.current_stream().wait_stream(stream)
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"):
-                function()
-            return graph
+            return capture(function, stream, pool)[0]
 
         if self.encodes:
             with device_only():
@@ -246,6 +242,8 @@ class GraphSearch:
     def _load(self, model: Any, call: DecodingCall) -> None:
         """Encode the sources into the decoder's state."""
         rows, words = call.source.shape
+        if self.is_transformer:
+            self.decoder.load_positions()
         lengths = torch.full((rows,), words, device=call.source.device) if call.lengths is None else call.lengths
         if self.encodes:
             self.source[:rows, :words] = call.source
@@ -279,86 +277,60 @@ def pad_memory(memory: Any, shape: Shape) -> Any:
     return replace(memory, values=widen(memory.values), mask=mask, states=states, embedded=embedded)
 
 
-class _Searches:
-    """The captured searches of one model, the least recently used first, and its copy in bfloat16."""
+class ModelSearches:
+    """The captured searches of one model, and its copy in bfloat16."""
 
     def __init__(self) -> None:
-        self.found: OrderedDict[Any, GraphSearch | None] = OrderedDict()  # None: cannot be captured
+        self.captured: GraphCache[GraphSearch] = GraphCache("searches", SEARCHES, SHARE, uses=1)
         self.low: nn.Module | None = None
-        self.snapshot: Snapshot | None = None  # of the model when the copy was made
-        self.places: Snapshot | None = None  # where the model was when its own searches were captured
+        self.snapshot: Snapshot | None = None  # where the model was when its searches were captured
         self.lock = threading.Lock()
         self.pool: Any = None
 
     def network(self, model: nn.Module, precision: str) -> nn.Module:
-        """The model itself, or for "auto" its copy in bfloat16."""
+        """The model itself, or for "auto" its copy in bfloat16, with the weights of now."""
+        if self.snapshot is None or not self.snapshot.is_in_place():
+            self.captured.clear()
+            self.low, self.snapshot = None, Snapshot(model, contents=False)
         if precision != "auto" or not torch.cuda.is_bf16_supported():
             return model
-        if self.low is not None and self.snapshot is not None and self.snapshot.is_current():
-            return self.low
-        weights = list(model.parameters())
-        copies = [] if self.low is None else list(self.low.parameters())
-        if self.low is None or [low.shape for low in copies] != [one.shape for one in weights]:
+        if self.low is None:
             self.low = copy.deepcopy(model).to(torch.bfloat16).eval()
-            self.found.clear()
-        else:
-            for low, one in zip(copies, weights, strict=True):
-                low.copy_(one)
-        self.snapshot = Snapshot(model)
+            self.weights = list(self.low.parameters()), list(model.parameters())
+        elif not is_frozen(model):  # a few kernels; torch does not count all changes of the weights
+            torch._foreach_copy_(*self.weights)
         return self.low
 
     def find(self, model: Any, network: Any, call: DecodingCall) -> GraphSearch | None:
         """The search for a call, captured now if it is the first of its shape."""
-        shape = shape_of(call)
-        key = shape, network is model
-        if network is model and (self.places is None or not self.places.is_in_place()):
-            self.found.clear()  # the addresses of the copy do not change
-            self.places = Snapshot(model, buffers=True)
-        if key in self.found:
-            self.found.move_to_end(key)
-            return self.found[key]
+        shape, device = shape_of(call), call.source.device
+        return self.captured.find((shape, network is model), lambda: self._capture(model, network, shape, device))
+
+    def _capture(self, model: Any, network: Any, shape: Shape, device: torch.device) -> GraphSearch:
         described = describe(network)
         if isinstance(described, Transformer) and network is not model:  # positions are added in float32
             exact = replace(described.decoder, positions=model.decoder.stack.positions)
             described = replace(described, decoder=exact)
         before = torch.cuda.memory_reserved()
-        try:
-            self.pool = self.pool or torch.cuda.graph_pool_handle()
-            search = GraphSearch(network, described, shape, call.source.device)
-            search.capture(network, self.pool)
-            search.bytes = max(0, torch.cuda.memory_reserved() - before)
-            self.found[key] = search
-        except (RuntimeError, TypeError) as problem:  # out of memory, a step that waits for the device, ...
-            message = f"the search could not be captured as a CUDA graph and runs step by step: {problem}"
-            warnings.warn(message, stacklevel=4)
-            self.found[key] = None
-        self._evict(call.source.device)
-        return self.found[key]
-
-    def _evict(self, device: torch.device) -> None:
-        limit = SHARE * torch.cuda.get_device_properties(device).total_memory
-        while len(self.found) > 1:
-            held = sum(search.bytes for search in self.found.values() if search is not None)
-            if len(self.found) <= SEARCHES and held <= limit:
-                return
-            self.found.popitem(last=False)
+        self.pool = self.pool or torch.cuda.graph_pool_handle()
+        search = GraphSearch(network, described, shape, device)
+        search.capture(network, self.pool)
+        search.bytes = max(0, torch.cuda.memory_reserved() - before)
+        return search
 
 
-_SEARCHES: weakref.WeakKeyDictionary[nn.Module, _Searches] = weakref.WeakKeyDictionary()
+_SEARCHES: ModelCache[ModelSearches] = ModelCache(ModelSearches)
 
 
-def forget_searches(model: nn.Module) -> None:
-    """Drop what was captured for a model, its copy in bfloat16 and their memory.
-
-    To be called after its weights were changed in ways that torch does not count: by a CUDA graph or a fused optimizer.
-    """
-    _SEARCHES.pop(model, None)
+def release_searches(model: nn.Module) -> None:
+    """Free the memory of the searches that were captured for a model, and of its copy in bfloat16."""
+    _SEARCHES.forget(model)
 
 
 @torch.inference_mode()
 def run_graphs(call: DecodingCall) -> list[list[Hypothesis]]:
     """Up to `nbest` hypotheses for each source, best first."""
-    searches = _SEARCHES.setdefault(call.model, _Searches())
+    searches = _SEARCHES.of(call.model)
     with searches.lock, torch.cuda.device(call.source.device), suppress(torch.OutOfMemoryError):
         network = searches.network(call.model, call.options.precision)
         search = searches.find(call.model, network, call)

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from harken.kernels.decoder_loop.cuda_graph import addresses_of, aliased_parameters
+from harken.kernels.cuda_graphs import addresses_of
+from harken.kernels.decoder_loop.cuda_graph import aliased_parameters
 
 
 def build() -> nn.Module:

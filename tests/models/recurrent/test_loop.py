@@ -3,11 +3,13 @@
 import pytest
 import torch
 
+from harken.kernels.cuda_graphs import can_capture, settings_of
 from harken.kernels.decoder_loop import cuda_graph as decoder_loop
+from harken.kernels.weights import has_hooks
 from harken.models.base import Memory
 from harken.models.recurrent.config import RecurrentDecoderConfig
 from harken.models.recurrent.decoder import RecurrentDecoder
-from harken.models.recurrent.replay import pad_sizes, replay
+from harken.models.recurrent.loop import pad_sizes, replay
 from harken.nn import length_mask
 
 
@@ -48,16 +50,16 @@ def test_a_recording_has_leaves_of_its_own() -> None:
 
 def test_settings_and_hooks_are_seen() -> None:
     decoder, _, _ = example(True)
-    training = decoder_loop.settings_of(decoder)
-    assert training == decoder_loop.settings_of(decoder)
+    training = settings_of(decoder)
+    assert training == settings_of(decoder)
     decoder.dropout.p = 0.5
-    dropping = decoder_loop.settings_of(decoder)
+    dropping = settings_of(decoder)
     with torch.no_grad():
         assert (
-            len({training, dropping, decoder_loop.settings_of(decoder), decoder_loop.settings_of(decoder.eval())}) == 4
+            len({training, dropping, settings_of(decoder), settings_of(decoder.eval())}) == 4
         )
-    assert not decoder_loop.has_hooks(decoder)
+    assert not has_hooks(decoder)
     handle = decoder.attend.score.register_forward_hook(lambda *_: None)
-    assert decoder_loop.has_hooks(decoder)
+    assert has_hooks(decoder)
     handle.remove()
-    assert not decoder_loop.is_supported(torch.device("cpu")) and decoder_loop.captured_graphs(decoder) == 0
+    assert not can_capture(torch.device("cpu")) and decoder_loop.captured_graphs(decoder) == 0

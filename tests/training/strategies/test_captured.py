@@ -145,7 +145,7 @@ def test_what_comes_again_is_captured_and_only_static_batches_are(table: Any, mo
     strategy = CapturedOnCpu(table(), TrainConfig(max_steps=9, device="cpu", precision="float32"))
     task: Any = strategy.task
     task.is_static = lambda batch: len(batch) < 4
-    strategy.graphs, strategy.seen, strategy.most_graphs = {}, set(), 2
+    strategy.graphs = strategy.graph_cache(2)
     captured: list[int] = []
 
     def capture(collated: list[Any]) -> Any:
@@ -163,8 +163,9 @@ def test_what_comes_again_is_captured_and_only_static_batches_are(table: Any, mo
     assert graph_of([three]) is None
     with pytest.warns(UserWarning, match="run kernel by kernel: operation not permitted"):
         assert graph_of([three]) is None
-    assert graph_of([one]) is None and graph_of([one]) is None
-    assert captured == [2, 3] and not strategy.graphs  # the random numbers of the others would not be seeded any more
+    assert graph_of([three]) is None and captured == [2, 3]
+    assert graph_of([two]) is not graph and captured == [2, 3, 2]  # its random numbers would not be seeded any more
+    assert graph_of([one]) is None and graph_of([one]) is not None and len(strategy.graphs) == 2
 
 
 @pytest.mark.parametrize("world_size", [2, 3])

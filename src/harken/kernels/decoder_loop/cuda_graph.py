@@ -18,10 +18,8 @@ captured) runs the plain loop. Second derivatives are refused.
 
 from __future__ import annotations
 
-import warnings
 import weakref
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,11 +27,19 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from harken.kernels.settings import is_device_only, kernels_enabled
+from harken.kernels.cuda_graphs import (
+    GraphCache,
+    addresses_of,
+    can_capture,
+    capture,
+    restored_generator,
+    run_on,
+    settings_of,
+)
+from harken.kernels.weights import ModelCache, has_hooks
 
 SHAPES = 64  # captured graphs of one module
 SHARE = 0.1  # of the device's memory for the captured graphs of one module
-SEEN_SHAPES = 4096  # shapes remembered as seen once
 WARM_UP = 2  # passes before a capture, in which kernels are compiled and buffers allocated
 
 
@@ -64,7 +70,7 @@ def aliased_parameters(owner: nn.Module) -> Iterator[list[Tensor]]:
             table[name] = part
 
 
-class CapturedGraph:
+class CapturedLoop:
     """The loop of one shape: static inputs, a forward and a backward CUDA graph, static outputs."""
 
     def __init__(self, owner: nn.Module, function: Callable[..., Tensor], tensors: Sequence[Tensor | None]) -> None:
@@ -74,49 +80,40 @@ class CapturedGraph:
                 static.requires_grad_()
         self.generation = 0
         self.pending: weakref.ref[_Pending] | None = None
-        self.forward_graph, self.backward_graph = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
         stream = torch.cuda.Stream()  # one for all of it, as autograd runs backward on the stream of the forward pass
-        generator = torch.cuda.default_generators[torch.cuda.current_device()]
-        random_state = generator.get_state()
         torch.clear_autocast_cache()  # weights that were cast before would keep their values of now
         try:
-            with aliased_parameters(owner) as parameters:
+            with restored_generator() as restore, aliased_parameters(owner) as parameters:
                 given = [static for static in self.inputs if static is not None]
                 leaves = [part for part in (*given, *parameters) if part.requires_grad]
                 self.leaves = leaves if torch.is_grad_enabled() else []
                 self._warm_up(function, stream)
-                generator.set_state(random_state)
+                restore()
                 before = torch.cuda.memory_reserved()  # a graph's memory is not returned, so reserved is what counts
                 self._capture(function, stream)
                 self.bytes = torch.cuda.memory_reserved() - before
-        except BaseException:
-            fresh = torch.Generator(device=generator.device)  # the captured one waits for the end of the capture
-            fresh.set_state(random_state)
-            generator.graphsafe_set_state(fresh.graphsafe_get_state())
-            raise
         finally:
             torch.clear_autocast_cache()
 
     def _warm_up(self, function: Callable[..., Tensor], stream: torch.cuda.Stream) -> None:
         """Runs the loop as it will be captured: compiles kernels, allocates buffers."""
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
+        with run_on(stream):
             for _ in range(WARM_UP):
                 output = function(*self.inputs)
                 if self.leaves:
                     torch.autograd.grad(output, self.leaves, torch.zeros_like(output), allow_unused=True)
                 torch.clear_autocast_cache()
-        torch.cuda.current_stream().wait_stream(stream)
 
     def _capture(self, function: Callable[..., Tensor], stream: torch.cuda.Stream) -> None:
-        with torch.cuda.graph(self.forward_graph, stream=stream, capture_error_mode="thread_local"):
-            output = function(*self.inputs)
+        self.forward_graph, output = capture(lambda: function(*self.inputs), stream)
         self.grad_output, self.output = torch.empty_like(output), output.detach()
         self.gradients: tuple[Tensor | None, ...] = ()
         if self.leaves:
-            pool = self.forward_graph.pool()
-            with torch.cuda.graph(self.backward_graph, pool, stream, capture_error_mode="thread_local"):
-                self.gradients = torch.autograd.grad(output, self.leaves, self.grad_output, allow_unused=True)
+            self.backward_graph, self.gradients = capture(
+                lambda: torch.autograd.grad(output, self.leaves, self.grad_output, allow_unused=True),
+                stream,
+                self.forward_graph.pool(),
+            )
 
     def is_busy(self) -> bool:
         """Whether a forward pass still waits for its backward pass."""
@@ -136,7 +133,7 @@ class CapturedGraph:
 
 class _Replay(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, graph: CapturedGraph, inputs: Sequence[Tensor | None], *leaves: Tensor) -> Tensor:
+    def forward(ctx: Any, graph: CapturedLoop, inputs: Sequence[Tensor | None], *leaves: Tensor) -> Tensor:
         output = graph.replay(inputs)
         ctx.graph, ctx.generation, ctx.pending = graph, graph.generation, _Pending()
         graph.pending = weakref.ref(ctx.pending)
@@ -154,101 +151,24 @@ class _Replay(torch.autograd.Function):
         return None, None, *(None if part is None else part.clone() for part in graph.gradients)
 
 
-class _GraphCache:
-    """The captured graphs of one module, the least recently used first."""
-
-    def __init__(self) -> None:
-        self.graphs: OrderedDict[Hashable, CapturedGraph | None] = OrderedDict()  # None: cannot be captured
-        self.seen: set[Hashable] = set()
-
-    def find(
-        self,
-        key: Hashable,
-        function: Callable[..., Tensor],
-        tensors: Sequence[Tensor | None],
-        owner: nn.Module,
-    ) -> CapturedGraph | None:
-        """The graph of this key, captured now if the key was seen before."""
-        if key in self.graphs:
-            self.graphs.move_to_end(key)
-            return self.graphs[key]
-        if key not in self.seen:
-            if len(self.seen) >= SEEN_SHAPES:
-                self.seen.clear()
-            self.seen.add(key)
-            return None
-        try:
-            self.graphs[key] = CapturedGraph(owner, function, tensors)
-        except (RuntimeError, TypeError) as problem:  # out of memory, a step that waits for the device, ...
-            warnings.warn(f"the decoder's loop could not be captured and runs step by step: {problem}", stacklevel=4)
-            self.graphs[key] = None
-        self._evict()
-        return self.graphs[key]
-
-    def _evict(self) -> None:
-        limit = SHARE * torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
-        while len(self.graphs) > 1:
-            held = sum(graph.bytes for graph in self.graphs.values() if graph is not None)
-            if len(self.graphs) <= SHAPES and held <= limit:
-                return
-            oldest, _ = self.graphs.popitem(last=False)
-            self.seen.discard(oldest)
-
-
-_CACHES: weakref.WeakKeyDictionary[nn.Module, _GraphCache] = weakref.WeakKeyDictionary()
-
-
-def is_available(device: torch.device) -> bool:
-    """Whether the kernels of a decoder's loop may run on this device now."""
-    return device.type == "cuda" and kernels_enabled() and not torch.compiler.is_compiling()
-
-
-def is_supported(device: torch.device) -> bool:
-    """Whether loops on this device are captured now; not within another capture, or where one is prepared."""
-    return is_available(device) and not (is_device_only() or torch.cuda.is_current_stream_capturing())
+_LOOPS: ModelCache[GraphCache[CapturedLoop]] = ModelCache(lambda: GraphCache("a decoder's loops", SHAPES, SHARE))
 
 
 def captured_graphs(owner: nn.Module) -> int:
     """How many shapes of this module are captured."""
-    cache = _CACHES.get(owner)
-    return 0 if cache is None else sum(graph is not None for graph in cache.graphs.values())
-
-
-def settings_of(owner: nn.Module) -> Hashable:
-    """What a captured graph depends on beside shapes: modes and rates of all submodules, and autocast."""
-    low = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else None
-    modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
-    return low, modes, tuple((part.training, getattr(part, "p", None)) for part in owner.modules())
-
-
-def addresses_of(owner: nn.Module) -> Hashable:
-    """Where all parameters and buffers lie, frozen ones too, and which require gradients: a graph reads them there."""
-    tensors = (*owner.parameters(), *owner.buffers())
-    return tuple((part.data_ptr(), part.requires_grad) for part in tensors)
-
-
-def has_hooks(owner: nn.Module) -> bool:
-    """Whether a submodule has hooks, which a replay would not call."""
-    left = [*owner._modules.values()]  # `modules()` takes three times as long
-    while left:
-        part = left.pop()
-        if part is None:
-            continue
-        if part._forward_hooks or part._forward_pre_hooks or part._backward_hooks:
-            return True
-        left += part._modules.values()
-    return False
+    loops = _LOOPS.get(owner)
+    return 0 if loops is None else len(loops)
 
 
 def replay(owner: nn.Module, function: Callable[..., Tensor], tensors: Sequence[Tensor | None]) -> Tensor:
     """`function(*tensors)`, which reads only tensors of `owner` beside them, by a captured graph where there is one."""
     first = next(part for part in tensors if part is not None)
-    if not is_supported(first.device) or has_hooks(owner):
+    if not can_capture(first.device) or has_hooks(owner):
         return function(*tensors)
     shapes = tuple(None if part is None else (part.shape, part.dtype, part.requires_grad) for part in tensors)
     key = (first.device, shapes, addresses_of(owner), settings_of(owner))
     with torch.cuda.device(first.device):
-        graph = _CACHES.setdefault(owner, _GraphCache()).find(key, function, tensors, owner)
+        graph = _LOOPS.of(owner).find(key, lambda: CapturedLoop(owner, function, tensors))
     if graph is None or graph.is_busy():
         return function(*tensors)
     if not graph.leaves:

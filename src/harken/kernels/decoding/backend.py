@@ -21,13 +21,13 @@ from importlib import import_module
 from importlib.util import find_spec
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from harken.kernels.decoding.description import Recurrent, Snapshot, Transformer
+from harken.kernels.decoding.description import Recurrent, Transformer
+from harken.kernels.weights import ModelCache, Snapshot, has_hooks, is_frozen
 
 if TYPE_CHECKING:
     from harken.kernels.decoding.recurrent import CompiledRecurrent
@@ -70,14 +70,14 @@ os.register_at_fork(after_in_child=_after_fork)
 class _Known:
     """What is known of a model while it stays the same."""
 
-    snapshot: Snapshot
-    described: Transformer | Recurrent | None
+    snapshot: Snapshot | None = None  # with contents from the first packing on
+    described: Transformer | Recurrent | None = None
     packed: CompiledTransformer | CompiledRecurrent | None = (
         None  # one precision at a time: it is as large as the model
     )
 
 
-_known: WeakKeyDictionary[nn.Module, _Known] = WeakKeyDictionary()
+_known: ModelCache[_Known] = ModelCache(_Known)
 
 
 def _is_supported(described: Transformer | Recurrent | None) -> bool:
@@ -89,21 +89,23 @@ def _is_supported(described: Transformer | Recurrent | None) -> bool:
     )
 
 
-def _look_up(model: nn.Module) -> _Known:
-    found = _known.get(model)
-    if found is None or not found.snapshot.is_current():
-        describe_model = getattr(model, "describe_for_decoding", lambda: None)
-        described = describe_model()
-        found = _known[model] = _Known(Snapshot(model), described if _is_supported(described) else None)
-    return found
+def _describe(model: nn.Module, known: _Known, contents: bool) -> None:
+    described = getattr(model, "describe_for_decoding", lambda: None)()
+    known.described = described if _is_supported(described) else None
+    known.snapshot, known.packed = Snapshot(model, contents), None
 
 
 def describe(model: Any) -> Transformer | Recurrent | None:
-    """The tensors of a model that is supported: in float32 on a CPU, not in training."""
+    """The tensors of a model that is supported: in float32 on a CPU, not in training, without hooks."""
     if not _NUMBA or not isinstance(model, nn.Module) or model.training or torch.is_autocast_enabled("cpu"):
         return None
+    if has_hooks(model):
+        return None
     with _lock:
-        return _look_up(model).described
+        known = _known.of(model)
+        if known.snapshot is None or not known.snapshot.is_in_place():
+            _describe(model, known, contents=False)
+        return known.described
 
 
 def is_short_enough(model: Transformer | Recurrent, source: int, target: int) -> bool:
@@ -156,7 +158,10 @@ def packed(model: nn.Module, precision: str) -> CompiledTransformer | CompiledRe
     from harken.kernels.decoding.transformer import CompiledTransformer
 
     with _lock:
-        known = _look_up(model)
+        known = _known.of(model)
+        snapshot, frozen = known.snapshot, is_frozen(model) and known.packed is not None
+        if snapshot is None or not (frozen or snapshot.is_current()):
+            _describe(model, known, contents=True)
         described = known.described
         assert described is not None
         if known.packed is None or known.packed.precision != precision:

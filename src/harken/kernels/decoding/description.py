@@ -20,9 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from torch import Tensor, nn
+from torch import Tensor
 
 Table = Callable[[int], Tensor]  # length -> (length, width)
 
@@ -202,36 +202,3 @@ class Recurrent:
     query_layer: int = 0
     constant_context: bool = False  # without attention, every step reads a summary of the source
     zoneout: float = 0.0
-
-
-class Snapshot:
-    """The modules, parameters and, if asked, buffers of a model, to notice when one is replaced, moved or changed.
-
-    Torch counts changes in place, but not those of fused optimizers and CUDA graphs: after such an update, what was
-    derived from the weights has to be forgotten (`harken.search.graphs.forget_searches`).
-    """
-
-    def __init__(self, model: nn.Module, buffers: bool = False) -> None:
-        self._parts: list[tuple[dict[str, Any], str, Any]] = []
-        for module in model.modules():
-            tables: list[dict[str, Any]] = [module._modules, module._parameters]
-            for members in [*tables, module._buffers] if buffers else tables:
-                self._parts += [(members, name, member) for name, member in members.items()]
-        self._parameters = [part for _, _, part in self._parts if isinstance(part, Tensor)]
-        self.versions = self._current()
-
-    def _current(self) -> list[tuple[int, int]]:
-        """Where each parameter lies and how often it was changed in place."""
-        return [(one.data_ptr(), 0 if one.is_inference() else one._version) for one in self._parameters]
-
-    def is_current(self) -> bool:
-        """Whether the model is still the same, weights included."""
-        return self._has_same_parts() and self.versions == self._current()
-
-    def is_in_place(self) -> bool:
-        """Whether all tensors are still the same and where they were; their values may have changed."""
-        before = [address for address, _ in self.versions]
-        return self._has_same_parts() and before == [one.data_ptr() for one in self._parameters]
-
-    def _has_same_parts(self) -> bool:
-        return all(members.get(name) is part for members, name, part in self._parts)

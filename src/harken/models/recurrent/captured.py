@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from harken.kernels.decoder_loop import cuda_graph
+from harken.kernels.cuda_graphs import is_available
 from harken.kernels.settings import device_only, has_triton
+from harken.kernels.weights import has_hooks
 from harken.models.recurrent.decoder import RecurrentDecoder
 from harken.models.recurrent.encoder import RecurrentEncoder
-from harken.models.recurrent.replay import SOURCE_MULTIPLE, TARGET_MULTIPLE, rounded_rows, rounded_steps
+from harken.models.recurrent.loop import SOURCE_MULTIPLE, TARGET_MULTIPLE, rounded_rows, rounded_steps
 
 if TYPE_CHECKING:
     from harken.models.encoder_decoder import TranslationModel
@@ -32,7 +33,7 @@ def is_supported(model: TranslationModel, device: torch.device, dtype: torch.dty
     encoder, decoder = getattr(model, "encoder", None), getattr(model, "decoder", None)
     if type(encoder) is not RecurrentEncoder or type(decoder) is not RecurrentDecoder:
         return False
-    if not cuda_graph.is_available(device) or not has_triton() or cuda_graph.has_hooks(model):
+    if not is_available(device) or not has_triton() or has_hooks(model):
         return False
     if decoder.config.zoneout or decoder.config.recurrent_dropout:  # the encoder's kernel takes such masks for few rows
         return False

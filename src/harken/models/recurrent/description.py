@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from harken.kernels.decoder_loop.cuda_graph import has_hooks
 from harken.kernels.decoding.description import Cell, Connections, Linear, Recurrent, RecurrentStack, Undescribed
+from harken.kernels.weights import has_hooks
 from harken.models.recurrent.decoder import RecurrentDecoder
 from harken.nn.attention.scores import AdditiveScore, CosineScore, DotScore, MultiplicativeScore, ScaledDotScore
 from harken.nn.recurrent import connections as shipped
@@ -104,13 +104,13 @@ def describe_layers(stack: Stack) -> RecurrentStack:
 
 
 def describe_cell(cell: Any) -> Cell:
-    """One cell of exactly a shipped type, without hooks.
+    """One cell of exactly a shipped type.
 
     Raises:
         Undescribed: a subclass, which may compute something else, or a part without a description.
     """
     kind = CELLS.get(type(cell))
-    if kind is None or not cell.is_plain:
+    if kind is None:
         raise Undescribed(f"cell={type(cell).__name__}")
     if cell.norm_ih is not None:
         raise Undescribed("layer_norm=True")

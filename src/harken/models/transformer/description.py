@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from harken.kernels.decoder_loop.cuda_graph import has_hooks
 from harken.kernels.decoding.description import (
     SSRU,
     CrossAttention,
@@ -29,6 +28,7 @@ from harken.kernels.decoding.description import (
     Transformer,
     Undescribed,
 )
+from harken.kernels.weights import has_hooks
 from harken.models.transformer.decoder import TransformerDecoder
 from harken.models.transformer.encoder import TransformerEncoder
 from harken.nn.activations import ACTIVATIONS

@@ -86,11 +86,16 @@ def _attends(predictor: Any) -> bool:
 
 
 def prepare_kernels(predictor: Any) -> None:
-    """Load the compiled decoder before it is needed; where it has to be compiled, beside the work."""
+    """Load the compiled decoder before it is needed; where it has to be compiled, beside the work.
+
+    Nothing changes the weights of a model in a worker process, so that they need not be compared at every call.
+    """
     import threading
 
     from harken.kernels.decoding import backend
+    from harken.kernels.weights import freeze
 
+    freeze(predictor.model)
     is_translator = predictor.recipe.task == "translate"
     if not is_translator or predictor.device.type != "cpu" or backend.describe(predictor.model) is None:
         return

@@ -21,7 +21,7 @@ from harken.models.transformer import packed
 from harken.search import Hypothesis, greedy_search
 from harken.search.config import SearchOptions
 from harken.search.dispatch import DecodingCall, decode
-from harken.search.graphs import forget_searches
+from harken.search.graphs import release_searches
 from harken.tasks.sequence_task import SequenceTask, Sums
 from harken.tasks.translate.recipe import TranslateRecipe
 from harken.tasks.translate.sources import distances_of, encode_pairs, max_lengths, refuse_too_long, trees_of_pairs
@@ -184,12 +184,11 @@ class TranslationTask(SequenceTask[TranslationModel, TranslationBatch | PackedBa
         return [hypotheses[0] for hypotheses in found]
 
     def validate(self, part: int, parts: int) -> Sums:
-        """See the base; what decoding on a GPU keeps of the weights is out of date after an update."""
-        forget_searches(self.model)
+        """See the base; the memory of captured searches is for training afterwards."""
         try:
             return super().validate(part, parts)
         finally:
-            forget_searches(self.model)
+            release_searches(self.model)
 
     def metrics(self, sums: Sums) -> dict[str, float]:
         """Mean loss per token, perplexity, BLEU, and the percentage of outputs that are right as a whole."""

@@ -24,24 +24,22 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from harken.kernels.cuda_graphs import GraphCache, capture, run_on
 from harken.training.config import TrainConfig
 from harken.training.optimizers import use_device_rate
 from harken.training.prefetch import map_batch
-from harken.training.strategies.base import StepResult, Strategy, is_out_of_memory, seed_step
+from harken.training.strategies.base import StepResult, Strategy, seed_step
 from harken.training.strategies.distributed import Replicated
 from harken.training.strategies.single import Single
 from harken.training.task import Indices, Task, to_device
 
 MEMORY_SHARE = 0.1  # of the GPU's memory for the gradients of all graphs
 FEW_SHAPES = 4  # up to which also the shapes of accumulated batches come again together
-SEEN_SHAPES = 4096  # that are remembered
 
 Shapes = tuple[Any, ...]
 
@@ -66,15 +64,18 @@ class CapturedUpdates(Strategy):
         self.captures = True
         self.task.is_captured = True  # type: ignore[attr-defined]
         self.is_finishing = False  # whether the gradients of the current update are complete, and may have been used
-        self.graphs: dict[Shapes, Graph] = {}
-        self.seen: set[Shapes] = set()
         self.pool: Any = None
+        self.graphs = self.graph_cache(0)
         self.prepare_device()
 
     def prepare_device(self) -> None:
         """Create what captures need of the GPU."""
         self.stream = torch.cuda.Stream(self.device)
-        self.most_graphs = self.graphs_that_fit()
+        self.graphs = self.graph_cache(self.graphs_that_fit())
+
+    def graph_cache(self, max_graphs: int) -> GraphCache[Graph]:
+        """No graphs yet, and never more than so many: capturing one of them again would cost more than it saves."""
+        return GraphCache("updates", max_graphs, evicts=False, raises=(torch.OutOfMemoryError, MemoryError))
 
     def graphs_that_fit(self) -> int:
         """How many graphs may be captured."""
@@ -122,21 +123,7 @@ class CapturedUpdates(Strategy):
         if not all(self.task.is_static(batch) for batch in collated):  # type: ignore[attr-defined]
             return None
         shapes = tuple(shapes_of(batch) for batch in collated)
-        if shapes in self.graphs:
-            return self.graphs[shapes]
-        if shapes in self.seen and len(self.graphs) < self.most_graphs:
-            try:
-                self.graphs[shapes] = self.capture(collated)
-            except RuntimeError as problem:
-                if is_out_of_memory(problem):
-                    raise
-                warnings.warn(f"updates could not be captured and run kernel by kernel: {problem}", stacklevel=2)
-                self.graphs.clear()  # they would draw random numbers from the generator that was replaced
-                self.most_graphs = 0
-        if len(self.seen) >= SEEN_SHAPES:
-            self.seen.clear()
-        self.seen.add(shapes)
-        return self.graphs.get(shapes)
+        return self.graphs.find(shapes, lambda: self.capture(collated))
 
     def collate(self, share: Indices) -> Any:
         """The batch on the CPU; from the loop's prefetcher where there is one."""
@@ -146,46 +133,27 @@ class CapturedUpdates(Strategy):
     def close(self) -> None:
         """Free the graphs and their memory."""
         self.task.is_captured = False  # type: ignore[attr-defined]
-        getattr(self, "graphs", {}).clear()
+        if hasattr(self, "graphs"):
+            self.graphs.clear()
         super().close()
 
     def on_stream(self, collated: list[Any]) -> Tensor:
         """An update without a graph, on the stream that graphs are captured on."""
         moved = [to_device(batch, self.device) for batch in collated]
-        with self.capture_stream():
+        with run_on(self.stream):
             return self.compute(moved)
-
-    @contextmanager
-    def capture_stream(self) -> Iterator[None]:
-        """Inside the block kernels run on the stream that graphs are captured on; others wait for it."""
-        current = torch.cuda.current_stream(self.device)
-        self.stream.wait_stream(current)
-        try:
-            with torch.cuda.stream(self.stream):
-                yield
-        finally:
-            current.wait_stream(self.stream)
 
     def capture(self, collated: list[Any]) -> Graph:
         """The update as a graph on inputs of these shapes; it is not executed."""
         inputs = [to_device(batch, self.device) for batch in collated]
-        with self.capture_stream():
+        with run_on(self.stream):
             self.gradients(inputs, static=True, sends=False)  # compiles kernels
         self.zero_gradients()
         torch.cuda.synchronize(self.device)
         torch.cuda.empty_cache()  # a capture has a pool of its own, and cannot free what others keep
         self.pool = self.pool or torch.cuda.graph_pool_handle()
-        graph = torch.cuda.CUDAGraph()
-        generator = torch.cuda.default_generators[torch.cuda.current_device()]
-        random_state = generator.get_state()
         try:
-            with torch.cuda.graph(graph, self.pool, self.stream, capture_error_mode="thread_local"):
-                numbers = self.captured_part(inputs)
-        except BaseException:
-            fresh = torch.Generator(device=generator.device)  # the old one waits for the end of the capture
-            fresh.set_state(random_state)
-            generator.graphsafe_set_state(fresh.graphsafe_get_state())
-            raise
+            graph, numbers = capture(lambda: self.captured_part(inputs), self.stream, self.pool)
         finally:
             self.is_finishing = False  # nothing was executed
         return Graph(graph, inputs, numbers, [(parameter, parameter.grad) for parameter in self.parameters])
@@ -269,6 +237,8 @@ class CapturedReplicas(CapturedUpdates, Replicated):
 
 class Graph:
     """A captured update with its static inputs and gradients."""
+
+    bytes = 0  # how many fit is known before (`graphs_that_fit`)
 
     def __init__(
         self, graph: torch.cuda.CUDAGraph, inputs: list[Any], numbers: Tensor, grads: list[tuple[Tensor, Tensor | None]]

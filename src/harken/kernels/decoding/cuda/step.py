@@ -43,10 +43,20 @@ class TransformerStep:
         self.ancestry = torch.zeros(rows, length, dtype=torch.int32, device=like.device) if beam > 1 else None
         self.residual = torch.zeros(rows, stack.width, device=like.device)
         self.positions: Tensor | None = None
-        if stack.positions is not None:  # beyond learned ones there are only rows that are done
-            known = stack.positions(length if stack.max_length is None else min(length, stack.max_length))
-            self.positions = known.float()[torch.arange(length, device=known.device).clamp(max=len(known) - 1)]
+        if stack.positions is not None:
+            self.positions = torch.zeros(length, stack.width, device=like.device)
+            self.load_positions(always=True)
         self.scale = size**-0.5 if stack.scaled else 1.0
+
+    def load_positions(self, always: bool = False) -> None:
+        """Learned positions as they are now, or `always`; beyond the last there are only rows that are done."""
+        stack = self.described.decoder
+        if self.positions is None or stack.positions is None or not (always or stack.max_length is not None):
+            return
+        length = len(self.positions)
+        known = stack.positions(length if stack.max_length is None else min(length, stack.max_length))
+        self.positions[: len(known)] = known
+        self.positions[len(known) :] = known[-1]
 
     @property
     def bytes(self) -> int:
