@@ -160,10 +160,10 @@ def test_a_full_queue_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         found = await outcome(engine, work(*["t"] * 4))
         for one in (*stuck, more):
             one.cancel()
-        return found, engine.metrics.text({})
+        return found, engine.metrics.text()
 
     found, metrics = run(monkeypatch, call, queue_tokens=6)
-    assert isinstance(found, QueueFull) and "harken_rejected_total 1" in metrics
+    assert isinstance(found, QueueFull) and "harken_rejected_total 1.0" in metrics
 
 
 def test_a_stream_gives_its_events_and_is_cancelled_where_the_reader_leaves(monkeypatch: pytest.MonkeyPatch) -> None:

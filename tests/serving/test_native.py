@@ -260,4 +260,7 @@ def test_pages_of_the_server(client: Any) -> None:
     assert "/v1/translate" in page and "http" not in page.replace("HTTP", "")
     metrics = client.get("/metrics").text
     assert 'harken_requests_total{path="/v1/translate",status="200"}' in metrics and "harken_batches_total" in metrics
+    types = {line.split()[2] for line in metrics.splitlines() if line.startswith("# TYPE")}
+    assert {line.split()[2] for line in metrics.splitlines() if line.startswith("# HELP")} == types
+    assert {"harken_request_seconds", "harken_batch_texts", "harken_queue_tokens", "harken_resident_bytes"} <= types
     assert client.get("/nowhere").json() == {"error": "Not Found"}

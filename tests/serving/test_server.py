@@ -95,7 +95,7 @@ def test_a_server_on_the_loopback_address_answers_to_its_own_names(tiny_model: C
         for host in ("attacker.example", "localhost.attacker.example", "127.0.0.1.nip.io:5000", "[::2]:5000", ""):
             answer = client.post("/v1/translate", json={"text": "a"}, headers={"Host": host})
             assert answer.status_code == 400 and "host name" in answer.json()["error"], host
-        assert 'path="other",status="400"} 5' in client.get("/metrics", headers={"Host": "localhost"}).text
+        assert 'path="other",status="400"} 5.0' in client.get("/metrics", headers={"Host": "localhost"}).text
     assert hosts_of("0.0.0.0") is None and hosts_of("localhost") == hosts_of("127.0.0.2")
 
 
@@ -188,7 +188,7 @@ def test_a_changed_folder_is_loaded_again_while_requests_go_on(
         path.write_bytes(b"damaged")
         time.sleep(0.3)
         assert score() == pytest.approx(wanted, abs=1e-5)  # the old model is kept
-        assert "harken_reloads_total 1" in client.get("/metrics").text
+        assert "harken_reloads_total 1.0" in client.get("/metrics").text
 
 
 def test_the_client_libretranslatepy(tiny_model: Callable[[str], Path]) -> None:
@@ -279,4 +279,4 @@ def test_a_killed_worker_process_loses_no_request(tiny_model: Callable[[str], Pa
 
         with ThreadPoolExecutor(8) as pool:
             assert set(pool.map(send, range(100))) == {200}
-        assert "harken_worker_restarts_total 2" in client.get("/metrics").text
+        assert "harken_worker_restarts_total 2.0" in client.get("/metrics").text

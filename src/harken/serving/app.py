@@ -24,7 +24,6 @@ from harken.serving.documentation import documentation_page
 from harken.serving.errors import ApiError
 from harken.serving.fast_path import Endpoint, FastPath, error_response
 from harken.serving.limits import Guard
-from harken.serving.metrics import resident_bytes
 from harken.serving.registry import Registry
 from harken.serving.settings import ServerSettings
 
@@ -119,8 +118,8 @@ def _add_pages(app: FastAPI, serving: Serving) -> None:
     @app.get("/metrics", tags=["server"], response_class=PlainTextResponse)
     async def metrics() -> Response:
         """Counts and times in Prometheus' text format."""
-        gauges = {"queue_tokens": serving.engine.batcher.waiting, "resident_bytes": resident_bytes()}
-        return PlainTextResponse(serving.metrics.text(gauges), media_type="text/plain; version=0.0.4")
+        text = serving.metrics.text(serving.engine.batcher.waiting)
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
     @app.get("/", include_in_schema=False)
     async def index() -> Response:

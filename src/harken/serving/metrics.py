@@ -1,23 +1,23 @@
-"""Counts and times of a server in Prometheus' text format; written by hand, as it is a dozen lines.
+"""Counts and times of a server, for Prometheus.
 
 >>> metrics = Metrics()
 >>> metrics.request("/translate", 200, 0.02)
 >>> metrics.batch(texts=3, tokens=20, seconds=0.01)
->>> [line for line in metrics.text({"queue_tokens": 5}).splitlines() if "total" in line and "#" not in line][:2]
-['harken_requests_total{path="/translate",status="200"} 1', 'harken_batches_total 1']
+>>> [line for line in metrics.text(waiting=5).splitlines() if "_total" in line and "#" not in line][:2]
+['harken_requests_total{path="/translate",status="200"} 1.0', 'harken_batches_total 1.0']
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Mapping, Sequence
+import multiprocessing
+import os
 from pathlib import Path
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-HELP = {
-    "requests": "requests by path and status",
+COUNTS = {
     "batches": "batches run",
     "texts": "texts in them",
     "tokens": "estimated tokens in them",
@@ -26,78 +26,57 @@ HELP = {
     "worker_restarts": "workers that died",
     "reloads": "models loaded again as their folder changed",
 }
-
-
-class Histogram:
-    """Counts of values up to bounds."""
-
-    def __init__(self, bounds: Sequence[float]) -> None:
-        self.bounds, self.counts, self.sum = bounds, [0] * (len(bounds) + 1), 0.0
-
-    def observe(self, value: float) -> None:
-        """Count one value."""
-        self.counts[bisect_left(self.bounds, value)] += 1
-        self.sum += value
-
-    def lines(self, name: str, labels: str = "") -> list[str]:
-        """In Prometheus' format; `labels` end with a comma."""
-        found, total = [], 0
-        for bound, count in zip([*map(str, self.bounds), "+Inf"], self.counts, strict=True):
-            total += count
-            found.append(f'{name}_bucket{{{labels}le="{bound}"}} {total}')
-        braces = f"{{{labels.rstrip(',')}}}" if labels else ""
-        return [*found, f"{name}_sum{braces} {self.sum:.6f}", f"{name}_count{braces} {total}"]
+disable_created_metrics()
 
 
 class Metrics:
-    """What a server counts."""
+    """The metrics of one server, in a registry of their own."""
 
     def __init__(self) -> None:
-        self._requests: Counter[tuple[str, int]] = Counter()
-        self._latency: dict[str, Histogram] = {}
-        self._counts: Counter[str] = Counter()
-        self._batch_texts, self._batch_seconds = Histogram(TEXTS), Histogram(SECONDS)
+        self._registry = registry = CollectorRegistry()
+        self._requests = Counter(
+            "harken_requests", "requests by path and status", ("path", "status"), registry=registry
+        )
+        self._counts = {name: Counter(f"harken_{name}", about, registry=registry) for name, about in COUNTS.items()}
+        self._latency = Histogram(
+            "harken_request_seconds", "seconds of a request", ("path",), buckets=SECONDS, registry=registry
+        )
+        self._batch_texts = Histogram("harken_batch_texts", "texts of a batch", buckets=TEXTS, registry=registry)
+        self._batch_seconds = Histogram(
+            "harken_batch_seconds", "seconds of a batch", buckets=SECONDS, registry=registry
+        )
+        self._waiting = Gauge("harken_queue_tokens", "estimated tokens that wait", registry=registry)
+        memory = Gauge("harken_resident_bytes", "memory of the server and its workers", registry=registry)
+        memory.set_function(resident_bytes)
 
     def request(self, path: str, status: int, seconds: float) -> None:
         """Count a request; `path` is that of the route, so there are few of them."""
-        self._requests[path, status] += 1
-        self._latency.setdefault(path, Histogram(SECONDS)).observe(seconds)
+        self._requests.labels(path, status).inc()
+        self._latency.labels(path).observe(seconds)
 
     def batch(self, texts: int, tokens: int, seconds: float) -> None:
         """Count a batch."""
-        self._counts.update({"batches": 1, "texts": texts, "tokens": tokens})
+        for name, count in (("batches", 1), ("texts", texts), ("tokens", tokens)):
+            self.count(name, count)
         self._batch_texts.observe(texts)
         self._batch_seconds.observe(seconds)
 
     def count(self, name: str, by: int = 1) -> None:
-        """Count something that `HELP` names."""
-        self._counts[name] += by
+        """Add to one of `COUNTS`."""
+        self._counts[name].inc(by)
 
-    def text(self, gauges: Mapping[str, float]) -> str:
-        """The page `/metrics`."""
-        lines = ["# HELP harken_requests_total requests by path and status", "# TYPE harken_requests_total counter"]
-        for (path, status), count in sorted(self._requests.items()):
-            lines.append(f'harken_requests_total{{path="{path}",status="{status}"}} {count}')
-        for name, about in HELP.items():
-            if name != "requests":
-                lines += [f"# HELP harken_{name}_total {about}", f"# TYPE harken_{name}_total counter"]
-                lines.append(f"harken_{name}_total {self._counts[name]}")
-        lines.append("# TYPE harken_request_seconds histogram")
-        for path, histogram in sorted(self._latency.items()):
-            lines += histogram.lines("harken_request_seconds", f'path="{path}",')
-        lines.append("# TYPE harken_batch_texts histogram")
-        lines += self._batch_texts.lines("harken_batch_texts")
-        lines.append("# TYPE harken_batch_seconds histogram")
-        lines += self._batch_seconds.lines("harken_batch_seconds")
-        for name, value in gauges.items():
-            lines += [f"# TYPE harken_{name} gauge", f"harken_{name} {value:g}"]
-        return "\n".join(lines) + "\n"
+    def text(self, waiting: int = 0) -> str:
+        """The page `/metrics`, with the tokens that wait in the queue now."""
+        self._waiting.set(waiting)
+        return generate_latest(self._registry).decode()
 
 
 def resident_bytes() -> int:
-    """Memory of this process; 0 where the system does not tell."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    except (OSError, ValueError, IndexError):
-        return 0
-    return pages * 4096
+    """Memory of this process and its child processes; 0 where the system does not tell."""
+    pages = 0
+    for process in (os.getpid(), *(child.pid for child in multiprocessing.active_children())):
+        try:
+            pages += int(Path(f"/proc/{process}/statm").read_text(encoding="ascii").split()[1])
+        except (OSError, ValueError, IndexError):  # not Linux, or it has just ended
+            continue
+    return pages * os.sysconf("SC_PAGE_SIZE") if pages else 0
