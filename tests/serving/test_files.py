@@ -116,12 +116,35 @@ def test_links_in_a_word_file_stay_between_their_words() -> None:
     assert order == sorted(order) and "proofErr" not in text
 
 
-def archive(**files: bytes) -> bytes:
+def archive(method: int = zipfile.ZIP_DEFLATED, **files: bytes) -> bytes:
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as made:
+    with zipfile.ZipFile(out, "w", method) as made:
         for name, content in files.items():
             made.writestr(name.replace("__", "/"), content)
     return out.getvalue()
+
+
+def damaged(method: int) -> bytes:
+    """An archive with zeros in the middle of its packed document."""
+    whole = archive(method, **{"word__document.xml": bytes(range(256)) * 40})
+    start = 30 + len("word/document.xml") + 20
+    return whole[:start] + bytes(60) + whole[start + 60 :]
+
+
+def test_a_word_file_keeps_namespaces_and_parts_without_text() -> None:
+    """`mc:Ignorable` names prefixes, so a file without their declarations is malformed."""
+    etree = pytest.importorskip("lxml.etree")
+    w = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    head = f'<w:document xmlns:w="{w}" xmlns:mc="urn:mc" xmlns:w14="urn:w14" mc:Ignorable="w14">'
+    body = f"{head}<w:body><w:p><w:r><w:t>one</w:t></w:r></w:p></w:body></w:document>".encode()
+    footer = f"<w:ftr xmlns:w='{w}'><w:p></w:p></w:ftr>".encode()
+    with zipfile.ZipFile(
+        io.BytesIO(translated(archive(**{"word__document.xml": body, "word__footer1.xml": footer}), ".docx"))
+    ) as made:
+        root = etree.fromstring(made.read("word/document.xml"))
+        assert made.read("word/footer1.xml") == footer
+    assert root.nsmap == {"w": w, "mc": "urn:mc", "w14": "urn:w14"}
+    assert b'mc:Ignorable="w14"' in etree.tostring(root) and "".join(root.itertext()) == "ONE"
 
 
 @pytest.mark.parametrize(
@@ -131,6 +154,11 @@ def archive(**files: bytes) -> bytes:
         (archive(a=b"b"), "is no .docx"),
         (archive(**{"word__document.xml": b"<w:p"}), "cannot be read"),
         (archive(**{"word__document.xml": b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'}), "entities"),
+        (archive(**{"word__document.xml": b"<a>" * 5000 + b"</a>" * 5000}), "cannot be read"),
+        (archive(**{"word__document.xml": b'<?xml version="1.0" encoding="nonsense"?><a/>'}), "cannot be read"),
+        (archive(**{"word__document.xml": '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'.encode("utf-16")}), "entities"),
+        (damaged(zipfile.ZIP_LZMA), "is no .docx"),
+        (damaged(zipfile.ZIP_BZIP2), "is no .docx"),
         (archive(**{"word__document.xml": b"<a/>", "zeros": bytes(50_000_000)}), "unpacks to too much"),
     ],
 )

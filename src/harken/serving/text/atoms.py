@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -73,11 +74,12 @@ def _parts(word: str, tags: Tags, space: bool) -> list[Atom]:
         cuts += [end]
     cuts = [*cuts, len(word)] if has_letters(word[cuts[-1] :]) else [*cuts[:-1], len(word)]
     parts = [(start, end) for start, end in pairwise(cuts) if start < end]
-    found = []
+    starts = [start for start, _ in matches]
+    atoms = []
     for number, (start, end) in enumerate(parts):
-        held = any(start <= first < end for first, _ in matches)
-        found.append(Atom(word[start:end], tags, space and number == 0, held, held))
-    return found
+        is_held = bisect_left(starts, start) < bisect_left(starts, end)  # whether a placeholder begins in it
+        atoms.append(Atom(word[start:end], tags, space and number == 0, is_held, is_held))
+    return atoms
 
 
 def has_letters(text: str) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 
 from harken.serving.text.atoms import PLACEHOLDER, Atom, atoms_of, has_letters
 from harken.serving.text.markup import HTML, Rules, parse_html
-from harken.serving.text.rendering import TagText, is_plain, model_text, render
+from harken.serving.text.rendering import TagText, escaped, is_plain, model_text, render
 from harken.serving.text.sentences import sentences_of
 
 Found = tuple[str, np.ndarray | None]  # a translation, and its attention (target words, source words)
@@ -30,7 +30,7 @@ class Document:
 
     parts: list[str | Sentence]
     tags: list[TagText] = field(default_factory=list)
-    is_html: bool = False
+    is_markup: bool = False  # whether words are written with entities
 
 
 def read_text(text: str, split: bool = True) -> Document:
@@ -42,7 +42,7 @@ def read_text(text: str, split: bool = True) -> Document:
             parts.append(line)
             continue
         lead = len(line) - len(line.lstrip())
-        parts += [line[:lead], *_sentences(atoms, split), line[len(line.rstrip()) :]]
+        parts += [line[:lead], *sentence_parts(atoms, split), line[len(line.rstrip()) :]]
     return Document([part for part in parts if part])
 
 
@@ -51,11 +51,12 @@ def read_html(text: str, rules: Rules = HTML, split: bool = True) -> Document:
     page = parse_html(text, rules)
     parts: list[str | Sentence] = []
     for part in page.parts:
-        parts += [part] if isinstance(part, str) else _sentences(part, split)
-    return Document(parts, page.tags, is_html=True)
+        parts += [part] if isinstance(part, str) else sentence_parts(part, split)
+    return Document(parts, page.tags, is_markup=True)
 
 
-def _sentences(atoms: Sequence[Atom], split: bool) -> list[str | Sentence]:
+def sentence_parts(atoms: Sequence[Atom], split: bool = True) -> list[str | Sentence]:
+    """A block as sentences with the spaces between them; as one sentence where it is not to be split."""
     if not split:
         return [tuple(atoms)]
     found: list[str | Sentence] = []
@@ -128,10 +129,10 @@ def _written(document: Document, known: dict[Sentence, list[tuple[Sentence, Foun
                 parts.append(_copied(part, document))
                 continue
             read, (text, attention) = best[min(rank, len(best) - 1)]
-            if is_plain(read) and not document.is_html:
-                parts.append(text)
+            if is_plain(read) and not read[0].tags:
+                parts.append(escaped(text, document.is_markup))
             else:
-                parts.append(render(read, text, attention, document.tags, document.is_html))
+                parts.append(render(read, text, attention, document.tags, document.is_markup))
         whole = "".join(parts)
         if whole not in found:
             found.append(whole)
@@ -141,4 +142,4 @@ def _written(document: Document, known: dict[Sentence, list[tuple[Sentence, Foun
 def _copied(sentence: Sentence, document: Document) -> str:
     words = " ".join(atom.text for atom in sentence if not atom.opaque)
     identity = np.eye(len(words.split()))
-    return render(sentence, words, identity, document.tags, document.is_html)
+    return render(sentence, words, identity, document.tags, document.is_markup)

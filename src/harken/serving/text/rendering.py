@@ -14,6 +14,7 @@ target word that is aligned to the source word after it, or after the last one a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 
 import numpy as np
 
@@ -34,7 +35,7 @@ def is_plain(atoms: Sequence[Atom]) -> bool:
 
 
 def render(
-    atoms: Sequence[Atom], text: str, attention: np.ndarray | None, tags: Sequence[TagText], escape: bool = False
+    atoms: Sequence[Atom], text: str, attention: np.ndarray | None, tags: Sequence[TagText], is_markup: bool = False
 ) -> str:
     """The translation of a sentence as it is written.
 
@@ -43,7 +44,7 @@ def render(
         text: the translation of `model_text(atoms)`.
         attention: (target words, source words); None: the words are aligned by their order.
         tags: by number.
-        escape: write & and < of words as entities.
+        is_markup: write & and < of words as entities.
     """
     source = [atom for atom in atoms if not atom.opaque]
     words = text.split()
@@ -51,22 +52,22 @@ def render(
     links = weights.argmax(1) if len(source) else np.zeros(len(words), dtype=int)
     stacks = [source[link].tags if source else () for link in links]
     tails = [source[link].tail_tags if source else None for link in links]
-    for number in {tag for atom in source for tag in atom.tags}:
-        if words and not any(number in stack for stack in stacks):
-            covered = [index for index, atom in enumerate(source) if number in atom.tags]
-            target = int(weights[:, covered].sum(1).argmax())
-            stacks[target] = source[covered[0]].tags
+    lost = {tag for atom in source for tag in atom.tags}.difference(*stacks) if words else ()
+    for number in sorted(lost):
+        covered = [index for index, atom in enumerate(source) if number in atom.tags]
+        target = int(weights[:, covered].sum(1).argmax())
+        stacks[target] = source[covered[0]].tags
     writer = _Writer(tags)
     held = _places(atoms, links, len(words))
     for index, word in enumerate(words):
         for atom in held.get(index, ()):
-            writer.write(_escaped(atom.text, escape and atom.is_placeholder), atom.tags, atom.space)
+            writer.write(escaped(atom.text, is_markup and atom.is_placeholder), atom.tags, atom.space)
         core = word.rstrip(TAIL) if tails[index] is not None else word
-        writer.write(_escaped(core or word, escape), stacks[index], space=True)
+        writer.write(escaped(core or word, is_markup), stacks[index], space=True)
         if core and len(core) < len(word):
-            writer.write(_escaped(word[len(core) :], escape), tails[index] or (), space=False)
+            writer.write(escaped(word[len(core) :], is_markup), tails[index] or (), space=False)
     for atom in held.get(len(words), ()):
-        writer.write(_escaped(atom.text, escape and atom.is_placeholder), atom.tags, atom.space)
+        writer.write(escaped(atom.text, is_markup and atom.is_placeholder), atom.tags, atom.space)
     return writer.finish()
 
 
@@ -102,8 +103,9 @@ def _places(atoms: Sequence[Atom], links: np.ndarray, count: int) -> dict[int, l
     return found
 
 
-def _escaped(text: str, wanted: bool) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") if wanted else text
+def escaped(text: str, is_markup: bool) -> str:
+    """A text as it is written into a page, or as it is."""
+    return escape(text, quote=False) if is_markup else text
 
 
 class _Writer:
