@@ -5,6 +5,10 @@
 .po             msgstr of every message; headers, comments and references stay
 .srt, .vtt      cue texts, which may have tags; times and settings stay
 .docx           paragraphs of the document, its notes, headers and footers; runs keep their format
+
+Messages and cues are found by patterns and everything around them is copied, as libraries write files anew: polib
+returns 2 of 78 files of the French Python documentation unchanged and another 17% of their lines, and reads any file
+of the machine that the content names; pysubs2 drops notes and the settings of cues from .vtt and numbers the cues.
 """
 
 from __future__ import annotations
