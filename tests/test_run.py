@@ -238,3 +238,26 @@ def test_a_run_that_the_clock_cuts_short_says_so(train: Callable, tmp_path: Path
     train("train.max_steps=100000", "train.max_minutes=0.005")
     card = (tmp_path / "out" / "card.md").read_text()
     assert "| ended by | the time limit of 0.005 minutes at step" in card and "planned 100,000 steps" in card
+
+
+def test_a_home_folder_is_expanded_once(train: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    assert train is not None  # it wrote the recipe
+    harken.train(tmp_path / "mine.toml", "~/runs/x", progress=False)
+    names = {path.name for path in (tmp_path / "home" / "runs" / "x").iterdir()}
+    assert {"recipe.toml", "model.safetensors", "card.md", "metrics.jsonl", "tokenizer.json"} <= names
+    assert not (tmp_path / "~").exists()
+
+
+def test_a_damaged_log_does_not_stop_a_resumed_run(train: Callable, tmp_path: Path) -> None:
+    train("train.max_steps=2")
+    with open(tmp_path / "out" / "metrics.jsonl", "a") as lines:
+        lines.write('{"kind": "valid", "step": 2, "loss": "low", "best": true}\n{"kind": "valid", "best": true}\n')
+    train(resume=True)
+    assert step(tmp_path / "out") == 4
+
+
+def test_a_negative_beta_is_refused(train: Callable) -> None:
+    with pytest.raises(UserError, match=r"train.betas\[0\] is -0.9 .*, but must be at least 0"):
+        train("train.betas=[-0.9, 0.98]")

@@ -94,6 +94,7 @@ def train(
     Raises:
         UserError: the recipe or the data is wrong, or the folder holds another model.
     """
+    out = expand_user(out)
     if not isinstance(recipe, str | Path | Mapping):
         from torch import nn
 
@@ -117,11 +118,11 @@ def train(
         from harken.data.io.in_memory import in_memory
         from harken.run import follow_recipe
 
-        return follow_recipe(Path(out), None if data is None else in_memory(data))
+        return follow_recipe(out, None if data is None else in_memory(data))
     if is_restarted():  # by torchrun, after a rank failed
         resume, restart = True, False
     if data is None and isinstance(recipe, str | Path):
-        recipe = _inferred(recipe, Path(out), overrides, resume=resume, restart=restart, progress=progress)
+        recipe = _inferred(recipe, out, overrides, resume=resume, restart=restart, progress=progress)
     chosen = as_recipe(recipe, overrides, with_data=data is None)
     if chosen.train.precision != "float32" and chosen.train.device in ("auto", "cpu"):
         prepare_environment()
@@ -130,7 +131,7 @@ def train(
     if data is None:
         return run_recipe(
             chosen,
-            Path(out),
+            out,
             resume,
             progress,
             restart=restart,
@@ -139,7 +140,7 @@ def train(
         )
     from harken.data.io.in_memory import in_memory
 
-    return run_recipe(chosen, Path(out), resume, progress, in_memory(data), restart, accept_changed_data, callbacks)
+    return run_recipe(chosen, out, resume, progress, in_memory(data), restart, accept_changed_data, callbacks)
 
 
 def _inferred(
@@ -150,7 +151,7 @@ def _inferred(
 
     if not is_data(str(recipe)):
         return recipe
-    place = expand_user(out).parent / f"{out.name}.toml"
+    place = out.parent / f"{out.name}.toml"
     found, note = recipe_file(recipe, place, overrides, keep=resume, replace=restart)
     if progress and note:
         print(note, file=sys.stderr)

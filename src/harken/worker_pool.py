@@ -26,7 +26,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 MOST_PROCESSES = 16  # beyond that, the parent that reads and writes is the limit
-DIED = "a process that prepares the data was killed, usually because the machine ran out of memory; free some memory"
+DIED = "a worker process was killed, usually because the machine ran out of memory; free some memory"
 
 
 def ordered_map(
@@ -103,7 +103,7 @@ class WorkerPool:
         if kind == "user error":
             raise UserError(value)
         if kind == "failed":
-            raise RuntimeError(f"a process that prepares the data failed:\n{value}")
+            raise RuntimeError(f"a worker process failed:\n{value}")
         return value
 
     def close(self) -> None:

@@ -4,8 +4,7 @@ import re
 
 from harken.inspection.figure import Bars, Figure, Group
 from harken.lab.experiment import Experiment, Findings, Settings
-from harken.lab.page import draw_page
-from harken.lab.report import Report
+from harken.lab.report import Report, draw_page
 
 FIGURE = Figure("A title", [Bars("share", "", "runs", ["x<", "y"], [Group("g", [0.25, 0.75])])], "seven seeds")
 

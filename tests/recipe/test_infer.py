@@ -9,7 +9,7 @@ import pytest
 
 from harken.errors import UserError
 from harken.recipe import load_recipe
-from harken.recipe.infer import infer
+from harken.recipe.infer import infer, recipe_file
 
 WORDS = ["a good film", "what a story", "not so bad, really", "the worst of all", "we liked it a lot", "too long"]
 TEXTS = [f"{text} {number}" for number in range(10) for text in WORDS]
@@ -179,3 +179,15 @@ def test_the_recipe_is_valid_and_says_why(tmp_path: Path) -> None:
     assert load_recipe(tmp_path / "my.toml").train.max_minutes == 2.5
     assert found.to_toml().startswith("# classify: texts in 0, 2 labels in 1 (inferred by harken)")
     assert tomllib.loads(found.to_toml())["train"] == {"max_minutes": 10}
+
+
+def test_overrides_are_part_of_the_saved_recipe(tmp_path: Path) -> None:
+    data = table(tmp_path / "a.tsv", TEXTS, ["good", "bad"] * 30)
+    place = tmp_path / "run.toml"
+    recipe_file(data, place)
+    recipe_file(data, place, ["train.max_minutes=3", "model.width=32"])  # the file differs in these keys alone
+    saved = tomllib.loads(place.read_text())
+    assert saved["train"] == {"max_minutes": 3} and saved["model"] == {"width": 32}
+    place.write_text(place.read_text().replace("good", "fine") + "\n[tokenizer]\nkind = 'character'\n")
+    with pytest.raises(UserError, match="exists and differs from the recipe for this data"):
+        recipe_file(data, place, ["train.max_minutes=3"])

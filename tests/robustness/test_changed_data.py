@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harken.tasks.data_record import READING, DataRecord
+
 SHORT = [
     "train.max_steps=2",
     "train.max_epochs=none",
@@ -346,3 +348,18 @@ def test_a_generated_corpus_is_known_by_its_settings_and_splits(
     assert record["files"] == []
     assert record["parts"]["train"].startswith("60:")
     assert harken("evaluate", folder).code == 0
+
+
+def test_splits_that_were_read_in_another_way_are_compared(
+    harken: Any, models: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(models["phrasebook-tag"], folder)
+    record = DataRecord.load(folder)
+    assert record is not None and record.reading == READING
+    record.parts["train"] = record.parts["train"].replace("60:", "59:")
+    record.save(folder)
+    assert harken("evaluate", folder).code == 0  # the same reading of the same files: the splits are not made again
+    record.reading = READING - 1
+    record.save(folder)
+    refused(harken("evaluate", folder), "the train split has 60 examples where the run was started on 59")

@@ -1,6 +1,9 @@
 """metrics.jsonl: whole lines in the order of steps, also after a kill."""
 
+import json
 from pathlib import Path
+
+import pytest
 
 from harken.training.log import METRICS, MetricsLog, read_metrics
 
@@ -33,3 +36,21 @@ def test_a_resumed_run_drops_what_lies_past_its_checkpoint(tmp_path: Path) -> No
 def test_resuming_without_a_file(tmp_path: Path) -> None:
     MetricsLog(tmp_path, resume_step=3).write({"step": 4})
     assert read_metrics(tmp_path) == [{"step": 4}]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"kind": "valid", "loss": 1.0}',
+        '{"kind": "valid", "step": "2", "loss": 1.0}',
+        '{"kind": "valid", "step": true, "loss": 1.0}',
+        '{"kind": "valid", "step": 2, "loss": "low"}',
+        '{"kind": "valid", "step": 2, "loss": null}',
+        '{"kind": ["valid"], "step": 2, "loss": 1.0}',
+        '["valid", 2]',
+    ],
+)
+def test_lines_that_no_run_writes_are_left_out(tmp_path: Path, line: str) -> None:
+    good = {"kind": "event", "step": 1, "event": "a spike"}
+    (tmp_path / METRICS).write_text(json.dumps(good) + "\n" + line + "\n")
+    assert read_metrics(tmp_path) == [good]

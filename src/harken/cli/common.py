@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from harken.errors import UserError, printable
+from harken.files import expand_user
 
 if TYPE_CHECKING:
     from harken.lab.experiment import Progress
@@ -69,7 +70,7 @@ def output_folder(text: str) -> Path:
     """
     if not str(text).strip():
         raise typer.BadParameter("it is empty; name a folder, or write . for the working directory")
-    return Path(text)
+    return expand_user(text)
 
 
 def use_of(task: str, folder: Path) -> str:

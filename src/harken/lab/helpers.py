@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -62,19 +62,35 @@ def echo(rows: int, time: int, delay: int, symbols: int, generator: torch.Genera
 def learn(
     model: nn.Module, loss: Callable[[int], Tensor], steps: int, rate: float, warmup: int = 50, clip: float = 1.0
 ) -> list[float]:
-    """Train for `steps` updates on `loss(step)`, the mean over a batch made for that step; returns the losses."""
+    """Train for `steps` updates on `loss(step)`, the mean over a batch drawn for that step; returns the losses."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.98), eps=1e-9, weight_decay=0.0)
-    losses = []
+
+    def scheduled(step: int) -> Tensor:
+        for group in optimizer.param_groups:
+            group["lr"] = rate * factor("linear", step, step / steps, min(warmup, steps // 4), 1.0)
+        return loss(step)
+
+    return [value for value, _ in updates(optimizer, scheduled, steps, clip)]
+
+
+def updates(
+    optimizer: torch.optim.Optimizer, loss: Callable[[int], Tensor], steps: int, clip: float = 1.0
+) -> Iterator[tuple[float, float]]:
+    """Train on `loss(step)`; gives after each update its loss and the norm of its gradient before clipping."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for step in range(1, steps + 1):
         value = loss(step)
         optimizer.zero_grad()
         value.backward()
-        clip_by_global_norm(model.parameters(), clip)
-        for group in optimizer.param_groups:
-            group["lr"] = rate * factor("linear", step, step / steps, min(warmup, steps // 4), 1.0)
+        norm = clip_by_global_norm(parameters, clip)
         optimizer.step()
-        losses.append(value.item())
-    return losses
+        yield value.item(), norm.item()
+
+
+def mean(values: Iterable[float]) -> float:
+    """The arithmetic mean."""
+    values = list(values)
+    return sum(values) / len(values)
 
 
 def parameters(model: nn.Module) -> int:

@@ -1,144 +1,119 @@
-"""Jobs over the cores: each in a process of its own with one thread, since small matrices gain nothing from a second.
+"""Runs of an experiment over the cores: each in a process of its own with one thread, since small matrices gain nothing
+from a second.
 
-Processes are forked, so a job may use whatever its experiment has made; what it returns goes back as JSON. Results do
-not depend on how many processes there are: a job draws its own random numbers from its own seed.
+Processes are forked, so a run may use whatever its experiment has built. Results do not depend on how many processes
+there are: a run draws its own random numbers from its own seed.
 
->>> spread(lambda job: job * job, [1, 2, 3], silent, workers=1)
-[1, 4, 9]
+>>> from harken.lab.experiment import Settings, silent
+>>> sweep(lambda base, power, seed: base**power + seed, [(2, 3), (3, 2)], Settings(quick=True), silent, seeds=2)
+{(2, 3): [9, 10], (3, 2): [10, 11]}
 """
 
 from __future__ import annotations
 
-import json
-import os
 import signal
-import traceback
-import warnings
-from collections.abc import Callable, Sequence
-from multiprocessing import connection, get_all_start_methods, get_context
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing import connection, get_all_start_methods
+from typing import Any
 
 import torch
 
-from harken.lab.experiment import Progress, silent
+from harken.lab.experiment import Progress, Settings
 from harken.machine import available_cores
+from harken.worker_pool import WorkerPool
 
-__all__ = ["silent", "spread"]
-Job = TypeVar("Job")
 MOST = 8  # more processes are limited by memory bandwidth
 
 
-def spread(
-    work: Callable[[Job], Any],
-    jobs: Sequence[Job],
+def sweep(
+    work: Callable[..., Any],
+    variants: Iterable[Any],
+    settings: Settings,
     progress: Progress,
-    say: Callable[[Job], str] = str,
+    seeds: int = 1,
+    describe: Callable[..., str] | None = None,
+    span: tuple[float, float] = (0.0, 1.0),
+) -> dict[Any, list[Any]]:
+    """`work(*variant, seed)` for every variant and seed; variant -> the results of its seeds, from the first on.
+
+    Args:
+        variants: tuples of arguments, or single arguments; where they take unequal time, the longest first.
+        describe: the arguments of a finished run in words, for the user.
+        span: the part of `progress` that these runs cover.
+
+    Raises:
+        UserError: as `work` raises; MachineError where a process was killed. The other processes are ended.
+    """
+    variants = list(variants)
+    keys = [(variant, settings.seed + number) for variant in variants for number in range(seeds)]
+    jobs = [(*variant, seed) if isinstance(variant, tuple) else (variant, seed) for variant, seed in keys]
+    describe = describe or (lambda *arguments: f"{', '.join(map(str, arguments[:-1]))}, seed {arguments[-1]}")
+    results = spread(lambda job: work(*job), jobs, progress, describe, 1 if settings.quick else None, span)
+    runs: dict[Any, list[Any]] = {variant: [] for variant in variants}
+    for (variant, _), result in zip(keys, results, strict=True):
+        runs[variant].append(result)
+    return runs
+
+
+def spread(
+    work: Callable[[Any], Any],
+    jobs: Sequence[tuple[Any, ...]],
+    progress: Progress,
+    describe: Callable[..., str],
     workers: int | None = None,
     span: tuple[float, float] = (0.0, 1.0),
 ) -> list[Any]:
-    """`[work(job) for job in jobs]`, several at once; what comes back is what JSON makes of it.
-
-    Args:
-        say: a short description of a finished job, for the user.
-        workers: processes; None: one a core.
-        span: the part of `progress` that these jobs cover.
-
-    Raises:
-        RuntimeError: a job failed or its process died; the others are ended.
-    """
+    """`[work(job) for job in jobs]`, several at once: a process for each core unless `workers` says how many."""
     workers = min(len(jobs), MOST, available_cores() if workers is None else workers)
     results: list[Any] = [None] * len(jobs)
+    waiting = iter(range(len(jobs)))
 
-    def tell(done: int, index: int) -> None:
-        progress(span[0] + (span[1] - span[0]) * done / len(jobs), say(jobs[index]))
+    def report(done: int, index: int) -> None:
+        progress(span[0] + (span[1] - span[0]) * done / len(jobs), describe(*jobs[index]))
 
     if workers < 2 or "fork" not in get_all_start_methods():
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            for index, job in enumerate(jobs):
-                results[index] = json.loads(json.dumps(work(job)))
-                tell(index + 1, index)
-        finally:
-            torch.set_num_threads(threads)
+        with one_thread():
+            for index in waiting:
+                results[index] = work(jobs[index])
+                report(index + 1, index)
         return results
 
-    processes: list[Any] = []
-    pipes: list[Any] = []
+    def serve(index: int) -> Any:
+        torch.set_num_threads(1)
+        return work(jobs[index])
+
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # no Ctrl-C between a fork and its registration
+    pool = WorkerPool(serve, workers)
     try:
-        _fork(work, jobs, workers, processes, pipes)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        waiting = iter(range(len(jobs)))
-        for pipe in pipes:
-            _send_next(pipe, waiting)
+        running: dict[Any, tuple[int, int]] = {}  # pipe -> worker, index of its job
+
+        def start(worker: int) -> None:
+            index = next(waiting, None)
+            if index is not None:
+                pool.send(worker, index)
+                running[pool.pipes[worker]] = worker, index
+
+        for worker in range(workers):
+            start(worker)
         for done in range(1, len(jobs) + 1):
-            pipe = connection.wait(pipes)[0]
-            assert isinstance(pipe, connection.Connection)
-            index, result = _receive(pipe)
-            results[index] = result
-            _send_next(pipe, waiting)
-            tell(done, index)
+            worker, index = running.pop(connection.wait(list(running))[0])
+            results[index] = pool.receive(worker)
+            start(worker)
+            report(done, index)
         return results
     finally:  # also after Ctrl-C: no process is left behind
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        for process in processes:
-            process.kill()
-        for process in processes:
-            process.join()
-        for pipe in pipes:
-            pipe.close()
+        pool.close()
 
 
-def _fork(
-    work: Callable[[Any], Any], jobs: Sequence[Any], workers: int, processes: list[Any], pipes: list[Any]
-) -> None:
-    """Start the processes; they and our ends of their pipes go into the two lists."""
-    context = get_context("fork")
-    for _ in range(workers):
-        here, there = context.Pipe()
-        process = context.Process(target=_serve, args=(work, jobs, there, [*pipes, here]), daemon=True)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads: ours start none of torch's
-            process.start()
-        there.close()
-        processes.append(process)
-        pipes.append(here)
-
-
-def _send_next(pipe: Any, waiting: Any) -> None:
-    index = next(waiting, None)
-    if index is not None:
-        pipe.send_bytes(json.dumps(index).encode())
-
-
-def _receive(pipe: Any) -> tuple[int, Any]:
-    try:
-        answer = json.loads(pipe.recv_bytes())
-    except (EOFError, OSError):
-        raise RuntimeError("a process of the lab died; is the machine out of memory?") from None
-    if "failed" in answer:
-        raise RuntimeError(f"a job of the lab failed:\n{answer['failed']}")
-    return answer["job"], answer["result"]
-
-
-def _serve(work: Callable[[Any], Any], jobs: Sequence[Any], pipe: Any, parents: list[Any]) -> None:
-    """The loop of a process: receive a job's index, run it, send the result; end when the parent does."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
-    for other in parents:  # or the pipes of a dead parent would stay open here
-        other.close()
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch with one thread until the block ends."""
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    while True:
-        try:
-            index = json.loads(pipe.recv_bytes())
-        except (EOFError, OSError):
-            os._exit(0)
-        try:
-            answer: dict[str, Any] = {"job": index, "result": work(jobs[index])}
-            message = json.dumps(answer).encode()
-        except Exception:
-            message = json.dumps({"failed": traceback.format_exc()}).encode()
-        try:
-            pipe.send_bytes(message)
-        except OSError:  # the parent went in the meantime
-            os._exit(0)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

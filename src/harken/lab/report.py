@@ -12,12 +12,14 @@ import os
 import platform
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from harken.files import atomic_write
+from harken.inspection.figure.page import page, section, text, value_table
+from harken.inspection.figure.spec import plain
 from harken.lab.experiment import Cell, Experiment, Findings, Progress, Settings
 from harken.machine import available_cores
 
@@ -41,19 +43,19 @@ class Report:
         """All of it, ready for JSON; numbers that are not finite are None."""
         import torch
 
-        found = self.findings
+        findings = self.findings
         return plain(
             {
                 "name": self.experiment.name,
                 "statement": self.experiment.statement,
-                "holds": found.holds,
-                "verdict": found.verdict,
-                "explanation": found.explanation,
-                "columns": found.columns,
-                "rows": found.rows,
-                "measured": found.measured,
-                "figure": asdict(found.figure),
-                "settings": {**asdict(self.settings), "files": [str(path) for path in self.settings.files]},
+                "holds": findings.holds,
+                "verdict": findings.verdict,
+                "explanation": findings.explanation,
+                "columns": findings.columns,
+                "rows": findings.rows,
+                "measured": findings.measured,
+                "figure": findings.figure,
+                "settings": self.settings,
                 "seconds": round(self.seconds, 2),
                 "cpu_seconds": round(self.cpu_seconds, 2),
                 "made": {
@@ -72,7 +74,6 @@ class Report:
             UserError: the folder cannot be made or written.
         """
         from harken.inspection.figure.paper import draw_png, draw_svg
-        from harken.lab.page import draw_page
 
         name, figure = self.experiment.name, self.findings.figure
         content = {f"{name}.json": (json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n").encode()}
@@ -81,8 +82,8 @@ class Report:
             content[f"{name}.png"] = draw_png([figure])
         if html:
             content[f"{name}.html"] = draw_page([self]).encode()
-        for file, made in content.items():
-            atomic_write(folder / file, made)
+        for file, data in content.items():
+            atomic_write(folder / file, data)
         return [folder / file for file in content]
 
 
@@ -104,15 +105,26 @@ def cell_text(value: Cell) -> str:
     return f"{value:.3g}" if math.isfinite(value) else "-"
 
 
-def plain(value: Any) -> Any:
-    """The same with lists for all sequences and None for numbers that are not finite: JSON has no words for those."""
-    if isinstance(value, dict):
-        return {str(key): plain(part) for key, part in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [plain(part) for part in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+def draw_page(reports: Sequence[Report]) -> str:
+    """A whole HTML document: verdict, figure and table of each experiment."""
+    title = reports[0].experiment.statement if len(reports) == 1 else "harken lab"
+    return page(title, "\n".join(_article(report) for report in reports))
+
+
+def _article(report: Report) -> str:
+    findings, experiment = report.findings, report.experiment
+    rows = [[cell_text(cell) for cell in row] for row in findings.rows]
+    return (
+        f'<article id="{text(experiment.name)}"><h1>{text(experiment.name)}</h1>\n'
+        f'<p class="about">{text(experiment.statement)}</p>\n<p class="verdict">{text(report.verdict)}</p>\n'
+        f"{_paragraph(findings.explanation)}{section(findings.figure)}{value_table(findings.columns, rows)}\n"
+        f'<p class="note">seed {report.settings.seed}, {report.seconds:.0f} s, {report.cpu_seconds:.0f} CPU s</p>'
+        "</article>"
+    )
+
+
+def _paragraph(content: str) -> str:
+    return f"<p>{text(content)}</p>" if content else ""
 
 
 def _cpu_seconds() -> float:

@@ -38,6 +38,7 @@ DATA = "data.json"
 LARGEST = 100_000_000  # bytes of data.json: some hundred thousand files
 UNCHECKED = "{} has no data.json, as an older harken made it, so it was not checked whether its data changed"
 ACCEPT = "accept_changed_data=True"
+READING = 1  # raised whenever the same files and settings would give other splits than before
 
 
 class Change(NamedTuple):
@@ -79,7 +80,7 @@ class DataRecord:
     parts: dict[str, str] = field(default_factory=dict)
     accepted: list[dict[str, Any]] = field(default_factory=list)
     given: dict[str, str] = field(default_factory=dict)  # key -> path as the recipe has it
-    version: str = ""
+    reading: int = 0  # the `READING` that made the parts
 
     @classmethod
     def of(
@@ -90,13 +91,11 @@ class DataRecord:
         Raises:
             UserError: a file cannot be read.
         """
-        import harken
-
         before = {(source.key, source.name): one for source, one in known.files.items()} if known else {}
         sources = job.input_files(recipe)
         found = {source: before.get((source.key, source.name)) or fingerprint(source) for source in sources}
         files = {source: known for source, known in found.items() if known is not None}
-        return cls(files, settings_of(recipe), parts or {}, [], dict(recipe.written_paths), harken.__version__)
+        return cls(files, settings_of(recipe), parts or {}, [], dict(recipe.written_paths), READING)
 
     @classmethod
     def load(cls, folder: Path) -> DataRecord | None:
@@ -167,11 +166,9 @@ class DataRecord:
         return found
 
     def changes_for_evaluation(self, job: Job, recipe: Any) -> list[Change]:
-        """As `changes`; and of the parts, where another version of harken made them."""
-        import harken
-
+        """As `changes`; and of the parts, where files were read in another way when they were made."""
         found = self.changes(job, recipe)
-        if not found and self.parts and self.version != harken.__version__:
+        if not found and self.parts and self.reading != READING:
             found = self.changes_of_parts(digests_of(job.load_data(recipe)))
         return found
 
@@ -215,6 +212,8 @@ class DataRecord:
         return "; ".join(text for entry in self.accepted for text in entry["changes"])
 
     def _to_dict(self) -> dict[str, Any]:
+        import harken
+
         files = []
         for source, known in self.files.items():
             entry: dict[str, Any] = {"key": source.key, "path": str(source.path)}
@@ -225,7 +224,13 @@ class DataRecord:
             if source.members is not None:
                 entry["listed"] = True
             files.append({**entry, **{unit: value for unit, value in vars(known).items() if value is not None}})
-        return {"harken": self.version, "files": files, "settings": self.settings, "parts": self.parts}
+        return {
+            "harken": harken.__version__,
+            "reading": self.reading,
+            "files": files,
+            "settings": self.settings,
+            "parts": self.parts,
+        }
 
     @classmethod
     def _from_dict(cls, found: Any) -> DataRecord:
@@ -239,7 +244,7 @@ class DataRecord:
                 given[source.key] = str(entry["given"])
         accepted = [{"date": str(one["date"]), "changes": [*map(str, one["changes"])]} for one in found["accepted"]]
         parts = {str(name): str(part) for name, part in found["parts"].items()}
-        return cls(files, dict(found["settings"]), parts, accepted, given, str(found["harken"]))
+        return cls(files, dict(found["settings"]), parts, accepted, given, int(found.get("reading", 0)))
 
 
 def settings_of(recipe: Recipe) -> dict[str, Any]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, PrivateAttr, model_validator
 
 from harken.paths import PathStr
 
+Beta = Annotated[float, Field(ge=0, lt=1)]
 DEFAULT_MINUTES = 10.0  # the budget of a recipe that names none
 
 
@@ -39,7 +40,7 @@ class TrainConfig(BaseModel):
     learning_rate: float = Field(
         1e-3, gt=0, description="peak learning rate; where it is not set, fitted to the width: 2e-3 at width 256"
     )
-    betas: tuple[float, float] = Field((0.9, 0.98), description="betas of AdamW")
+    betas: tuple[Beta, Beta] = Field((0.9, 0.98), description="betas of AdamW")
     weight_decay: float = Field(0.0, ge=0, description="decoupled weight decay of AdamW, on matrices only")
     schedule: Literal["inverse_sqrt", "cosine", "linear", "wsd", "plateau", "constant"] = Field(
         "wsd",

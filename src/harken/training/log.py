@@ -9,6 +9,7 @@ from typing import Any
 from harken.files import atomic_write
 
 METRICS = "metrics.jsonl"
+TEXTS = ("kind", "event")  # keys whose values are no numbers
 
 
 class MetricsLog:
@@ -37,6 +38,13 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
             entry = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(entry, dict) and isinstance(entry.get("step", 0), int):
+        if is_entry(entry):
             entries.append(entry)
     return entries
+
+
+def is_entry(value: Any) -> bool:
+    """Whether a value of a file is an entry as `MetricsLog` writes it: numbers, beside its kind and an event's text."""
+    if not isinstance(value, dict) or type(value.get("step")) is not int or not isinstance(value.get("kind", ""), str):
+        return False
+    return all(isinstance(number, int | float) for key, number in value.items() if key not in TEXTS)

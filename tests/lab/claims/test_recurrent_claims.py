@@ -30,7 +30,7 @@ def test_tanh_only_makes_gradients_shorter() -> None:
     ("below", "above", "holds"), [(0.01, 100.0, True), (0.5, 100.0, False), (0.01, 1.0, False), (0.01, None, None)]
 )
 def test_vanishing_rule(below: float, above: float | None, holds: bool | None) -> None:
-    found = {way: {0.9: below, 1.0: 1.0, 1.1: above or 100.0} for way in vanishing.WAYS}
+    found = {way: {0.9: below, 1.0: 1.0, 1.1: above or 100.0} for way in vanishing.NETWORKS}
     if above is None:  # trained networks do not explode
         found["trained"][1.1] = 1.0
     assert vanishing.judge(found)[0] is holds

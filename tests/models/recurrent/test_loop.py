@@ -9,7 +9,7 @@ from harken.kernels.weights import has_hooks
 from harken.models.base import Memory
 from harken.models.recurrent.config import RecurrentDecoderConfig
 from harken.models.recurrent.decoder import RecurrentDecoder
-from harken.models.recurrent.loop import pad_sizes, replay
+from harken.models.recurrent.replay import pad_sizes, replay
 from harken.nn import length_mask
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from harken.models.build import build_model
 from harken.models.config import RecurrentConfig
 from harken.models.encoder_decoder import EncoderDecoder
-from harken.models.recurrent import loop
+from harken.models.recurrent.unrolling import unroll
 from harken.nn import GRUCell, LSTMCell
 from harken.nn.dropout import VariationalDropout
 
@@ -277,7 +277,7 @@ def test_dropout_acts_between_the_decoders_layers(cell: str, variational: bool) 
     state = model.start(SOURCE, LENGTHS)
 
     def unrolled() -> Tensor:
-        return loop.unroll(model.decoder, model.target_embedding(TARGET), state)[0]
+        return unroll(model.decoder, model.target_embedding(TARGET), state)[0]
 
     masks = [unrolled() for _ in range(2)]
     assert not torch.allclose(masks[0], masks[1])

@@ -84,7 +84,7 @@ def lab(
         raise KeyboardInterrupt(f"finished before and kept in {out}: {done}" if done else "nothing was kept") from None
     if html and name == "all" and reports:
         from harken.files import atomic_write
-        from harken.lab.page import draw_page
+        from harken.lab.report import draw_page
 
         atomic_write(out / "lab.html", draw_page(reports).encode())
         tell(f"Wrote {out / 'lab.html'}")

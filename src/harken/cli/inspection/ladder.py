@@ -65,7 +65,7 @@ def ladder(
     except KeyboardInterrupt:
         raise KeyboardInterrupt("give the same command again to go on from here") from None
     if as_json:
-        from harken.lab.report import plain
+        from harken.inspection.figure.spec import plain
 
         found = [{**asdict(result), "converged": result.converged, "gain": result.gain} for result in results]
         print(json.dumps(plain(found), ensure_ascii=False))

@@ -14,8 +14,9 @@ rich, `.page` as a self-contained HTML page.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,24 @@ class Series:
     dashed: bool = False
     colour: int | None = None  # series with the same number share a colour; None: in order
     note: str = ""  # what the legend says after the label
+
+    @classmethod
+    def of_runs(
+        cls,
+        label: str,
+        x: Sequence[float],
+        runs: Sequence[Sequence[float]],
+        centre: Callable[[Sequence[float]], float] = median,
+        **look: Any,
+    ) -> Series:
+        """Through the centre of several runs, each with a value for every x, in a band from the least to the largest.
+
+        >>> Series.of_runs("loss", [1, 2], [[1.0, 3.0], [2.0, 5.0], [6.0, 4.0]]).y
+        [2.0, 4.0]
+        """
+        columns = list(zip(*runs, strict=True))
+        low, high = [min(column) for column in columns], [max(column) for column in columns]
+        return cls(label, x, [centre(column) for column in columns], low, high, **look)
 
     def points(self) -> list[tuple[float, float]]:
         """The points whose coordinates are finite."""
@@ -268,6 +287,25 @@ def figure_from_dict(found: dict[str, Any]) -> Figure:
 
 def _numbers(values: Sequence[float | None]) -> list[float]:
     return [math.nan if value is None else value for value in values]
+
+
+def plain(value: Any, digits: int | None = None) -> Any:
+    """A value as JSON can hold it: numbers that are not finite are None, the others rounded to `digits` figures.
+
+    >>> plain({"a": (1, float("nan"), 0.1234567), 2: Mark(0.5, "half")}, digits=5)
+    {'a': [1, None, 0.12346], '2': {'at': 0.5, 'label': 'half', 'axis': 'y'}}
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        return {part.name: plain(getattr(value, part.name), digits) for part in fields(value)}
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist(), digits)
+    if isinstance(value, dict):
+        return {str(key): plain(part, digits) for key, part in value.items()}
+    if isinstance(value, float):
+        return None if not math.isfinite(value) else value if digits is None else float(f"{value:.{digits}g}")
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [plain(part, digits) for part in value]
+    return value if isinstance(value, str | int | None) else str(value)
 
 
 def table(panel: Panel) -> tuple[list[str], list[list[str]]]:

@@ -21,10 +21,12 @@ After Pascanu et al. (2013), "On the difficulty of training recurrent neural net
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from harken.inspection.figure.spec import plain
 
 VANISHED = 1 / 20  # share of the gradient at the far end below which it has vanished
 EXPLODED = 20.0  # and above which it has exploded
@@ -75,7 +77,7 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON; what is no finite number becomes None."""
-        return {key: _plain(value) for key, value in asdict(self).items()} | {"sentence": self.sentence}
+        return {**plain(self), "sentence": self.sentence}
 
 
 def judge(curve: np.ndarray, direct: bool = False, rows: int = FEWEST_ROWS) -> Verdict:
@@ -105,7 +107,3 @@ def judge(curve: np.ndarray, direct: bool = False, rows: int = FEWEST_ROWS) -> V
 
 def _share(share: float) -> str:
     return f"{100 * share:.2g} %" if share < 1 else f"{share:.3g} times as much"
-
-
-def _plain(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from harken.errors import UserError
 from harken.files import atomic_write
-from harken.inspection.figure.spec import Figure
+from harken.inspection.figure.spec import Figure, plain
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
@@ -93,8 +91,7 @@ class Picture(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """Title, caption and the numbers that are drawn, for JSON."""
-        figures = [plain(asdict(figure)) for figure in self.figures()]
-        return {"title": self.heading, "caption": self.caption, "figures": figures}
+        return {"title": self.heading, "caption": self.caption, "figures": plain(self.figures())}
 
     def _captioned(self, figures: list[Figure]) -> list[Figure]:
         """The caption before the note of the last figure; of each where buttons show one at a time."""
@@ -130,14 +127,3 @@ class Picture(ABC):
 
     def _repr_html_(self) -> str:
         return self.to_svg()
-
-
-def plain(value: Any) -> Any:
-    """The same with lists for arrays and sequences, and None for numbers that are not finite."""
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, dict):
-        return {str(key): plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(part) for part in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value

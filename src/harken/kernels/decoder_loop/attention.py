@@ -20,13 +20,15 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from harken.kernels.decoder_loop import gates
+
 WIDEST = 1024  # a program holds a whole key and a whole context
 ROWS = 16  # of the memory at a time
 
 
 def is_supported(keys: Tensor, memory: Tensor) -> bool:
-    """Whether the kernels can take keys and memory of these widths."""
-    return keys.shape[-1] <= WIDEST and memory.shape[-1] <= WIDEST
+    """Whether the kernels are used for keys (B, S, A) and a memory (B, S, M)."""
+    return gates.is_supported(memory) and keys.shape[-1] <= WIDEST and memory.shape[-1] <= WIDEST
 
 
 def _power_of_two(size: int) -> int:

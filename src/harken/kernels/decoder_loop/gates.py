@@ -12,7 +12,15 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from harken.kernels.cuda_graphs import is_available
+from harken.kernels.settings import has_triton
+
 BLOCK = 256  # hidden units to a program
+
+
+def is_supported(values: Tensor) -> bool:
+    """Whether the kernels of a decoder's loop are used for these values."""
+    return is_available(values.device) and has_triton() and values.dtype != torch.float64
 
 
 class _Gates(torch.autograd.Function):

@@ -1,6 +1,6 @@
 """The step of a recurrent decoder over packed weights: one token a row, attention to the row's source.
 
-The reference is `harken.models.recurrent.decoder.RecurrentDecoder.advance`; its docstring has the equations. States are
+The reference is `harken.models.recurrent.step.advance`; its docstring has the equations. States are
 not moved when a beam is reordered: a step reads the states of the rows that its hypotheses descend from, which it finds
 in `ancestors` (`harken.kernels.decoding.search`), and writes those of its own rows into the other half of the buffer.
 """

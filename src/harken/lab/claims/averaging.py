@@ -20,6 +20,7 @@ gate?
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import torch
@@ -28,8 +29,8 @@ from torch import Tensor, nn
 
 from harken.inspection.figure import Bars, Figure, Group, Lines, Mark, Panel, Series
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
-from harken.lab.helpers import learn, parameters
-from harken.lab.pool import spread
+from harken.lab.helpers import learn, mean, parameters
+from harken.lab.pool import sweep
 from harken.nn import EncoderBlock, FeedForward, SelfAttention
 
 STACKS = ("attention alone", "and residual", "and feed-forward", "whole block")
@@ -58,15 +59,15 @@ class Stack(nn.Module):
 
     def forward(self, values: Tensor) -> list[Tensor]:
         """(B, T, D) -> what each layer makes of it, (B, T, D), the input first."""
-        made = [values]
+        outputs = [values]
         for layer in self.layers:
             if self.kind == "whole block":
                 values = layer(values, None)
             else:
                 values = layer(values) + (values if self.kind == "and residual" else 0.0)
             if self.kind != "and feed-forward" or isinstance(layer, FeedForward):
-                made.append(values)
-        return made
+                outputs.append(values)
+        return outputs
 
 
 def start(module: nn.Module) -> None:
@@ -83,14 +84,13 @@ def compose(depth: int, width: int, tokens: int, seed: int) -> tuple[Tensor, flo
     torch.manual_seed(seed)
     layers = [SelfAttention(width, 1).double() for _ in range(depth)]
     first = values = torch.randn(1, tokens, width, dtype=torch.float64)
-    product, seen = torch.eye(tokens, dtype=torch.float64), first
+    averages, mapped = torch.eye(tokens, dtype=torch.float64), first
     for layer in layers:
         values, weights = layer.with_weights(values, None, False)
-        product = weights[0, 0] @ product
+        averages = weights[0, 0] @ averages
         value = layer.query_key_value
-        seen = layer.output(F.linear(seen, value.weight[2 * width :], value.bias[2 * width :]))  # no token sees another
-    averaged = product @ seen
-    return product, ((averaged - values).norm() / values.norm()).item()
+        mapped = layer.output(F.linear(mapped, value.weight[2 * width :], value.bias[2 * width :]))  # token by token
+    return averages, ((averages @ mapped - values).norm() / values.norm()).item()
 
 
 @torch.no_grad()
@@ -99,8 +99,8 @@ def likeness(kind: str, depth: int, width: int, tokens: int, rows: int, seed: in
     torch.manual_seed(seed)
     stack = Stack(kind, depth, width, 4).double()
     start(stack)
-    made = stack(torch.randn(rows, tokens, width, dtype=torch.float64))
-    shares = [((x - x.mean(1, keepdim=True)).norm() / x.norm()).item() for x in made]
+    outputs = stack(torch.randn(rows, tokens, width, dtype=torch.float64))
+    shares = [((x - x.mean(1, keepdim=True)).norm() / x.norm()).item() for x in outputs]
     return [share / shares[0] for share in shares]
 
 
@@ -171,28 +171,33 @@ def judge(left: dict[str, float], right: dict[str, dict[str, float]]) -> tuple[b
 def run(settings: Settings, progress: Progress) -> Findings:
     """The stack as one average, likeness over depth, and the task."""
     depth, width, tokens, seeds, steps = (4, 16, 6, 1, 10) if settings.quick else (12, 64, 16, 3, 1000)
-    numbers = [settings.seed + number for number in range(seeds)]
-    error = max(compose(depth, width, tokens, seed)[1] for seed in numbers)
+    seeds_used = range(settings.seed, settings.seed + seeds)
+    error = max(compose(depth, width, tokens, seed)[1] for seed in seeds_used)
     if error >= EXACT:
         raise AssertionError(f"a stack differs from one average by {error:.1e}: the measurement is wrong")
-    by_depth = {kind: _means([likeness(kind, depth, width, tokens, 16, seed) for seed in numbers]) for kind in STACKS}
-    jobs = [(with_, key, seed) for seed in numbers for key in ("others", "mark", "alone") for with_ in (False, True)]
-    results = spread(
-        lambda job: train(*job[:2], 16 if settings.quick else 32, steps, job[2]),
-        jobs,
+    by_depth = {
+        kind: [
+            mean(layer)
+            for layer in zip(*(likeness(kind, depth, width, tokens, 16, seed) for seed in seeds_used), strict=True)
+        ]
+        for kind in STACKS
+    }
+    runs = sweep(
+        lambda company, feedforward, seed: train(feedforward, company, 16 if settings.quick else 32, steps, seed),
+        product(("others", "mark", "alone"), (False, True)),
+        settings,
         progress,
-        lambda job: f"{'with' if job[0] else 'without'} feed-forward, {COMPANY[job[1]]}, seed {job[2]}",
-        1 if settings.quick else None,
+        seeds,
+        lambda company, feedforward, seed: (
+            f"{'with' if feedforward else 'without'} feed-forward, {COMPANY[company]}, seed {seed}"
+        ),
     )
     every = {
-        word: {
-            key: [found["right"] for job, found in zip(jobs, results, strict=True) if job[:2] == (with_, key)]
-            for key in COMPANY
-        }
-        for word, with_ in (("without", False), ("with", True))
+        word: {company: [run["right"] for run in runs[company, feedforward]] for company in COMPANY}
+        for word, feedforward in (("without", False), ("with", True))
     }
-    right = {word: {key: sum(found) / seeds for key, found in by.items()} for word, by in every.items()}
-    sizes = {job[0]: found["parameters"] for job, found in zip(jobs, results, strict=True)}
+    right = {word: {company: mean(shares) for company, shares in by.items()} for word, by in every.items()}
+    sizes = {feedforward: runs["alone", feedforward][0]["parameters"] for feedforward in (False, True)}
     holds, verdict = judge({kind: curve[-1] for kind, curve in by_depth.items()}, right)
     rows: list[list[Any]] = [["stack − one average (an identity)", f"{depth} layers, 1 head", error]]
     rows += [["tokens' differences left", f"{depth} layers, {kind}", by_depth[kind][-1]] for kind in STACKS]
@@ -237,10 +242,6 @@ def run(settings: Settings, progress: Progress) -> Findings:
     figure = Figure("Attention without a feed-forward layer", panels, note)
     measured = {"error": error, "left": by_depth, "right": every, "parameters": {str(k): v for k, v in sizes.items()}}
     return Findings(["measured", "of", "found"], rows, holds, verdict, figure, measured)
-
-
-def _means(curves: list[list[float]]) -> list[float]:
-    return [sum(column) / len(column) for column in zip(*curves, strict=True)]
 
 
 EXPERIMENT = Experiment(

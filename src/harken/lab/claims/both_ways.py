@@ -26,8 +26,8 @@ from torch import Tensor, nn
 
 from harken.inspection.figure import Figure, Lines, Mark, Series
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
-from harken.lab.helpers import learn, parameters
-from harken.lab.pool import spread
+from harken.lab.helpers import learn, mean, parameters
+from harken.lab.pool import sweep
 from harken.nn import LSTM
 
 SENSES = {
@@ -82,9 +82,9 @@ class Tagger(nn.Module):
 
 def widths(hidden: int) -> dict[str, int]:
     """Units a direction: for both ways `hidden`, for one way as many as make the parameters equal, or nearly so."""
-    wanted = parameters(Tagger(hidden, True))
+    size = parameters(Tagger(hidden, True))
     return {
-        "one way": min(range(1, 4 * hidden), key=lambda n: abs(parameters(Tagger(n, False)) - wanted)),
+        "one way": min(range(1, 4 * hidden), key=lambda n: abs(parameters(Tagger(n, False)) - size)),
         "both ways": hidden,
     }
 
@@ -111,9 +111,9 @@ def judge(right: dict[str, list[list[float]]]) -> tuple[bool | None, str]:
     one, both = right["one way"], right["both ways"]
     gains = [[b - o for o, b in zip(*pair, strict=True)] for pair in zip(one, both, strict=True)]  # seed, offset
     least = min(gain for row in gains for gain, at in zip(row, OFFSETS, strict=True) if at > 0)
-    behind = _mean([gain for row in gains for gain, at in zip(row, OFFSETS, strict=True) if at < 0])
+    behind = mean([gain for row in gains for gain, at in zip(row, OFFSETS, strict=True) if at < 0])
     ahead = {
-        kind: _mean([v for row in rows for v, at in zip(row, OFFSETS, strict=True) if at > 0])
+        kind: mean([v for row in rows for v, at in zip(row, OFFSETS, strict=True) if at > 0])
         for kind, rows in right.items()
     }
     verdict = (
@@ -130,34 +130,24 @@ def run(settings: Settings, progress: Progress) -> Findings:
     """Both kinds with several seeds."""
     hidden, steps, tests, seeds = (8, 10, 400, 2) if settings.quick else (24, 800, 8000, 4)
     units = widths(hidden)
-    jobs = [(kind, settings.seed + number) for number in range(seeds) for kind in DIRECTIONS]
-    results = spread(
-        lambda job: train(job[0], units[job[0]], steps, tests, job[1]),
-        jobs,
-        progress,
-        lambda job: f"{job[0]}, seed {job[1]}",
-        1 if settings.quick else None,
-    )
-    found = {kind: [result for job, result in zip(jobs, results, strict=True) if job[0] == kind] for kind in DIRECTIONS}
-    right = {kind: [result["right"] for result in found[kind]] for kind in DIRECTIONS}
+    runs = sweep(lambda kind, seed: train(kind, units[kind], steps, tests, seed), DIRECTIONS, settings, progress, seeds)
+    right = {kind: [result["right"] for result in runs[kind]] for kind in DIRECTIONS}
     holds, verdict = judge(right)
-    by_offset = {kind: list(zip(*right[kind], strict=True)) for kind in DIRECTIONS}  # offset, seed
+    means = {kind: [mean(shares) for shares in zip(*right[kind], strict=True)] for kind in DIRECTIONS}  # by offset
     rows: list[list[Any]] = []
-    for index, at in enumerate(OFFSETS):
-        means = [_mean(by_offset[kind][index]) for kind in DIRECTIONS]
+    for at, *shares in zip(OFFSETS, *means.values(), strict=True):
         where = f"{abs(at)} {'before' if at < 0 else 'after'}"
-        rows.append([where, *(f"{mean:.1%}" for mean in means), f"{100 * (means[1] - means[0]):+.1f}"])
+        rows.append([where, *(f"{share:.1%}" for share in shares), f"{100 * (shares[1] - shares[0]):+.1f}"])
     series = [
-        Series(
+        Series.of_runs(
             f"{kind}, {'2 × ' if both else ''}{units[kind]} units",
             [*OFFSETS[:REACH], 0, *OFFSETS[REACH:]],
-            _gapped([_mean(values) for values in by_offset[kind]]),
-            low=_gapped([min(values) for values in by_offset[kind]]),
-            high=_gapped([max(values) for values in by_offset[kind]]),
+            [[*shares[:REACH], math.nan, *shares[REACH:]] for shares in right[kind]],  # the ambiguous word itself
+            mean,
         )
         for kind, both in DIRECTIONS.items()
     ]
-    sizes = " and ".join(f"{found[kind][0]['parameters']:,}" for kind in DIRECTIONS)
+    sizes = " and ".join(f"{runs[kind][0]['parameters']:,}" for kind in DIRECTIONS)
     label = "places from the ambiguous word to the deciding one"
     marks = [Mark(0.5, "guessing"), Mark(0.0, "the word", axis="x")]
     panel = Lines("", label, "senses told right", series, marks=marks, y_limits=(0.3, 1.08))
@@ -167,15 +157,6 @@ def run(settings: Settings, progress: Progress) -> Findings:
     figure = Figure("The sense of a word, by where the word that decides it stands", [panel], note)
     columns = ["deciding word", *DIRECTIONS, "gain in points"]
     return Findings(columns, rows, holds, verdict, figure, {"offsets": OFFSETS, "right": right, "units": units})
-
-
-def _mean(values: Any) -> float:
-    return sum(values) / len(values)
-
-
-def _gapped(values: list[float]) -> list[float]:
-    """A gap at 0, where the ambiguous word itself stands."""
-    return [*values[:REACH], math.nan, *values[REACH:]]
 
 
 EXPERIMENT = Experiment(

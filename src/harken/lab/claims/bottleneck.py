@@ -23,12 +23,21 @@ from __future__ import annotations
 
 import random
 import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harken.inspection.figure import Figure, Lines, Mark, Series
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
-from harken.lab.pool import spread
+from harken.lab.helpers import mean, parameters
+from harken.lab.pool import sweep
+
+if TYPE_CHECKING:
+    from harken.tasks.translate.translator import Translator
+
+Pair = tuple[str, str]  # a sentence and its translation
 
 ADJECTIVES = [consonant + vowel for consonant in "bd" for vowel in "aeiu"]
 NOUNS = [consonant + vowel for consonant in "klmp" for vowel in "aeiu"]
@@ -52,10 +61,10 @@ def translation(words: list[str]) -> list[str]:
     return [word[::-1] for word in order]
 
 
-def sentences(count: int, lengths: tuple[int, int], draw: random.Random) -> list[tuple[str, str]]:
+def sentences(count: int, lengths: tuple[int, int], draw: random.Random) -> list[Pair]:
     """Pairs with a number of words between the two lengths."""
-    made = ([draw.choice(ADJECTIVES + NOUNS) for _ in range(draw.randint(*lengths))] for _ in range(count))
-    return [(" ".join(words), " ".join(translation(words))) for words in made]
+    drawn = ([draw.choice(ADJECTIVES + NOUNS) for _ in range(draw.randint(*lengths))] for _ in range(count))
+    return [(" ".join(words), " ".join(translation(words))) for words in drawn]
 
 
 def recipe(kind: str, rate: float, folder: Path, steps: int, seed: int) -> dict[str, Any]:
@@ -92,36 +101,45 @@ def recipe(kind: str, rate: float, folder: Path, steps: int, seed: int) -> dict[
     }
 
 
-def train(kind: str, rate: float, pairs: int, steps: int, tests: int, seed: int) -> dict[str, Any]:
-    """BLEU and share of right words by length, and BLEU on validation sentences, of a model trained from a recipe."""
+def train_translator(kind: str, rate: float, pairs: Sequence[Pair], steps: int, seed: int, **limits: Any) -> Translator:
+    """A translator trained on these pairs; `limits` are further keys of `[train]`."""
     from harken.api import train as train_recipe
-    from harken.metrics import corpus_bleu
     from harken.tasks.translate.recipe import TranslateRecipe
 
-    draw = random.Random(seed)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        sources, targets = zip(*sentences(pairs, (SHORTEST, LONGEST), draw), strict=True)
-        (folder / "train.source").write_text("\n".join(sources) + "\n", encoding="utf-8")
-        (folder / "train.target").write_text("\n".join(targets) + "\n", encoding="utf-8")
-        told = TranslateRecipe.model_validate(recipe(kind, rate, folder, steps, seed))
-        model = train_recipe(told, folder / "model", progress=False)
-        found: dict[str, Any] = {"bleu": [], "words": []}
-        asked, wanted = zip(*sentences(tests, (SHORTEST, LONGEST), random.Random(seed + 1000)), strict=True)
-        said = [translated.text for translated in model.translate(list(asked), beam=1, attention=False)]
-        found["validation"] = corpus_bleu(said, wanted).value
-        for length in LENGTHS:
-            asked, wanted = zip(*sentences(tests, (length, length), draw), strict=True)
-            said = [translated.text for translated in model.translate(list(asked), beam=1, attention=False)]
-            found["bleu"].append(corpus_bleu(said, wanted).value)
-            right = [
-                mine == theirs
-                for one, other in zip(said, wanted, strict=True)
-                for mine, theirs in zip(_padded(one.split(), length), other.split(), strict=True)
-            ]
-            found["words"].append(sum(right) / len(right))
-        found["parameters"] = sum(parameter.numel() for parameter in model.model.parameters())
-    return found
+        for side, lines in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
+            (folder / f"train.{side}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        values = recipe(kind, rate, folder, steps, seed)
+        values["train"] |= limits
+        return train_recipe(TranslateRecipe.model_validate(values), folder / "model", progress=False)
+
+
+def translate(model: Translator, pairs: Sequence[Pair]) -> tuple[float, list[str]]:
+    """BLEU of the translations by greedy search, and the translations."""
+    from harken.metrics import corpus_bleu
+
+    texts = [result.text for result in model.translate([source for source, _ in pairs], beam=1, attention=False)]
+    return corpus_bleu(texts, [target for _, target in pairs]).value, texts
+
+
+def train(kind: str, rate: float, pairs: int, steps: int, tests: int, seed: int) -> dict[str, Any]:
+    """BLEU and share of right words by length, and BLEU on validation sentences, of a model trained from a recipe."""
+    draw = random.Random(seed)
+    model = train_translator(kind, rate, sentences(pairs, (SHORTEST, LONGEST), draw), steps, seed)
+    validation, _ = translate(model, sentences(tests, (SHORTEST, LONGEST), random.Random(seed + 1000)))
+    by_length: dict[str, list[float]] = {"bleu": [], "words": []}
+    for length in LENGTHS:
+        asked = sentences(tests, (length, length), draw)
+        bleu, texts = translate(model, asked)
+        by_length["bleu"].append(bleu)
+        right = [
+            word == reference
+            for text, (_, target) in zip(texts, asked, strict=True)
+            for word, reference in zip([*text.split(), *[""] * length][:length], target.split(), strict=True)
+        ]
+        by_length["words"].append(mean(right))
+    return {**by_length, "validation": validation, "parameters": parameters(model.model)}
 
 
 def judge(bleu: dict[str, dict[int, float]]) -> tuple[bool | None, str]:
@@ -131,13 +149,13 @@ def judge(bleu: dict[str, dict[int, float]]) -> tuple[bool | None, str]:
     falls = lost["none"][LONGEST] >= FALLS
     less = {end: lost["additive"][end] <= FAR_LESS * lost["none"][end] for end in (LONGEST, far)}
 
-    def ways(kind: str) -> str:
+    def bleu_at(kind: str) -> str:
         return f"{bleu[kind][short]:.0f} → {bleu[kind][LONGEST]:.0f} → {bleu[kind][far]:.0f}"
 
     verdict = (
-        f"BLEU at {short}, {LONGEST} (the longest trained) and {far} words: without attention {ways('none')}, with it "
-        f"{ways('additive')}; within what was trained attention loses {lost['additive'][LONGEST]:.0f} points where the "
-        f"bottleneck loses {lost['none'][LONGEST]:.0f}, beyond it {'far less' if less[far] else 'both fall'}"
+        f"BLEU at {short}, {LONGEST} (the longest trained) and {far} words: without attention {bleu_at('none')}, with "
+        f"it {bleu_at('additive')}; within what was trained attention loses {lost['additive'][LONGEST]:.0f} points "
+        f"where the bottleneck loses {lost['none'][LONGEST]:.0f}, beyond it {'far less' if less[far] else 'both fall'}"
     )
     untrained = [NAMES[kind] for kind in bleu if bleu[kind][short] < TRAINED]
     if untrained:
@@ -152,36 +170,34 @@ def run(settings: Settings, progress: Progress) -> Findings:
     pairs, steps, tests, seeds = (300, 3, 4, 1) if settings.quick else (40_000, 1000, 150, 3)
     rates = RATES[:1] if settings.quick else RATES
 
-    def results_of(jobs: list[tuple[str, float, int]], span: tuple[float, float]) -> list[dict[str, Any]]:
-        return spread(
-            lambda job: train(job[0], job[1], pairs, steps, tests, job[2]),
-            jobs,
+    def train_all(variants: list[tuple[str, float]], seeds: int, settings: Settings, span: tuple[float, float]) -> Any:
+        return sweep(
+            lambda kind, rate, seed: train(kind, rate, pairs, steps, tests, seed),
+            variants,
+            settings,
             progress,
-            lambda job: f"{NAMES[job[0]]}, rate {job[1]:g}, seed {job[2]}",
-            1 if settings.quick else None,
+            seeds,
+            lambda kind, rate, seed: f"{NAMES[kind]}, rate {rate:g}, seed {seed}",
             span,
         )
 
-    tuning = [(kind, rate, settings.seed) for kind in ("additive", "none") for rate in rates]
-    tuned = results_of(tuning, (0.0, 0.5))
-    scores = {job[:2]: result["validation"] for job, result in zip(tuning, tuned, strict=True)}
+    tuned = train_all(list(product(("additive", "none"), rates)), 1, settings, (0.0, 0.5))
+    scores = {variant: result["validation"] for variant, (result,) in tuned.items()}
     best = {kind: max(rates, key=lambda rate: scores[kind, rate]) for kind in NAMES}
-    jobs = [(kind, best[kind], settings.seed + n) for n in range(1, seeds) for kind in ("additive", "none")]
-    results = results_of(jobs, (0.5, 1.0)) if jobs else []
-    for job, result in zip(tuning, tuned, strict=True):
-        if job[1] == best[job[0]]:
-            jobs, results = [*jobs, job], [*results, result]
-    found = {kind: [result for job, result in zip(jobs, results, strict=True) if job[0] == kind] for kind in NAMES}
-    mean = {
+    chosen = [(kind, best[kind]) for kind in ("additive", "none")]
+    others = train_all(chosen, seeds - 1, replace(settings, seed=settings.seed + 1), (0.5, 1.0)) if seeds > 1 else {}
+    runs = {kind: [*others.get((kind, best[kind]), []), *tuned[kind, best[kind]]] for kind in NAMES}
+    means = {
         what: {
-            kind: {n: _mean([one[what][at] for one in found[kind]]) for at, n in enumerate(LENGTHS)} for kind in NAMES
+            kind: dict(zip(LENGTHS, map(mean, zip(*(run[what] for run in runs[kind]), strict=True)), strict=True))
+            for kind in NAMES
         }
         for what in ("bleu", "words")
     }
-    holds, verdict = judge(mean["bleu"])
+    holds, verdict = judge(means["bleu"])
     rows: list[list[Any]] = [
-        [n, "trained" if n <= LONGEST else "beyond", *(f"{mean['bleu'][kind][n]:.1f}" for kind in NAMES)]
-        + [f"{mean['words'][kind][n]:.1%}" for kind in NAMES]
+        [n, "trained" if n <= LONGEST else "beyond", *(f"{means['bleu'][kind][n]:.1f}" for kind in NAMES)]
+        + [f"{means['words'][kind][n]:.1%}" for kind in NAMES]
         for n in LENGTHS
     ]
     columns = ["words", "length was", *(f"BLEU {NAMES[kind]}" for kind in NAMES)]
@@ -189,20 +205,14 @@ def run(settings: Settings, progress: Progress) -> Findings:
 
     def panel(title: str, what: str, scale: float, label: str) -> Lines:
         series = [
-            Series(
-                NAMES[kind],
-                LENGTHS,
-                [scale * mean[what][kind][n] for n in LENGTHS],
-                low=[scale * min(one[what][at] for one in found[kind]) for at in range(len(LENGTHS))],
-                high=[scale * max(one[what][at] for one in found[kind]) for at in range(len(LENGTHS))],
-            )
+            Series.of_runs(NAMES[kind], LENGTHS, [[scale * y for y in run[what]] for run in runs[kind]], mean)
             for kind in NAMES
         ]
         marks = [Mark(LONGEST, "longest trained", axis="x")]
         return Lines(title, "words in the sentence", label, series, marks=marks, y_limits=(-2.0, 112.0))
 
     panels = [panel("BLEU", "bleu", 1.0, "BLEU"), panel("Words in their place", "words", 100.0, "% right")]
-    sizes = " and ".join(f"{found[kind][0]['parameters']:,}" for kind in NAMES)
+    sizes = " and ".join(f"{runs[kind][0]['parameters']:,}" for kind in NAMES)
     note = (
         f"LSTM seq2seq of {sizes} parameters, {steps} updates on {pairs:,} made sentences of {SHORTEST} to {LONGEST} "
         f"words, greedy search, {seeds} seeds (band: from least to best); learning rates, tuned alike: "
@@ -217,19 +227,11 @@ def run(settings: Settings, progress: Progress) -> Findings:
         figure,
         {
             "lengths": LENGTHS,
-            "found": found,
+            "found": runs,
             "rates": best,
             "validation": {f"{k}, {r:g}": v for (k, r), v in scores.items()},
         },
     )
-
-
-def _padded(words: list[str], length: int) -> list[str]:
-    return [*words, *[""] * length][:length]
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)
 
 
 EXPERIMENT = Experiment(

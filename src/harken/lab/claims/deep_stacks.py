@@ -14,17 +14,18 @@ differs from one sequence to the next, over how much the first layer does.
 from __future__ import annotations
 
 import math
+from itertools import product
 from statistics import median
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from harken.inspection.figure import Figure, Lines, Mark, Series
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
-from harken.lab.helpers import echo
-from harken.lab.pool import spread
+from harken.lab.helpers import echo, mean, parameters, updates
+from harken.lab.pool import sweep
 from harken.nn import LSTM, RNN
 
 SYMBOLS, DELAY, TIME, HIDDEN, RATE = 8, 4, 16, 32, 2e-3
@@ -43,25 +44,19 @@ def make_stack(cell: str, kind: str, depth: int) -> LSTM | RNN:
     )
 
 
-def train(cell: str, kind: str, depth: int, updates: int, seed: int) -> dict[str, Any]:
+def train(cell: str, kind: str, depth: int, steps: int, seed: int) -> dict[str, Any]:
     """The loss at the end and the number of parameters."""
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
     stack, readout = make_stack(cell, kind, depth), nn.Linear(HIDDEN, SYMBOLS)
-    parameters = [*stack.parameters(), *readout.parameters()]
-    optimizer = torch.optim.Adam(parameters, RATE)
-    losses = []
-    for _ in range(updates):
+
+    def loss(step: int) -> Tensor:
         values, answers = echo(32, TIME, DELAY, SYMBOLS, generator)
-        output, _ = stack(values)
-        loss = cross_entropy(readout(output[:, DELAY:]).flatten(0, 1), answers.flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(parameters, 1.0)
-        optimizer.step()
-        losses.append(float(loss.detach()))
-    size = sum(parameter.numel() for parameter in stack.parameters())
-    return {"loss": sum(losses[-LAST:]) / len(losses[-LAST:]), "parameters": size}
+        return cross_entropy(readout(stack(values)[0][:, DELAY:]).flatten(0, 1), answers.flatten())
+
+    optimizer = torch.optim.Adam([*stack.parameters(), *readout.parameters()], RATE)
+    losses = [value for value, _ in updates(optimizer, loss, steps)]
+    return {"loss": mean(losses[-LAST:]), "parameters": parameters(stack)}
 
 
 def signal_at_the_top(cell: str, kind: str, depth: int, seed: int) -> float:
@@ -74,18 +69,18 @@ def signal_at_the_top(cell: str, kind: str, depth: int, seed: int) -> float:
     return float(output[:, -1].std(0).mean() / trace[0].hidden[:, -1].std(0).mean())
 
 
-def judge(losses: dict[str, dict[str, dict[int, float]]]) -> tuple[bool | None, str]:
+def judge(by_cell: dict[str, dict[str, dict[int, float]]]) -> tuple[bool | None, str]:
     """Cell -> connection -> depth -> loss at the end."""
-    said, agrees = [], []
-    for cell, by_kind in losses.items():
-        change = {kind: found[max(found)] / found[min(found)] for kind, found in by_kind.items()}
+    summaries, agrees = [], []
+    for cell, by_kind in by_cell.items():
+        change = {kind: losses[max(losses)] / losses[min(losses)] for kind, losses in by_kind.items()}
         shallow, deep = min(by_kind["plain"]), max(by_kind["plain"])
         hurts = change["plain"] > HURTS
         helps = [kind for kind in change if kind != "plain" and change[kind] <= HELPS]
         agrees.append((hurts, len(helps) == len(change) - 1))
-        ends = ", ".join(f"{kind} {found[shallow]:.2g} to {found[deep]:.2g}" for kind, found in by_kind.items())
-        said.append(f"{cell} from {shallow} to {deep} layers: {ends}")
-    verdict = f"loss at the end ({'; '.join(said)})"
+        ends = ", ".join(f"{kind} {losses[shallow]:.2g} to {losses[deep]:.2g}" for kind, losses in by_kind.items())
+        summaries.append(f"{cell} from {shallow} to {deep} layers: {ends}")
+    verdict = f"loss at the end ({'; '.join(summaries)})"
     if all(hurts and helps for hurts, helps in agrees):
         return True, verdict
     return (None if any(hurts and helps for hurts, helps in agrees) else False), verdict
@@ -93,61 +88,39 @@ def judge(losses: dict[str, dict[str, dict[int, float]]]) -> tuple[bool | None, 
 
 def run(settings: Settings, progress: Progress) -> Findings:
     """Every cell, connection and depth."""
-    depths, updates, seeds = ((2, 3), 3, 1) if settings.quick else (DEPTHS, 200, 3)
-    jobs = [
-        (cell, kind, depth, settings.seed + n)
-        for depth in reversed(depths)
-        for kind in reversed(KINDS)
-        for cell in CELLS
-        for n in range(seeds)
-    ]
-    found = spread(
-        lambda job: train(*job[:3], updates, job[3]),
-        jobs,
+    depths, steps, seeds = ((2, 3), 3, 1) if settings.quick else (DEPTHS, 200, 3)
+    runs = sweep(
+        lambda depth, kind, cell, seed: train(cell, kind, depth, steps, seed),
+        product(reversed(depths), reversed(KINDS), CELLS),
+        settings,
         progress,
-        lambda job: f"{job[0]}, {job[1]}, {job[2]} layers, seed {job[3]}",
+        seeds,
+        lambda depth, kind, cell, seed: f"{cell}, {kind}, {depth} layers, seed {seed}",
     )
-
-    def of(cell: str, kind: str, depth: int, what: str) -> list[float]:
-        return [one[what] for job, one in zip(jobs, found, strict=True) if job[:3] == (cell, kind, depth)]
-
-    ends = {cell: {kind: {d: of(cell, kind, d, "loss") for d in depths} for kind in KINDS} for cell in CELLS}
-    middle = {
-        cell: {kind: {d: median(losses) for d, losses in by_depth.items()} for kind, by_depth in by_kind.items()}
-        for cell, by_kind in ends.items()
+    ends = {
+        cell: {kind: {depth: [run["loss"] for run in runs[depth, kind, cell]] for depth in depths} for kind in KINDS}
+        for cell in CELLS
     }
-    seeds_used = range(settings.seed, settings.seed + seeds)
+    middle = {
+        cell: {kind: {depth: median(losses) for depth, losses in ends[cell][kind].items()} for kind in KINDS}
+        for cell in CELLS
+    }
+    deepest, seeds_used = depths[-1], range(settings.seed, settings.seed + seeds)
     signal = {
-        cell: {kind: median(signal_at_the_top(cell, kind, depths[-1], seed) for seed in seeds_used) for kind in KINDS}
+        cell: {kind: median(signal_at_the_top(cell, kind, deepest, seed) for seed in seeds_used) for kind in KINDS}
         for cell in CELLS
     }
     holds, verdict = judge(middle)
     table: list[list[Any]] = [
-        [
-            cell,
-            kind,
-            *(middle[cell][kind][depth] for depth in depths),
-            signal[cell][kind],
-            int(of(cell, kind, depths[-1], "parameters")[0]),
-        ]
-        for cell in CELLS
-        for kind in KINDS
+        [cell, kind, *middle[cell][kind].values(), signal[cell][kind], runs[deepest, kind, cell][0]["parameters"]]
+        for cell, kind in product(CELLS, KINDS)
     ]
     panels = [
         Lines(
             cell,
             "layers",
             "cross-entropy at the end",
-            [
-                Series(
-                    kind,
-                    list(depths),
-                    [middle[cell][kind][depth] for depth in depths],
-                    [min(ends[cell][kind][depth]) for depth in depths],
-                    [max(ends[cell][kind][depth]) for depth in depths],
-                )
-                for kind in KINDS
-            ],
+            [Series.of_runs(kind, list(depths), list(zip(*ends[cell][kind].values(), strict=True))) for kind in KINDS],
             log_x=True,
             log_y=True,
             marks=[Mark(CHANCE, "chance")],
@@ -155,15 +128,18 @@ def run(settings: Settings, progress: Progress) -> Findings:
         for cell in CELLS
     ]
     note = (
-        f"Echo of {DELAY} steps, {HIDDEN} units a layer, {updates} updates of 32 sequences, {seeds} seeds: "
+        f"Echo of {DELAY} steps, {HIDDEN} units a layer, {steps} updates of 32 sequences, {seeds} seeds: "
         "median, least and largest."
     )
-    deepest = depths[-1]
     columns = ["cell", "connections", *(f"loss, {depth} layers" for depth in depths)]
-    columns += [f"signal at the top of {deepest}", f"parameters, {deepest} layers"]
-    figure = Figure("What depth does to a stack, by how its layers are joined", panels, note)
-    measured = {"losses": ends, "signal_at_the_top": signal, "chance": CHANCE, "updates": updates}
-    return Findings(columns, table, holds, verdict, figure, measured)
+    return Findings(
+        [*columns, f"signal at the top of {deepest}", f"parameters, {deepest} layers"],
+        table,
+        holds,
+        verdict,
+        Figure("What depth does to a stack, by how its layers are joined", panels, note),
+        {"losses": ends, "signal_at_the_top": signal, "chance": CHANCE, "updates": steps},
+    )
 
 
 EXPERIMENT = Experiment(

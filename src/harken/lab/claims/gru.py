@@ -22,7 +22,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, product
 from statistics import median
 from typing import Any
 
@@ -33,8 +33,8 @@ from torch.nn.functional import cross_entropy, mse_loss
 from harken.data.synthetic.phrasebook import generate
 from harken.inspection.figure import Figure, Lines, Mark, Panel, Series
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
-from harken.lab.helpers import adding, echo
-from harken.lab.pool import spread
+from harken.lab.helpers import adding, echo, mean, parameters, updates
+from harken.lab.pool import sweep
 from harken.nn import GRU, LSTM
 
 WIDTH, RATE, ROWS, LAST = 64, 5e-3, 32, 20
@@ -70,8 +70,8 @@ class Network(nn.Module):
 
     def forward(self, values: Tensor) -> Tensor:
         """-> (B, T, outputs)."""
-        made: Tensor = self.readout(self.layer(self.embedding(values))[0])
-        return made
+        output: Tensor = self.readout(self.layer(self.embedding(values))[0])
+        return output
 
 
 def tasks(quick: bool, seed: int) -> dict[str, Task]:
@@ -86,7 +86,9 @@ def tasks(quick: bool, seed: int) -> dict[str, Task]:
         return rows[:, :-1].clamp_min(0), rows[:, 1:]  # nothing flows backwards, so padding at the end is harmless
 
     def classes(skip: int) -> Callable[[Tensor, Tensor], Tensor]:
-        return lambda made, wanted: cross_entropy(made[:, skip:].flatten(0, 1), wanted.flatten(), ignore_index=PADDING)
+        return lambda logits, words: cross_entropy(
+            logits[:, skip:].flatten(0, 1), words.flatten(), ignore_index=PADDING
+        )
 
     counts = Counter(word for line in sentences for word in line[1:])
     entropy = -sum(count / counts.total() * math.log(count / counts.total()) for count in counts.values())
@@ -98,7 +100,7 @@ def tasks(quick: bool, seed: int) -> dict[str, Task]:
             2,
             1,
             lambda g: adding(ROWS, 30, g),
-            lambda made, sums: mse_loss(made[:, -1], sums),
+            lambda output, sums: mse_loss(output[:, -1], sums),
             targets["adding"],
             4 if quick else 800,
         ),
@@ -112,8 +114,8 @@ def equal_size(inputs: int, width: int) -> int:
     >>> equal_size(64, 64)
     77
     """
-    wanted = 4 * width * (inputs + width + 2)
-    return min(range(width, 2 * width), key=lambda wide: abs(3 * wide * (inputs + wide + 2) - wanted))
+    size = 4 * width * (inputs + width + 2)
+    return min(range(width, 2 * width), key=lambda wide: abs(3 * wide * (inputs + wide + 2) - size))
 
 
 def train(task: Task, kind: str, seed: int) -> dict[str, Any]:
@@ -121,22 +123,18 @@ def train(task: Task, kind: str, seed: int) -> dict[str, Any]:
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
     network = Network(kind, equal_size(task.inputs, WIDTH) if "size" in kind else WIDTH, task)
-    optimizer = torch.optim.Adam(network.parameters(), RATE)
-    losses = []
-    for _ in range(task.updates):
+
+    def loss(step: int) -> Tensor:
         values, answers = task.batch(generator)
-        loss = task.loss(network(values), answers)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-        optimizer.step()
-        losses.append(float(loss.detach()))
-    return {"losses": losses, "parameters": sum(parameter.numel() for parameter in network.layer.parameters())}
+        return task.loss(network(values), answers)
+
+    losses = [value for value, _ in updates(torch.optim.Adam(network.parameters(), RATE), loss, task.updates)]
+    return {"losses": losses, "parameters": parameters(network.layer)}
 
 
 def smooth(losses: list[float]) -> list[float]:
     """The mean of the last LAST at every update."""
-    return [sum(part := losses[max(0, at - LAST + 1) : at + 1]) / len(part) for at in range(len(losses))]
+    return [mean(losses[max(0, at - LAST + 1) : at + 1]) for at in range(len(losses))]
 
 
 def updates_to(target: float, losses: list[float]) -> float:
@@ -163,74 +161,61 @@ def judge(
         if end[gru] <= end[lstm] * (1 + TOLERANCE) or max(end[gru], end[lstm]) < targets[task]
     ]
     faster = [
-        task for task, found in needed.items() if math.isfinite(found[gru]) and found[gru] <= (1 - MARGIN) * found[lstm]
+        task for task, steps in needed.items() if math.isfinite(steps[gru]) and steps[gru] <= (1 - MARGIN) * steps[lstm]
     ]
-
-    def count(updates: float) -> str:
-        return f"{updates:.0f}" if math.isfinite(updates) else "never"
-
-    paces = ", ".join(f"{task} {count(found[gru])} to {count(found[lstm])}" for task, found in needed.items())
-    said = (
+    paces = ", ".join(f"{task} {_count(steps[gru])} to {_count(steps[lstm])}" for task, steps in needed.items())
+    verdict = (
         f"with {sizes[gru] / sizes[lstm]:.0%} of the parameters a GRU does about as well on {len(as_well)} of "
         f"{len(ends)} tasks and needs fewer updates on {len(faster)} ({paces})"
     )
     if fewer and len(as_well) == len(faster) == len(ends):
-        return True, said
-    return (None if fewer and (len(as_well) == len(ends) or len(faster) == len(ends)) else False), said
+        return True, verdict
+    return (None if fewer and (len(as_well) == len(ends) or len(faster) == len(ends)) else False), verdict
 
 
 def run(settings: Settings, progress: Progress) -> Findings:
     """Every task, kind and seed."""
     todo, seeds = tasks(settings.quick, settings.seed), 1 if settings.quick else SEEDS
-    jobs = [
-        (task, kind, settings.seed + n) for task in reversed(todo) for kind in reversed(KINDS) for n in range(seeds)
-    ]
-    found = spread(
-        lambda job: train(todo[job[0]], job[1], job[2]),
-        jobs,
+    runs = sweep(
+        lambda task, kind, seed: train(todo[task], kind, seed),
+        product(reversed(todo), reversed(KINDS)),
+        settings,
         progress,
-        lambda job: f"{job[0]}, {job[1]}, seed {job[2]}",
+        seeds,
     )
-    runs: dict[tuple[str, str], list[dict[str, Any]]] = {(task, kind): [] for task in todo for kind in KINDS}
-    for (task, kind, _), one in zip(jobs, found, strict=True):
-        runs[task, kind].append(one)
-    ends = {
-        task: {kind: median(smooth(one["losses"])[-1] for one in runs[task, kind]) for kind in KINDS} for task in todo
-    }
+    curves = {variant: [smooth(run["losses"]) for run in results] for variant, results in runs.items()}
+    ends = {task: {kind: median(curve[-1] for curve in curves[task, kind]) for kind in KINDS} for task in todo}
     reached = {
-        task: {kind: [updates_to(todo[task].target, one["losses"]) for one in runs[task, kind]] for kind in KINDS}
+        task: {kind: [updates_to(todo[task].target, run["losses"]) for run in runs[task, kind]] for kind in KINDS}
         for task in todo
     }
-    needed = {
-        task: {kind: float(median(counts)) for kind, counts in by_kind.items()} for task, by_kind in reached.items()
-    }
+    needed = {task: {kind: float(median(reached[task][kind])) for kind in KINDS} for task in todo}
     sizes = {kind: runs["language", kind][0]["parameters"] for kind in KINDS}
-    targets = {task: one.target for task, one in todo.items()}
+    targets = {name: task.target for name, task in todo.items()}
     holds, verdict = judge(sizes, ends, needed, targets)
     table: list[list[Any]] = [
-        [
-            task,
-            kind,
-            runs[task, kind][0]["parameters"],
-            ends[task][kind],
-            targets[task],
-            f"{needed[task][kind]:.0f}" if math.isfinite(needed[task][kind]) else "never",
-        ]
-        for task in todo
-        for kind in KINDS
+        [task, kind, runs[task, kind][0]["parameters"], ends[task][kind], targets[task], _count(needed[task][kind])]
+        for task, kind in product(todo, KINDS)
     ]
-    panels: list[Panel] = [
-        Lines(
-            f"{task} ({'squared error' if task == 'adding' else 'cross-entropy'})",
-            "update",
-            "loss" if at == 0 else "",
-            [_curve(kind, [one["losses"] for one in runs[task, kind]]) for kind in KINDS],
-            log_y=task != "language",
-            dots=False,
-            marks=[Mark(targets[task], "target")],
+    panels: list[Panel] = []
+    for name, task in todo.items():
+        shown = range(0, task.updates, max(task.updates // 80, 1))
+        panels.append(
+            Lines(
+                f"{name} ({'squared error' if name == 'adding' else 'cross-entropy'})",
+                "update",
+                "" if panels else "loss",
+                [
+                    Series.of_runs(
+                        kind, [at + 1 for at in shown], [[curve[at] for at in shown] for curve in curves[name, kind]]
+                    )
+                    for kind in KINDS
+                ],
+                log_y=name != "language",
+                dots=False,
+                marks=[Mark(targets[name], "target")],
+            )
         )
-        for at, task in enumerate(todo)
-    ]
     note = f"Width {WIDTH}, Adam at {RATE:g}, {ROWS} rows a batch, {seeds} seeds: median, least and largest."
     return Findings(
         ["task", "network", "parameters", "loss at the end", "target", "updates to target"],
@@ -242,12 +227,8 @@ def run(settings: Settings, progress: Progress) -> Findings:
     )
 
 
-def _curve(kind: str, losses: list[list[float]]) -> Series:
-    smoothed = [smooth(one) for one in losses]
-    places = range(0, len(smoothed[0]), max(len(smoothed[0]) // 80, 1))
-    columns = [[one[at] for one in smoothed] for at in places]
-    x, middle = [at + 1 for at in places], [median(column) for column in columns]
-    return Series(kind, x, middle, [min(column) for column in columns], [max(column) for column in columns])
+def _count(updates: float) -> str:
+    return f"{updates:.0f}" if math.isfinite(updates) else "never"
 
 
 EXPERIMENT = Experiment(

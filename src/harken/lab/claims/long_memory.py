@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import product
 from statistics import median
 from typing import Any
 
@@ -29,8 +30,8 @@ from torch.nn.functional import cross_entropy
 
 from harken.inspection.figure import Figure, Lines, Mark, Series
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
-from harken.lab.helpers import recall
-from harken.lab.pool import spread
+from harken.lab.helpers import recall, updates
+from harken.lab.pool import sweep
 from harken.nn import LSTM, RNN
 
 SYMBOLS, HIDDEN, RATE = 4, 32, 3e-3
@@ -64,25 +65,24 @@ class Recaller(nn.Module):
         return guess
 
 
-def accuracies(kind: str, delay: int, longest: int, asked: Sequence[int], updates: int, seed: int) -> list[float]:
+def accuracies(kind: str, delay: int, longest: int, asked: Sequence[int], steps: int, seed: int) -> list[float]:
     """Train on one delay, or on all of 1 .. longest where it is MIXED; the share of right answers at each asked.
 
     Training ends early where the last hundred or so answers were nearly all right.
     """
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
-    model = Recaller(kind)
-    optimizer = torch.optim.Adam(model.parameters(), RATE)
-    recent = 0.0
-    for _ in range(updates):
+    model, recent = Recaller(kind), 0.0
+
+    def loss(step: int) -> Tensor:
+        nonlocal recent
         drawn = math.exp(float(torch.rand((), generator=generator)) * math.log(longest))
         values, answers = recall(32, delay if delay != MIXED else round(drawn), SYMBOLS, generator)
         guess = model(values)
-        optimizer.zero_grad()
-        cross_entropy(guess, answers).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
         recent += 0.1 * (float((guess.argmax(-1) == answers).float().mean()) - recent)
+        return cross_entropy(guess, answers)
+
+    for _ in updates(torch.optim.Adam(model.parameters(), RATE), loss, steps):
         if recent > 0.99 and delay != MIXED:
             break
     with torch.no_grad():
@@ -109,12 +109,12 @@ def reach(by_delay: Mapping[int, float]) -> int:
     >>> reach({3: 1.0, 5: 0.95, 7: 0.5, 10: 1.0})
     5
     """
-    kept = 0
+    longest = 0
     for delay in sorted(by_delay):
         if by_delay[delay] < RIGHT:
             break
-        kept = delay
-    return kept
+        longest = delay
+    return longest
 
 
 def at_least(reach: float, most: int) -> str:
@@ -149,7 +149,7 @@ def judge(
         return " or ".join(at_least(median(reaches[kind]), most) for kind in kinds)
 
     together = f"{words(mixed, LSTMS, far)} and {words(mixed, VANILLA, far)}"
-    said = (
+    verdict = (
         f"trained on one delay, LSTMs reach {words(alone, LSTMS, longest)} steps (forget bias 1 or 5) and vanilla RNNs "
         f"{words(alone, VANILLA, longest)} (uniform or orthogonal); trained on delays of 1 to {longest} mixed, "
         f"{together} (medians of {len(alone[KINDS[0]])} seeds)"
@@ -158,31 +158,31 @@ def judge(
     gated = [agreement(alone[kind], LSTM_REACH) for kind in LSTMS]
     far_ones = [agreement(mixed[kind], VANILLA_REACH) for kind in VANILLA]
     if all(vanilla + gated + far_ones):
-        return True, said
-    refuted = all(one is False for one in vanilla) or all(one is False for one in gated)
-    return (False if refuted else None), said
+        return True, verdict
+    refuted = all(agrees is False for agrees in vanilla) or all(agrees is False for agrees in gated)
+    return (False if refuted else None), verdict
 
 
 def run(settings: Settings, progress: Progress) -> Findings:
     """Every kind at every delay, and on all delays mixed."""
-    delays, updates, seeds = ((3, 5), 4, 1) if settings.quick else (DELAYS, 800, 5)
+    delays, steps, seeds = ((3, 5), 4, 1) if settings.quick else (DELAYS, 800, 5)
     asked = {delay: [delay] for delay in reversed(delays)} | {MIXED: [*delays, *(() if settings.quick else FAR)]}
-    # the longest first, so that no process is left alone with a long one at the end
-    jobs = [(kind, delay, settings.seed + n) for delay in asked for kind in KINDS for n in range(seeds)]
-    found = spread(
-        lambda job: accuracies(job[0], job[1], max(delays), asked[job[1]], updates, job[2]),
-        jobs,
+    runs = sweep(
+        lambda delay, kind, seed: accuracies(kind, delay, max(delays), asked[delay], steps, seed),
+        product(asked, KINDS),
+        settings,
         progress,
-        lambda job: f"{job[0]}, delay {job[1] or 'mixed'}, seed {job[2]}",
+        seeds,
+        lambda delay, kind, seed: f"{kind}, delay {delay or 'mixed'}, seed {seed}",
         span=(0.0, 0.98),
     )
-    by_seed: list[dict[str, list[dict[int, float]]]]  # alone and mixed: kind -> seed -> delay -> accuracy
-    by_seed = [{kind: [{} for _ in range(seeds)] for kind in KINDS} for _ in range(2)]
-    alone, mixed = by_seed
-    for (kind, delay, seed), shares in zip(jobs, found, strict=True):
-        by_seed[delay == MIXED][kind][seed - settings.seed].update(zip(asked[delay], shares, strict=True))
+    # kind -> seed -> delay -> accuracy
+    alone = {
+        kind: [{delay: runs[delay, kind][n][0] for delay in reversed(delays)} for n in range(seeds)] for kind in KINDS
+    }
+    mixed = {kind: [dict(zip(asked[MIXED], shares, strict=True)) for shares in runs[MIXED, kind]] for kind in KINDS}
     lives = {kind: median(gradient_half_life(kind, settings.seed + n) for n in range(seeds)) for kind in KINDS}
-    reached, reached_mixed = ({kind: [reach(one) for one in way[kind]] for kind in KINDS} for way in by_seed)
+    reached, reached_mixed = ({kind: list(map(reach, by[kind])) for kind in KINDS} for by in (alone, mixed))
     holds, verdict = judge(reached, reached_mixed, max(delays), max(asked[MIXED]))
     table: list[list[Any]] = [
         [
@@ -199,21 +199,24 @@ def run(settings: Settings, progress: Progress) -> Findings:
             title,
             "steps between the symbol and the question",
             "share of right answers",
-            [_curve(kind, way[kind]) for kind in KINDS],
+            [
+                Series.of_runs(kind, sorted(by_seed[0]), [[run[at] for at in sorted(run)] for run in by_seed])
+                for kind, by_seed in by_kind.items()
+            ],
             log_x=True,
             y_limits=(0, 1.05),
             marks=[Mark(RIGHT, "kept"), Mark(1 / SYMBOLS, "chance")],
         )
-        for title, way in titles.items()
+        for title, by_kind in titles.items()
     ]
-    note = f"{HIDDEN} units, at most {updates:,} updates of 32 sequences each; median and range of {seeds} seeds."
+    note = f"{HIDDEN} units, at most {steps:,} updates of 32 sequences each; median and range of {seeds} seeds."
     return Findings(
         ["network", "reach, one delay", "reach, delays mixed", "gradient half-life at the start"],
         table,
         holds,
         verdict,
         Figure("How far back a symbol is recalled", panels, note),
-        {"accuracy": alone, "accuracy_mixed": mixed, "gradient_half_life": lives, "updates": updates},
+        {"accuracy": alone, "accuracy_mixed": mixed, "gradient_half_life": lives, "updates": steps},
     )
 
 
@@ -221,12 +224,6 @@ def _range(reaches: Sequence[int], most: int) -> str:
     """The median reach, and the least and largest where they differ."""
     middle, low, high = (at_least(value, most) for value in (median(reaches), min(reaches), max(reaches)))
     return middle if low == high else f"{middle} ({low} to {high})"
-
-
-def _curve(kind: str, seeds: Sequence[Mapping[int, float]]) -> Series:
-    delays = sorted(seeds[0])
-    columns = [[one[delay] for one in seeds] for delay in delays]
-    return Series(kind, delays, [median(c) for c in columns], [min(c) for c in columns], [max(c) for c in columns])
 
 
 EXPERIMENT = Experiment(

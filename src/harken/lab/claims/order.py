@@ -26,8 +26,8 @@ from torch import Tensor, nn
 
 from harken.inspection.figure import Bars, Figure, Group, Lines, Mark, Panel, Series
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
-from harken.lab.helpers import learn
-from harken.lab.pool import spread
+from harken.lab.helpers import learn, mean
+from harken.lab.pool import sweep
 from harken.nn import EncoderBlock
 from harken.nn.positions.kinds import added_positions, attention_positions
 
@@ -143,23 +143,15 @@ def judge(
 def run(settings: Settings, progress: Progress) -> Findings:
     """Every kind of positions with several seeds."""
     steps, rows, tests, seeds = (4, 8, 16, 1) if settings.quick else (700, 48, 300, 2)
-    numbers = [settings.seed + number for number in range(seeds)]
-    moved = {kind: max(reordering(kind, seed) for seed in numbers) for kind in KINDS}
-    jobs = [(kind, seed) for seed in numbers for kind in KINDS]
-    results = spread(
-        lambda job: train(job[0], steps, rows, tests, job[1]),
-        jobs,
-        progress,
-        lambda job: f"{job[0]}, seed {job[1]}",
-        1 if settings.quick else None,
-    )
-    found = dict(zip(jobs, results, strict=True))
-    right = {
-        kind: {n: sum(found[kind, seed]["right"][at] for seed in numbers) / seeds for at, n in enumerate(LENGTHS)}
-        for kind in KINDS
-    }
-    blind = {n: sum(found["none", seed]["blind"][at] for seed in numbers) / seeds for at, n in enumerate(LENGTHS)}
-    refused = found["learned", numbers[0]]["refused"]
+    seeds_used = range(settings.seed, settings.seed + seeds)
+    moved = {kind: max(reordering(kind, seed) for seed in seeds_used) for kind in KINDS}
+    runs = sweep(lambda kind, seed: train(kind, steps, rows, tests, seed), KINDS, settings, progress, seeds)
+
+    def means(kind: str, key: str) -> dict[int, float]:
+        return dict(zip(LENGTHS, map(mean, zip(*(run[key] for run in runs[kind]), strict=True)), strict=True))
+
+    right, blind = {kind: means(kind, "right") for kind in KINDS}, means("none", "blind")
+    refused = runs["learned"][0]["refused"]
     holds, verdict = judge(moved, right, blind, refused)
     rows_of_table: list[list[Any]] = [
         [kind, moved[kind], *("refused" if math.isnan(by[n]) else f"{by[n]:.1%}" for n in LENGTHS)]
@@ -194,7 +186,7 @@ def run(settings: Settings, progress: Progress) -> Findings:
     note = f"{BLOCKS} encoder blocks of width {WIDTH}, {steps} updates at {SHORTEST} to {LONGEST} words, {seeds} seeds."
     figure = Figure("Order, without positions and with each kind of them", panels, note)
     measured = {"moved": moved, "lengths": LENGTHS, "right": right, "blind": blind, "refused": refused}
-    measured["runs"] = {f"{kind}, seed {seed}": result for (kind, seed), result in found.items()}
+    measured["runs"] = {f"{kind}, seed {seed}": runs[kind][at] for at, seed in enumerate(seeds_used) for kind in KINDS}
     return Findings(columns, rows_of_table, holds, verdict, figure, measured)
 
 

@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from harken.inspection.figure import Figure, Lines, Series
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
 from harken.lab.helpers import exponent, seconds
+from harken.lab.pool import one_thread
 from harken.nn import LSTM, RNN, LSTMCell, RNNCell, SelfAttention
 
 WIDTH = 16
@@ -152,14 +153,11 @@ def run(settings: Settings, progress: Progress) -> Findings:
     progress(0.4, "hops")
     chains = {kind: {n: chain(kind, n, apart[kind][n]) for n in lengths} for kind in KINDS}
     progress(0.5, "chains")
-    threads, times = torch.get_num_threads(), {}
-    torch.set_num_threads(1)
-    try:
+    times = {}
+    with one_thread():
         for done, length in enumerate(clock, start=1):
             times[length] = timed(length, 0.01 if settings.quick else 1.5, settings.seed)
             progress(0.5 + 0.5 * done / len(clock), f"time at length {length}")
-    finally:
-        torch.set_num_threads(threads)
     holds, verdict = judge(chains, apart)
     columns = ["what", "n", *KINDS]
     rows: list[list[Any]] = [["chain, operations", n, *(chains[kind][n] for kind in KINDS)] for n in lengths]

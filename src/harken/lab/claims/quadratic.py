@@ -24,6 +24,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from harken.inspection.figure import Figure, Lines, Series
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
 from harken.lab.helpers import crossing, exponent, seconds
+from harken.lab.pool import one_thread
 from harken.nn import LSTM, RNN, SelfAttention
 
 WIDTH, HEADS = 64, 4
@@ -121,14 +122,11 @@ def judge(exponents: dict[str, float], crossings: dict[str, float | None]) -> tu
 def run(settings: Settings, progress: Progress) -> Findings:
     """One length after the other, on one thread, nothing beside it."""
     lengths = LENGTHS[:4] if settings.quick else LENGTHS
-    threads, found = torch.get_num_threads(), {}
-    torch.set_num_threads(1)
-    try:
+    found = {}
+    with one_thread():
         for done, length in enumerate(lengths):
             found[length] = measure(length, 0.02 if settings.quick else 1.5, settings.seed)
             progress((done + 1) / len(lengths), f"length {length}")
-    finally:
-        torch.set_num_threads(threads)
     exponents = growth(found)
     curves = {f"{what}, {name}": _curve(found, what, name) for what in ("operations", "time") for name in LAYERS}
     crossings = {

@@ -13,6 +13,7 @@ a word up, at its start and after training, which is what the claim is for.
 from __future__ import annotations
 
 import math
+from itertools import chain, product
 from typing import Any
 
 import torch
@@ -21,8 +22,8 @@ from torch import Tensor, nn
 
 from harken.inspection.figure import Figure, Lines, Mark, Series
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
-from harken.lab.helpers import learn
-from harken.lab.pool import spread
+from harken.lab.helpers import learn, mean
+from harken.lab.pool import sweep
 from harken.nn import CrossAttention, DotScore, ScaledDotScore, masked_softmax
 
 KEYS = 64  # each query chooses among so many
@@ -70,8 +71,8 @@ class Finder(nn.Module):
     def forward(self, asked: Tensor, names: Tensor, contents: Tensor) -> tuple[Tensor, Tensor]:
         """(B,), (B, S), (B, S) -> logits (B, contents) and weights (B, S)."""
         memory = self.attention.keys_values(self.names(names) + self.contents(contents))
-        found, weights = self.attention.with_weights(self.names(asked)[:, None], memory)
-        return self.answer(found[:, 0]), weights[:, 0, 0]
+        content, weights = self.attention.with_weights(self.names(asked)[:, None], memory)
+        return self.answer(content[:, 0]), weights[:, 0, 0]
 
 
 def train_head(kind: str, width: int, steps: int, seed: int) -> dict[str, Any]:
@@ -105,15 +106,14 @@ def train_head(kind: str, width: int, steps: int, seed: int) -> dict[str, Any]:
 
 def mean_head(runs: list[dict[str, Any]]) -> dict[str, Any]:
     """The mean over seeds of everything `train_head` gives."""
-    found = {key: sum(run[key] for run in runs) / len(runs) for key in ("start", "end", "right", "halved")}
-    columns = zip(*(run["losses"] for run in runs), strict=True)
-    return {**found, "losses": [sum(column) / len(runs) for column in columns]}
+    means = {key: mean(run[key] for run in runs) for key in ("start", "end", "right", "halved")}
+    return {**means, "losses": [mean(column) for column in zip(*(run["losses"] for run in runs), strict=True)]}
 
 
 def judge(
     random: dict[str, dict[int, dict[str, float]]], head: dict[str, dict[int, dict[str, Any]]]
 ) -> tuple[bool | None, str]:
-    """Score -> width -> what `weigh` found; score -> width -> what `train_head` found."""
+    """Score -> width -> the result of `weigh`; score -> width -> the result of `train_head`."""
     few, many = min(random["dot"]), max(random["dot"])
     bare, divided = random["dot"], random["scaled"]
     left = bare[many]["gradient"] / divided[many]["gradient"]
@@ -141,21 +141,29 @@ def run(settings: Settings, progress: Progress) -> Findings:
     """Random vectors of every width, then the head."""
     queries, steps, seeds = (64, 6, 1) if settings.quick else (1024, 500, 3)
     widths, head_widths = (WIDTHS[::2], HEAD_WIDTHS[:2]) if settings.quick else (WIDTHS, HEAD_WIDTHS)
-    numbers = range(settings.seed, settings.seed + seeds)
-    jobs = [(kind, width, seed, True) for width in reversed(head_widths) for kind in SCORES for seed in numbers]
-    jobs += [(kind, width, settings.seed, False) for width in reversed(widths) for kind in SCORES]  # the quickest last
 
-    def work(job: tuple[str, int, int, bool]) -> dict[str, Any]:
-        kind, width, seed, trained = job
-        return train_head(kind, width, steps, seed) if trained else random_weights(kind, width, queries, seed)
+    def describe(width: int, kind: str, seed: int) -> str:
+        return f"{kind}, width {width}"
 
-    results = spread(work, jobs, progress, lambda job: f"{job[0]}, width {job[1]}", 1 if settings.quick else None)
-    found = dict(zip(jobs, results, strict=True))
-    random = {kind: {width: found[kind, width, settings.seed, False] for width in widths} for kind in SCORES}
-    head = {
-        kind: {width: mean_head([found[kind, width, seed, True] for seed in numbers]) for width in head_widths}
-        for kind in SCORES
-    }
+    trained = sweep(
+        lambda width, kind, seed: train_head(kind, width, steps, seed),
+        product(reversed(head_widths), SCORES),
+        settings,
+        progress,
+        seeds,
+        describe,
+        (0.0, 0.9),
+    )
+    head = {kind: {width: mean_head(trained[width, kind]) for width in head_widths} for kind in SCORES}
+    weighed = sweep(
+        lambda width, kind, seed: random_weights(kind, width, queries, seed),
+        product(reversed(widths), SCORES),
+        settings,
+        progress,
+        describe=describe,
+        span=(0.9, 1.0),
+    )
+    random = {kind: {width: weighed[width, kind][0] for width in widths} for kind in SCORES}
     holds, verdict = judge(random, head)
     columns = ["vectors", "d_k", *(f"{what}, {WORDS[kind]}" for what in ("largest", "gradient") for kind in SCORES)]
     columns += [f"right after training (updates to half the loss), {WORDS[kind]}" for kind in SCORES]
@@ -168,9 +176,9 @@ def run(settings: Settings, progress: Progress) -> Findings:
         + [f"{head[kind][width]['right']:.1%} ({head[kind][width]['halved']:.0f})" for kind in SCORES]
         for width in head_widths
     ]
-    return Findings(
-        columns, rows, holds, verdict, _figure(random, head, queries), {"random": random, "head": head, "runs": results}
-    )
+    runs = [*chain(*trained.values()), *chain(*weighed.values())]
+    measured = {"random": random, "head": head, "runs": runs}
+    return Findings(columns, rows, holds, verdict, _figure(random, head, queries), measured)
 
 
 def _figure(
@@ -187,7 +195,7 @@ def _figure(
     learning = [
         Series(
             WORDS[kind],
-            [place * 10 for place in range(len(head[kind][widest]["losses"]))],
+            [index * 10 for index in range(len(head[kind][widest]["losses"]))],
             head[kind][widest]["losses"],
         )
         for kind in SCORES

@@ -17,6 +17,7 @@ trained     orthogonal times s at first, then trained to echo symbols; s and the
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any
 
 import torch
@@ -25,20 +26,25 @@ from torch.nn.functional import cross_entropy
 
 from harken.inspection.figure import Figure, Lines, Mark, Series
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
-from harken.lab.helpers import echo, learn
-from harken.lab.pool import spread
+from harken.lab.helpers import echo, learn, mean
+from harken.lab.pool import sweep
 from harken.nn import RNN
 
 DISTANCE = 50  # steps between the loss and the state
 VANISHED, EXPLODED = 0.1, 10.0  # |dL/dh| at that distance, with |dL/dh_T| = 1
-WAYS = ("quiet", "driven", "gaussian", "trained")
+NETWORKS = {
+    "quiet": "orthogonal × s, no input",
+    "driven": "orthogonal × s, random input",
+    "gaussian": "random matrix of largest singular value s",
+    "trained": "orthogonal × s, then trained",
+}
 SINGULAR = (0.5, 0.8, 0.95, 1.0, 1.05, 1.2, 1.5, 2.0)
 
 
 SYMBOLS, DELAY, RATE = 8, 3, 2e-3  # of the echo task
 
 
-def gradient_lengths(way: str, largest: float, hidden: int, rows: int, updates: int, seed: int) -> dict[str, Any]:
+def gradient_lengths(network: str, largest: float, hidden: int, rows: int, updates: int, seed: int) -> dict[str, Any]:
     """The largest singular value, and |dL/dh_t| at distances 0 .. DISTANCE relative to distance 0 (geometric mean)."""
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
@@ -46,11 +52,11 @@ def gradient_lengths(way: str, largest: float, hidden: int, rows: int, updates: 
     weight = layer.get_parameter("weight_hh_l0")
     with torch.no_grad():
         matrix = torch.randn(hidden, hidden, dtype=torch.float64)
-        if way != "gaussian":
+        if network != "gaussian":
             matrix = torch.linalg.qr(matrix)[0]
         weight.copy_(matrix * largest / torch.linalg.matrix_norm(matrix, 2))
-    values = torch.randn(rows, DISTANCE + 1, SYMBOLS, dtype=torch.float64) * (way == "driven")
-    if way == "trained":
+    values = torch.randn(rows, DISTANCE + 1, SYMBOLS, dtype=torch.float64) * (network == "driven")
+    if network == "trained":
         train_echo(layer, hidden, rows, updates, generator)
         values = echo(rows, DISTANCE + 1, DELAY, SYMBOLS, generator)[0].double()
         largest = float(torch.linalg.matrix_norm(weight.detach(), 2))
@@ -59,11 +65,11 @@ def gradient_lengths(way: str, largest: float, hidden: int, rows: int, updates: 
     direction = torch.randn(rows, hidden, dtype=torch.float64)
     (output[:, -1] * direction).sum().backward()
     lengths = trace[0].gradient("hidden").norm(dim=-1).flip(1)  # (B, T), distance 0 first
-    mean: list[float] = (lengths / lengths[:, :1]).log().mean(0).exp().tolist()
+    relative: list[float] = (lengths / lengths[:, :1]).log().mean(0).exp().tolist()
     bound = [largest**distance * (1 + 1e-6) for distance in range(DISTANCE + 1)]
-    if any(length > most for length, most in zip(mean, bound, strict=True)):
+    if any(length > most for length, most in zip(relative, bound, strict=True)):
         raise AssertionError(f"a gradient exceeds s^distance for s = {largest}: the measurement is wrong")
-    return {"largest": largest, "lengths": mean}
+    return {"largest": largest, "lengths": relative}
 
 
 def train_echo(layer: RNN, hidden: int, rows: int, updates: int, generator: torch.Generator) -> None:
@@ -79,21 +85,21 @@ def train_echo(layer: RNN, hidden: int, rows: int, updates: int, generator: torc
 
 
 def judge(at_distance: dict[str, dict[float, float]]) -> tuple[bool | None, str]:
-    """Way -> s -> relative gradient at DISTANCE; both halves have to hold in every way.
+    """Network -> s -> relative gradient at DISTANCE; both halves have to hold for every kind of network.
 
-    It holds in part where all with s < 1 vanish and at least one way explodes for every s > 1.
+    It holds in part where all with s < 1 vanish and at least one kind explodes for every s > 1.
     """
     below = [gradient for lengths in at_distance.values() for s, gradient in lengths.items() if s < 1]
-    above = {way: [gradient for s, gradient in found.items() if s > 1] for way, found in at_distance.items()}
+    above = {kind: [gradient for s, gradient in by_s.items() if s > 1] for kind, by_s in at_distance.items()}
     vanishes = all(gradient < VANISHED for gradient in below)
-    explodes = {way: sum(gradient > EXPLODED for gradient in found) for way, found in above.items()}
-    counts = ", ".join(f"{way} {explodes[way]} of {len(found)}" for way, found in above.items())
+    explodes = {kind: sum(gradient > EXPLODED for gradient in gradients) for kind, gradients in above.items()}
+    counts = ", ".join(f"{kind} {explodes[kind]} of {len(gradients)}" for kind, gradients in above.items())
     half = f"below 1 the gradient at distance {DISTANCE} is at most {max(below):.2g} of the last step's"
     said = f"{half}; above 1 it exceeds {EXPLODED:g} times it in: {counts}"
     if "trained" in at_distance:
         trained = sorted(at_distance["trained"].items())
         said += f"; trained networks have s from {trained[0][0]:.2g} to {trained[-1][0]:.2g}"
-    always = [way for way, found in above.items() if found and explodes[way] == len(found)]
+    always = [kind for kind, gradients in above.items() if gradients and explodes[kind] == len(gradients)]
     if vanishes and len(always) == len(above):
         return True, said
     if vanishes and always:
@@ -102,63 +108,51 @@ def judge(at_distance: dict[str, dict[float, float]]) -> tuple[bool | None, str]
 
 
 def run(settings: Settings, progress: Progress) -> Findings:
-    """Measure every s in every way."""
-    hidden, rows, seeds, updates = (16, 4, 1, 3) if settings.quick else (128, 16, 5, 80)
-    jobs = [(way, s, settings.seed + number) for way in WAYS for s in SINGULAR for number in range(seeds)]
-    measured = spread(
-        lambda job: gradient_lengths(*job[:2], hidden, rows, updates, job[2]),
-        jobs,
+    """Measure every s in every kind of network."""
+    hidden, rows, seeds, steps = (16, 4, 1, 3) if settings.quick else (128, 16, 5, 80)
+    runs = sweep(
+        lambda network, s, seed: gradient_lengths(network, s, hidden, rows, steps, seed),
+        product(NETWORKS, SINGULAR),
+        settings,
         progress,
-        lambda job: f"{job[0]}, s = {job[1]}",
+        seeds,
+        lambda network, s, seed: f"{network}, s = {s}",
     )
-    found: dict[str, dict[float, list[float]]] = {way: {} for way in WAYS}
-    largest: dict[float, float] = {}  # s at the start -> mean s of the trained networks
-    for way in WAYS:
-        for s in SINGULAR:
-            mine = [one for (of, at, _), one in zip(jobs, measured, strict=True) if (of, at) == (way, s)]
-            by_distance = zip(*(one["lengths"] for one in mine), strict=True)
-            found[way][s] = [math.exp(sum(map(math.log, lengths)) / seeds) for lengths in by_distance]
-            if way == "trained":
-                largest[s] = sum(one["largest"] for one in mine) / seeds
-    at_distance = {way: {s: curve[-1] for s, curve in by_size.items()} for way, by_size in found.items()}
+    curves: dict[str, dict[float, list[float]]] = {network: {} for network in NETWORKS}
+    for (network, s), results in runs.items():
+        by_distance = zip(*(result["lengths"] for result in results), strict=True)
+        curves[network][s] = [math.exp(mean(map(math.log, lengths))) for lengths in by_distance]
+    largest = {s: mean(result["largest"] for result in runs["trained", s]) for s in SINGULAR}  # s after training
+    at_distance = {network: {s: curve[-1] for s, curve in by_size.items()} for network, by_size in curves.items()}
     at_distance["trained"] = {largest[s]: gradient for s, gradient in at_distance["trained"].items()}
     holds, verdict = judge(at_distance)
-    ends = {s: [found[way][s][-1] for way in WAYS] for s in SINGULAR}
-    rows_of_table: list[list[Any]] = [[s, *ends[s], largest[s], s**DISTANCE, _word(ends[s])] for s in SINGULAR]
-    titles = {
-        "quiet": "orthogonal × s, no input",
-        "driven": "orthogonal × s, random input",
-        "gaussian": "random matrix of largest singular value s",
-        "trained": "orthogonal × s, then trained",
-    }
+    ends = {s: [curves[network][s][-1] for network in NETWORKS] for s in SINGULAR}
     panels = [
         Lines(
-            titles[way],
+            title,
             "steps back from the loss",
             "|dL/dh|, relative to the last step",
-            [Series(f"s = {s:g}", range(DISTANCE + 1), found[way][s]) for s in SINGULAR],
+            [Series(f"s = {s:g}", range(DISTANCE + 1), curves[network][s]) for s in SINGULAR],
             log_y=True,
             ordered=True,
             dots=False,
             marks=[Mark(1.0, "")],
             y_limits=(1e-16, 1e16),
         )
-        for way in WAYS
+        for network, title in NETWORKS.items()
     ]
-    columns = ["largest singular value s", *(f"gradient: {way}" for way in WAYS), "s after training"]
-    columns += [f"s^{DISTANCE}", "in all four"]
     note = (
-        f"Vanilla tanh RNN, {hidden} units, {rows} sequences, {seeds} seeds (geometric mean); trained: {updates} "
+        f"Vanilla tanh RNN, {hidden} units, {rows} sequences, {seeds} seeds (geometric mean); trained: {steps} "
         f"updates on the echo of {DELAY} steps."
     )
-    figure = Figure("Gradient of a vanilla RNN against distance", panels, note)
+    gradients = (f"gradient: {network}" for network in NETWORKS)
     return Findings(
-        columns,
-        rows_of_table,
+        ["largest singular value s", *gradients, "s after training", f"s^{DISTANCE}", "in all four"],
+        [[s, *ends[s], largest[s], s**DISTANCE, _word(ends[s])] for s in SINGULAR],
         holds,
         verdict,
-        figure,
-        {"distance": DISTANCE, "curves": found, "largest_after_training": largest},
+        Figure("Gradient of a vanilla RNN against distance", panels, note),
+        {"distance": DISTANCE, "curves": curves, "largest_after_training": largest},
     )
 
 

@@ -19,9 +19,7 @@ verdict is open.
 from __future__ import annotations
 
 import random
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +28,8 @@ import torch
 from harken.inspection.figure import Figure, Lines, Mark, Series
 from harken.lab.claims import bottleneck
 from harken.lab.experiment import Experiment, Findings, Progress, Settings
-from harken.lab.pool import spread
+from harken.lab.helpers import parameters
+from harken.lab.pool import sweep
 
 if TYPE_CHECKING:
     from harken.tasks.translate.translator import Translator
@@ -77,14 +76,14 @@ def translation(sentence: str) -> str:
 
 def sentences(count: int, lengths: tuple[int, int], draw: random.Random) -> list[tuple[str, str]]:
     """Pairs of a sentence and its translation, with a number of words between the two lengths."""
-    found: list[tuple[str, str]] = []
-    while len(found) < count:
+    pairs: list[tuple[str, str]] = []
+    while len(pairs) < count:
         words = _clause(draw)
         while len(words) < draw.randint(*lengths):
             words += ["and", *_clause(draw)]
         if lengths[0] <= len(words) <= lengths[1]:
-            found.append((" ".join(words), translation(" ".join(words))))
-    return found
+            pairs.append((" ".join(words), translation(" ".join(words))))
+    return pairs
 
 
 def _clause(draw: random.Random) -> list[str]:
@@ -99,32 +98,18 @@ def train(
     kind: str, sentence: str, pairs: int, steps: int, tests: Sequence[Sequence[tuple[str, str]]], seed: int
 ) -> dict[str, Any]:
     """One network: BLEU by length, its translation of the sentence, and what each word of it was made from."""
-    from harken.api import train as train_recipe
-    from harken.metrics import corpus_bleu
-    from harken.tasks.translate.recipe import TranslateRecipe
-
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        sources, targets = zip(*sentences(pairs, (SHORTEST, LONGEST), random.Random(seed)), strict=True)
-        (folder / "train.source").write_text("\n".join(sources) + "\n", encoding="utf-8")
-        (folder / "train.target").write_text("\n".join(targets) + "\n", encoding="utf-8")
-        told = bottleneck.recipe(kind, RATE, folder, steps, seed)
-        told["train"]["max_minutes"] = MINUTES
-        model = train_recipe(TranslateRecipe.model_validate(told), folder / "model", progress=False)
-        bleu = []
-        for some in tests:
-            found = model.translate([source for source, _ in some], beam=1, attention=False)
-            bleu.append(corpus_bleu([one.text for one in found], [target for _, target in some]).value)
-        best = model.translate(sentence, attention=True)
-        weights = influence(model, best.source, best.text) if best.attention is None else best.attention
-        return {
-            "bleu": bleu,
-            "source": best.source_words,
-            "translation": best.target_words,
-            "unknown": best.unknown,
-            "map": weights.tolist(),
-            "parameters": sum(parameter.numel() for parameter in model.model.parameters()),
-        }
+    drawn = sentences(pairs, (SHORTEST, LONGEST), random.Random(seed))
+    model = bottleneck.train_translator(kind, RATE, drawn, steps, seed, max_minutes=MINUTES)
+    best = model.translate(sentence, attention=True)
+    weights = influence(model, best.source, best.text) if best.attention is None else best.attention
+    return {
+        "bleu": [bottleneck.translate(model, group)[0] for group in tests],
+        "source": best.source_words,
+        "translation": best.target_words,
+        "unknown": best.unknown,
+        "map": weights.tolist(),
+        "parameters": parameters(model.model),
+    }
 
 
 def influence(translator: Translator, source: str, target: str) -> np.ndarray:
@@ -140,12 +125,12 @@ def influence(translator: Translator, source: str, target: str) -> np.ndarray:
     ids, lengths, _ = translator.read([source]).batch([0], translator.device)
     inputs = torch.tensor([[BOS, *written.ids[:-1]]], device=translator.device)
     rows = []
-    for place, token in enumerate(written.ids):  # a pass for each: kernels keep nothing for a second one backwards
+    for index, token in enumerate(written.ids):  # a pass for each: kernels keep nothing for a second one backwards
         embedded = model.source_embedding(ids).detach().requires_grad_()  # (1, S, D)
         hidden = model.narrow(
             model.decoder(model.target_embedding(inputs), model._join(model.encoder(embedded, lengths)))
         )
-        chosen = torch.log_softmax(model.logits(hidden).float(), -1)[0, place, token]
+        chosen = torch.log_softmax(model.logits(hidden).float(), -1)[0, index, token]
         rows.append(torch.autograd.grad(chosen, embedded)[0][0, : len(read.ids)].norm(dim=-1))  # (S,)
     return merge_subwords(
         torch.stack(rows).cpu().numpy(),
@@ -171,11 +156,11 @@ def judge(bleu: dict[str, Sequence[float]]) -> tuple[bool | None, str]:
     return ahead >= BETTER, verdict
 
 
-def explain(found: dict[str, dict[str, Any]]) -> str:
+def explain(results: dict[str, dict[str, Any]]) -> str:
     """What the picture shows, in three sentences; a fourth where the reader's words are not known."""
-    without, with_it = found["none"], found["additive"]
+    without, with_it = results["none"], results["additive"]
     far = next(at for at, (_, last) in enumerate(LENGTHS) if last == LONGEST)
-    told = (
+    text = (
         f"Without attention, every word is written from one vector of {bottleneck.WIDTHS['none']} numbers, however "
         f"long the sentence is: BLEU falls from {without['bleu'][0]:.0f} at {_words(0)} to "
         f"{without['bleu'][far]:.0f} at {_words(far)}. With attention, the network looks at all source words again "
@@ -184,8 +169,8 @@ def explain(found: dict[str, dict[str, Any]]) -> str:
         f"“{' '.join(without['translation'])}” without attention and “{' '.join(with_it['translation'])}” with it."
     )
     if with_it["unknown"]:
-        told += f" The networks know these words only: {', '.join(LEXICON)}."
-    return told
+        text += f" The networks know these words only: {', '.join(LEXICON)}."
+    return text
 
 
 def _words(at: int) -> str:
@@ -202,20 +187,20 @@ def run(settings: Settings, progress: Progress) -> Findings:
     pairs, steps, most = (200, 3, 4) if settings.quick else (40_000, 1000, 100)
     draw = random.Random(settings.seed + 1000)
     tests = [sentences(most, lengths, draw) for lengths in LENGTHS]
-    results = spread(
-        lambda kind: train(kind, sentence, pairs, steps, tests, settings.seed),
-        list(KINDS),
+    runs = sweep(
+        lambda kind, seed: train(kind, sentence, pairs, steps, tests, seed),
+        KINDS,
+        settings,
         progress,
-        lambda kind: f"trained and tested {KINDS[kind]}",
-        1 if settings.quick else None,
+        describe=lambda kind, seed: f"trained and tested {KINDS[kind]}",
     )
-    found = dict(zip(KINDS, results, strict=True))
-    holds, verdict = judge({kind: result["bleu"] for kind, result in found.items()})
+    results = {kind: result for kind, (result,) in runs.items()}
+    holds, verdict = judge({kind: result["bleu"] for kind, result in results.items()})
     rows: list[list[Any]] = [
         [
             f"{first} to {last}",
             "trained" if last <= LONGEST else "beyond",
-            *(f"{found[kind]['bleu'][at]:.1f}" for kind in KINDS),
+            *(f"{results[kind]['bleu'][at]:.1f}" for kind in KINDS),
         ]
         for at, (first, last) in enumerate(LENGTHS)
     ]
@@ -224,22 +209,22 @@ def run(settings: Settings, progress: Progress) -> Findings:
         rows,
         holds,
         verdict,
-        _figure(found, steps, most),
-        {"sentence": sentence, "lengths": LENGTHS, "found": found},
-        explain(found),
+        _figure(results, steps, most),
+        {"sentence": sentence, "lengths": LENGTHS, "found": results},
+        explain(results),
     )
 
 
-def _figure(found: dict[str, dict[str, Any]], steps: int, most: int) -> Figure:
+def _figure(results: dict[str, dict[str, Any]], steps: int, most: int) -> Figure:
     from harken.inspection.pictures.tables import UNKNOWN_NOTE, AlignmentMap
 
-    places, names = list(range(len(LENGTHS))), [f"{first} to {last}" for first, last in LENGTHS]
+    positions, names = list(range(len(LENGTHS))), [f"{first} to {last}" for first, last in LENGTHS]
     last = sum(longest <= LONGEST for _, longest in LENGTHS)
     quality = Lines(
         "Quality by length",
         "words in the sentence",
         "BLEU",
-        [Series(name, places, found[kind]["bleu"]) for kind, name in KINDS.items()],
+        [Series(name, positions, results[kind]["bleu"]) for kind, name in KINDS.items()],
         marks=[Mark(last - 0.5, "longer than any in training", axis="x")],
         y_limits=(-2.0, 112.0),
         x_ticks=[(float(at), name) for at, name in enumerate(names)],
@@ -247,15 +232,17 @@ def _figure(found: dict[str, dict[str, Any]], steps: int, most: int) -> Figure:
     )
     titles = {"none": "Without attention: influence by gradient", "additive": "With attention: its weights"}
     maps = [
-        AlignmentMap(one["source"], one["translation"], one["map"], unknown=one["unknown"]).panel(titles[kind])
-        for kind, one in found.items()
+        AlignmentMap(result["source"], result["translation"], result["map"], unknown=result["unknown"]).panel(
+            titles[kind]
+        )
+        for kind, result in results.items()
     ]
-    sizes = " and ".join(f"{one['parameters']:,}" for one in found.values())
+    sizes = " and ".join(f"{result['parameters']:,}" for result in results.values())
     note = (
         f"LSTM translators of {sizes} parameters, {steps} updates each; {most} sentences of each length, greedy "
         "search. Rows of a map sum to 1: |d log P / dx| by gradient on the left, weights of attention on the right."
     )
-    unknown = f" {UNKNOWN_NOTE}" if any(one["unknown"] for one in found.values()) else ""
+    unknown = f" {UNKNOWN_NOTE}" if any(result["unknown"] for result in results.values()) else ""
     title = "Why attention: without it, a long sentence does not fit into one vector"
     return Figure(title, [*maps, quality], note + unknown)  # the maps in one row, the chart below them
 

@@ -17,7 +17,7 @@ from harken.kernels.settings import device_only, has_triton
 from harken.kernels.weights import has_hooks
 from harken.models.recurrent.decoder import RecurrentDecoder
 from harken.models.recurrent.encoder import RecurrentEncoder
-from harken.models.recurrent.loop import SOURCE_MULTIPLE, TARGET_MULTIPLE, rounded_rows, rounded_steps
+from harken.models.recurrent.replay import SOURCE_MULTIPLE, TARGET_MULTIPLE, rounded_rows, rounded_steps
 
 if TYPE_CHECKING:
     from harken.models.encoder_decoder import TranslationModel

@@ -104,13 +104,13 @@ def describe_layers(stack: Stack) -> RecurrentStack:
 
 
 def describe_cell(cell: Any) -> Cell:
-    """One cell of exactly a shipped type.
+    """One cell of exactly a shipped type, without hooks.
 
     Raises:
         Undescribed: a subclass, which may compute something else, or a part without a description.
     """
     kind = CELLS.get(type(cell))
-    if kind is None:
+    if kind is None or not cell.is_plain:
         raise Undescribed(f"cell={type(cell).__name__}")
     if cell.norm_ih is not None:
         raise Undescribed("layer_norm=True")

@@ -32,7 +32,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harken.kernels.additive_attention.operator import additive_attention, is_supported
+from harken.kernels.decoder_loop import attention as decoder_loop
+from harken.kernels.recurrent.deferred import DeferredLinear
 from harken.nn.attention.head_scores import AdditiveHeads, additive_scores
+from harken.nn.attention.scores import AdditiveScore, CosineScore, DotScore, MultiplicativeScore, ScaledDotScore
 from harken.nn.masks import attention_mask
 
 ScoreFunction = Callable[[Tensor, Tensor], Tensor]  # queries (..., T, K), keys (..., S, K) -> scores (..., T, S)
@@ -247,6 +250,37 @@ class Attention(nn.Module):
         queries = query.unflatten(0, (len(memory), beam)) if beam > 1 else query[:, None]
         context, weights = attend_with_weights(queries, keys, memory, seen, score=score, hard=hard)
         return (context.flatten(0, 1), weights.flatten(0, 1)) if beam > 1 else (context[:, 0], weights[:, 0])
+
+    def fused(self, keys: Tensor, memory: Tensor, mask: Tensor | None) -> Callable[[Tensor], Tensor] | None:
+        """Queries (B, H) -> contexts (B, M) over one memory, for the steps of one forward pass.
+
+        On a GPU one kernel computes a step's context without its weights; None where `forward` has to. There are no
+        second derivatives.
+        """
+        if (self.hard and not self.training) or not decoder_loop.is_supported(keys, memory):
+            return None
+        prepare = _prepared_query(self.score)
+        if prepare is None:
+            return None
+        if torch.is_autocast_enabled("cuda"):
+            low = torch.get_autocast_dtype("cuda")
+            keys, memory = keys.to(low), memory.to(low)
+        vector = self.score.energy.weight[0] if isinstance(self.score, AdditiveScore) else None
+        attend = decoder_loop.DeferredAttention(keys, memory, mask, vector)
+        return lambda query: attend(prepare(query))
+
+
+def _prepared_query(score: nn.Module) -> Callable[[Tensor], Tensor] | None:
+    """Queries (B, H) as the kernel compares them with the keys; None for a score that does more."""
+    if type(score) is AdditiveScore and score.coverage is None:
+        return DeferredLinear(score.query.weight)
+    if type(score) is CosineScore:
+        return lambda query: F.normalize(query, dim=-1) * torch.exp(-score.log_temperature)
+    if type(score) is ScaledDotScore:
+        return lambda query: query / math.sqrt(query.shape[-1])
+    if type(score) in (DotScore, MultiplicativeScore):
+        return lambda query: query
+    return None
 
 
 def _has_beams(score: nn.Module) -> bool:

@@ -79,7 +79,7 @@ def recipe_file(
 
     Args:
         place: where the recipe is saved.
-        overrides: `data.pair=en-de` among them chooses the languages of a folder.
+        overrides: become part of the recipe; `data.pair=en-de` among them chooses the languages of a folder.
         keep: take the recipe that is there already, as a resumed run does.
         replace: overwrite what is there.
     """
@@ -87,5 +87,5 @@ def recipe_file(
         return place, ""
     pair = next((value.partition("=")[2] for value in overrides if value.startswith("data.pair=")), None)
     found = infer(data, task=task, text=text, target=target, pair=pair)
-    write_recipe(found, place, MINUTES, replace)
+    write_recipe(found, place, MINUTES, replace, overrides)
     return place, f"{data}: {found.reason}\n\n{place.read_text(encoding='utf-8')}\nThe recipe is in {place}"

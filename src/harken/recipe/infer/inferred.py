@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
+
+from harken.recipe.files import apply
 
 MINUTES = 10.0
 
@@ -18,15 +22,18 @@ class Inferred:
     tables: dict[str, dict[str, Any]] = field(default_factory=dict)  # others than [data] and [train]
     rows: list[tuple[str, str]] | None = None  # of a table that has to be written: a file and its text
 
-    def to_toml(self, minutes: float = MINUTES) -> str:
-        """The recipe, with the reason as a comment; tables that are not in it have their defaults."""
+    def values(self, minutes: float = MINUTES, overrides: Sequence[str] = ()) -> dict[str, Any]:
+        """The tables of the recipe, with overrides applied; what is not in them has its default."""
+        budget = int(minutes) if minutes == int(minutes) else minutes
+        tables = {"task": self.task, "data": self.data, **self.tables, "train": {"max_minutes": budget}}
+        values = deepcopy(tables)
+        for override in overrides:
+            apply(values, override)
+        return values
+
+    def to_toml(self, minutes: float = MINUTES, overrides: Sequence[str] = ()) -> str:
+        """The recipe, with the reason as a comment."""
         import tomli_w
 
-        budget = int(minutes) if minutes == int(minutes) else minutes
-        values = {
-            "task": self.task,
-            "data": self.data,
-            **self.tables,
-            "train": {"max_minutes": budget},
-        }
-        return f"# {self.task}: {self.reason} (inferred by harken)\n\n{tomli_w.dumps(values)}"
+        text = tomli_w.dumps(self.values(minutes, overrides))
+        return f"# {self.task}: {self.reason} (inferred by harken)\n\n{text}"

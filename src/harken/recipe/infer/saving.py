@@ -5,17 +5,24 @@ from __future__ import annotations
 import csv
 import io
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from harken.errors import UserError
 from harken.files import atomic_write, refuse_kernel_file
+from harken.recipe.files import apply
 from harken.recipe.infer.inferred import Inferred
 
 MOST_TOML = 100_000  # bytes that are read to tell a recipe with another ending from data
 
 
-def write_recipe(found: Inferred, place: Path, minutes: float, replace: bool = False) -> Path:
-    """Write an inferred recipe, and the table that goes with it; an equal recipe may be there already.
+def write_recipe(
+    found: Inferred, place: Path, minutes: float, replace: bool = False, overrides: Sequence[str] = ()
+) -> Path:
+    """Write an inferred recipe, and the table that goes with it.
+
+    A recipe may be there already that differs in nothing but what the overrides set.
 
     Raises:
         UserError: another file is there.
@@ -28,8 +35,8 @@ def write_recipe(found: Inferred, place: Path, minutes: float, replace: bool = F
         csv.writer(rows, delimiter="\t", lineterminator="\n").writerows([names, *found.rows])
         content = rows.getvalue()
         found.data["train"] = str(table)
-    text = found.to_toml(minutes)
-    if place.exists() and not replace and place.read_text(encoding="utf-8", errors="replace") != text:
+    text = found.to_toml(minutes, overrides)
+    if place.exists() and not replace and _with_overrides(place, overrides) != found.values(minutes, overrides):
         raise UserError(
             f"{place} exists and differs from the recipe for this data; train with it, give another --out, or replace "
             "it (harken train --restart)"
@@ -39,6 +46,17 @@ def write_recipe(found: Inferred, place: Path, minutes: float, replace: bool = F
         atomic_write(table, content)
     atomic_write(place, text)
     return place
+
+
+def _with_overrides(place: Path, overrides: Sequence[str]) -> dict[str, Any] | None:
+    """The values of a recipe file with overrides applied; None where it is no recipe."""
+    try:
+        values = tomllib.loads(place.read_text(encoding="utf-8"))
+        for override in overrides:
+            apply(values, override)
+    except (OSError, ValueError, RecursionError, UserError):
+        return None
+    return values
 
 
 def is_data(name: str) -> bool:

@@ -5,7 +5,7 @@
     combine_kernel    o_t = tanh(W_c [c_t; s_t])
     linear.py         the query of the additive score, the map to the output layer's width, the output layer
 
-The reference is `harken.models.recurrent.decoder.RecurrentDecoder.advance`. States are float32 and are not moved when
+The reference is `harken.models.recurrent.step.advance`. States are float32 and are not moved when
 hypotheses change places: a step reads the states of its parents' rows and writes into the other half of the buffer.
 """
 
