@@ -27,10 +27,9 @@ import torch
 from record_writer import processor, table
 from torch import Tensor, nn
 
-from harken.kernels.recurrent import dispatch
 from harken.kernels.recurrent.cpu.products import Packed
 from harken.nn import GRU, LSTM, RNN
-from harken.nn.recurrent import stack
+from harken.nn.recurrent import dispatch, stack
 
 CELLS: dict[str, tuple[Any, dict[str, Any]]] = {
     "lstm": (LSTM, {}),

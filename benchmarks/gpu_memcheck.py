@@ -17,7 +17,7 @@ from torch import Tensor
 
 from harken.kernels.additive_attention.operator import additive_attention
 from harken.kernels.decoder_loop.attention import DeferredAttention
-from harken.kernels.recurrent import dispatch
+from harken.kernels.recurrent.triton import backend
 from harken.nn import GRU, LSTM
 
 LAYERS: list[tuple[Any, dict[str, Any]]] = [
@@ -75,7 +75,7 @@ def recurrent(kind: Any, options: dict[str, Any]) -> bool:
 
 def main() -> None:
     torch.manual_seed(0)
-    dispatch.TRITON_MIN_STEPS.update({True: 1, False: 1})
+    backend.MIN_STEPS.update({True: 1, False: 1})
     fine: list[bool] = [
         attention((3, 9, 7, 5, 3), torch.float32, 0.0),
         attention((2, 67, 70, 33, 130), torch.bfloat16, 0.0),

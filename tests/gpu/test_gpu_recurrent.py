@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from harken.kernels.recurrent import dispatch
+from harken.kernels.recurrent.triton import backend
 from harken.kernels.recurrent.triton import launch as gpu_recurrent_launch
 from harken.kernels.recurrent.triton.plan import Plan, chip_of, plan_of
 from harken.kernels.triton_import import has_triton
@@ -63,7 +63,7 @@ def full_float32() -> Any:
 @pytest.fixture(autouse=True)
 def short_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that small cases take the launch too."""
-    monkeypatch.setattr(dispatch, "TRITON_MIN_STEPS", {True: 1, False: 1})
+    monkeypatch.setattr(backend, "MIN_STEPS", {True: 1, False: 1})
 
 
 def flat(result: Any) -> list[Tensor]:
@@ -294,7 +294,7 @@ def test_the_choice_can_be_asked_and_turned_off(monkeypatch: pytest.MonkeyPatch)
 
 def reference_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """The measured rule again: short sequences of plain cells go to cuDNN."""
-    monkeypatch.setattr(dispatch, "TRITON_MIN_STEPS", {True: 64, False: 8})
+    monkeypatch.setattr(backend, "MIN_STEPS", {True: 64, False: 8})
 
 
 @pytest.mark.parametrize("kind", [LSTM, GRU, RNN])

@@ -9,6 +9,7 @@ used instead. It is read at each call, so a test or benchmark can change it betw
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -26,20 +27,25 @@ def has_triton() -> bool:
     return _TRITON
 
 
-_is_device_only = False
+_state = threading.local()
 
 
 @contextmanager
 def device_only() -> Iterator[None]:
-    """Inside, nothing is read back from a GPU, so that a CUDA graph can hold it: lengths are taken as they are."""
-    global _is_device_only
-    before, _is_device_only = _is_device_only, True
+    """Inside, in this thread, nothing is read back from a GPU, so that a CUDA graph can hold it: lengths are taken as
+    they are."""
+    before, _state.device_only = is_device_only(), True
     try:
         yield
     finally:
-        _is_device_only = before
+        _state.device_only = before
 
 
 def is_device_only() -> bool:
-    """Whether the call is inside `device_only`."""
-    return _is_device_only
+    """Whether this thread is inside `device_only`."""
+    return getattr(_state, "device_only", False)
+
+
+# torch.compile calls them once and does not trace them; its own decorator for that would import the compiler
+kernels_enabled._dynamo_marked_constant = True  # type: ignore[attr-defined]
+is_device_only._dynamo_marked_constant = True  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harken.kernels.recurrent import dispatch
+from harken.kernels.recurrent.triton import backend
 from harken.kernels.recurrent.triton import launch as gpu_recurrent_launch
 from harken.kernels.recurrent.triton.norm import moments
 from harken.kernels.recurrent.triton.plan import Plan
@@ -56,7 +56,7 @@ def flat(result: Any) -> list[Tensor]:
 def furthest(name: str, training: bool) -> dict[str, float]:
     """The largest difference to the reference, of outputs and of gradients."""
     kind, options = CASES[name]
-    dispatch.most_rows = lambda *arguments: 0 if "apart" in name else 1000  # type: ignore[assignment]
+    backend.max_rows = lambda *arguments: 0 if "apart" in name else 1000  # type: ignore[assignment]
     group = 2 if "at once" in name else 1  # of two chunks: whether a product finds all of its rows in one reading
     gpu_recurrent_launch.FORCED["forward"] = Plan(units=8, rows=4, parts=2, columns=2, chunks=2, group=group)
     torch.manual_seed(3)
@@ -119,7 +119,7 @@ def board_of_many_programs() -> dict[str, float]:
 
 
 def main() -> None:
-    stack.choose = lambda call: dispatch.BACKENDS[0]  # type: ignore[assignment]
+    stack.choose = lambda call: backend.TRITON  # type: ignore[assignment]
     gpu_recurrent_launch.FORCED["backward"] = Plan(units=8, rows=2, parts=2, columns=2, chunks=2, group=3)
     made: dict[str, dict[str, float]] = {name: furthest(name, training=True) for name in CASES}
     made |= {f"{name}, trained": furthest(name, training=False) for name in CASES if "zoneout" in name}

@@ -12,7 +12,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harken.kernels.recurrent import dispatch
 from harken.kernels.recurrent.cpu import operator as cpu_recurrent
 from harken.kernels.recurrent.cpu import runtime
 from harken.nn.recurrent import stack
@@ -26,8 +25,7 @@ from recurrent_cases import VARIANTS, build, parts_of, random_state
 def every_call_takes_the_kernel() -> Iterator[None]:
     """The shapes here are too small to be sent there of themselves."""
     with pytest.MonkeyPatch.context() as patch:
-        cpu = next(backend for backend in dispatch.BACKENDS if backend.name == "cpu")
-        patch.setattr(stack, "choose", lambda call: cpu)
+        patch.setattr(stack, "choose", lambda call: cpu_recurrent.CPU)
         yield
 
 

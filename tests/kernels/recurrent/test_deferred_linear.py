@@ -127,10 +127,21 @@ def test_gradients_of_inputs_alone_leave_the_weight_gradient_right() -> None:
     assert weight.grad.item() == 1.0
 
 
-def test_second_derivatives_are_refused_and_not_wrong() -> None:
-    weight = torch.ones(2, 2, dtype=torch.float64, requires_grad=True)
-    values = torch.ones(1, 2, dtype=torch.float64, requires_grad=True)
-    loss = DeferredLinear(weight)(values).square().sum()
-    (gradient,) = torch.autograd.grad(loss, values, create_graph=True)
-    with pytest.raises(RuntimeError, match="once_differentiable"):
-        gradient.sum().backward()
+def test_second_derivatives_are_those_of_linear() -> None:
+    torch.manual_seed(5)
+    leaves = problem(3, 2, 2, 3)
+
+    def second(product: Product) -> tuple[Tensor, ...]:
+        first = torch.autograd.grad(loop(product, *leaves[1:]), leaves, create_graph=True)
+        return torch.autograd.grad(sum(part.square().sum() for part in first), leaves)
+
+    deferred = second(DeferredLinear(leaves[0]))
+    for one, other in zip(deferred, second(lambda given: F.linear(given, leaves[0])), strict=True):
+        assert torch.allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
+def test_it_is_linear_where_kernels_are_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    weight = torch.randn(3, 2, requires_grad=True)
+    assert DeferredLinear(weight)(torch.ones(1, 2)).grad_fn.name() == "_ProductBackward"
+    monkeypatch.setenv("HARKEN_KERNELS", "off")
+    assert DeferredLinear(weight)(torch.ones(1, 2)).grad_fn.name() != "_ProductBackward"

@@ -16,7 +16,7 @@ def chosen(layer: nn.Module, batch: int, time: int, lengths: list[int] | None = 
 
 @pytest.fixture
 def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harken.kernels.recurrent.dispatch.cpu_is_available", lambda: True)
+    monkeypatch.setattr("harken.kernels.recurrent.cpu.operator.is_available", lambda: True)
     monkeypatch.delenv("HARKEN_KERNELS", raising=False)
 
 
@@ -59,7 +59,7 @@ def test_what_the_kernel_does_not_know_goes_the_other_ways(monkeypatch: pytest.M
     assert chosen(layer, 64, 64) == "torch"
     assert chosen(LSTM(512, 512, coupled=True, batch_first=True), 64, 64) == "loop"
     monkeypatch.delenv("HARKEN_KERNELS")
-    monkeypatch.setattr("harken.kernels.recurrent.dispatch.cpu_is_available", lambda: False)
+    monkeypatch.setattr("harken.kernels.recurrent.cpu.operator.is_available", lambda: False)
     assert chosen(layer, 64, 64) == "torch"
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from harken.kernels.recurrent import dispatch
-from harken.kernels.recurrent.triton import gradient, launch, operator
+from harken.kernels.recurrent.triton import backend, gradient, launch, operator
 from harken.kernels.recurrent.triton.plan import Plan
 from harken.kernels.settings import device_only
 from harken.nn.recurrent import stack
@@ -31,8 +30,8 @@ def no_launches(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]
         launched.append(options)
 
     plan = Plan(units=8, rows=4, parts=2, columns=2, chunks=2, group=1)
-    monkeypatch.setattr(stack, "choose", lambda call: dispatch.BACKENDS[0])
-    monkeypatch.setattr(dispatch, "most_rows", lambda *arguments: 1000)
+    monkeypatch.setattr(stack, "choose", lambda call: backend.TRITON)
+    monkeypatch.setattr(backend, "max_rows", lambda *arguments: 1000)
     for module in (operator, gradient):
         monkeypatch.setattr(module, "launch", note)
         monkeypatch.setattr(module, "plan_for", lambda *arguments, **options: plan)
@@ -54,7 +53,7 @@ def test_every_tensor_gets_a_gradient_of_its_shape(
     variant: str, layer_norm: bool, noise: dict[str, float], together: bool, no_launches: list[dict[str, Any]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(dispatch, "most_rows", lambda *arguments: 1000 if together else 0)
+    monkeypatch.setattr(backend, "max_rows", lambda *arguments: 1000 if together else 0)
     layer = build(variant, 3, 5, 2, torch.float32, bidirectional=True, layer_norm=layer_norm, **noise)
     x = torch.randn(4, 6, 3, requires_grad=True)
     state = random_state(layer, 4)
@@ -83,7 +82,7 @@ def test_more_rows_than_fit_run_in_turn_inside_a_graph(
         seen.append(call.x.shape[1])
         return run_padded(call)
 
-    monkeypatch.setattr(dispatch, "most_rows", lambda *arguments: most)
+    monkeypatch.setattr(backend, "max_rows", lambda *arguments: most)
     monkeypatch.setattr("harken.kernels.recurrent.triton.layer.run_triton", by_reference)
     layer = build("lstm", 3, 5, 2, torch.float32, bidirectional=True)
     x, lengths = torch.randn(rows, 6, 3), torch.randint(1, 7, (rows,))

@@ -8,9 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.kernels.recurrent import dispatch
 from harken.kernels.recurrent.call import CellKind
-from harken.kernels.recurrent.dispatch import supports_triton
+from harken.kernels.recurrent.triton import backend
 from harken.kernels.recurrent.triton.plan import GATES, Chip, gate_rows, plan_of, shared_bytes
 
 H200 = Chip(132, 232448)
@@ -65,16 +64,16 @@ def uses_triton(
     x: Any = SimpleNamespace(shape=(rows, time, 8), is_cuda=True, device=SimpleNamespace(index=0))
     lengths = None if equal else torch.tensor([time])
     call: Any = SimpleNamespace(
-        x=x, cell=cell, compute_dtype=dtype, torch_name=cell.kind.torch_name, lengths=lengths, bidirectional=False,
-        trace=False, plain=True,
+        x=x, cell=cell, kind=cell.kind, compute_dtype=dtype, torch_name=cell.kind.torch_name, lengths=lengths,
+        bidirectional=False, trace=False,
     )  # fmt: skip
-    return supports_triton(call)
+    return backend.supports(call)
 
 
 def test_the_rule_for_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch, "chip_of", lambda device: H200)
-    monkeypatch.setattr(dispatch, "has_triton", lambda: True)
-    dispatch._fitting_rows.cache_clear()
+    monkeypatch.setattr(backend, "chip_of", lambda device: H200)
+    monkeypatch.setattr(backend, "has_triton", lambda: True)
+    backend._max_rows.cache_clear()
     assert uses_triton(64) and not uses_triton(63)  # a short sequence is left to cuDNN ...
     assert uses_triton(8, peephole="diagonal") and not uses_triton(7, peephole="diagonal")  # ... where it has the cell
     assert not uses_triton(64, peephole="full")
@@ -85,6 +84,4 @@ def test_the_rule_for_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     assert uses_triton(64, dtype=torch.float16, equal=True)
     with torch.no_grad():
         assert not uses_triton(64, dtype=torch.float16, equal=True)  # cuDNN's persistent kernel
-    monkeypatch.setenv("HARKEN_KERNELS", "off")
-    assert not uses_triton(64)
-    dispatch._fitting_rows.cache_clear()
+    backend._max_rows.cache_clear()

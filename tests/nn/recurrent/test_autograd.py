@@ -11,10 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from harken.kernels.recurrent import deferred, dispatch
 from harken.kernels.recurrent.cpu import operator
-from harken.nn import Dropout
-from harken.nn.recurrent import stack
+from harken.nn import GRU, LSTM, RNN, Dropout
+from harken.nn.recurrent import dispatch, stack
 
 sys.path.insert(0, str(Path(__file__).parent))
 from recurrent_cases import VARIANTS, build
@@ -52,7 +51,7 @@ def test_a_weight_changed_in_place_before_backward_raises(variant: str, name: st
     output, _ = layer(x)
     with torch.no_grad():
         getattr(layer.cells[0], name).add_(1.0)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+    with pytest.raises(RuntimeError, match=r"modified (by an )?inplace"):
         output.sum().backward()
 
 
@@ -62,7 +61,7 @@ def test_a_peephole_or_projection_changed_in_place_raises(name: str, backend: st
     output, _ = layer(inputs())
     with torch.no_grad():
         getattr(layer.cells[0], name).mul_(2.0)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+    with pytest.raises(RuntimeError, match=r"modified (by an )?inplace"):
         output.sum().backward()
 
 
@@ -72,7 +71,7 @@ def test_torchs_loop_raises_too() -> None:
     output, _ = layer(inputs().requires_grad_())
     with torch.no_grad():
         layer.cells[0].weight_hh.add_(1.0)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+    with pytest.raises(RuntimeError, match=r"modified (by an )?inplace"):
         output.sum().backward()
 
 
@@ -88,7 +87,7 @@ def test_a_call_leaves_no_reference_cycle(variant: str, backend: str) -> None:
         before = kept_objects()
         for backward in (True, False, True):
             output, state = layer(inputs())
-            assert kept_objects() > before
+            assert kept_objects() > before or backend == "loop"  # what it keeps is autograd's own
             if backward:
                 output.sum().backward()
             del output, state
@@ -98,8 +97,8 @@ def test_a_call_leaves_no_reference_cycle(variant: str, backend: str) -> None:
 
 
 def kept_objects() -> int:
-    """How many records are kept for backward passes."""
-    return sum(type(one) in (deferred._Record, operator._Layer) for one in gc.get_objects())
+    """How many records, and states of all steps, are kept for backward passes."""
+    return sum(type(one) in (operator._Layer, Tensor) for one in gc.get_objects())
 
 
 def parameters_of(layer: nn.Module) -> dict[str, Tensor]:
@@ -144,10 +143,34 @@ def test_func_grad_through_training_dropout() -> None:
     assert not torch.equal(masks[0], masks[1])
 
 
-def test_double_backward_by_the_reference_and_refused_by_the_fast_loop(backend: str) -> None:
+def second_derivatives(layer: Any, run: Any, x: Tensor) -> list[Tensor]:
+    """Of a loss whose gradient is constant at the outputs, so that only the layer itself has second derivatives."""
+    into = [x, *layer.parameters()]
+    first = torch.autograd.grad(run(x)[0].sum(), into, create_graph=True)
+    return list(torch.autograd.grad(sum(part.square().sum() for part in first), into))
+
+
+@pytest.mark.parametrize("options", [{}, {"layer_norm": True}])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_double_backward_equals_that_of_the_reference(variant: str, options: dict[str, Any]) -> None:
+    layer, x = layer_of(variant, **options), inputs().requires_grad_()
+    for one, other in zip(
+        second_derivatives(layer, layer, x), second_derivatives(layer, layer.reference, x), strict=True
+    ):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize(("kind", "options"), [(LSTM, {"proj_size": 2}), (LSTM, {}), (GRU, {}), (RNN, {})])
+def test_double_backward_equals_torchs(kind: Any, options: dict[str, int]) -> None:
+    layer, x = kind(2, 3, **options).double(), torch.randn(4, 2, 2, dtype=torch.float64, requires_grad=True)
+    peer = layer.to_torch()
+    for one, other in zip(second_derivatives(layer, layer, x), second_derivatives(peer, peer, x), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_the_cpu_kernel_refuses_double_backward(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba", reason="the CPU kernels are compiled by numba")
+    monkeypatch.setattr(stack, "choose", lambda call: dispatch.CPU)
     layer, x = layer_of("lstm diagonal"), inputs().requires_grad_()
-    (gradient,) = torch.autograd.grad(layer.reference(x)[0].square().sum(), x, create_graph=True)
-    gradient.sum().backward()
-    assert x.grad is not None and x.grad.abs().sum() > 0
-    with pytest.raises(RuntimeError, match=r"once_differentiable|reference"):
-        torch.autograd.grad(layer(x)[0].square().sum(), x, create_graph=True)[0].sum().backward()
+    with pytest.raises(RuntimeError, match="reference"):
+        torch.autograd.grad(layer(x)[0].sum(), x, create_graph=True)

@@ -34,7 +34,7 @@ def test_it_does_not_force_the_slow_loop(monkeypatch: pytest.MonkeyPatch) -> Non
     def slow(*_: object) -> None:
         raise AssertionError("the loop was taken")
 
-    monkeypatch.setattr("harken.nn.recurrent.stack.run_packed", slow)
+    monkeypatch.setattr("harken.nn.recurrent.unroll.unroll_packed", slow)
     for layer in (LSTM(8, 16, batch_first=True), GRU(8, 96, batch_first=True)):
         call_with_dropped_weights(layer, 0.5, torch.randn(64, 20, 8))[0].sum().backward()
         assert layer.cells[0].weight_hh.grad.abs().sum() > 0

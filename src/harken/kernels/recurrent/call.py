@@ -1,16 +1,19 @@
-"""One call of a recurrent layer as data, for the backends of `harken.kernels.recurrent.dispatch`.
+"""One call of a recurrent layer as data, and the backends that run it.
 
-Kernels do not import `harken.nn`: a layer describes its cells by a `CellKind` and their tensors by the names below.
+Kernels do not import `harken.nn`: a layer describes its cells by a `CellKind` and their tensors by the names below. The
+backends are listed in `harken.nn.recurrent.dispatch`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+
+from harken.kernels.recurrent.packing import Layout
 
 State = tuple[Tensor, ...]  # h (B, R), and c (B, H) of an LSTM
 
@@ -72,35 +75,34 @@ class Direction:
 
 @dataclass
 class Call:
-    """One call of a stack of layers; `directions` and what `x` holds are those of the layer that runs.
+    """One call of a stack of layers.
 
-    `x` is (B, T, I) when a backend is chosen; a layer runs on packed rows (N, I), or (T, B, I) for a backend that takes
-    padded sequences.
+    A backend is chosen for the whole stack, when `x` is (B, T, I), and then runs one layer after the other, or all of
+    them at once: `directions` are those of the layers to run, and `x` is what the first of them reads, as packed rows
+    (N, I), or (T, B, I) for a backend that takes padded sequences.
     """
 
     x: Tensor
     cell: Any  # the first of the stack: kind and sizes are the same for all
     bidirectional: bool
-    lengths: Tensor | None
-    make_layout: Callable[[], Any]  # `harken.nn.recurrent.packing.Layout`: reading lengths can mean a wait for a GPU
-    reference: Callable[[Call], Any]  # runs a layer step by step, packed
-    masked_reference: Callable[[Call], Any]  # runs a layer step by step, padded
-    plain: bool = False  # all cells compute what their `kind` says (`Cell.is_plain`)
+    lengths: Tensor | None  # (B,), from 0 to T
+    plain: bool = False  # all cells compute what their `kind` says (`harken.nn.Cell.is_plain`)
     training: bool = False
     trace: bool = False
     noisy: bool = False  # zoneout or recurrent dropout
-    connections: bool = False  # other than each layer reading the one below
+    connections: str | None = None  # other than each layer reading the one below
     dropout: float = 0.0  # between layers
     directions: list[Direction] = field(default_factory=list)
-    padding: Tensor | None = None  # (T, B), True where `x` still holds padding that must not reach a gradient
-    _layout: Any = None
+    has_padding: bool = False  # `x` (T, B, I) still holds padding that must not reach a gradient
+    made_layout: Layout | None = None
 
     @property
-    def layout(self) -> Any:
-        """Which rows run at each step: `batch_sizes`, `batch`, `full`."""
-        if self._layout is None:
-            self._layout = self.make_layout()
-        return self._layout
+    def layout(self) -> Layout:
+        """Which rows run at each step; made when it is first needed, as reading lengths can mean a wait for a GPU."""
+        if self.made_layout is None:
+            batch, time, _ = self.x.shape
+            self.made_layout = Layout.of(self.lengths, batch, time, self.x.device)
+        return self.made_layout
 
     @property
     def compute_dtype(self) -> torch.dtype:
@@ -121,4 +123,36 @@ class Call:
         return None if self.noisy or self.kind is None else self.kind.torch_name
 
 
-Result = tuple[Tensor, list[State], list[Any]]  # output, last state of each direction, traces of each direction
+class Result(NamedTuple):
+    """What the layers of a call made, in the layout of its `x`."""
+
+    output: Tensor  # (N, R x directions), or (T, B, R x directions)
+    last: list[State]  # of each direction
+    traces: list[Any] = []  # of each direction, where the call asks for them  # noqa: RUF012
+
+
+@dataclass(frozen=True)
+class Backend:
+    """One implementation of recurrent layers.
+
+    `supports(call)` says whether it can run the call and was measured to be faster than the backends after it;
+    `run(call)` runs the layers of `call.directions`.
+    """
+
+    name: str
+    supports: Callable[[Call], bool]
+    run: Callable[[Call], Result]
+    is_kernel: bool = True  # `HARKEN_KERNELS=off` leaves it out
+    takes_padded: bool = False  # x is (T, B, I) with lengths; otherwise packed rows (N, I)
+    masks_padding: bool = False  # it takes `call.has_padding`
+    runs_stack: bool = False  # all layers are one call, where each reads the one below alone
+
+
+def is_transformed() -> bool:
+    """Whether a transform of torch.func is active: each step has to be an operator of torch's own."""
+    return torch._C._are_functorch_transforms_active()
+
+
+def is_traced_by_torch() -> bool:
+    """Whether torch.compile or a transform of torch.func records the call."""
+    return torch.compiler.is_compiling() or is_transformed()

@@ -15,7 +15,7 @@ import torch
 from torch import _VF, Tensor
 from torch.backends.cudnn import rnn as cudnn
 
-from harken.kernels.recurrent.call import Call, Result, State
+from harken.kernels.recurrent.call import Backend, Call, Result, is_traced_by_torch
 
 LOOPS: dict[str, Any] = {"LSTM": _VF.lstm, "GRU": _VF.gru, "RNN_TANH": _VF.rnn_tanh, "RNN_RELU": _VF.rnn_relu}
 
@@ -33,41 +33,49 @@ def torch_weights(cells: Sequence[Any]) -> list[Tensor]:
     return weights
 
 
-def runs_whole_stack(call: Call) -> bool:
-    """Whether all layers can be one call."""
-    return not call.connections
+def has_torch_loop(call: Call) -> bool:
+    """Whether torch can run the call; its loops have no rows without steps."""
+    if call.torch_name is None or (call.lengths is not None and call.layout.batch_sizes[0] < call.layout.batch):
+        return False
+    # on a CPU torch's loop with a projection is no faster than the reference
+    return call.x.device.type != "cpu" or call.cell.output_size == call.cell.hidden_size
 
 
-def run_fused_stack(
-    call: Call, x: Tensor, batch_sizes: list[int] | None, state: State | None, cells: Sequence[Any]
-) -> tuple[Tensor, State]:
-    """x (T, B, I), or packed (N, I) with `batch_sizes`; state parts (layers x directions, B, H) -> output, last state.
+def supports(call: Call) -> bool:
+    """Plain cells. On a CPU its backward pass over rows of unequal length is slower than the reference's."""
+    if call.trace or is_traced_by_torch() or not has_torch_loop(call):
+        return False
+    return call.x.is_cuda or call.lengths is None or call.layout.full or not torch.is_grad_enabled()
+
+
+def run(call: Call) -> Result:
+    """Packed x (N, I) -> packed (N, R x directions) by one layer or several, the last state of each direction.
 
     Under autocast everything is cast to its dtype here: torch's own wrapper always casts to float16.
     """
-    directions = 2 if call.bidirectional else 1
-    weights = torch_weights(cells)
-    if state is None:
-        batch = x.shape[1] if batch_sizes is None else batch_sizes[0]
-        zeros = {size: x.new_zeros(len(cells), batch, size) for size in cells[0].state_sizes}
-        state = tuple(zeros[size] for size in cells[0].state_sizes)
-    autocast = x.is_cuda and torch.is_autocast_enabled("cuda")
+    layout, cells = call.layout, [each.cell for each in call.directions]
+    x = call.x.view(layout.time, layout.batch, -1) if layout.full else call.x
+    if call.directions[0].state is None:
+        state = tuple(x.new_zeros(len(cells), layout.batch, size) for size in cells[0].state_sizes)
+    else:
+        starts = [each.start(layout.batch, x) for each in call.directions]
+        state = tuple(torch.stack(parts) for parts in zip(*starts, strict=True))  # cuDNN takes contiguous ones alone
+    weights, autocast = torch_weights(cells), x.is_cuda and torch.is_autocast_enabled("cuda")
     if autocast:
         low = call.compute_dtype
         x, state = x.to(low), tuple(part.to(low) for part in state)
         weights = weights if weights[0].dtype == low else _cast_flat(weights, low)
     name = str(call.torch_name)
-    state = tuple(part.contiguous() for part in state)  # cuDNN takes no other
     hx: Any = state if name == "LSTM" else state[0]
-    layers, bias = len(cells) // directions, cells[0].bias_ih is not None
+    layers = len(cells) // (2 if call.bidirectional else 1)
     dropout = call.dropout if layers > 1 else 0.0
-    options = (weights, bias, layers, dropout, call.training, call.bidirectional)
+    options = (weights, cells[0].bias_ih is not None, layers, dropout, call.training, call.bidirectional)
     with torch.autocast("cuda", enabled=False) if autocast else nullcontext():
-        if batch_sizes is None:
+        if layout.full:
             output, *last = LOOPS[name](x, hx, *options, False)
         else:
-            output, *last = LOOPS[name](x, torch.tensor(batch_sizes), hx, *options)
-    return output, tuple(last)
+            output, *last = LOOPS[name](x, torch.tensor(layout.batch_sizes), hx, *options)
+    return Result(output.flatten(0, -2), list(zip(*(part.unbind(0) for part in last), strict=True)))
 
 
 def _cast_flat(weights: list[Tensor], dtype: torch.dtype) -> list[Tensor]:
@@ -77,19 +85,6 @@ def _cast_flat(weights: list[Tensor], dtype: torch.dtype) -> list[Tensor]:
     pieces = flat.split([weights[place].numel() for place in order])
     cast = {place: piece.view_as(weights[place]) for place, piece in zip(order, pieces, strict=True)}
     return [cast[place] for place in range(len(weights))]
-
-
-def run_fused(call: Call) -> Result:
-    """One layer: packed x (N, I) -> packed (N, R x directions), the last state of each direction."""
-    layout, cells = call.layout, [each.cell for each in call.directions]
-    starts = [each.start(layout.batch, call.x) for each in call.directions]
-    state = tuple(torch.stack(parts) for parts in zip(*starts, strict=True))
-    if layout.full:
-        x = call.x.view(layout.time, layout.batch, -1)
-        output, last = run_fused_stack(call, x, None, state, cells)
-    else:
-        output, last = run_fused_stack(call, call.x, layout.batch_sizes, state, cells)
-    return output.flatten(0, -2), list(zip(*(part.unbind(0) for part in last), strict=True)), []
 
 
 @torch.no_grad()
@@ -118,3 +113,6 @@ def flatten_for_cudnn(cells: Sequence[Any], bidirectional: bool) -> None:
             False,
             bidirectional,
         )
+
+
+TORCH = Backend("torch", supports, run, is_kernel=False, runs_stack=True)

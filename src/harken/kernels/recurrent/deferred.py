@@ -4,8 +4,9 @@ A recurrent decoder multiplies by the same matrix at every step. Autograd then c
 and adds them up: T thin products and T passes over the whole matrix. Here each step records only its input and the
 gradient of its output; when the last step is done, the weight gradient is one product over all steps.
 
-The reference is `torch.nn.functional.linear(values, weight)` at each step. It has second derivatives; this has none,
-and raises where they are needed.
+The reference is `torch.nn.functional.linear(values, weight)` at each step, which runs where there are no gradients,
+while compiling, under the transforms of `torch.func`, on the meta device, and with `HARKEN_KERNELS=off`. Both can be
+differentiated any number of times.
 
 >>> weight = torch.randn(4, 3, requires_grad=True)
 >>> linear = DeferredLinear(weight)
@@ -20,8 +21,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from harken.kernels.recurrent.call import is_traced_by_torch
+from harken.kernels.settings import kernels_enabled
 
 
 class _Record:
@@ -46,7 +50,6 @@ class _Anchor(torch.autograd.Function):
         ctx.dtype = weight.dtype
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         record = ctx.record
         grad_outputs, inputs = torch.cat(record.grad_outputs), torch.cat(record.inputs)
@@ -56,45 +59,41 @@ class _Anchor(torch.autograd.Function):
 
 class _Product(torch.autograd.Function):
     """One step. Without `setup_context`, for which torch binds the arguments by their signature at every call: that
-    costs more than a small product, and `can_defer` keeps the transforms of torch.func out anyway."""
+    costs more than a small product, and the transforms of torch.func never come here."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, weight: Tensor, anchor: Tensor, record: _Record) -> Tensor:
-        ctx.record, ctx.dtype = record, values.dtype
-        values = values.to(weight.dtype)
-        ctx.save_for_backward(values, weight)  # `weight` shares its parameter's version: changes in place are detected
-        return values @ weight.t()
+        ctx.record = record
+        ctx.save_for_backward(values, weight)
+        return values.to(weight.dtype) @ weight.t()
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> Any:
+        """The gradient of `values`; that of `weight` is the anchor's. Every tensor here is one of the graph (the inputs
+        of the forward pass, or the gradient that comes in), so the backward pass can be differentiated itself."""
         values, weight = ctx.saved_tensors
         anchor = ctx.next_functions[2][0]
         # `autograd.grad` of the inputs alone does not reach the anchor, which would then not consume the record
         if anchor is not None and torch._C._will_engine_execute_node(anchor):
             ctx.record.grad_outputs.append(gradients[0])
-            ctx.record.inputs.append(values)
-        return (gradients[0] @ weight).to(ctx.dtype), None, None, None
-
-
-def can_defer(weight: Tensor) -> bool:
-    """Whether a loop over `weight` may use `DeferredLinear`: not without gradients, while compiling, under the
-    transforms of `torch.func`, or on the meta device, where each step has to be an operator of torch's own."""
-    if torch.compiler.is_compiling() or not torch.is_grad_enabled() or weight.is_meta:
-        return False
-    return not torch._C._are_functorch_transforms_active()
+            ctx.record.inputs.append(values.to(weight.dtype))
+        return (gradients[0] @ weight).to(values.dtype), None, None, None
 
 
 class DeferredLinear:
     """`values @ weight.T` for the many small products of one forward pass; make a new one for each pass."""
 
     def __init__(self, weight: Tensor) -> None:
+        self.weight, self.anchor, self.record = weight, None, _Record()
+        if not torch.is_grad_enabled() or weight.is_meta or is_traced_by_torch() or not kernels_enabled():
+            return
         device = weight.device.type
         autocast = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
-        self.weight = weight.detach().to(torch.get_autocast_dtype(device) if autocast else weight.dtype)
-        self.record = _Record()
+        self.weight = weight.to(torch.get_autocast_dtype(device)) if autocast else weight
         self.anchor = _Anchor.apply(weight, self.record)
 
     def __call__(self, values: Tensor) -> Tensor:
         """(B, I) -> (B, O)."""
+        if self.anchor is None:
+            return F.linear(values, self.weight)
         return _Product.apply(values, self.weight, self.anchor, self.record)

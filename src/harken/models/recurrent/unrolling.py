@@ -19,11 +19,11 @@ from torch import Tensor
 
 from harken.kernels.decoder_loop import gates as fused_gates
 from harken.kernels.recurrent.deferred import DeferredLinear
+from harken.kernels.recurrent.packing import Layout
 from harken.models.recurrent.step import RecurrentState, StepParts, advance
 from harken.nn.dropout import VariationalDropout
 from harken.nn.recurrent.cell import Cell, State, Step
 from harken.nn.recurrent.lstm import LSTMCell, lstm_gates
-from harken.nn.recurrent.packing import Layout
 from harken.nn.recurrent.regularization import Noise, draw_noise
 from harken.nn.recurrent.trace import DirectionTrace, Recurrence, Trace
 

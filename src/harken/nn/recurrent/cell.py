@@ -44,7 +44,7 @@ import torch.nn.functional as F
 from torch import _VF, Tensor, nn
 
 from harken.kernels.recurrent.call import CellKind
-from harken.kernels.recurrent.deferred import DeferredLinear, can_defer
+from harken.kernels.recurrent.deferred import DeferredLinear
 from harken.nn.recurrent.options import Bias, at_least, one_of
 
 State = tuple[Tensor, ...]  # (h,) or (h, c): h (B, R), c (B, H)
@@ -91,7 +91,7 @@ class Products:
     def __init__(self, cell: Cell, projected: bool = False, deferred: bool = False) -> None:
         self.weights = cell.weights()
         self.projected = self.weights[0] if projected else None
-        recurrent = self.weights[1:] if deferred and can_defer(cell.weight_hh) else ()
+        recurrent = self.weights[1:] if deferred else ()
         matrices = [weight for weight in recurrent if weight is not None and weight.dim() == 2]
         self.deferred = {id(weight): DeferredLinear(weight) for weight in matrices}
 

@@ -1,33 +1,32 @@
 """Cells over time, in both directions, one layer above the other: what RNN, LSTM and GRU share.
 
 `reference` calls every cell step by step (`harken.nn.recurrent.unroll`). `forward` computes the same by the backend
-that is fastest for the call (`harken.kernels.recurrent.dispatch`). Both share the wiring of layers, directions,
-connections and lengths below.
+that is fastest for the call (`harken.nn.recurrent.dispatch`). Both share the wiring of layers, directions, connections
+and lengths below.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from harken.kernels.recurrent.call import Call, Direction
-from harken.kernels.recurrent.cudnn import flatten_for_cudnn, run_fused_stack, runs_whole_stack
-from harken.kernels.recurrent.dispatch import Backend, choose
+from harken.kernels.recurrent.call import Backend, Call, Direction
+from harken.kernels.recurrent.cudnn import flatten_for_cudnn
+from harken.kernels.recurrent.packing import PaddedLayout, check_lengths, check_shape
 from harken.kernels.settings import is_device_only
 from harken.nn.recurrent.cell import Cell, State
 from harken.nn.recurrent.connections import Connections
+from harken.nn.recurrent.dispatch import choose
 from harken.nn.recurrent.interop import accept_stored_names, split_name, weight_suffix
 from harken.nn.recurrent.options import StackOptions, check_input
-from harken.nn.recurrent.packing import Layout, PaddedLayout, check_lengths, check_shape
 from harken.nn.recurrent.regularization import draw_noise
 from harken.nn.recurrent.trace import DirectionTrace, Trace
-from harken.nn.recurrent.unroll import run_packed, run_padded
+from harken.nn.recurrent.unroll import MASKED
 
 MORE_OPTIONS: dict[str, Any] = {"zoneout": 0.0, "recurrent_dropout": 0.0, "connections": None}  # and their defaults
 
@@ -120,11 +119,7 @@ class Stack(nn.Module):
         if x.shape[0] == 0:
             output, last = self._empty(x)
         else:
-            backend = choose(call)
-            if backend.name == "torch" and runs_whole_stack(call):
-                output, last = self._run_fused(call, state)
-            else:
-                output, last, traces = self._run(backend, call, state)
+            output, last, traces = self._run(choose(call), call, state)
         output, after = self._unbatched(input, output, last)
         return (output, after, Trace(traces)) if trace else (output, after)
 
@@ -132,10 +127,7 @@ class Stack(nn.Module):
         """What `forward` computes, cell by cell and step by step; the same layout of input and output."""
         self._bind()
         x, state = self._batched(input, hx)
-        if lengths is not None:
-            check_lengths(lengths, *x.shape[:2])
-        backend = Backend("reference", lambda call: True, partial(run_padded, project_first=False), padded=True)
-        output, last, _ = self._run(backend, self._call(x, lengths, trace=False), state)
+        output, last, _ = self._run(MASKED, self._call(x, lengths, trace=False), state)
         return self._unbatched(input, output, last)
 
     def backend(self, input: Tensor, lengths: Tensor | None = None, trace: bool = False) -> str:
@@ -162,53 +154,39 @@ class Stack(nn.Module):
 
     def _run(self, backend: Backend, call: Call, state: State | None) -> tuple[Tensor, State, list]:
         """All layers, one above the other: x (B, T, I) -> (B, T, H x directions), last states, traces."""
-        x = call.x
-        layout = self._padded_layout(call) if backend.padded else call.layout
+        x, layout = call.x, self._padded_layout(call) if backend.takes_padded else call.layout
+        if isinstance(layout, PaddedLayout):  # what lies behind the end of a row must reach no gradient
+            call = replace(call, lengths=layout.lengths)
+            if layout.lengths is not None:
+                call.has_padding = backend.masks_padding and call.connections is None
+                x = x if call.has_padding else layout.hide_padding(x)
         below = [layout.pack(x)]  # what each layer reads: (N, I) packed, or (T, B, I)
-        if backend.padded:
-            call = self._hide_padding(backend, call, layout, below)
+        at_once = self.num_layers if backend.runs_stack and call.connections is None else 1
         states: list[State] = []
         traces: list[list[DirectionTrace]] = []
-        for depth in range(self.num_layers):
-            seen = self.connections.into(below)
-            seen = self.between(seen) if depth else seen
-            directions = self._directions(depth, state, layout, seen)
-            output, last, trace = backend.run(replace(call, x=seen, directions=directions))
+        for depth in range(0, self.num_layers, at_once):
+            read = self.connections.into(below)
+            read = self.between(read) if depth else read
+            depths = range(depth, depth + at_once)
+            directions = [each for one in depths for each in self._directions(one, state, layout, read)]
+            output, last, trace = backend.run(replace(call, x=read, directions=directions))
             below.append(self.connections.out(depth, below, output))
             states += [layout.unsort(parts) for parts in last]
             traces.append(trace)
-            call.padding = None  # the outputs of a layer are 0 there
+            call.has_padding = False  # the outputs of a layer are 0 there
         return layout.unpack(below[-1]), tuple(torch.stack(parts) for parts in zip(*states, strict=True)), traces
 
-    def _run_fused(self, call: Call, state: State | None) -> tuple[Tensor, State]:
-        """All layers in one call of torch's: x (B, T, I) -> (B, T, H x directions), last states."""
-        layout = None if call.lengths is None else call.layout
-        x = call.x.transpose(0, 1) if layout is None or layout.full else layout.pack(call.x)
-        sizes = None if layout is None or layout.full else layout.batch_sizes
-        order = None if layout is None else layout.sorted_indices
-        if state is not None and order is not None:
-            state = tuple(part.index_select(1, order) for part in state)
-        output, last = run_fused_stack(call, x, sizes, state, list(self.cells))
-        if order is not None:
-            inverse = torch.argsort(order)
-            last = tuple(part.index_select(1, inverse) for part in last)
-        return output.transpose(0, 1) if sizes is None else call.layout.unpack(output), last
-
     def _call(self, x: Tensor, lengths: Tensor | None, trace: bool) -> Call:
-        batch, time, _ = x.shape
         return Call(
             x,
             self.cells[0],
             self.bidirectional,
             lengths,
-            partial(Layout.of, lengths, batch, time, x.device),
-            reference=run_packed,
-            masked_reference=run_padded,
             plain=all(cell.is_plain for cell in self.cells_of_all()),
             training=self.training,
             trace=trace,
             noisy=bool(self.options.zoneout or self.options.recurrent_dropout),
-            connections=self.options.connections is not None,
+            connections=self.options.connections,
             dropout=self.dropout if self.num_layers > 1 else 0.0,
         )
 
@@ -225,22 +203,10 @@ class Stack(nn.Module):
             lengths = lengths.to(torch.int32).to(call.x.device, non_blocking=True)
         return PaddedLayout(lengths, batch, time)
 
-    def _hide_padding(self, backend: Backend, call: Call, layout: PaddedLayout, below: list[Tensor]) -> Call:
-        """What lies behind the end of a row must reach no gradient: it is 0 in x, or the kernel is told."""
-        call = replace(call, lengths=layout.lengths)
-        if layout.lengths is None or (backend.name == "triton" and not torch.is_grad_enabled()):
-            return call
-        padding = layout.is_padding(call.x.device)
-        if backend.name == "triton" and not call.connections:
-            return replace(call, padding=padding)
-        assert padding is not None
-        below[0] = below[0].masked_fill(padding[:, :, None], 0.0)
-        return call
-
     def _directions(self, depth: int, state: State | None, layout: Any, like: Tensor) -> list[Direction]:
         """The directions of one layer, with their first states and the noise they draw."""
-        options, made = self.options, []
-        for way, cell in enumerate(self.cells_of(depth)):
+        options, directions = self.options, []
+        for reverse, cell in enumerate(self.cells_of(depth)):
             noise = draw_noise(
                 options.recurrent_dropout,
                 options.zoneout,
@@ -250,10 +216,10 @@ class Stack(nn.Module):
                 cell.state_sizes,
                 like,
             ).sorted(layout.sorted_indices)
-            place = depth * self.directions + way
-            first = None if state is None else layout.sort(tuple(part[place] for part in state))
-            made.append(Direction(cell, first, noise, reverse=way == 1))
-        return made
+            number = depth * self.directions + reverse
+            first = None if state is None else layout.sort(tuple(part[number] for part in state))
+            directions.append(Direction(cell, first, noise, reverse=reverse == 1))
+        return directions
 
     def cells_of_all(self) -> list[Cell]:
         """All cells, layer by layer."""

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from harken.kernels.recurrent.packing import Layout
 from harken.nn.recurrent.cell import Cell, State
-from harken.nn.recurrent.packing import Layout
 from harken.nn.recurrent.regularization import Noise
 
 

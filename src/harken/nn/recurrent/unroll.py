@@ -1,9 +1,8 @@
-"""A cell over all the steps of a sequence: the reference, and the loop that runs where no kernel does.
+"""A cell over all the steps of a sequence: the reference of every kernel, and the loop that runs where no kernel does.
 
-`unroll_padded` calls `cell.step` for one step after the other on padded rows and keeps the old state of rows that have
-ended. `unroll_packed` computes the same faster: W x + b of all steps is one product, the weight gradients of all steps
-are one product (`harken.kernels.recurrent.deferred`), and rows that have ended take no part
-(`harken.nn.recurrent.packing`). It can be differentiated once, the reference any number of times.
+`MASKED` calls `cell.step` for one step after the other on padded rows and keeps the old state of rows that have ended.
+`LOOP` computes the same faster: rows that have ended take no part (`harken.kernels.recurrent.packing`). In both W x + b
+of all steps is one product, and both can be differentiated any number of times.
 """
 
 from __future__ import annotations
@@ -11,25 +10,25 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from harken.kernels.recurrent.call import Call, Direction, Result
+from harken.kernels.recurrent.call import Backend, Call, Direction, Result
+from harken.kernels.recurrent.packing import Layout
 from harken.nn.recurrent.cell import State
-from harken.nn.recurrent.packing import Layout
 from harken.nn.recurrent.trace import DirectionTrace, Recurrence
 
 
-def run_padded(call: Call, project_first: bool = True) -> Result:
-    """The directions of one layer over x (T, B, I), with lengths; `project_first` makes W x of all steps at once."""
-    made = [unroll_padded(each, call.x, call.lengths, project_first) for each in call.directions]
-    return torch.cat([output for output, _ in made], -1), [last for _, last in made], []
+def run_padded(call: Call) -> Result:
+    """The directions of one layer over x (T, B, I), with lengths."""
+    results = [unroll_padded(each, call.x, call.lengths) for each in call.directions]
+    return Result(torch.cat([output for output, _ in results], -1), [last for _, last in results])
 
 
-def unroll_padded(way: Direction, x: Tensor, lengths: Tensor | None, project_first: bool) -> tuple[Tensor, State]:
+def unroll_padded(direction: Direction, x: Tensor, lengths: Tensor | None) -> tuple[Tensor, State]:
     """One direction over x (T, B, I): outputs (T, B, R), 0 behind the end of a row, and the state after its end."""
-    cell, noise, state = way.cell, way.noise, way.start(x.shape[1], x)
-    inputs, products = (cell.project_input(x), cell.products()) if project_first else (x, None)
+    cell, noise, state = direction.cell, direction.noise, direction.start(x.shape[1], x)
+    inputs, products = cell.project_input(x), cell.products()
     outputs: dict[int, Tensor] = {}
     times = range(x.shape[0])
-    for t in reversed(times) if way.reverse else times:
+    for t in reversed(times) if direction.reverse else times:
         new = noise.zone(t, state, cell.step(inputs[t], state, products, noise.keep).state)
         if lengths is None:
             state, outputs[t] = new, new[0]
@@ -42,25 +41,25 @@ def unroll_padded(way: Direction, x: Tensor, lengths: Tensor | None, project_fir
 
 def run_packed(call: Call) -> Result:
     """The directions of one layer over packed x (N, I)."""
-    made = [unroll_packed(each, call.x, call.layout, call.trace) for each in call.directions]
-    output = torch.cat([output for output, _, _ in made], -1) if len(made) > 1 else made[0][0]
-    return output, [last for _, last, _ in made], [trace for _, _, trace in made if trace is not None]
+    results = [unroll_packed(each, call.x, call.layout, call.trace) for each in call.directions]
+    output = torch.cat([output for output, _, _ in results], -1) if len(results) > 1 else results[0][0]
+    return Result(output, [last for _, last, _ in results], [trace for _, _, trace in results if trace is not None])
 
 
 def unroll_packed(
-    way: Direction, x: Tensor, layout: Layout, traced: bool
+    direction: Direction, x: Tensor, layout: Layout, traced: bool
 ) -> tuple[Tensor, State, DirectionTrace | None]:
     """One direction over packed x (N, I) -> packed outputs (N, R), the last state (longest row first), the trace."""
-    cell, noise, sizes = way.cell, way.noise, layout.batch_sizes
+    cell, noise, sizes = direction.cell, direction.noise, layout.batch_sizes
     inputs = cell.project_input(x).split(sizes)  # T tensors (rows, gates x H)
-    products = cell.products(deferred=True)
-    first = way.start(layout.batch, x)
+    products = cell.products()
+    first = direction.start(layout.batch, x)
     outputs: list[Tensor] = []
     steps: list[dict[str, Tensor]] = []
     before: list[State] = []
     finished: list[State] = []
-    state = tuple(part[:0] for part in first) if way.reverse else first
-    for t in range(len(sizes) - 1, -1, -1) if way.reverse else range(len(sizes)):
+    state = tuple(part[:0] for part in first) if direction.reverse else first
+    for t in range(len(sizes) - 1, -1, -1) if direction.reverse else range(len(sizes)):
         state = _resize(state, first, sizes[t], finished)
         step = cell.step(inputs[t], state, products, noise.mask(sizes[t]))
         if traced:
@@ -69,7 +68,7 @@ def unroll_packed(
         outputs.append(state[0])
         if traced:
             steps.append({**step.gates, **dict(zip(("hidden", "cell"), state, strict=False))})
-    if way.reverse:
+    if direction.reverse:
         outputs.reverse()
         steps.reverse()
         before.reverse()
@@ -77,7 +76,7 @@ def unroll_packed(
     if not traced:
         return output, last, None
     by_name = {name: [step[name] for step in steps] for name in steps[0]}
-    return output, last, DirectionTrace(by_name, layout, Recurrence(cell, inputs, before, noise, way.reverse))
+    return output, last, DirectionTrace(by_name, layout, Recurrence(cell, inputs, before, noise, direction.reverse))
 
 
 def _resize(state: State, first: State, rows: int, finished: list[State]) -> State:
@@ -98,3 +97,12 @@ def _last(state: State, finished: list[State], first: State) -> State:
     if covered < first[0].shape[0]:
         pieces.append(tuple(part[covered:] for part in first))
     return state if len(pieces) == 1 else tuple(torch.cat(parts) for parts in zip(*pieces, strict=True))
+
+
+def _reads_no_lengths(call: Call) -> bool:
+    """A graph that is compiled once for all lengths must not read them."""
+    return torch.compiler.is_compiling() and call.lengths is not None and not call.trace
+
+
+MASKED = Backend("masked", _reads_no_lengths, run_padded, is_kernel=False, takes_padded=True)
+LOOP = Backend("loop", lambda call: True, run_packed, is_kernel=False)

@@ -33,11 +33,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from harken.kernels.recurrent.packing import Layout
 from harken.kernels.recurrent.windowed_lstm import windowed_lstm
 from harken.nn.recurrent.cell import State
 from harken.nn.recurrent.layers import initialize
 from harken.nn.recurrent.lstm import LSTMCell, LSTMState
-from harken.nn.recurrent.packing import Layout
 from harken.nn.recurrent.regularization import Noise
 from harken.nn.recurrent.trace import DirectionTrace, Recurrence, Trace
 

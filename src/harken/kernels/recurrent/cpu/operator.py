@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from harken.kernels.recurrent.call import WEIGHTS, Call, Result
+from harken.kernels.recurrent.call import WEIGHTS, Backend, Call, Result, is_traced_by_torch
 from harken.kernels.recurrent.cpu.plan import Plan, Setting
 from harken.kernels.recurrent.cpu.products import has_packed_products
 from harken.kernels.recurrent.cpu.runtime import run_all
+from harken.kernels.recurrent.cudnn import has_torch_loop
 
 if TYPE_CHECKING:
     from harken.kernels.recurrent.cpu.direction import Pass
@@ -133,4 +134,50 @@ def run_cpu(call: Call) -> Result:
         flat = [None if tensor is None else tensor.detach() for tensor in flat]
     output, *last = _Operator.apply(_Layer(settings, Plan(call.layout.batch_sizes, call.layout.batch)), *flat)
     parts = len(last) // len(settings)
-    return output, [tuple(last[at : at + parts]) for at in range(0, len(last), parts)], []
+    return Result(output, [tuple(last[at : at + parts]) for at in range(0, len(last), parts)])
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The fewest numbers in U for which the kernel was measured to be faster (`benchmarks/cpu_recurrent.py --rule`)."""
+
+    loop: int  # than the reference loop, where torch has none for the cell
+    full: int  # than torch's loop, with gradients
+    full_inference: int  # and without
+    unequal: int  # the same with rows of unequal length
+    unequal_inference: int
+    rows: int  # at each step, compared with torch's loop, where all rows run at all steps
+
+
+NEVER = 2**62
+RULES = {
+    "lstm": Rule(2**11, 2**20, NEVER, 2**12, 2**19, rows=48),
+    "gru": Rule(2**11, 2**13, 2**17, 2**12, 2**19, rows=4),
+    "rnn": Rule(2**12, 2**18, 2**18, 2**14, 2**18, rows=4),
+}
+MIN_STEPS, MIN_ROWS = 8, 64  # with fewer, preparing the weights costs more than it saves
+MIN_STEPS_BESIDE_TORCH = 16  # torch's loops prepare less
+
+
+def supports(call: Call) -> bool:
+    """float32 on a CPU with numba and oneDNN, for the sizes of `RULES`."""
+    if call.trace or call.kind is None or call.x.device.type != "cpu" or is_traced_by_torch():
+        return False
+    if not call.x.dtype == call.cell.weight_hh.dtype == torch.float32 or torch.is_autocast_enabled("cpu"):
+        return False
+    if not is_available():
+        return False
+    layout, weights, rule = call.layout, call.cell.weight_hh.numel(), RULES[call.kind.name]
+    steps, rows = len(layout.batch_sizes), sum(layout.batch_sizes)
+    if steps < MIN_STEPS or rows < MIN_ROWS:
+        return False
+    if not has_torch_loop(call):
+        return weights >= rule.loop
+    if steps < MIN_STEPS_BESIDE_TORCH or rows < steps * (rule.rows if layout.full else 4):
+        return False
+    if torch.is_grad_enabled():
+        return weights >= (rule.full if layout.full else rule.unequal)
+    return weights >= (rule.full_inference if layout.full else rule.unequal_inference)
+
+
+CPU = Backend("cpu", supports, run_cpu)

@@ -1,7 +1,7 @@
 """Where the rows of a packed sequence lie at each step, who works on which of them, and where states are kept.
 
-The packed layout is that of `harken.nn.recurrent.packing`: step t has `batch_sizes[t]` rows, longest sequence first. A
-*lane* is a row of the batch; threads take neighbouring lanes, as many as make the work even.
+The packed layout is that of `harken.kernels.recurrent.packing`: step t has `batch_sizes[t]` rows, longest sequence
+first. A *lane* is a row of the batch; threads take neighbouring lanes, as many as make the work even.
 
 >>> Plan([24, 24, 8, 8], batch=24).lanes(2)
 [(0, 8), (8, 24)]

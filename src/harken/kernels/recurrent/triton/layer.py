@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from harken.kernels.recurrent.call import Call, Direction, Result, State
+from harken.kernels.recurrent.call import Call, Direction, Result
 from harken.kernels.recurrent.triton.gradient import launch_backward
 from harken.kernels.recurrent.triton.launch import CELLS
 from harken.kernels.recurrent.triton.operator import gradients_of, launch_forward
@@ -32,12 +32,12 @@ def run_triton(call: Call, together: bool) -> Result:
     `together`: both directions in one launch, otherwise one after the other.
     """
     if together or len(call.directions) == 1:
-        return *_run(call, call.directions, reverse=False), []
-    made = [_run(call, [each], each.reverse) for each in call.directions]
-    return torch.cat([output for output, _ in made], -1), [last for _, states in made for last in states], []
+        return _run(call, call.directions, reverse=False)
+    results = [_run(call, [each], each.reverse) for each in call.directions]
+    return Result(torch.cat([each.output for each in results], -1), [each.last[0] for each in results])
 
 
-def _run(call: Call, directions: Sequence[Direction], reverse: bool) -> tuple[Tensor, list[State]]:
+def _run(call: Call, directions: Sequence[Direction], reverse: bool) -> Result:
     kind, dtype = kernel_kind(call.cell), call.compute_dtype
     tensors = [each.cell.tensors() for each in directions]
 
@@ -59,13 +59,15 @@ def _run(call: Call, directions: Sequence[Direction], reverse: bool) -> tuple[Te
     keeps = [each.noise.keep.to(dtype) for each in directions if each.noise.keep is not None]
     keep = _stacked(keeps) if keeps else None
     zone, stays = _zoneout([each.noise.stay for each in directions])
-    lengths = call.lengths
+    (time, batch), lengths, padding = call.x.shape[:2], call.lengths, None
     if lengths is None:
-        lengths = torch.full((call.x.shape[1],), call.x.shape[0], dtype=torch.int32, device=call.x.device)
+        lengths = torch.full((batch,), time, dtype=torch.int32, device=call.x.device)
+    elif call.has_padding and torch.is_grad_enabled():
+        padding = torch.arange(time, device=call.x.device)[:, None] >= lengths
     rest = (weight, hidden, cell, extra, gain, keep, *stays, lengths, kind, zone, reverse)
-    y, hidden_last, cell_last = _launch(call.x.to(dtype), weight_in, bias, gain_in, call.padding, rest)
+    y, hidden_last, cell_last = _launch(call.x.to(dtype), weight_in, bias, gain_in, padding, rest)
     last = [hidden_last, cell_last.to(dtype)] if kind in CELLS else [hidden_last]
-    return y.flatten(2), list(zip(*(part.unbind(0) for part in last), strict=True))
+    return Result(y.flatten(2), list(zip(*(part.unbind(0) for part in last), strict=True)))
 
 
 def _launch(

@@ -93,11 +93,12 @@ class PaddedLayout:
     time: int
     sorted_indices: None = None
 
-    def is_padding(self, device: torch.device) -> Tensor | None:
-        """(T, B), True behind the end of a row."""
+    def hide_padding(self, values: Tensor) -> Tensor:
+        """(B, T, D), 0 behind the end of each row."""
         if self.lengths is None:
-            return None
-        return torch.arange(self.time, device=device)[:, None] >= self.lengths.to(device)
+            return values
+        is_padding = torch.arange(self.time, device=values.device) >= self.lengths[:, None]  # (B, T)
+        return values.masked_fill(is_padding[:, :, None], 0.0)
 
     def pack(self, values: Tensor) -> Tensor:
         """(B, T, D) -> (T, B, D)."""
