@@ -1,13 +1,11 @@
 """LibreTranslate's dialect: every way to send parameters, its answers and its errors."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harken.serving.detection import Detector, samples_of
-from harken.serving.registry import ServedModel
+from harken.serving.detection import Detector
 
 
 def post(client: Any, path: str, **body: Any) -> Any:
@@ -125,13 +123,21 @@ def test_a_file_is_translated_and_downloaded(capital_client: Any) -> None:
     assert answer.status_code == 400 and "format not supported" in answer.json()["error"]
 
 
-def test_the_language_is_detected_where_the_training_data_is_gone(
-    tiny_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tiny_model("phrasebook-transformer")
-    monkeypatch.setattr("harken.serving.detection._pairs", lambda data: [])
-    model = ServedModel.open(f"{folder}@br-cy")  # languages without a list of frequent words
-    detector = Detector(samples_of([model]))
-    for text, language in (("the black cat sleeps", "br"), ("le chat noir dort", "cy"), ("a young queen", "br")):
-        assert detector.detect(text)[0].language == language
-    assert Detector({"br": [], "cy": []}).detect("the cat") == []
+def test_only_served_languages_are_detected() -> None:
+    detector = Detector(["en", "fr", "nb", "unknown"])
+    assert detector.languages == ["en", "fr", "nb"]
+    assert {one.language for one in detector.detect("我们今天去学校")} == {"en", "fr", "nb"}
+    assert [one.language for one in detector.detect("le chat dort", among=["en", "nb"])][-1] in ("en", "nb")
+    assert [one.confidence for one in detector.detect("12 + 3")] == [33.3, 33.3, 33.3]
+    assert Detector(["unknown"]).detect("the cat") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Where is the station?", "en"), ("Où est la gare ?", "fr"), ("Wo ist der Bahnhof?", "de"),
+        ("¿Dónde está la estación?", "es"), ("駅はどこですか。", "ja"), ("Где вокзал?", "ru"),
+    ],
+)  # fmt: skip
+def test_short_sentences_are_told_apart(text: str, language: str) -> None:
+    assert Detector(["en", "fr", "de", "es", "ja", "ru"]).detect(text)[0].language == language

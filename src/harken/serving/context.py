@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from fastapi import Request
 
-from harken.serving.detection import Detector, samples_of
+from harken.serving.detection import Detector
 from harken.serving.engine.batching import Work, estimate_tokens
 from harken.serving.engine.engine import Engine
 from harken.serving.errors import ApiError
@@ -39,10 +39,10 @@ class Serving:
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
     def prepare_detector(self) -> asyncio.Task[Detector]:
-        """Train the language detector in a thread, where that has not begun."""
+        """Load the language detector in a thread, where that has not begun."""
         if self._detector is None:
-            models = self.registry.translators()
-            self._detector = asyncio.create_task(asyncio.to_thread(lambda: Detector(samples_of(models))))
+            codes = [language["code"] for language in self.languages()]
+            self._detector = asyncio.create_task(asyncio.to_thread(Detector, codes))
         return self._detector
 
     async def detector(self) -> Detector:
