@@ -16,9 +16,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from record_writer import processor
+from records import RECORDS, processor
 
-RECORDS = Path(__file__).resolve().parent / "records"
 ALL = tuple(range(1, 21))
 SOLVED = 0.95
 NAMES = [

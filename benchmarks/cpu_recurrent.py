@@ -2,7 +2,7 @@
 
     python benchmarks/cpu_recurrent.py                          # T=64 B=64 H=512, two layers, every cell and variant
     python benchmarks/cpu_recurrent.py --only lstm --shape 32,32,256
-    python benchmarks/cpu_recurrent.py --rule                   # the paths of `nn/quick.py` side by side, many shapes
+    python benchmarks/cpu_recurrent.py --rule                   # harken's backends side by side, many shapes
 
 One process, interleaved: each timing of ours stands right behind one of torch's, so that both meet the same machine. A
 ratio is torch's median over ours, each at its better number of threads; above 1, ours is faster. With lengths (a
@@ -19,12 +19,12 @@ import os
 import statistics
 import time
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 from typing import Any
 
+import records
 import torch
-from record_writer import processor, table
+from records import RECORDS, facts_of, machine, rows_table
 from torch import Tensor, nn
 
 from harken.kernels.recurrent.cpu.products import Packed
@@ -199,21 +199,17 @@ def compare_paths(rounds: int) -> None:
 
 def write(folder: Path, rows: list[dict[str, Any]], rates: dict[int, float], settings: dict[str, Any]) -> None:
     """The record, to read and to read in."""
-    name = folder / f"{date.today().isoformat()}-cpu-recurrent"
     best = max(rates.values())
     for row in rows:
         row["share_of_ceiling"] = round(row["gigaflops"] * 1e9 / best, 2)
-    shown = ["variant", "rows", "milliseconds", "torch_milliseconds", "ratio", "cpu_ratio"]
-    shown += ["share_of_ceiling", "foreign_share"]
-    whole = {"settings": settings, "processor": processor(), "torch": torch.__version__, "rows": rows}
-    whole["ceiling_gigaflops"] = {count: round(rate / 1e9, 1) for count, rate in rates.items()}
-    name.with_suffix(".json").write_text(json.dumps(whole, indent=1) + "\n")
-    text = f"# Recurrent layers on a CPU against torch.nn.LSTM, {date.today().isoformat()}\n\n{__doc__}\n"
-    text += (
-        f"Settings: {settings}; {processor()['model']}; ceiling {whole['ceiling_gigaflops']} GFLOP/s by threads.\n\n"
-    )
-    text += table(shown, [[row[key] for key in shown] for row in rows]) + "\n"
-    name.with_suffix(".md").write_text(text)
+    heads = ["variant", "rows", "milliseconds", "torch_milliseconds", "ratio", "cpu_ratio"]
+    heads += ["share_of_ceiling", "foreign_share"]
+    ceilings = {count: round(rate / 1e9, 1) for count, rate in rates.items()}
+    record = {**machine(), "settings": settings, "ceiling_gigaflops": ceilings, "rows": rows}
+    title = f"# Recurrent layers on a CPU against torch.nn.LSTM, {record['date']}"
+    facts = f"Settings: {settings}; ceiling {ceilings} GFLOP/s by threads."
+    page = f"{title}\n\n{__doc__}\n{facts}\n\n{rows_table(rows, heads)}\n\n{facts_of(record)}"
+    records.write("cpu-recurrent", record, page, folder)
 
 
 def main() -> None:
@@ -225,7 +221,7 @@ def main() -> None:
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--only", help="variants, separated by ';'")
     parser.add_argument("--rule", action="store_true", help="compare the paths and write nothing")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "records")
+    parser.add_argument("--out", type=Path, default=RECORDS)
     given = parser.parse_args()
     if given.rule:
         compare_paths(given.rounds)

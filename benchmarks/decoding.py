@@ -22,20 +22,18 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import random
 import subprocess
 import sys
 import tempfile
 import time
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
+import records
 import torch
-from record_writer import processor, table
+from records import RECORDS, facts_of, machine, rows_table
 
 from harken.kernels.decoding import backend
 from harken.kernels.decoding.search import Rules
@@ -258,21 +256,14 @@ def cell(
     return row
 
 
-def write(folder: Path, rows: list[dict[str, Any]], versions: dict[str, str], command: str) -> None:
+def write(given: argparse.Namespace, rows: list[dict[str, Any]], versions: dict[str, str]) -> None:
     """The record, to read and to read in."""
-    git = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
-    commit = subprocess.run(git, capture_output=True, text=True).stdout.strip()
-    now, cpu = datetime.now(), processor()
-    whole = {"date": f"{now:%Y-%m-%d %H:%M}", "command": command, "commit": commit, "threads": 1, "versions": versions}
-    path = folder / f"{now:%Y-%m-%d-%H%M}-cpu-decoding.md"
-    path.with_suffix(".json").write_text(json.dumps(whole | {"processor": cpu, "rows": rows}, indent=1) + "\n")
-    heads = list(dict.fromkeys(key for row in rows for key in row))
-    lines = [[row.get(key, "-") for key in heads] for row in rows]
-    text = f"# Decoding on a CPU against the peers, {whole['date']}\n\n{__doc__}\n{table(heads, lines)}\n\n"
-    text += f"- One thread. CPU: {cpu['model']} ({', '.join(cpu['flags'])}), {cpu['cores_used']} cores.\n"
-    text += "".join(f"- {name} {version}\n" for name, version in versions.items())
-    path.write_text(text + f"- commit {commit}\n\n```sh\n{command}\n```\n")
-    print(path)
+    record = {**machine("numba"), "threads": 1, "rows": rows}
+    record["versions"] |= versions
+    title = f"# Decoding on a CPU against the peers, {record['date']}"
+    page = f"{title}\n\n{__doc__}\n{rows_table(rows)}\n\n- One thread.\n{facts_of(record)}"
+    pythons = {"PEER_PYTHON": given.peer_python, "JOEY_PYTHON": given.joey_python}
+    records.write("cpu-decoding", record, page, given.out, **{name: path for name, path in pythons.items() if path})
 
 
 def main() -> None:
@@ -284,18 +275,15 @@ def main() -> None:
     parser.add_argument("--shapes", default="small,base,lstm,gru")
     parser.add_argument("--precisions", default="float32,int8")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "records")
+    parser.add_argument("--out", type=Path, default=RECORDS)
     given = parser.parse_args()
     torch.set_num_threads(1)
     for kind in {"recurrent" if shape in RECURRENT else "transformer" for shape in given.shapes.split(",")}:
         backend.prepare(kind)
-    versions = {"python": platform.python_version(), "torch": torch.__version__, "numba": numba.__version__}
+    versions: dict[str, str] = {}
     rows = [row for shape in given.shapes.split(",") for row in measure(shape, given, versions)]
-    command = " ".join(["python benchmarks/decoding.py", *sys.argv[1:]])
-    for python in (given.peer_python, given.joey_python):
-        command = command.replace(str(python), "PYTHON")
     if rows:
-        write(given.out, rows, versions, command)
+        write(given, rows, versions)
 
 
 if __name__ == "__main__":

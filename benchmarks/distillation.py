@@ -11,21 +11,17 @@ guide on a busy machine. `equal` is the share of translations that are equal to 
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
 import time
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import records
 import torch
-from record_writer import processor, table
+from records import facts_of, machine, rows_table
 
 import harken
 from harken.kernels.decoding import backend
 from harken.metrics import corpus_bleu
-
-FOLDER = Path(__file__).parent / "records"
 
 
 def configurations(student: Any, teacher: Any, as_teacher: bool) -> list[tuple[str, Any, dict[str, Any]]]:
@@ -99,33 +95,19 @@ def main() -> None:
 
 def write(chosen: Any, cells: list[dict[str, Any]], teacher: Any, student: Any) -> None:
     """Both files of the record."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False, cwd=Path(__file__).parent
-    ).stdout.strip()
-    now = datetime.now()
-    parameters = {
-        name: sum(one.numel() for one in model.model.parameters())
-        for name, model in (("teacher", teacher), ("student", student))
-    }
-    record = {
-        "date": f"{now:%Y-%m-%d %H:%M}", "commit": commit, "torch": torch.__version__, "threads": 1,
-        "batch": chosen.batch, "rounds": chosen.rounds, "test": chosen.source.name, "parameters": parameters,
-        "note": chosen.note, "processor": processor(), "cells": cells,
-    }  # fmt: skip
-    shown = table([*cells[0]], [[*cell.values()] for cell in cells])
-    cpu = record["processor"]
-    facts = [
+    models = {"teacher": teacher, "student": student}
+    sizes = {name: sum(part.numel() for part in model.model.parameters()) for name, model in models.items()}
+    facts = {"threads": 1, "batch": chosen.batch, "rounds": chosen.rounds, "test": chosen.source.name}
+    record = {**machine(), **facts, "parameters": sizes, "note": chosen.note, "cells": cells}
+    lines = [
         f"Test set {chosen.source.name}, {chosen.batch} sentences a batch, one thread, best of {chosen.rounds} rounds.",
-        f"Parameters: teacher {parameters['teacher']:,}, student {parameters['student']:,}.",
-        f"CPU: {cpu['model']} ({', '.join(cpu['flags'])}); torch {torch.__version__}; commit {commit}.",
+        f"Parameters: teacher {sizes['teacher']:,}, student {sizes['student']:,}.",
         *([chosen.note] if chosen.note else []),
     ]
-    page = [f"# {chosen.name}, {record['date']}", __doc__.strip(), shown, "\n".join(f"- {fact}" for fact in facts)]
-    path = FOLDER / f"{now:%Y-%m-%d-%H%M}-{chosen.name}.md"
-    path.write_text("\n\n".join(page) + "\n", encoding="utf-8")
-    path.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    print(shown)
-    print(f"wrote {path}")
+    page = [f"# {chosen.name}, {record['date']}", __doc__.strip(), rows_table(cells)]
+    page += ["\n".join(f"- {line}" for line in lines) + "\n" + facts_of(record)]
+    print(rows_table(cells))
+    records.write(chosen.name, record, "\n\n".join(page))
 
 
 if __name__ == "__main__":

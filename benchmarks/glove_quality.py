@@ -18,13 +18,11 @@ from typing import Any
 
 import numba
 import numpy as np
+from word_vectors import TESTS, score
 
 from harken.embeddings.corpus import Corpus, read_corpus
-from harken.embeddings.evaluation import evaluate_file
 from harken.embeddings.glove.training import GloveSettings, count_pairs, train_glove
 from harken.embeddings.vectors import WordVectors
-
-TESTS = ("EN-WS-353-ALL.txt", "EN-MEN-TR-3k.txt", "questions-words.txt.gz")
 
 
 @numba.njit
@@ -68,11 +66,6 @@ def plain_glove(corpus: Corpus, settings: GloveSettings) -> tuple[np.ndarray, li
     return (words + contexts)[:, :-1].astype(np.float32), losses
 
 
-def scores(vectors: WordVectors, tests: Path) -> dict[str, float]:
-    """By harken's own evaluation."""
-    return {name: float(evaluate_file(vectors, tests / name)[-1].score or 0.0) for name in TESTS}
-
-
 def main() -> None:
     """Both, seed by seed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -96,7 +89,7 @@ def main() -> None:
                 matrix, losses = plain_glove(corpus, settings)
                 vectors = WordVectors(corpus.vocabulary.words, matrix, corpus.vocabulary.counts)
             made = {"seed": seed, "seconds": round(time.process_time() - began, 1), "losses": losses}
-            found[kind].append(made | scores(vectors, options.tests))
+            found[kind].append(made | score(vectors, options.tests))
             print(kind, found[kind][-1], flush=True)
     for kind, rows in found.items():
         print(kind, {name: round(statistics.mean(row[name] for row in rows), 4) for name in TESTS})

@@ -14,19 +14,15 @@ the same process on the same inputs.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
-import shlex
-import statistics
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import torch
+from benchmarks.gpu_timing import Record, milliseconds
 from torch import Tensor
 
 from harken.kernels.additive_attention.operator import additive_attention
@@ -38,31 +34,15 @@ BFLOAT16, FLOAT32 = torch.bfloat16, torch.float32
 
 
 @contextmanager
-def kernels(wanted: bool) -> Iterator[None]:
+def kernels(enabled: bool) -> Iterator[None]:
     """With our kernels or without."""
     before = os.environ.pop("HARKEN_KERNELS", None)
-    if not wanted:
+    if not enabled:
         os.environ["HARKEN_KERNELS"] = "off"
     yield
     os.environ.pop("HARKEN_KERNELS", None)
     if before is not None:
         os.environ["HARKEN_KERNELS"] = before
-
-
-def milliseconds(work: Callable[[], Any], warm: int = 4, repeats: int = 15) -> float:
-    """Median time of `work` by CUDA events."""
-    for _ in range(warm):
-        work()
-    times = []
-    for _ in range(repeats):
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        torch.cuda.synchronize()
-        start.record()
-        work()
-        end.record()
-        torch.cuda.synchronize()
-        times.append(start.elapsed_time(end))
-    return statistics.median(times)
 
 
 def megabytes(work: Callable[[], tuple[Tensor, ...]]) -> float:
@@ -248,7 +228,7 @@ def loop_rows(say: Callable[[Row], None]) -> None:
         row: Row = {"case": "decoder loop", "cell": cell, "attention": attention, "attend": order, "layers": layers}
         row |= {"B": batch, "T": targets, "S": sources, "H": 512, "E": 256, "dtype": "bfloat16 autocast"}
         with kernels(False):
-            row["eager_ms"] = round(milliseconds(whole, 3, 7), 3)
+            row["eager_ms"] = round(milliseconds(whole, least=7, warm=3), 3)
         torch.cuda.empty_cache()
         before = torch.cuda.memory_reserved()
         with kernels(True):
@@ -268,24 +248,10 @@ def main() -> None:
     parser.add_argument("--only", choices=list(PARTS))
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    record: dict[str, Any] = {
-        "name": "gpu-attention",
-        "date": f"{datetime.now():%Y-%m-%d %H:%M}",
-        "command": "python -m benchmarks.gpu_attention " + shlex.join(sys.argv[1:]),
-        "gpu": torch.cuda.get_device_name(),
-        "torch": torch.__version__,
-        "rows": [],
-    }
-
-    def say(row: Row) -> None:
-        record["rows"].append(row)
-        print(json.dumps(row), flush=True)
-
+    record = Record("gpu-attention", options.out)
     for name, part in PARTS.items():
         if options.only in (None, name):
-            part(say)
-    if options.out:
-        options.out.write_text(json.dumps(record, indent=1) + "\n")
+            part(record.add)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Decoding on a GPU: harken's search as CUDA graphs against Hugging Face's `generate`, in one process.
 
-    python benchmarks/gpu_decoding.py [--tools harken,transformers] [--recurrent] [--out FILE]
+    python -m benchmarks.gpu_decoding [--tools harken,transformers] [--recurrent] [--out FILE]
 
 Both decode random sources of 32 words with random weights of one shape (6 + 6 layers, 512 wide, 2,048 in the
 feed-forward layers, 8 heads, 32,000 tokens) in bfloat16, and both write 32 tokens for every source, which neither can
@@ -15,31 +15,20 @@ the same precision.
 from __future__ import annotations
 
 import argparse
-import json
-import statistics
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+from benchmarks.gpu_timing import Record, milliseconds
 
 VOCABULARY, WIDTH, LAYERS, HEADS, INNER, WORDS, LENGTH = 32_000, 512, 6, 8, 2048, 32, 32
 CELLS = ((1, 1), (1, 5), (64, 1), (64, 5), (512, 1), (512, 5))
 
 
-def seconds(function: Callable[[], Any], rounds: int) -> float:
-    """The median of some calls."""
-    for _ in range(2):
-        function()
-    found = []
-    for _ in range(rounds):
-        torch.cuda.synchronize()
-        started = time.perf_counter()
-        function()
-        torch.cuda.synchronize()
-        found.append(time.perf_counter() - started)
-    return statistics.median(found)
+def seconds(work: Callable[[], Any], rounds: int) -> float:
+    """The median of some calls, after two that are not counted."""
+    return milliseconds(work, 0.0, rounds) / 1e3
 
 
 def make_harken(source: torch.Tensor, beam: int, model: Any) -> Callable[[], Any]:
@@ -95,8 +84,8 @@ def make_transformers(source: torch.Tensor, beam: int, model: Any) -> Callable[[
     return lambda: model.generate(source, attention_mask=torch.ones_like(source), **options)
 
 
-def recurrent_rows(rounds: int) -> list[dict[str, Any]]:
-    """Graphs beside the reference."""
+def recurrent_rows(rounds: int, record: Record) -> None:
+    """Graphs against the reference."""
     from harken.data.tokenizers.tokens import EOS
     from harken.models.build import build_model
     from harken.models.config import RecurrentConfig
@@ -105,7 +94,6 @@ def recurrent_rows(rounds: int) -> list[dict[str, Any]]:
     from harken.search.reference import run_reference
 
     torch.manual_seed(0)
-    rows: list[dict[str, Any]] = []
     for dtype in (torch.float32, torch.bfloat16):
         model = build_model(RecurrentConfig(), 8000, 8000).eval().to("cuda", dtype)
         with torch.no_grad():
@@ -122,9 +110,7 @@ def recurrent_rows(rounds: int) -> list[dict[str, Any]]:
             )
             row = {"model": "recurrent", "dtype": str(dtype).partition(".")[2], "batch": batch, "beam": beam}
             row |= {"harken tokens/s": round(batch * LENGTH / graphs), "eager tokens/s": round(batch * LENGTH / eager)}
-            rows.append(row | {"ratio": round(eager / graphs, 1)})
-            print(json.dumps(rows[-1]), flush=True)
-    return rows
+            record.add(row | {"ratio": round(eager / graphs, 1)})
 
 
 def main() -> None:
@@ -138,7 +124,9 @@ def main() -> None:
     tools = given.tools.split(",")
     makers = {"harken": (harken_model, make_harken), "transformers": (transformers_model, make_transformers)}
     models = {tool: makers[tool][0]() for tool in tools}
-    rows = recurrent_rows(given.rounds) if given.recurrent else []
+    record = Record("gpu-decoding", given.out)
+    if given.recurrent:
+        recurrent_rows(given.rounds, record)
     for batch, beam in CELLS:
         source = torch.randint(4, VOCABULARY, (batch, WORDS), device="cuda")
         row: dict[str, Any] = {"batch": batch, "beam": beam}
@@ -147,10 +135,7 @@ def main() -> None:
             row[f"{tool} tokens/s"] = round(batch * LENGTH / took)
         if len(tools) == 2:
             row["ratio"] = round(row["harken tokens/s"] / row["transformers tokens/s"], 1)
-        rows.append(row)
-        print(json.dumps(row), flush=True)
-    if given.out is not None:
-        given.out.write_text(json.dumps({"torch": torch.__version__, "rows": rows}, indent=1) + "\n")
+        record.add(row)
 
 
 if __name__ == "__main__":

@@ -19,18 +19,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shlex
-import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import torch
+from benchmarks.gpu_timing import Record, milliseconds
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
@@ -105,23 +103,6 @@ def cases(sections: list[str]) -> Iterator[Case]:
             yield Case("choice", "LSTM", 64, rows, width, dtype="float32")
             yield Case("choice", "GRU", 64, rows, width, both=True)
             yield Case("choice", "RNN", 64, rows, width, lengths=False)
-
-
-def milliseconds(work: Callable[[], Any], seconds: float = 0.25, least: int = 5) -> float:
-    """Median time of `work` by CUDA events."""
-    for _ in range(min(2, least - 1)):
-        work()
-    torch.cuda.synchronize()
-    times: list[float] = []
-    start = time.perf_counter()
-    while len(times) < least or (time.perf_counter() - start < seconds and len(times) < 30):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        work()
-        end.record()
-        torch.cuda.synchronize()
-        times.append(begin.elapsed_time(end))
-    return statistics.median(times)
 
 
 def both_ways(call: Callable[[], Tensor], inputs: list[Tensor], backward: bool) -> Callable[[], Any]:
@@ -210,14 +191,14 @@ def without_launch(case: Case, values: Tensor, lengths: Tensor | None, backward:
     os.environ["HARKEN_KERNELS"] = "off"
     try:
         call, parts, path = ours(case, values, lengths)
-        return milliseconds(both_ways(call, parts, backward), least=2), path
+        return milliseconds(both_ways(call, parts, backward), least=2, warm=1), path
     finally:
         del os.environ["HARKEN_KERNELS"]
 
 
-def compile_all(wanted: list[Case], at_once: int) -> None:
+def compile_all(selected: list[Case], at_once: int) -> None:
     """Compile the kernels of all cases in as many processes; Triton keeps them on disk."""
-    unlike = {(case.cell, case.rows, case.width, case.dtype, case.both): case for case in wanted}
+    unlike = {(case.cell, case.rows, case.width, case.dtype, case.both): case for case in selected}
     short = [{**vars(case), "time": 64, "layers": 1} for case in sorted(unlike.values(), key=lambda case: -case.width)]
     command = [sys.executable, "-m", "benchmarks.gpu_recurrent", "--compile"]
     shares = [json.dumps(short[start::at_once]) for start in range(min(at_once, len(short)))]
@@ -248,28 +229,15 @@ def main() -> None:
                 both_ways(call, parts, False)()
                 both_ways(call, parts, True)()
         return
-    wanted = list(cases(options.sections))
+    selected = list(cases(options.sections))
     start = time.time()
-    compile_all(wanted, max(1, (os.cpu_count() or 2) - 2))
+    compile_all(selected, max(1, (os.cpu_count() or 2) - 2))
     print(f"compiled in {time.time() - start:.0f} s", flush=True)
     rate, bandwidth = ceilings()
-    record: dict[str, Any] = {
-        "name": "gpu-recurrent",
-        "date": f"{datetime.now():%Y-%m-%d %H:%M}",
-        "command": "python -m benchmarks.gpu_recurrent " + shlex.join(sys.argv[1:]),
-        "gpu": torch.cuda.get_device_name(),
-        "torch": torch.__version__,
-        "cudnn": torch.backends.cudnn.version(),
-        "product_tflops": round(rate),
-        "copy_tb_a_second": round(bandwidth, 2),
-        "rows": [],
-    }
-    for case in wanted:
-        row = measure(case, rate, bandwidth)
-        record["rows"].append(row)
-        print(json.dumps(row), flush=True)
-        if options.out:
-            options.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    rates = {"product_tflops": round(rate), "copy_tb_a_second": round(bandwidth, 2)}
+    record = Record("gpu-recurrent", options.out, cudnn=torch.backends.cudnn.version(), **rates)
+    for case in selected:
+        record.add(measure(case, rate, bandwidth))
 
 
 if __name__ == "__main__":

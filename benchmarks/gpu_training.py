@@ -17,17 +17,15 @@ import argparse
 import gzip
 import json
 import lzma
-import shlex
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import torch
+from benchmarks.gpu_timing import Record
 
 from benchmarks import gpu_training_peers as peers
 
@@ -104,15 +102,8 @@ def main() -> None:
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    record: dict[str, Any] = {
-        "name": "gpu-training",
-        "date": f"{datetime.now():%Y-%m-%d %H:%M}",
-        "command": "python -m benchmarks.gpu_training " + shlex.join(sys.argv[1:]),
-        "unit": "source + target tokens a second, padding counted as nothing",
-        "gpu": torch.cuda.get_device_name(),
-        "torch": torch.__version__,
-        "rows": [],
-    }
+    unit = "source + target tokens a second, padding counted as nothing"
+    record = Record("gpu-training", options.out, unit=unit)
     for model in options.models:
         for budget in options.batch_tokens:
             row: dict[str, Any] = {
@@ -127,10 +118,7 @@ def main() -> None:
                 network = (peers.PlainTransformer if compiled else peers.PlainRecurrent)(SIZES[model])
                 row["peer"] = peers.tokens_per_second(network, data, compiled, options.seconds)
                 row["ratio"] = row["harken"].get("tokens_per_second", 0.0) / row["peer"]["tokens_per_second"]
-            record["rows"].append(row)
-            print(json.dumps(row), flush=True)
-            if options.out:
-                options.out.write_text(json.dumps(record, indent=1) + "\n")
+            record.add(row)
 
 
 if __name__ == "__main__":

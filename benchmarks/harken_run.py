@@ -8,11 +8,9 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from measurement import BATCH_TOKENS, Bench, Measurement, read_speed
-from scoring import note_bleu
+from measurement import BATCH_TOKENS, Bench, Measurement, note_bleu, read_speed
+from records import ROOT
 from speed_logs import harken_speed
-
-ROOT = Path(__file__).resolve().parents[1]
 
 # The same shapes as the measuring scripts give the peers. "512" of the recurrent model: 2 x 256 in the encoder, 512 in
 # the decoder, embeddings of 256.

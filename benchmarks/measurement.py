@@ -98,3 +98,26 @@ def read_speed(result: Measurement, log: Path, reader: Callable[[str], Speed]) -
         result.speed = reader(log.read_text())
     except (NoSpeed, OSError) as error:
         result.problem = str(error)
+
+
+def bleu_score(hypotheses: list[str], reference: Path) -> float:
+    """sacrebleu, 13a, cased.
+
+    Raises:
+        ValueError: the numbers of lines differ.
+    """
+    import sacrebleu
+
+    references = reference.read_text(encoding="utf-8").splitlines()
+    if len(hypotheses) != len(references):
+        raise ValueError(f"{len(hypotheses)} lines for {len(references)}")
+    return round(sacrebleu.corpus_bleu(hypotheses, [references]).score, 2)
+
+
+def note_bleu(result: Measurement, raw: Path, validation: Path, test: Path, errors: str) -> None:
+    """Notes both scores, or why there are none."""
+    try:
+        result.validation_bleu = bleu_score(validation.read_text(encoding="utf-8").splitlines(), raw / "val.en")
+        result.bleu = bleu_score(test.read_text(encoding="utf-8").splitlines(), raw / "test_2016_flickr.en")
+    except (OSError, ValueError) as error:
+        result.problem = f"decoding failed ({error}): {' | '.join(errors.strip().splitlines()[-3:])}"

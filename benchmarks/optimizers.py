@@ -22,8 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from harken_run import ROOT
-from record_writer import table
+from records import ROOT, table
 from speed_logs import metric_lines
 
 VARIANTS = {"adamw, cosine": ("adamw", "cosine"), "adamw, wsd": ("adamw", "wsd"), "muon, wsd": ("muon", "wsd")}

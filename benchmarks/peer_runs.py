@@ -9,9 +9,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from measurement import BATCH_TOKENS, Bench, Measurement, read_speed
+from measurement import BATCH_TOKENS, Bench, Measurement, note_bleu, read_speed
 from peer_setup import clean_environment
-from scoring import note_bleu
 from speed_logs import eole_speed, joey_speed
 
 WARMUP = 100  # updates; the measuring scripts' 400 are longer than some runs

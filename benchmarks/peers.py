@@ -13,11 +13,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from harken_run import ROOT, run_harken
+from harken_run import run_harken
 from measurement import Bench, Measurement
+from peer_record import ratios, write_record
 from peer_runs import run_eole, run_joeynmt
 from peer_setup import PEERS, SetupError, install, linked, prepare, unpack
-from record_writer import ratios, write_record
+from records import ROOT
 
 RUNNERS: dict[str, Callable[..., Measurement]] = {"joeynmt": run_joeynmt, "eole": run_eole}
 HARKEN_TOKENS = 923.0  # target tokens per step of harken's batches of 1,024, where harken itself is not run

@@ -10,17 +10,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
-import shlex
-import sys
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from record_writer import portable, processor
-
-RECORDS = Path(__file__).resolve().parent / "records"
+import records
+from records import machine
 
 
 def scores(translator: Any) -> dict[str, Any]:
@@ -54,16 +48,13 @@ def main() -> None:
         translator = harken.load(options.out)
     else:
         translator = harken.train(options.recipe, options.out, overrides=options.overrides)
-    import torch
-
     metrics = read_metrics(options.out)
     training = [entry for entry in metrics if entry["kind"] == "train"]
     validations = [entry for entry in metrics if entry["kind"] == "valid"]
     device = str(translator.device)
     record = {
         "name": options.name or options.recipe,
-        "date": f"{datetime.now():%Y-%m-%d %H:%M}",
-        "command": "python " + shlex.join([os.path.relpath(sys.argv[0]), *sys.argv[1:]]),
+        **machine(),
         "note": options.note,
         "training_seconds": round(validations[-1]["seconds"], 1),
         "updates": validations[-1]["step"],
@@ -75,14 +66,10 @@ def main() -> None:
         ],
         "scores": scores(translator),
         "recipe": json.loads(translator.recipe.model_dump_json(exclude_none=True)),
-        "machine": {"processor": processor(), "device": torch.cuda.get_device_name() if "cuda" in device else "cpu"},
-        "versions": {"harken": harken.__version__, "torch": torch.__version__, "python": platform.python_version()},
+        "device": device,
     }
-    RECORDS.mkdir(exist_ok=True)
-    path = RECORDS / f"{datetime.now():%Y-%m-%d-%H%M}-{record['name']}.json"
-    places = {"PROJECT": Path.cwd(), "SHARED": Path.cwd().parent / "shared", "OUT": options.out.resolve()}
-    path.write_text(portable(json.dumps(record, indent=1), places) + "\n")
-    print(f"wrote {os.path.relpath(path)}")
+    folders = {"PROJECT": Path.cwd(), "SHARED": Path.cwd().parent / "shared", "OUT": options.out.resolve()}
+    records.write(record["name"], record, **folders)
 
 
 if __name__ == "__main__":

@@ -22,23 +22,21 @@ import argparse
 import asyncio
 import json
 import os
-import platform
 import random
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from record_writer import processor, table
-from serving_client import ROOT, bodies, children, cpu_seconds, environment, overload, resident, saturate, server
+import records
+from records import RECORDS, ROOT, facts_of, machine, table
+from serving_client import bodies, children, cpu_seconds, environment, overload, resident, saturate, server
 
-import harken
 from harken.data.text.parallel import read_corpus
 from harken.recipe import load_recipe
 
@@ -214,7 +212,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--sentences", type=int, default=8000)
     parser.add_argument("--peer-python", help="a Python with ctranslate2, fastapi, uvicorn and harken")
     parser.add_argument("--peer-model", help="the model as `harken export --to ctranslate2` wrote it")
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "records")
+    parser.add_argument("--out", type=Path, default=RECORDS)
     return parser.parse_args()
 
 
@@ -222,20 +220,10 @@ def main() -> None:
     options = parse()
     sentences = sentences_of(options.model, options.sentences)
     parts = options.parts.split(",")
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
-    record: dict[str, Any] = {
-        "command": " ".join(["python benchmarks/serving.py MODEL", *sys.argv[2:]]),
-        "date": datetime.now().isoformat(timespec="minutes"),
-        "commit": commit.stdout.strip(),
-        "processor": processor(),
-        "load": os.getloadavg(),
-        "versions": {"harken": harken.__version__, "python": platform.python_version()},
-        "httptools": bool(find_spec("httptools")),
-    }
+    record: dict[str, Any] = machine() | {"httptools": bool(find_spec("httptools"))}
     cpu, http = record["processor"], "httptools and uvloop" if record["httptools"] else "h11"
-    lines = [f"# harken serve under load, {record['date']}", "", f"`{record['command']}`", "",
-             f"{cpu['model']}, {cpu['cores_used']} cores, load average at the start {record['load'][0]:.1f}; commit "
-             f"{record['commit']}; HTTP by {http}.", ""]  # fmt: skip
+    lines = [f"# harken serve under load, {record['date']}", "",
+             f"Load average at the start {record['load']:.1f}; HTTP by {http}.", "", facts_of(record)]  # fmt: skip
     if "throughput" in parts:
         for workers in dict.fromkeys((1, cpu["cores_used"])):
             found = record[f"throughput_{workers}"] = throughput(options, sentences, workers)
@@ -276,10 +264,7 @@ def main() -> None:
                           f"{found['after'] / 1e6:,.0f} MB after {found['requests']:,} requests: "
                           f"{found['after'] / found['before'] - 1:+.1%}.", ""]  # fmt: skip
                 print(found, flush=True)
-    name = f"{datetime.now():%Y-%m-%d-%H%M}-serving"
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    (options.out / f"{name}.md").write_text("\n".join(lines), encoding="utf-8")
+    records.write("serving", record, "\n".join(lines), options.out, MODEL=options.model)
     print("\n".join(lines))
 
 

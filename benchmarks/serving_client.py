@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parent.parent
+from records import ROOT
+
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 IDLE = 3.0  # seconds after which a connection is opened again
@@ -58,9 +59,10 @@ def resident(pids: list[int]) -> int:
 
 
 @contextmanager
-def server(command: list[str]) -> Iterator[tuple[str, int, int]]:
+def server(command: list[str], variables: dict[str, str] | None = None) -> Iterator[tuple[str, int, int]]:
     """Start a server that prints `http://HOST:PORT` when it is ready; its host, port and process."""
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=environment())
+    pipes: dict[str, Any] = {"stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL, "text": True}
+    process = subprocess.Popen(command, env=variables or environment(), **pipes)
     try:
         assert process.stderr is not None
         for line in process.stderr:

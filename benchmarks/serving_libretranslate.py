@@ -18,13 +18,12 @@ import json
 import os
 import subprocess
 import sys
-from datetime import datetime
 from pathlib import Path
 from statistics import median
 from types import SimpleNamespace
 from typing import Any
 
-from serving_client import ROOT, bodies, children, cpu_seconds, resident, saturate, server
+from serving_client import bodies, children, cpu_seconds, resident, saturate, server
 
 LOADS = ((1, 1), (1, 32), (32, 32))  # texts of a request, connections
 SENTENCES = [f"The black cat number {number} sleeps in the old house" for number in range(4000)]
@@ -114,14 +113,15 @@ def main() -> None:
         sys.argv = ["harken", "serve", sys.argv[2], "--port", "0"]
         command_line()
         return
-    from record_writer import processor, table
+    import records
+    from records import RECORDS, facts_of, machine, table
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path)
     parser.add_argument("--libretranslate", required=True, metavar="PYTHON")
     parser.add_argument("--seconds", type=float, default=6, help="of each measurement")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "records")
+    parser.add_argument("--out", type=Path, default=RECORDS)
     options = parser.parse_args()
     version = subprocess.run(
         [options.libretranslate, "-c", "from importlib.metadata import version; print(version('libretranslate'))"],
@@ -150,22 +150,17 @@ def main() -> None:
             cells.append([texts, connections, name, f"{middle['rate']:,.0f}", f"{middle['p50']:.1f}",
                           f"{middle['p99']:.1f}", f"{middle['cpu']:.2f}",
                           f"{found[-1][number]['resident'] / 1e6:,.0f}"])  # fmt: skip
-    cpu, date = processor(), datetime.now()
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
     head = ["texts a request", "connections", "server", "requests/s", "p50 ms", "p99 ms", "CPU ms a request", "MB"]
-    lines = [f"# The cost of a request beside LibreTranslate, {date:%Y-%m-%d %H:%M}", "",
-             f"`python benchmarks/serving_libretranslate.py MODEL --libretranslate PYTHON --seconds {options.seconds:g}"
-             f" --rounds {options.rounds}`", "",
-             f"{cpu['model']}, {cpu['cores_used']} cores, load average at the end {os.getloadavg()[0]:.1f}; commit "
-             f"{commit}. Medians of {options.rounds} rounds, which alternate.", "", table(head, cells), "",
+    record = {**machine(), "rounds": rounds}
+    lines = [f"# The cost of a request in harken and in LibreTranslate, {record['date']}", "",
+             f"Load average at the end {record['load']:.1f}. Medians of {options.rounds} rounds, which alternate.", "",
+             table(head, cells), "",
              "No model runs: both servers put texts into capitals. LibreTranslate is its own app under waitress with "
              "four threads, as its command starts it; harken is `harken serve` with one worker process. Both are asked "
              "`POST /translate` with source en, target fr, format text. Memory is that of all processes of a server; "
-             "harken's has torch loaded, LibreTranslate's no model of Argos.", ""]  # fmt: skip
-    name = f"{date:%Y-%m-%d-%H%M}-serving-libretranslate"
-    record = {"date": date.isoformat(timespec="minutes"), "commit": commit, "processor": cpu, "rounds": rounds}
-    (options.out / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    (options.out / f"{name}.md").write_text("\n".join(lines), encoding="utf-8")
+             "harken's has torch loaded, LibreTranslate's no model of Argos.", "", facts_of(record)]  # fmt: skip
+    folders = {"MODEL": options.model, "PYTHON": Path(options.libretranslate)}
+    records.write("serving-libretranslate", record, "\n".join(lines), options.out, **folders)
     print("\n".join(lines))
 
 

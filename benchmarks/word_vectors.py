@@ -83,13 +83,13 @@ def run(command: list[str]) -> dict[str, Any]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def score(vectors: str, tests: Path) -> dict[str, float | None]:
-    """The tests by harken's own evaluation, for both tools alike."""
+def score(vectors: Any, tests: Path) -> dict[str, float]:
+    """The tests of word vectors, or of a file of them, by harken's own evaluation, for all tools alike."""
     from harken.embeddings.evaluation import evaluate_file
     from harken.embeddings.vectors import WordVectors
 
-    loaded = WordVectors.load(vectors)
-    return {name: evaluate_file(loaded, tests / name)[-1].score for name in TESTS}
+    loaded = vectors if isinstance(vectors, WordVectors) else WordVectors.load(vectors)
+    return {name: float(evaluate_file(loaded, tests / name)[-1].score or 0.0) for name in TESTS}
 
 
 def compare(options: argparse.Namespace, work: Path) -> dict[str, Any]:

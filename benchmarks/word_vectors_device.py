@@ -14,8 +14,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from word_vectors import score
+
 from harken.embeddings.corpus import read_corpus
-from harken.embeddings.evaluation import evaluate_file
 from harken.embeddings.training import Trained
 from harken.embeddings.word2vec import batch_kernel
 from harken.embeddings.word2vec import device as word2vec_device
@@ -23,8 +24,6 @@ from harken.embeddings.word2vec.device import train_on_device
 from harken.embeddings.word2vec.settings import Settings
 from harken.embeddings.word2vec.training import train_word2vec
 from harken.machine import available_cores
-
-TESTS = ("EN-WS-353-ALL.txt", "EN-MEN-TR-3k.txt", "questions-words.txt.gz")
 
 
 def main() -> None:
@@ -48,8 +47,7 @@ def main() -> None:
 
     def measure(trained: Trained, settings: Settings, **said: Any) -> None:
         vectors, progress = trained.vectors(corpus, settings), trained.progress
-        tests = TESTS if options.tests else ()
-        scores = {name: evaluate_file(vectors, options.tests / name)[-1].score for name in tests}
+        scores = score(vectors, options.tests) if options.tests else {}
         speed = {"seconds": round(progress.seconds, 2), "words_per_second": round(progress.words_per_second)}
         rows.append({"method": settings.method, "seed": settings.seed, **said, **speed, **scores})
         rows[-1]["losses"] = [round(loss, 4) for loss in progress.losses]

@@ -14,10 +14,10 @@ sys.path.insert(0, str(BENCHMARKS))
 
 import harken_run  # noqa: E402
 import peers  # noqa: E402
-from measurement import Bench, Measurement  # noqa: E402
+from measurement import Bench, Measurement, note_bleu  # noqa: E402
+from peer_record import ratios, write_record  # noqa: E402
 from peer_runs import joey_batch  # noqa: E402
-from record_writer import portable, ratios, write_record  # noqa: E402
-from scoring import note_bleu  # noqa: E402
+from records import portable  # noqa: E402
 from speed_logs import NoSpeed, Speed, eole_speed, harken_speed, joey_speed  # noqa: E402
 
 

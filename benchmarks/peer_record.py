@@ -2,16 +2,15 @@
 
 import json
 import math
-import os
-import platform
 import re
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import records
 from measurement import Measurement
+from records import machine, portable, table
 
 POLLUTED = 0.05  # share of the cores taken by other processes, and share of its own cores that a run did not get
 TARGETS = {("transformer", "joeynmt"): 3.0, ("transformer", "eole"): 1.25, ("recurrent", "joeynmt"): 3.0}
@@ -19,27 +18,6 @@ TOKENS = (
     "target tokens/s: non-padding target pieces with EOS, validation left out; "
     "median over log lines, first tenth (at least one line) dropped"
 )
-
-
-def processor() -> dict[str, Any]:
-    """The CPU: its model, the cores this run may use, and the instruction sets that decide its speed."""
-    text = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
-    lines = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-    fields = {key.strip(): value.strip() for key, value in lines.items()}
-    wanted = {"avx2", "avx512f", "avx512_bf16", "avx512_vnni", "amx_bf16"}
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return {
-        "model": fields.get("model name", platform.processor()),
-        "cores_used": cores,
-        "flags": sorted(wanted & set(fields.get("flags", "").split())),
-    }
-
-
-def portable(text: str, places: dict[str, Path]) -> str:
-    """The text with this machine's folders replaced by their names, the longest path first."""
-    for name, path in sorted(places.items(), key=lambda item: -len(str(item[1]))):
-        text = text.replace(str(path), name)
-    return text
 
 
 def ratios(measurements: Sequence[Measurement]) -> list[dict[str, Any]]:
@@ -59,12 +37,6 @@ def ratios(measurements: Sequence[Measurement]) -> list[dict[str, Any]]:
                 names |= {"ratio": round(own.speed.tokens_per_second / rate, 2), "cpu_ratio": cpu_ratio}
                 rows.append({**names, "aim": TARGETS.get((architecture, tool))})
     return rows
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """A Markdown table."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
 def is_polluted(item: Measurement) -> bool:
@@ -139,16 +111,10 @@ def markdown(record: dict[str, Any], measurements: Sequence[Measurement]) -> str
 
 
 def write_record(
-    folder: Path, record: dict[str, Any], measurements: Sequence[Measurement], places: dict[str, Path]
+    folder: Path, record: dict[str, Any], measurements: Sequence[Measurement], folders: dict[str, Path]
 ) -> Path:
     """Writes both files and returns the Markdown one."""
-    now = datetime.now()
     rows = [asdict(item) | {"command": " ".join(item.command)} for item in measurements]
-    record = {"date": f"{now:%Y-%m-%d %H:%M}", **record, "processor": processor(), "tokens": TOKENS}
-    record |= {"ratios": ratios(measurements), "measurements": rows}
-    record = json.loads(portable(json.dumps(record, default=str), places))
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{now:%Y-%m-%d-%H%M}-{record['name']}.md"
-    path.with_suffix(".json").write_text(json.dumps(record, indent=2) + "\n")
-    path.write_text(portable(markdown(record, measurements), places))
-    return path
+    record = {**machine(), **record, "tokens": TOKENS, "ratios": ratios(measurements), "measurements": rows}
+    record = json.loads(portable(json.dumps(record, default=str), folders))
+    return records.write(record["name"], record, markdown(record, measurements), folder, **folders).with_suffix(".md")
