@@ -1,6 +1,9 @@
 """The exceptions that reach a user as one sentence."""
 
 import signal
+from importlib.util import find_spec
+
+DISTRIBUTIONS = {"PIL": "Pillow", "sklearn": "scikit-learn", "multipart": "python-multipart"}  # of modules
 
 LONGEST = 1000  # characters of a message; what a file holds may be quoted in it
 
@@ -28,6 +31,31 @@ class UserError(Exception):
         if len(text) > LONGEST:
             text = f"{text[: LONGEST - 300]} ... {text[-300:]}"
         super().__init__(text)
+
+
+def missing_extra(module: str, extra: str, purpose: str) -> UserError:
+    """The error for an optional package that is not installed.
+
+    >>> print(missing_extra("PIL", "images", "a picture"))
+    a picture needs Pillow, which is not installed; pip install "harken[images]"
+    """
+    package = DISTRIBUTIONS.get(module.partition(".")[0], module)
+    return UserError(f'{purpose} needs {package}, which is not installed; pip install "harken[{extra}]"')
+
+
+def require_extra(module: str, extra: str, purpose: str) -> None:
+    """Refuse to go on without an optional package.
+
+    Args:
+        module: the name that is imported.
+        extra: the extra of harken that installs it.
+        purpose: what needs it, the subject of the sentence.
+
+    Raises:
+        UserError: it is not installed; names the command that installs it.
+    """
+    if find_spec(module) is None:
+        raise missing_extra(module, extra, purpose)
 
 
 class MachineError(UserError):

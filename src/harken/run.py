@@ -31,7 +31,7 @@ from harken.training.log import METRICS, read_metrics
 from harken.training.loop import Trainer
 from harken.training.planning.fitting import FITTED, Plan, peak_rate
 from harken.training.reporting import FOLDER as TENSORBOARD
-from harken.training.reporting import REMEDY, Callback, TensorBoard
+from harken.training.reporting import Callback, TensorBoard
 from harken.training.strategies.group import Group, joined
 
 RECIPE = "recipe.toml"
@@ -135,8 +135,8 @@ def _run(
     if recipe.train.tensorboard:
         try:
             callbacks = [*callbacks, TensorBoard(folder)]
-        except ImportError:
-            notes.append(REMEDY)
+        except UserError as missing:
+            notes.append(str(missing))
     trainer = Trainer(prepared.task, recipe.train, folder, display, callbacks, group)
     plan = None if resuming else trainer.fit(peak_rate(getattr(recipe, "model", None)))
     record_data(job, recipe, prepared, folder, earlier, changes, accept)

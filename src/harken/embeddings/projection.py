@@ -13,13 +13,11 @@ scikit-learn comes with the extra `embeddings`; PCA does not need it.
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 import numpy as np
 from numpy.typing import NDArray
 
 from harken.embeddings.vectors import unit
-from harken.errors import UserError
+from harken.errors import require_extra
 
 ITERATIONS = 500  # of t-SNE
 
@@ -39,7 +37,7 @@ def tsne(points: NDArray[np.floating], perplexity: float = 30.0) -> NDArray[np.f
     Raises:
         UserError: scikit-learn is not installed.
     """
-    require_sklearn("t-SNE")
+    require_extra("sklearn", "embeddings", "t-SNE")
     from sklearn.manifold import TSNE
 
     start = pca(points, 2)
@@ -64,7 +62,7 @@ def kmeans(vectors: NDArray[np.float32], clusters: int) -> NDArray[np.int64]:
     clusters = min(clusters, len(np.unique(points, axis=0)))
     if clusters == 1:
         return np.zeros(len(points), dtype=np.int64)
-    require_sklearn("k-means")
+    require_extra("sklearn", "embeddings", "k-means")
     from sklearn.cluster import KMeans
 
     labels = KMeans(clusters, n_init=4, random_state=0).fit(points).labels_
@@ -74,7 +72,3 @@ def kmeans(vectors: NDArray[np.float32], clusters: int) -> NDArray[np.int64]:
     return rank[labels]
 
 
-def require_sklearn(purpose: str) -> None:
-    """Raise a UserError naming the extra where scikit-learn is not installed."""
-    if find_spec("sklearn") is None:
-        raise UserError(f"{purpose} needs scikit-learn, which is not installed: pip install 'harken[embeddings]'")

@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 from pydantic import ValidationError
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from harken.errors import UserError
 from harken.estimators import running
@@ -17,13 +20,6 @@ from harken.recipe import Recipe
 from harken.registry import CELLS
 from harken.tasks.job import Prepared
 from harken.tasks.registry import recipe_class
-
-try:
-    from sklearn.base import BaseEstimator
-    from sklearn.utils import check_random_state
-    from sklearn.utils.validation import check_is_fitted
-except ImportError:
-    raise UserError("estimators need scikit-learn, which is not installed: pip install 'harken[estimators]'") from None
 
 SEEDS = 2**31 - 1
 BATCH_TOKENS = 16384

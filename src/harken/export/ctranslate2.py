@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from harken.data.tokenizers.base import Tokenizer, save_tokenizers
 from harken.data.tokenizers.tokens import BOS, EOS, PAD, SPECIALS, UNK
-from harken.errors import UserError
+from harken.errors import UserError, require_extra
 from harken.export.onnx_transformer import LENGTH, positions_table, refuse_stack
 from harken.models.transformer.decoder import TransformerDecoder
 from harken.models.transformer.encoder import TransformerEncoder
@@ -39,13 +39,9 @@ def export_ctranslate2(translator: Translator, folder: Path) -> None:
     Raises:
         UserError: the model is no Transformer, has an option that CTranslate2 lacks, or ctranslate2 is not installed.
     """
-    try:
-        from ctranslate2.specs import transformer_spec
-    except ModuleNotFoundError as missing:
-        raise UserError(
-            "CTranslate2 models are written by the package ctranslate2; install it with "
-            "pip install 'harken[ctranslate2]'"
-        ) from missing
+    require_extra("ctranslate2", "ctranslate2", "export to CTranslate2")
+    from ctranslate2.specs import transformer_spec
+
     model: Any = translator.model
     refuse_unsupported(model)
     encoder = transformer_spec.TransformerEncoderSpec(**options_of(model.encoder.stack))

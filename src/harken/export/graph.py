@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from harken.errors import UserError
+from harken.errors import require_extra
 
 OPSET, FORMAT = 17, 8  # what runtimes have read since 2022
 LARGEST = 1_500_000_000  # bytes of weights inside the file; protobuf ends at 2 GiB
@@ -28,12 +28,9 @@ def import_onnx() -> Any:
     Raises:
         UserError: it is not installed.
     """
-    try:
-        import onnx
-    except ModuleNotFoundError as missing:
-        raise UserError(
-            "ONNX files are written by the package onnx; install it with pip install 'harken[onnx]'"
-        ) from missing
+    require_extra("onnx", "onnx", "export to ONNX")
+    import onnx
+
     return onnx
 
 

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from harken.errors import require_extra
 from harken.files import atomic_write
 from harken.inspection.figure.page import page, section, text, value_table
 from harken.inspection.figure.spec import plain
@@ -73,6 +74,7 @@ class Report:
         Raises:
             UserError: the folder cannot be made or written.
         """
+        require_extra("matplotlib", "plot", "a picture")
         from harken.inspection.figure.paper import draw_png, draw_svg
 
         name, figure = self.experiment.name, self.findings.figure

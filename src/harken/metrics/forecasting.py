@@ -33,10 +33,9 @@ from typing import Any
 
 import numpy as np
 
-from harken.errors import UserError
+from harken.errors import UserError, require_extra
 
 LONGEST_SEASON = 24  # a longer season has more states than can be fitted
-EXTRA = "pip install 'harken[forecast]'"
 
 
 def season_scale(values: np.ndarray, season: int) -> float:
@@ -115,10 +114,9 @@ def is_available() -> bool:
 
 
 def _ets_model() -> Any:
-    try:
-        from statsmodels.tsa.exponential_smoothing.ets import ETSModel
-    except ImportError:
-        raise UserError(f"exponential smoothing needs statsmodels, which is not installed: {EXTRA}") from None
+    require_extra("statsmodels", "forecast", "exponential smoothing")
+    from statsmodels.tsa.exponential_smoothing.ets import ETSModel
+
     return ETSModel
 
 

@@ -8,3 +8,8 @@ dialects/       native (/v1), LibreTranslate (/translate ...), DeepL (/v2)
 text/           sentences, placeholders, HTML and files around what a model translates
 keys.py, limits.py, metrics.py
 """
+
+from harken.errors import require_extra
+
+for _module in ("fastapi", "uvicorn", "multipart", "lxml", "prometheus_client", "py3langid"):
+    require_extra(_module, "serve", "a server")

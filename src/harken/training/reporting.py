@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from harken.errors import require_extra
 from harken.training.checkpoints import Progress
 from harken.training.display import Display, Throughput
 from harken.training.log import MetricsLog
@@ -21,7 +22,6 @@ MIN_SECONDS = 1.0  # of updates from which on that share says something
 FIRST, TIMED = 3, 10  # updates in which kernels are compiled, loaded and captured; updates whose times are compared
 SLOW_START = 1.0  # seconds by which they take longer that the user is told of
 FOLDER = "tensorboard"  # in the run folder
-REMEDY = "train.tensorboard needs the package tensorboard, which is not installed; pip install 'harken[tensorboard]'"
 LEFT_OUT = ("kind", "step", "best")
 
 
@@ -151,10 +151,11 @@ class TensorBoard:
         folder: of the run.
 
     Raises:
-        ImportError: the package tensorboard is not installed.
+        UserError: the package tensorboard is not installed.
     """
 
     def __init__(self, folder: Path) -> None:
+        require_extra("tensorboard", "tensorboard", "train.tensorboard")
         from torch.utils.tensorboard import SummaryWriter
 
         self.folder, self.open = folder / FOLDER, SummaryWriter

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from harken.errors import UserError
 from harken.nn import GRU, LSTM, RNN, SelfAttention, export_onnx
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -130,7 +131,7 @@ def test_what_onnx_lacks_is_refused(layer: nn.Module, reason: str, tmp_path: Pat
 
 def test_without_the_package_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(ModuleNotFoundError, match="pip install onnx"):
+    with pytest.raises(UserError, match=r'pip install "harken\[onnx\]"'):
         export_onnx(GRU(2, 3, batch_first=True), tmp_path / "layer.onnx")
 
 

@@ -24,9 +24,8 @@ from typing import IO
 import numpy as np
 
 from harken.data.io.files import require_file
-from harken.errors import UserError
+from harken.errors import UserError, missing_extra, require_extra
 
-EXTRA = 'pip install "harken[audio]"'
 MAX_RATE = 768_000  # samples a second
 UNKNOWN_SIZE = 0xFFFFFFFF  # what programs write that do not know how long a stream will be
 MAX_PHASES = 2000  # of a resampling filter: rates such as 44,101 are taken as the nearest ratio
@@ -100,10 +99,7 @@ def _read_pcm16(path: Path) -> tuple[np.ndarray, int]:
     except (wave.Error, EOFError):
         width = 0
     if width != 2:
-        raise UserError(
-            f"{path} is no WAV of 16-bit integers, and anything else needs the library soundfile: {EXTRA}, or convert "
-            "the file"
-        )
+        raise missing_extra("soundfile", "audio", f"{path} is no WAV of 16-bit integers: reading it")
     whole = len(data) // (2 * channels) * 2 * channels
     samples = np.frombuffer(data[:whole], "<i2").reshape(-1, channels)
     return one_channel(samples, str(path)), _checked_rate(rate, path)
@@ -152,13 +148,9 @@ def resample(samples: np.ndarray, rate: int, new_rate: int) -> np.ndarray:
     if rate == new_rate:
         return samples
     ratio = Fraction(new_rate, rate).limit_denominator(MAX_PHASES)
-    try:
-        from scipy.signal import resample_poly
-    except ImportError:
-        raise UserError(
-            f"the recording has {rate:,} samples a second and {new_rate:,} are needed, which takes scipy: {EXTRA}, or "
-            "convert the recording"
-        ) from None
+    require_extra("scipy", "audio", f"a recording with {rate:,} samples a second where {new_rate:,} are expected")
+    from scipy.signal import resample_poly
+
     taps = _low_pass(max(ratio.numerator, ratio.denominator))
     return np.asarray(resample_poly(samples, ratio.numerator, ratio.denominator, window=taps), dtype=np.float32)
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from harken.data.io.files import require_file
-from harken.errors import UserError
+from harken.errors import UserError, require_extra
 from harken.files import read_limited
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
@@ -45,13 +45,9 @@ def decode_image(content: bytes, name: str) -> np.ndarray:
     Raises:
         UserError: not a picture, too large a one, or Pillow is not there.
     """
-    try:
-        from PIL import Image, ImageOps
-    except ImportError:
-        raise UserError(
-            f"{name} can only be read with Pillow, which is not installed; pip install 'harken[images]', "
-            "or give the picture as an array"
-        ) from None
+    require_extra("PIL", "images", f"reading {name}")
+    from PIL import Image, ImageOps
+
     try:
         with Image.open(io.BytesIO(content)) as opened:
             if opened.width * opened.height > MOST_PIXELS:

@@ -14,6 +14,7 @@ from functools import cache
 from html import escape
 from importlib import resources
 
+from harken.errors import require_extra
 from harken.inspection.figure.palette import DARK, DEEP, FAINT, LIGHT, Palette, css
 from harken.inspection.figure.spec import Figure, Heat, Panel, number, table
 from harken.inspection.figure.text import cut, printable
@@ -64,6 +65,7 @@ def section(figure: Figure, above: str = "", picking: bool = False, hidden: bool
 
 def _drawing(panels: Sequence[Panel], figure: Figure) -> str:
     """An SVG and the numbers in it."""
+    require_extra("matplotlib", "plot", "a picture")
     from harken.inspection.figure.paper import draw_svg
 
     svg = draw_svg([Figure("", panels, across=figure.across)]).replace(

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harken.errors import UserError
+from harken.errors import UserError, require_extra
 from harken.files import atomic_write
 from harken.inspection.figure.spec import Figure, plain
 
@@ -73,12 +73,14 @@ class Picture(ABC):
 
     def to_svg(self) -> str:
         """A drawing for papers and web pages; follows the reader's light or dark setting."""
+        require_extra("matplotlib", "plot", "a picture")
         from harken.inspection.figure.paper import draw_svg
 
         return draw_svg(self._captioned(self.paper_figures()))
 
     def to_png(self, dpi: int = 144) -> bytes:
         """An image for slides, on light paper."""
+        require_extra("matplotlib", "plot", "a picture")
         from harken.inspection.figure.paper import draw_png
 
         return draw_png(self._captioned(self.paper_figures()), dpi)

@@ -33,6 +33,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from harken.errors import require_extra
 from harken.nn.recurrent.cell import Cell
 from harken.nn.recurrent.gru import GRUCell
 from harken.nn.recurrent.lstm import LSTMCell
@@ -53,13 +54,12 @@ def export_onnx(layer: nn.Module, path: str | Path, *, lengths: bool = True, sta
 
     Raises:
         ValueError: the layer has an option that ONNX's operator lacks.
-        ModuleNotFoundError: the package `onnx` is not installed.
+        UserError: the package `onnx` is not installed.
     """
     stack = _exportable(layer)
-    try:
-        import onnx
-    except ModuleNotFoundError as missing:
-        raise ModuleNotFoundError("export_onnx needs the package onnx: pip install onnx") from missing
+    require_extra("onnx", "onnx", "export to ONNX")
+    import onnx
+
     model = Graph(onnx, stack, lengths, state).model()
     onnx.checker.check_model(model, full_check=True)
     onnx.save(model, str(path))

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
 
-from harken.errors import UserError
+from harken.errors import UserError, missing_extra
 from harken.machine import available_cores
 
 OBJECT_STORE = 2**28  # bytes of shared memory of a cluster on this machine; requests and shards are far smaller
@@ -32,8 +32,8 @@ def import_ray(library: str) -> ModuleType:
             os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     try:
         import_module(f"ray.{library}")
-    except ImportError as error:
-        raise UserError(f'--engine ray needs Ray, which is missing ({error}); pip install "harken[ray]"') from None
+    except ImportError:
+        raise missing_extra("ray", "ray", "--engine ray") from None
     return import_module("ray")
 
 

@@ -14,9 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from harken.data.series.series import Series, read_series
-from harken.errors import UserError
+from harken.errors import UserError, missing_extra
 from harken.metrics.forecasting import (
-    EXTRA,
     exponential_smoothing,
     is_available,
     pinball,
@@ -100,7 +99,8 @@ def score(
     for name, forecasts, note in _to_beat(model, series, cuts, part, rolled):
         metrics.append(Metric.of(f"MASE {name}", _mase(rolled, forecasts), note))
     if not is_available():
-        metrics[-1] = Metric(**{**vars(metrics[-1]), "note": f"exponential smoothing beside it needs {EXTRA}"})
+        note = str(missing_extra("statsmodels", "forecast", "exponential smoothing beside it"))
+        metrics[-1] = Metric(**{**vars(metrics[-1]), "note": note})
     counts = rolled.counted.sum(1)
     summed = (smape(rolled.truth, median) * rolled.counted).sum(1)
     metrics.append(Metric.of("sMAPE", bootstrap(summed, counts), "percent", digits=2))
