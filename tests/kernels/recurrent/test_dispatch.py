@@ -66,3 +66,11 @@ def test_what_the_kernel_does_not_know_goes_the_other_ways(monkeypatch: pytest.M
 def test_numba_stays_out_of_the_way_until_it_is_needed() -> None:
     assert kernels_enabled()
     assert "numba" not in vars(cpu_recurrent)
+
+
+@pytest.mark.usefixtures("kernels")
+def test_small_batches_of_unequal_rows_take_the_kernel_and_one_row_torchs_loop() -> None:
+    assert chosen(LSTM(64, 64, batch_first=True), 4, 30, [30, 27, 23, 19]) == "cpu"
+    assert chosen(GRU(32, 32, batch_first=True), 2, 20, [20, 15]) == "cpu"
+    assert chosen(LSTM(64, 64, batch_first=True), 1, 30, [29]) == "torch"
+    assert chosen(LSTM(64, 64, batch_first=True), 3, 30, [29, 29, 29]) == "torch"

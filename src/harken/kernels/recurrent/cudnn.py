@@ -45,7 +45,7 @@ def supports(call: Call) -> bool:
     """Plain cells. On a CPU its backward pass over rows of unequal length is slower than the reference's."""
     if call.trace or is_traced_by_torch() or not has_torch_loop(call):
         return False
-    return call.x.is_cuda or call.lengths is None or call.layout.full or not torch.is_grad_enabled()
+    return call.x.is_cuda or call.lengths is None or call.layout.is_rectangular or not torch.is_grad_enabled()
 
 
 def run(call: Call) -> Result:
@@ -54,7 +54,7 @@ def run(call: Call) -> Result:
     Under autocast everything is cast to its dtype here: torch's own wrapper always casts to float16.
     """
     layout, cells = call.layout, [each.cell for each in call.directions]
-    x = call.x.view(layout.time, layout.batch, -1) if layout.full else call.x
+    x = call.x.view(-1, layout.batch, call.x.shape[-1]) if layout.is_rectangular else call.x
     if call.directions[0].state is None:
         state = tuple(x.new_zeros(len(cells), layout.batch, size) for size in cells[0].state_sizes)
     else:
@@ -71,7 +71,7 @@ def run(call: Call) -> Result:
     dropout = call.dropout if layers > 1 else 0.0
     options = (weights, cells[0].bias_ih is not None, layers, dropout, call.training, call.bidirectional)
     with torch.autocast("cuda", enabled=False) if autocast else nullcontext():
-        if layout.full:
+        if layout.is_rectangular:
             output, *last = LOOPS[name](x, hx, *options, False)
         else:
             output, *last = LOOPS[name](x, torch.tensor(layout.batch_sizes), hx, *options)

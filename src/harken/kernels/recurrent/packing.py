@@ -59,6 +59,11 @@ class Layout:
         """Whether every row runs at every step."""
         return self.positions is None
 
+    @property
+    def is_rectangular(self) -> bool:
+        """Whether every row runs at every step that any row has."""
+        return self.batch_sizes[-1] == self.batch
+
     def pack(self, values: Tensor) -> Tensor:
         """(B, T, D) -> (N, D), step after step."""
         if self.positions is None:

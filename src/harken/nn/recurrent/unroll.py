@@ -1,8 +1,9 @@
 """A cell over all the steps of a sequence: the reference of every kernel, and the loop that runs where no kernel does.
 
 `MASKED` calls `cell.step` for one step after the other on padded rows and keeps the old state of rows that have ended.
-`LOOP` computes the same faster: rows that have ended take no part (`harken.kernels.recurrent.packing`). In both W x + b
-of all steps is one product, and both can be differentiated any number of times.
+`LOOP` computes the same on packed rows, so that rows that have ended take no part (`harken.kernels.recurrent.packing`),
+and with one weight gradient for all steps (`harken.kernels.recurrent.deferred`). In both W x + b of all steps is one
+product, and both can be differentiated any number of times.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def unroll_packed(
     """One direction over packed x (N, I) -> packed outputs (N, R), the last state (longest row first), the trace."""
     cell, noise, sizes = direction.cell, direction.noise, layout.batch_sizes
     inputs = cell.project_input(x).split(sizes)  # T tensors (rows, gates x H)
-    products = cell.products()
+    products = cell.products(deferred=True)
     first = direction.start(layout.batch, x)
     outputs: list[Tensor] = []
     steps: list[dict[str, Tensor]] = []

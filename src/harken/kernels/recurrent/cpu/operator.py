@@ -151,11 +151,11 @@ class Rule:
 
 NEVER = 2**62
 RULES = {
-    "lstm": Rule(2**11, 2**20, NEVER, 2**12, 2**19, rows=48),
-    "gru": Rule(2**11, 2**13, 2**17, 2**12, 2**19, rows=4),
+    "lstm": Rule(2**11, 2**20, NEVER, 2**10, 2**19, rows=48),
+    "gru": Rule(2**11, 2**13, 2**17, 2**10, 2**19, rows=4),
     "rnn": Rule(2**12, 2**18, 2**18, 2**14, 2**18, rows=4),
 }
-MIN_STEPS, MIN_ROWS = 8, 64  # with fewer, preparing the weights costs more than it saves
+MIN_STEPS, MIN_ROWS = 8, 24  # with fewer, preparing the weights costs more than it saves
 MIN_STEPS_BESIDE_TORCH = 16  # torch's loops prepare less
 
 
@@ -173,10 +173,14 @@ def supports(call: Call) -> bool:
         return False
     if not has_torch_loop(call):
         return weights >= rule.loop
-    if steps < MIN_STEPS_BESIDE_TORCH or rows < steps * (rule.rows if layout.full else 4):
+    if steps < MIN_STEPS_BESIDE_TORCH:
+        return False
+    if torch.is_grad_enabled() and not layout.is_rectangular:
+        return weights >= rule.unequal
+    if rows < steps * (rule.rows if layout.full else 4):
         return False
     if torch.is_grad_enabled():
-        return weights >= (rule.full if layout.full else rule.unequal)
+        return weights >= rule.full
     return weights >= (rule.full_inference if layout.full else rule.unequal_inference)
 
 
