@@ -35,13 +35,14 @@ import records
 import torch
 from records import RECORDS, facts_of, machine, rows_table
 
-from harken.kernels.decoding import backend
+from harken.kernels.decoding.description import Recurrent, Transformer
 from harken.kernels.decoding.search import Rules
-from harken.kernels.decoding.transformer import starts_of
 from harken.models.build import build_model
 from harken.models.config import RecurrentConfig, TransformerConfig
 from harken.models.encoder_decoder import EncoderDecoder
 from harken.nn.positions.absolute import sinusoids
+from harken.search.compiled import KERNELS, packed_weights
+from harken.search.hypotheses import SPECIAL_TOKENS
 
 SHAPES = {"small": (3, 256, 1024, 4, 8000), "base": (6, 512, 2048, 8, 32000)}  # layers, width, inner, heads, vocabulary
 RECURRENT = {"lstm": (512, 256, 8000), "gru": (512, 256, 8000)}  # width, embedding, vocabulary
@@ -151,17 +152,17 @@ class Peer:
 
 def run_harken(model: EncoderDecoder, job: dict[str, Any]) -> dict[str, Any]:
     """One job, with the minimum length that plain calls do not have."""
-    compiled = backend.packed(model, job["precision"])
-    rules, sources = Rules(job["beam"], 1, 1.0), job["sources"]
+    compiled = packed_weights(model, job["precision"])
+    rules, sources = Rules(SPECIAL_TOKENS, job["beam"], 1, 1.0), job["sources"]
 
     def decode(rows: list[list[int]]) -> list[list[int]]:
         sizes = np.array([len(row) for row in rows])
         ids = torch.tensor([row + [0] * (max(sizes) - len(row)) for row in rows])
         memory = compiled.read(model, ids, torch.from_numpy(sizes), sizes)
         limits = np.full(len(rows), job["length"])
-        found = compiled.search(memory, starts_of(sizes), limits, rules, limits + 1)
-        assert found is not None
-        return [tokens.tolist() for tokens in found.tokens[:, 0]]
+        result = compiled.search(memory, sizes, limits, limits + 1, rules, np.zeros(1, np.int64))
+        assert result is not None
+        return [tokens.tolist() for tokens in result.tokens[:, 0]]
 
     decode(sources[: min(job["batch"], WARM_UP)])
     wall, cpu = time.perf_counter(), time.process_time()
@@ -278,8 +279,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RECORDS)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    for kind in {"recurrent" if shape in RECURRENT else "transformer" for shape in given.shapes.split(",")}:
-        backend.prepare(kind)
+    for kind in {Recurrent if shape in RECURRENT else Transformer for shape in given.shapes.split(",")}:
+        KERNELS[kind].load()
     versions: dict[str, str] = {}
     rows = [row for shape in given.shapes.split(",") for row in measure(shape, given, versions)]
     if rows:

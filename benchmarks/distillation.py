@@ -20,8 +20,9 @@ import torch
 from records import facts_of, machine, rows_table
 
 import harken
-from harken.kernels.decoding import backend
+from harken.kernels.decoding.description import Transformer
 from harken.metrics import corpus_bleu
+from harken.search.compiled import KERNELS
 
 
 def configurations(student: Any, teacher: Any, as_teacher: bool) -> list[tuple[str, Any, dict[str, Any]]]:
@@ -53,7 +54,7 @@ def main() -> None:
     parser.add_argument("--note", default="")
     chosen = parser.parse_args()
     torch.set_num_threads(1)
-    backend.prepare()
+    KERNELS[Transformer].load()
     teacher, student = (harken.load(folder, device="cpu") for folder in (chosen.teacher, chosen.student))
     sources, references = (path.read_text(encoding="utf-8").splitlines() for path in (chosen.source, chosen.reference))
     rows = configurations(student, teacher, chosen.as_teacher)

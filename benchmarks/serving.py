@@ -59,10 +59,11 @@ def sentences_of(folder: Path, count: int) -> list[str]:
 
 STEADY = """
 import json, os, sys, time, harken
-from harken.kernels.decoding import backend
+from harken.kernels.decoding.description import Transformer
+from harken.search.compiled import KERNELS
 model = harken.load(sys.argv[1])
 lines, workers = open(sys.argv[2], encoding="utf-8").read().splitlines(), int(sys.argv[3])
-backend.prepare()
+KERNELS[Transformer].load()
 list(model.translate_lines(lines[:512], workers=workers))
 print("ready", flush=True)
 for _ in sys.stdin:

@@ -16,8 +16,8 @@ from harken.models.config import RecurrentConfig, TransformerConfig
 from harken.search import graphs
 from harken.search.config import SearchOptions
 from harken.search.dispatch import DecodingCall, choose, decode
+from harken.search.hypotheses import SPECIAL_TOKENS, continuations
 from harken.search.reference import run_reference
-from harken.search.static import choose_best
 
 pytestmark = [
     pytest.mark.gpu,
@@ -180,7 +180,9 @@ def test_a_diverged_model_is_refused() -> None:
 @pytest.mark.parametrize("count", [1, 10])
 def test_chosen_tokens_and_log_probabilities(count: int) -> None:
     logits = torch.randn(65, 32001, device="cuda") * 3
-    values, ids = choosing.choose(logits, count)
-    wanted, wanted_ids = choose_best(logits.clone(), count)
+    values, ids = choosing.choose(logits, count, SPECIAL_TOKENS)
+    excluded = logits.log_softmax(-1)
+    excluded[:, [PAD, BOS]] = -torch.inf
+    wanted, wanted_ids = continuations(excluded, count)
     assert torch.equal(ids, wanted_ids)
     assert torch.allclose(values, wanted, atol=1e-5)

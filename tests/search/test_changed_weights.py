@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from plain_selection import uncaptured
 from torch import Tensor, nn
 
 from harken.data.tokenizers.tokens import EOS, PAD
 from harken.kernels.weights import Snapshot, forget, freeze, is_frozen
 from harken.models.build import build_model
 from harken.models.config import RecurrentConfig, TransformerConfig
-from harken.search.compiled import prepare, run_compiled, supports_compiled
+from harken.search.compiled import prepare, run_compiled
 from harken.search.config import SearchOptions
-from harken.search.dispatch import DecodingCall
-from harken.search.graphs import GraphSearch, describe, shape_of
+from harken.search.dispatch import COMPILED, DecodingCall
 from harken.search.reference import run_reference
 from harken.search.rules.penalties import Shortlist
 
@@ -128,7 +128,7 @@ def test_compiled_decoders_read_changed_weights(kind: str, change: Callable[[nn.
     prepare(model)
     for options in ({}, {"shortlist": True}):
         call = make_call(model, **options)
-        assert supports_compiled(call)
+        assert COMPILED.supports(call)
         run_compiled(call)
     change(model)
     for options in ({}, {"shortlist": True}):
@@ -160,7 +160,7 @@ def test_the_search_that_is_captured_reads_changed_weights(kind: str, change: Ca
     model = make_model(kind)
     call = make_call(model)
     with torch.inference_mode():
-        search = GraphSearch(model, describe(model), shape_of(call), call.source.device)
+        search = uncaptured(call)
         search.run(model, call)
     change(model)
     with torch.inference_mode():
@@ -170,11 +170,11 @@ def test_the_search_that_is_captured_reads_changed_weights(kind: str, change: Ca
 
 def test_hooks_are_left_to_the_reference() -> None:
     model = make_model("transformer")
-    assert supports_compiled(make_call(model))
+    assert COMPILED.supports(make_call(model))
     handle = model.decoder.stack.blocks[0].register_forward_hook(lambda *_: None)  # type: ignore[union-attr, index]
-    assert not supports_compiled(make_call(model))
+    assert not COMPILED.supports(make_call(model))
     handle.remove()
-    assert supports_compiled(make_call(model))
+    assert COMPILED.supports(make_call(model))
 
 
 def test_frozen_weights_are_not_read_until_they_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from plain_selection import run_uncaptured
 from torch import nn
 
 from harken.data.tokenizers.tokens import EOS, PAD
@@ -14,7 +15,7 @@ from harken.models.build import build_model
 from harken.models.config import RecurrentConfig, TransformerConfig
 from harken.search.config import SearchOptions
 from harken.search.dispatch import DecodingCall
-from harken.search.graphs import ModelSearches, bucket, describe, is_static_call, run_static, supports_graphs
+from harken.search.graphs import ModelSearches, bucket, describe, why_not_graphs, why_not_static
 from harken.search.reference import run_reference
 
 VOCABULARY = 40
@@ -75,7 +76,7 @@ def test_transformers_as_the_reference(options: dict[str, Any], beam: int) -> No
     for seed in range(3):
         call = make_call(model, seed, beam)
         wanted = run_reference(call)
-        assert_same(run_static(call), wanted)
+        assert_same(run_uncaptured(call), wanted)
         finished += sum(row[0].finished for row in wanted)
     assert 0 < finished < 15
 
@@ -85,7 +86,7 @@ def test_transformers_as_the_reference(options: dict[str, Any], beam: int) -> No
 def test_stopping_length_penalty_and_nbest(stopping: str, penalty: float) -> None:
     for seed in range(4):
         call = make_call(make_model(seed), seed, 4, nbest=3, stopping=stopping, length_penalty=penalty)
-        assert_same(run_static(call), run_reference(call))
+        assert_same(run_uncaptured(call), run_reference(call))
 
 
 @pytest.mark.parametrize(
@@ -103,8 +104,8 @@ def test_recurrent_decoders_as_the_reference(options: dict[str, Any], beam: int)
     model = make_model(2, "recurrent", **options)
     for seed in range(2):
         call = make_call(model, seed, beam, nbest=beam)
-        assert is_static_call(call)
-        assert_same(run_static(call), run_reference(call))
+        assert why_not_static(call) is None
+        assert_same(run_uncaptured(call), run_reference(call))
 
 
 def test_sources_without_padding_and_one_limit() -> None:
@@ -112,21 +113,21 @@ def test_sources_without_padding_and_one_limit() -> None:
     source = torch.randint(4, VOCABULARY, (3, 6), generator=torch.Generator().manual_seed(5))
     for beam in (1, 4):
         call = DecodingCall(model, source, None, 11, SearchOptions(beam=beam), beam)
-        assert_same(run_static(call), run_reference(call))
+        assert_same(run_uncaptured(call), run_reference(call))
 
 
 def test_what_is_left_to_the_reference() -> None:
     model = make_model(1)
-    assert is_static_call(make_call(model, 0, 4))
-    assert not supports_graphs(make_call(model, 0, 4))  # on a CPU
+    assert why_not_static(make_call(model, 0, 4)) is None
+    assert why_not_graphs(make_call(model, 0, 4)) == "the model is not on a GPU"
     for options in ({"precision": "int8"}, {"no_repeat_ngram": 2}, {"stopping": "first"}, {"beam": 20}):
-        assert not is_static_call(make_call(model, 0, **({"beam": 4} | options)))
-    assert not is_static_call(make_call(model, 0, 2, nbest=3))
-    assert not is_static_call(make_call(make_model(1, experts=4), 0, 4))
-    assert not is_static_call(make_call(make_model(1, positions="learned", max_length=20), 0, 4))
-    assert not is_static_call(make_call(model.train(), 0, 4))
+        assert why_not_static(make_call(model, 0, **({"beam": 4} | options)))
+    assert why_not_static(make_call(model, 0, 2, nbest=3))
+    assert why_not_static(make_call(make_model(1, experts=4), 0, 4))
+    assert why_not_static(make_call(make_model(1, positions="learned", max_length=20), 0, 4))
+    assert why_not_static(make_call(model.train(), 0, 4))
     model.eval().decoder.register_forward_hook(lambda *_: None)  # type: ignore[union-attr]
-    assert not is_static_call(make_call(model, 0, 4))
+    assert why_not_static(make_call(model, 0, 4))
 
 
 def test_the_copy_in_bfloat16_follows_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +150,7 @@ def test_a_diverged_model_is_refused() -> None:
     model.output_weight.data.fill_(torch.nan)  # type: ignore[union-attr, operator]
     for beam in (1, 4):
         with pytest.raises(UserError, match="not finite numbers"):
-            run_static(make_call(model, 0, beam))
+            run_uncaptured(make_call(model, 0, beam))
 
 
 def test_buckets_waste_at_most_half() -> None:

@@ -4,11 +4,9 @@
     compiled     `harken.search.compiled`: Transformers and recurrent decoders on a CPU, most options, float32 or int8
     reference    `harken.search.reference`: any model with a `step`, every option, any device
 
-A backend has `supports(call) -> bool` and `run(call) -> hypotheses`; `decode` asks them in order, and the reference is
-the last entry. A faster backend gives the tokens of the reference and its scores up to rounding. It is asked with the
-sources, not with a state, so that it may encode them, lay out its caches and run its own loop. Most backends support
-plain calls alone (`DecodingCall.is_plain`): greedy or beam search with the simple length normalisation.
-`HARKEN_KERNELS=off` leaves the reference.
+`decode` asks the backends in order, and the reference is the last. A faster backend gives the tokens of the reference
+and its scores up to rounding. It is asked with the sources, not with a state, so that it may encode them, lay out its
+caches and run its own loop. `HARKEN_KERNELS=off` leaves the reference, and refuses int8.
 """
 
 from __future__ import annotations
@@ -19,10 +17,11 @@ from typing import Any
 
 from torch import Tensor
 
+from harken.errors import UserError
 from harken.kernels.settings import kernels_enabled
-from harken.search.compiled import run_compiled, supports_compiled
+from harken.search.compiled import run_compiled, why_not_compiled
 from harken.search.config import SearchOptions
-from harken.search.graphs import run_graphs, supports_graphs
+from harken.search.graphs import run_graphs, why_not_graphs
 from harken.search.hypotheses import Hypothesis
 from harken.search.reference import run_reference
 
@@ -56,28 +55,46 @@ class DecodingCall:
 
 
 @dataclass(frozen=True)
-class Backend:
-    """`supports(call)`: whether it can run the call and is the fastest of those left; `run(call)` decodes it."""
+class SearchBackend:
+    """One implementation of decoding.
+
+    `why_not(call)` is the reason for which it cannot run a call, or None where it can, and is the fastest of those that
+    follow; `run(call)` decodes it.
+    """
 
     name: str
-    supports: Callable[[DecodingCall], bool]
+    why_not: Callable[[DecodingCall], str | None]
     run: Callable[[DecodingCall], list[list[Hypothesis]]]
     is_kernel: bool = True  # switched off by HARKEN_KERNELS=off
 
+    def supports(self, call: DecodingCall) -> bool:
+        """Whether it can run a call now."""
+        return (not self.is_kernel or kernels_enabled()) and self.why_not(call) is None
 
-def choose(call: DecodingCall) -> Backend:
-    """The first backend that supports the call."""
-    enabled = kernels_enabled()
-    return next(one for one in BACKENDS if (enabled or not one.is_kernel) and one.supports(call))
+
+GRAPHS = SearchBackend("graphs", why_not_graphs, run_graphs)
+COMPILED = SearchBackend("compiled", why_not_compiled, run_compiled)
+REFERENCE = SearchBackend("reference", lambda call: None, run_reference, is_kernel=False)
+BACKENDS = (GRAPHS, COMPILED, REFERENCE)
+
+
+def choose(call: DecodingCall) -> SearchBackend:
+    """The first backend that supports the call.
+
+    Raises:
+        UserError: int8 is demanded of a call that only other backends support.
+    """
+    chosen = next(backend for backend in BACKENDS if backend.supports(call))
+    if call.options.precision == "int8" and chosen is not COMPILED:
+        reason = COMPILED.why_not(call) if kernels_enabled() else "HARKEN_KERNELS=off is set"
+        raise UserError(
+            f'search.precision is "int8", but {reason}. int8 needs a Transformer or recurrent decoder of the kinds in '
+            "docs/decoding.md on a CPU, and greedy or beam search without further options; "
+            'choose "auto" for int8 where it is supported, or "float32".'
+        )
+    return chosen
 
 
 def decode(call: DecodingCall) -> list[list[Hypothesis]]:
     """Up to `nbest` hypotheses for each source, best first."""
     return choose(call).run(call) if call.rows else []
-
-
-BACKENDS = [
-    Backend("graphs", supports_graphs, run_graphs),
-    Backend("compiled", supports_compiled, run_compiled),
-    Backend("reference", lambda call: True, run_reference, is_kernel=False),
-]

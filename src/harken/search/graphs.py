@@ -1,6 +1,6 @@
 """The CUDA backend of `harken.search.dispatch`: greedy and beam search as captured CUDA graphs.
 
-The step of the model and the search after it (`harken.search.static`) are captured once for a shape and replayed
+The step of the model and the search after it (`harken.search.device_search`) are captured once for a shape and replayed
 without waiting for the device; whether all rows are done is copied to pinned memory after every few steps and read
 while the next ones run. A shape is rounded up to a bucket: sources, words of the longest source, tokens of the longest
 output.
@@ -13,8 +13,8 @@ precision     "float32": the dtype of the model. "auto": a copy of the model in 
               up to date at every call; log-probabilities and the sums of them are float32
 weights       are read where they lie, so that changes in place are seen; learned positions are copied at every call
 memory        at most SEARCHES shapes of a model and SHARE of the device's memory; the least recently used is dropped
-left to the   calls that are not plain (`DecodingCall.is_plain`), models in training or with hooks, and searches whose
-reference     caches exceed SHARE of the memory
+left to the   calls that are not plain (`DecodingCall.is_plain`), beams that the kernels do not support, models in
+reference     training or with hooks, and searches whose caches exceed SHARE of the memory
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from harken.kernels.decoding.description import Recurrent, Transformer
 from harken.kernels.settings import device_only, has_triton
 from harken.kernels.weights import ModelCache, Snapshot, has_hooks, is_frozen
 from harken.search.contract import limits
+from harken.search.device_search import DeviceSearch, Selection
 from harken.search.hypotheses import Hypothesis
 from harken.search.reference import run_reference
-from harken.search.static import StaticSearch, choose_best
 
 if TYPE_CHECKING:
     from harken.search.dispatch import DecodingCall
@@ -76,38 +76,46 @@ def shape_of(call: DecodingCall) -> Shape:
     return Shape(bucket(call.rows), call.options.beam, padded, bucket(longest, LEAST_WORDS))
 
 
-def supports_graphs(call: DecodingCall) -> bool:
-    """Plain calls of models whose state can be static, on a CUDA device."""
-    if not isinstance(call.source, Tensor) or call.source.device.type != "cuda" or not is_static_call(call):
-        return False
-    if not has_triton() or torch.is_autocast_enabled("cuda") or torch.cuda.is_current_stream_capturing():
-        return False
-    shape = shape_of(call)
-    total = torch.cuda.get_device_properties(call.source.device).total_memory
-    return cache_bytes(call.model, shape) <= SHARE * total
+def why_not_graphs(call: DecodingCall) -> str | None:
+    """The reason for which captured searches do not run a call; None: they do."""
+    if not isinstance(call.source, Tensor) or call.source.device.type != "cuda":
+        return "the model is not on a GPU"
+    if not has_triton():
+        return "Triton is not installed"
+    if torch.is_autocast_enabled("cuda") or torch.cuda.is_current_stream_capturing():
+        return "autocast is on, or a CUDA graph is captured"
+    reason = why_not_static(call)
+    if reason is None:
+        total = torch.cuda.get_device_properties(call.source.device).total_memory
+        reason = "its caches are too large" if cache_bytes(call.model, shape_of(call)) > SHARE * total else None
+    return reason
 
 
-def is_static_call(call: DecodingCall) -> bool:
-    """Whether the search can have fixed shapes; on any device."""
+def why_not_static(call: DecodingCall) -> str | None:
+    """The reason for which a search cannot have fixed shapes, on any device."""
+    from harken.kernels.decoding.cuda import choosing  # imports Triton
+
     options, model = call.options, call.model
     if not call.is_plain or options.precision == "int8" or call.distances is not None or call.keep_beam:
-        return False
+        return "there are options or rules beside the beam and the length penalty"
     if not 1 <= call.nbest <= options.beam or call.source.dim() != 2 or call.source.is_floating_point():
-        return False
+        return "the source is not a row of tokens, or the beam is narrower than the n-best list"
+    if not choosing.is_supported(2 * options.beam):
+        return f"the beam is wider than {choosing.MOST // 2}"
     if not isinstance(model, nn.Module) or model.training or has_hooks(model):
-        return False
+        return "the model is in training or has hooks"
     if not getattr(getattr(model, "decoder", None), "is_static", False) or not hasattr(model, "encode"):
-        return False
+        return "the decoder has no state of fixed shapes"
     longest = torch.as_tensor(call.max_lengths)
     if int(longest.min()) < 1 or (call.lengths is not None and int(call.lengths.min()) < 1):
-        return False
+        return "a source or a limit is empty"
     if len(model.output_weight) < 2 * options.beam + 3:  # type: ignore[arg-type]
-        return False
+        return "the beam is wider than the vocabulary"
     table = getattr(getattr(getattr(model.decoder, "stack", None), "positions", None), "embedding", None)
-    if table is None:
-        return True
     needed = int(longest.max()) if describe(model) is not None else bucket(int(longest.max()), LEAST_WORDS)
-    return needed <= table.num_embeddings and call.source.shape[1] <= _most_words(model)
+    if table is not None and (needed > table.num_embeddings or call.source.shape[1] > _most_words(model)):
+        return "a sentence is longer than the positions that were learned"
+    return None
 
 
 def _most_words(model: Any) -> int:
@@ -156,23 +164,33 @@ class PlainStep:
 
 
 class GraphSearch:
-    """The search of one shape: its buffers, and on a GPU the captured graphs of the encoder and of STEPS steps."""
+    """The search of one shape: its buffers, and on a GPU the captured graphs of the encoder and of STEPS steps.
+
+    Args:
+        selection: what follows a step. Default: the kernels.
+    """
 
     def __init__(
-        self, model: Any, described: Transformer | Recurrent | None, shape: Shape, device: torch.device
+        self,
+        model: Any,
+        described: Transformer | Recurrent | None,
+        shape: Shape,
+        device: torch.device,
+        selection: Selection | None = None,
     ) -> None:
-        from harken.kernels.decoding.cuda import attention, choosing, recurrent, step  # imports Triton
+        from harken.kernels.decoding.cuda import attention, recurrent, step  # imports Triton
+        from harken.kernels.decoding.cuda import selection as kernels
 
         self.shape = shape
         self.source = torch.zeros(shape.sources, shape.words, dtype=torch.long, device=device)
         self.lengths = torch.ones(shape.sources, dtype=torch.long, device=device)
-        fused = has_triton() and attention.is_fused(self.source) and choosing.is_supported(2 * shape.beam)
-        self.choose = choosing.choose if fused else choose_best
-        self.search = StaticSearch(shape.sources, shape.beam, shape.length, device, STEPS, fused)
+        self.selection = selection or kernels
+        self.search = DeviceSearch(shape.sources, shape.beam, shape.length, device, STEPS)
+        rows, is_fused = shape.sources * shape.beam, attention.is_fused(self.source)
         self.decoder: Any
         if isinstance(described, Transformer):
             self.decoder = step.TransformerStep(described, shape.sources, shape.beam, shape.length, shape.words)
-        elif fused and described is not None and recurrent.is_supported(described, shape.sources * shape.beam):
+        elif is_fused and described is not None and recurrent.is_supported(described, rows):
             self.decoder = recurrent.RecurrentStep(described, shape.sources, shape.beam, shape.words)
         else:
             self.decoder = PlainStep(model, pad_memory(model.encode(self.source, self.lengths), shape), shape)
@@ -225,7 +243,7 @@ class GraphSearch:
         return self.search.hypotheses(call.rows, call.nbest, options.length_penalty)
 
     def _steps(self) -> None:
-        self.search.run(self.decoder, self.choose)
+        self.search.run(self.decoder, self.selection)
 
     def _encode(self, model: Any) -> None:
         self._start(model, model.encode(self.source, self.lengths), self.lengths)
@@ -337,10 +355,3 @@ def run_graphs(call: DecodingCall) -> list[list[Hypothesis]]:
         if search is not None:
             return search.run(network, call)
     return run_reference(call)
-
-
-@torch.inference_mode()
-def run_static(call: DecodingCall) -> list[list[Hypothesis]]:
-    """The same without capture, on any device and in the dtype of the model: what tests compare with the reference."""
-    search = GraphSearch(call.model, describe(call.model), shape_of(call), call.source.device)
-    return search.run(call.model, call)

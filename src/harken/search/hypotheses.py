@@ -19,12 +19,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.data.tokenizers.tokens import BOS, PAD
+from harken.data.tokenizers.tokens import BOS, EOS, PAD
 from harken.errors import UserError
+from harken.kernels.decoding.description import SpecialTokens
 from harken.search.ranking import Ranking
 
 NEG_INF = float("-inf")  # the score of excluded candidates and empty slots
 NOT_IN_TEXT = (PAD, BOS)
+SPECIAL_TOKENS = SpecialTokens(PAD, BOS, EOS)  # for kernels
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from itertools import chain
 import torch
 from torch import Tensor
 
-from harken.data.tokenizers.tokens import EOS
+from harken.data.tokenizers.tokens import BOS, EOS, PAD
 from harken.kernels.decoding.cuda import attention, choosing, linear, recurrent
 from harken.kernels.decoding.cuda.step import TransformerStep
 from harken.models.build import build_model
@@ -18,8 +18,8 @@ from harken.models.config import RecurrentConfig, TransformerConfig
 from harken.search.config import SearchOptions
 from harken.search.dispatch import DecodingCall
 from harken.search.graphs import GraphSearch, PlainStep, describe, shape_of
+from harken.search.hypotheses import SPECIAL_TOKENS, continuations
 from harken.search.reference import run_reference
-from harken.search.static import choose_best
 
 VOCABULARY, SOURCES, WORDS, LENGTH = 40, 2, 5, 4
 TRANSFORMER = TransformerConfig(layers=1, width=32, heads=2, feedforward=32, dropout=0.0)
@@ -89,9 +89,11 @@ def main() -> None:
     logits = torch.randn(3, 150)
     logits[1, 100], logits[1, 10] = 9.0, 9.0  # of equals the lower id comes first
     logits[2, [0, 2]] = 20.0  # padding and BOS are never chosen
+    excluded = logits.log_softmax(-1)
+    excluded[:, [PAD, BOS]] = -torch.inf
     for count in (1, 6):
-        values, ids = choosing.choose(logits, count)
-        wanted, wanted_ids = choose_best(logits.clone(), count)
+        values, ids = choosing.choose(logits, count, SPECIAL_TOKENS)
+        wanted, wanted_ids = continuations(excluded, count)
         assert torch.allclose(values, wanted, atol=1e-5)
         assert torch.equal(ids[[0, 2]], wanted_ids[[0, 2]])
         assert ids[1, :2].tolist() == [10, 100][:count]
@@ -99,7 +101,7 @@ def main() -> None:
     ended += sum(check_search(beam, config, 4, "exact") for beam, config in RECURRENT)
     assert ended, "no hypothesis ended, so that nothing was tested"
     logits[0, 7] = torch.nan
-    assert bool(choosing.choose(logits[:1], 2)[0].isnan().all())
+    assert bool(choosing.choose(logits[:1], 2, SPECIAL_TOKENS)[0].isnan().all())
     print("equal")
 
 

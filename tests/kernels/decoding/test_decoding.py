@@ -9,12 +9,13 @@ import pytest
 import torch
 
 from harken.errors import UserError
-from harken.kernels.decoding import backend
+from harken.kernels.decoding.description import Transformer
 from harken.models.build import build_model
 from harken.models.config import TransformerConfig
-from harken.search.compiled import run_compiled, supports_compiled
+from harken.search import compiled
+from harken.search.compiled import KERNELS, run_compiled
 from harken.search.config import SearchOptions
-from harken.search.dispatch import DecodingCall, choose
+from harken.search.dispatch import COMPILED, DecodingCall, choose
 from harken.search.reference import run_reference
 from harken.search.rules.penalties import Shortlist
 
@@ -39,7 +40,7 @@ VARIANTS = {
 
 @pytest.fixture(scope="module", autouse=True)
 def _compiled():
-    backend.prepare()
+    KERNELS[Transformer].load()
 
 
 def model_of(**options):
@@ -145,13 +146,13 @@ def test_a_large_batch_is_decoded_in_parts(monkeypatch):
     model, (ids, lengths) = model_of(), sources()
     call = DecodingCall(model, ids, lengths, 14, SearchOptions(beam=3), 2)
     whole = run_compiled(call)
-    monkeypatch.setattr(backend, "MAX_CACHE", 2 * 64 * 2 * 3 * 14 * 4)  # four sources
+    monkeypatch.setattr(compiled, "MAX_CACHE", 2 * 64 * 2 * 3 * 14 * 4)  # four sources
     assert_equal(run_compiled(call), whole, atol=1e-6)
 
 
 def test_an_interrupt_ends_the_compiled_loop(monkeypatch):
     model, (ids, lengths) = model_of(), sources()
-    monkeypatch.setattr(backend, "WATCHED", 0)
+    monkeypatch.setattr(compiled, "WATCHED", 0)
     monkeypatch.setattr(threading.Thread, "join", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
     started = time.perf_counter()
     with pytest.raises(KeyboardInterrupt):
@@ -189,7 +190,7 @@ def test_a_layer_that_is_replaced_is_noticed():
     assert after != before
     assert_equal(after, run_reference(call))
     block.feedforward = torch.nn.Identity()
-    assert not supports_compiled(call)
+    assert not COMPILED.supports(call)
 
 
 @pytest.mark.parametrize("mixer", ["attention", "ssru"])
@@ -221,7 +222,7 @@ def test_a_diverged_model_is_an_error(precision, beam):
 def test_what_is_not_supported_is_left_to_the_reference(options):
     ids, lengths = sources()
     model = build_model(TransformerConfig(layers=1, width=16, heads=2, feedforward=20, **options), SIZE, SIZE).eval()
-    assert not supports_compiled(DecodingCall(model, ids, lengths, 17, SearchOptions()))
+    assert not COMPILED.supports(DecodingCall(model, ids, lengths, 17, SearchOptions()))
 
 
 def test_int8_is_demanded_or_taken_where_it_is_supported():
@@ -237,26 +238,34 @@ def test_int8_is_demanded_or_taken_where_it_is_supported():
     assert auto == int8
 
 
+def test_int8_is_refused_without_kernels(monkeypatch):
+    model, (ids, lengths) = model_of(), sources()
+    monkeypatch.setenv("HARKEN_KERNELS", "off")
+    assert choose(DecodingCall(model, ids, lengths, 9, SearchOptions(precision="auto"))).name == "reference"
+    with pytest.raises(UserError, match=r'precision is "int8", but HARKEN_KERNELS=off is set'):
+        choose(DecodingCall(model, ids, lengths, 9, SearchOptions(precision="int8")))
+
+
 def test_training_mode_and_double_precision_are_left_to_the_reference():
     model, (ids, lengths) = model_of(), sources()
     call = DecodingCall(model, ids, lengths, 9, SearchOptions())
-    assert supports_compiled(call)
-    assert not supports_compiled(DecodingCall(model.train(), ids, lengths, 9, SearchOptions()))
-    assert not supports_compiled(DecodingCall(model.eval().double(), ids, lengths, 9, SearchOptions()))
+    assert COMPILED.supports(call)
+    assert not COMPILED.supports(DecodingCall(model.train(), ids, lengths, 9, SearchOptions()))
+    assert not COMPILED.supports(DecodingCall(model.eval().double(), ids, lengths, 9, SearchOptions()))
 
 
 def test_short_work_runs_on_the_reference_until_the_kernels_are_worth_loading(monkeypatch):
     model, (ids, lengths) = model_of(), sources()
     call = DecodingCall(model, ids, lengths, 9, SearchOptions(beam=2))
-    kernels = backend._kernels["transformer"]
-    monkeypatch.setattr(kernels, "is_ready", False)
+    kernels = KERNELS[Transformer]
+    monkeypatch.setattr(kernels, "is_loaded", False)
     monkeypatch.setattr(kernels, "spent", 0.0)
-    monkeypatch.setattr(backend, "sys", type("sys", (), {"modules": {}}))
+    monkeypatch.setattr(compiled, "sys", type("sys", (), {"modules": {}}))
     run_compiled(call)
-    assert not kernels.is_ready and kernels.spent > 0
-    monkeypatch.setattr(kernels, "spent", backend.LOAD_SECONDS)
+    assert not kernels.is_loaded and kernels.spent > 0
+    monkeypatch.setattr(kernels, "spent", compiled.LOAD_SECONDS)
     run_compiled(call)
-    assert kernels.is_ready  # they were on disk
+    assert kernels.is_loaded  # they were on disk
 
 
 def random_shortlist(rows, share=0.5, seed=0):

@@ -9,13 +9,12 @@ import pytest
 import torch
 
 from harken.errors import UserError
-from harken.kernels.decoding import backend
 from harken.kernels.decoding.description import Recurrent
 from harken.models.build import build_model
 from harken.models.config import RecurrentConfig, TransformerConfig
-from harken.search.compiled import run_compiled, supports_compiled
+from harken.search.compiled import KERNELS, run_compiled
 from harken.search.config import SearchOptions
-from harken.search.dispatch import DecodingCall, choose
+from harken.search.dispatch import COMPILED, DecodingCall, choose
 from harken.search.reference import run_reference
 from harken.search.rules.penalties import Shortlist
 
@@ -44,7 +43,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module", autouse=True)
 def _compiled() -> None:
-    backend.prepare("recurrent")
+    KERNELS[Recurrent].load()
 
 
 def model_of(**options: Any) -> Any:
@@ -194,7 +193,7 @@ def test_a_diverged_model_is_an_error(precision: str) -> None:
 )
 def test_what_is_not_supported_is_left_to_the_reference(options: dict[str, Any]) -> None:
     model, (ids, lengths) = model_of(**options), sources()
-    assert not supports_compiled(DecodingCall(model, ids, lengths, 9, SearchOptions()))
+    assert not COMPILED.supports(DecodingCall(model, ids, lengths, 9, SearchOptions()))
     with pytest.raises(UserError, match="int8"):
         choose(DecodingCall(model, ids, lengths, 9, SearchOptions(precision="int8")))
 

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 import torch
 
+from harken.data.tokenizers.tokens import BOS, EOS, PAD
 from harken.kernels.decoding.description import Linear
 from harken.kernels.decoding.products import COLUMNS, aligned
 from harken.kernels.decoding.stack import new_buffers
-from harken.kernels.decoding.topk import BOS, EOS, PAD, most_probable
+from harken.kernels.decoding.topk import most_probable
 from harken.kernels.decoding.weights import pack
-from harken.search.hypotheses import continuations
+from harken.search.hypotheses import SPECIAL_TOKENS, continuations
 
 
 def best(logits, count, no_end=False, panels=1):
@@ -21,7 +22,7 @@ def best(logits, count, no_end=False, panels=1):
         buffers.values[row, row] = 1
     logs, ids = np.empty((rows, count), np.float32), np.empty((rows, count), np.int64)
     chunk = aligned(rows, panels * COLUMNS)
-    finite = most_probable(packed, 0, buffers, rows, count, chunk, logs, ids, np.full(rows, no_end))
+    finite = most_probable(packed, 0, buffers, rows, count, chunk, logs, ids, np.full(rows, no_end), SPECIAL_TOKENS)
     return torch.from_numpy(logs), torch.from_numpy(ids), finite
 
 

@@ -31,6 +31,14 @@ class Undescribed(Exception):
     """A model has a part that no description has a place for; the message is the option, such as `model.experts`."""
 
 
+class SpecialTokens(NamedTuple):
+    """The ids that a search knows; kernels do not import `harken.data.tokenizers.tokens`."""
+
+    pad: int
+    bos: int  # never written, as is `pad`
+    eos: int
+
+
 class Linear(NamedTuple):
     """y = W x + b."""
 

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from harken.kernels.caching import is_kept, kept
 from harken.kernels.decoding.cells import CELLS, PRODUCTS, SCORES, Cells, Source, new_state, recurrent_step
-from harken.kernels.decoding.description import Cell, Connections, Linear, Recurrent
+from harken.kernels.decoding.description import Cell, Connections, Linear, Recurrent, SpecialTokens
 from harken.kernels.decoding.products import INPUTS, STRIDE, round_up
-from harken.kernels.decoding.search import Found, Rules, make_search, nothing_found
+from harken.kernels.decoding.search import Rules, SearchResult, empty_result, make_search, starts_of
 from harken.kernels.decoding.topk import all_allowed
 from harken.kernels.decoding.weights import OutputLayer, cache_line_array, pack
 
@@ -23,9 +23,9 @@ _search = make_search(recurrent_step)
 @kept
 def decode_recurrent(
     packed: Any, cells: Any, table: Any, source: Any, starts: Any, limits: Any, minimums: Any, rules: Any, stop: Any,
-    found: Any, last: Any, allowed: Any,
+    result: Any, last: Any, allowed: Any,
 ) -> bool:  # fmt: skip
-    """Decodes all sources of a batch into `found`; the arguments are those of `harken.kernels.decoding.search.decode`.
+    """Decodes all sources of a batch into `result`; the arguments are those of `harken.kernels.decoding.search.decode`.
 
     Args:
         table: (V, E) target embeddings.
@@ -33,7 +33,7 @@ def decode_recurrent(
     """
     hidden = packed.products[packed.products.shape[0] - 1, INPUTS]
     state, b = new_state(cells, table, source, starts, limits.shape[0] * rules.beam, hidden)
-    return _search(packed, cells, state, b, limits, minimums, rules, stop, found, last, allowed)
+    return _search(packed, cells, state, b, limits, minimums, rules, stop, result, last, allowed)
 
 
 def _padded(values: Tensor) -> Any:
@@ -121,40 +121,21 @@ class CompiledRecurrent:
         return Source(_padded(states), _padded(feed), np.concatenate((keys, values), 1), keys.shape[1])
 
     def search(
-        self,
-        source: Source,
-        starts: Any,
-        limits: Any,
-        rules: Rules,
-        minimums: Any = None,
-        stop: Any = None,
-        allowed: Any = None,
-    ) -> Found | None:
-        """Decodes all sources; None where the model's outputs are not finite numbers.
-
-        Args:
-            allowed: (B, V) bool, the tokens that each source may write, EOS among them.
-        """
-        arguments = self.decode_arguments(source, starts, limits, rules, minimums, stop, allowed)
-        *_, found, _, _ = arguments
-        return found if decode_recurrent(*arguments) else None
+        self, source: Source, sizes: Any, limits: Any, minimums: Any, rules: Rules, stop: Any, allowed: Any = None
+    ) -> SearchResult | None:
+        """Decodes all sources; see `harken.kernels.decoding.transformer.CompiledTransformer.search`."""
+        arguments = self.decode_arguments(source, sizes, limits, minimums, rules, stop, allowed)
+        *_, result, _, _ = arguments
+        return result if decode_recurrent(*arguments) else None
 
     def decode_arguments(
-        self,
-        source: Source,
-        starts: Any,
-        limits: Any,
-        rules: Rules,
-        minimums: Any = None,
-        stop: Any = None,
-        allowed: Any = None,
+        self, source: Source, sizes: Any, limits: Any, minimums: Any, rules: Rules, stop: Any, allowed: Any = None
     ) -> tuple[Any, ...]:
         """Of the compiled function."""
-        minimums = np.zeros(len(limits), np.int64) if minimums is None else minimums
-        stop = np.zeros(1, np.int64) if stop is None else stop
-        found = nothing_found(len(limits), rules.nbest, int(limits.max()))
-        last, part = (self.packed, all_allowed()) if allowed is None else self.output.part(allowed)
-        return self.packed, self.cells, self.table, source, starts, limits, minimums, rules, stop, found, last, part
+        result = empty_result(len(limits), rules.nbest, int(limits.max()))
+        last, part = (self.packed, all_allowed()) if allowed is None else self.output.part(allowed, rules.special)
+        inputs = source, starts_of(sizes), limits, minimums, rules
+        return self.packed, self.cells, self.table, *inputs, stop, result, last, part
 
 
 def _tiny_call() -> tuple[Any, ...]:
@@ -163,7 +144,8 @@ def _tiny_call() -> tuple[Any, ...]:
     cell, output = Cell("rnn", square, square, None, None), Linear(table, None, is_output=True)
     model = CompiledRecurrent(Recurrent((cell,), Connections(None, 1), output, 2, 2, table, 1.0))
     source = Source(_padded(torch.zeros(1, 1, 1, 2)), _padded(torch.zeros(1, 2)), np.zeros((0, STRIDE), np.float32), 0)
-    return model.decode_arguments(source, np.array([0, 1]), np.array([1]), Rules(1, 1, 1.0))
+    one, rules = np.ones(1, np.int64), Rules(SpecialTokens(0, 1, 2), 1, 1, 1.0)
+    return model.decode_arguments(source, one, one, one, rules, np.zeros(1, np.int64))
 
 
 def is_compiled() -> bool:

@@ -16,10 +16,11 @@ import numba
 import numpy as np
 
 from harken.kernels.caching import kept
+from harken.kernels.decoding.description import SpecialTokens
 from harken.kernels.decoding.products import COLUMNS, FLAGS
 from harken.kernels.decoding.stack import decoder_step, embed, new_buffers, project_memory
 from harken.kernels.decoding.tiles import out_of_line
-from harken.kernels.decoding.topk import BOS, CHUNK, EOS, PAD, WIDEST, most_probable
+from harken.kernels.decoding.topk import CHUNK, WIDEST, most_probable
 
 WORST = np.float32(-np.inf)
 
@@ -27,11 +28,12 @@ WORST = np.float32(-np.inf)
 class Rules(NamedTuple):
     """How to search."""
 
+    special: SpecialTokens
     beam: int  # 1: greedy
     nbest: int
     penalty: float  # exponent of the length in normalised = score / length ** penalty
     gnmt: bool = False  # (5 + length) / 6 in place of the length
-    enough: float = math.inf  # stop a source after this many finished hypotheses, too
+    max_finished: float = math.inf  # stop a source after this many finished hypotheses, too
 
 
 @numba.njit(**FLAGS)
@@ -41,8 +43,8 @@ def _divisor(rules: Any, length: Any) -> Any:
     return np.float32(base**rules.penalty)
 
 
-class Found(NamedTuple):
-    """The best hypotheses of each source, best first, (B, nbest) each; see `nothing_found`."""
+class SearchResult(NamedTuple):
+    """The best hypotheses of each source, best first, (B, nbest) each; see `empty_result`."""
 
     tokens: Any  # (B, nbest, T) int32, without EOS
     lengths: Any  # tokens of each; -1: no such hypothesis
@@ -52,9 +54,9 @@ class Found(NamedTuple):
     logs: Any  # (B, nbest, T) float32: log-probability of each token, then of EOS if finished
 
 
-def nothing_found(batch: int, nbest: int, longest: int) -> Found:
-    """What `decode` fills."""
-    return Found(
+def empty_result(batch: int, nbest: int, longest: int) -> SearchResult:
+    """A result without hypotheses, which `decode` fills."""
+    return SearchResult(
         np.zeros((batch, nbest, longest), np.int32),
         np.full((batch, nbest), -1),
         np.full((batch, nbest), WORST),
@@ -62,6 +64,15 @@ def nothing_found(batch: int, nbest: int, longest: int) -> Found:
         np.zeros((batch, nbest), np.bool_),
         np.zeros((batch, nbest, longest), np.float32),
     )
+
+
+def starts_of(sizes: Any) -> Any:
+    """Where each of the sources of these lengths starts when they lie one after the other, and the end.
+
+    >>> starts_of(np.array([3, 1])).tolist()
+    [0, 3, 4]
+    """
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 class Read(NamedTuple):
@@ -81,35 +92,36 @@ class Live(NamedTuple):
 
 @numba.njit(**FLAGS)
 def _write(
-    found: Any, source: Any, slot: Any, score: Any, norm: Any, read: Any, past: Any, time: Any, last: Any, log: Any
-) -> None:
+    result: Any, source: Any, slot: Any, score: Any, norm: Any, read: Any, past: Any, time: Any, last: Any, log: Any,
+    finished: Any,
+) -> None:  # fmt: skip
     """The hypothesis that read the rows `past` up to step `time`, and then the token `last`; EOS finishes it."""
     out_of_line()
-    line, logs = found.tokens[source, slot], found.logs[source, slot]
+    line, logs = result.tokens[source, slot], result.logs[source, slot]
     for step in range(1, time + 1):
         line[step - 1], logs[step - 1] = read.tokens[step, past[step]], read.logs[step, past[step]]
     logs[time] = log
-    found.finished[source, slot] = last == EOS
-    if last != EOS:
+    result.finished[source, slot] = finished
+    if not finished:
         line[time] = last
-    found.lengths[source, slot] = time if last == EOS else time + 1
-    found.scores[source, slot], found.normalised[source, slot] = score, score / norm
+    result.lengths[source, slot] = time if finished else time + 1
+    result.scores[source, slot], result.normalised[source, slot] = score, score / norm
 
 
 @numba.njit(**FLAGS)
-def _insert(found: Any, source: Any, score: Any, norm: Any, read: Any, past: Any, time: Any, log: Any) -> None:
+def _insert(result: Any, source: Any, score: Any, norm: Any, read: Any, past: Any, time: Any, log: Any) -> None:
     """A finished hypothesis takes its place among those of its source, behind those that are equal."""
-    best, slot = found.normalised[source], found.normalised.shape[1] - 1
+    best, slot = result.normalised[source], result.normalised.shape[1] - 1
     if not score / norm > best[slot]:
         return
     while slot > 0 and best[slot - 1] < score / norm:
-        best[slot], found.scores[source, slot] = best[slot - 1], found.scores[source, slot - 1]
-        found.lengths[source, slot], found.finished[source, slot] = found.lengths[source, slot - 1], True
+        best[slot], result.scores[source, slot] = best[slot - 1], result.scores[source, slot - 1]
+        result.lengths[source, slot], result.finished[source, slot] = result.lengths[source, slot - 1], True
         for step in range(time + 1):  # earlier ones are no longer than this one
-            found.tokens[source, slot, step] = found.tokens[source, slot - 1, step]
-            found.logs[source, slot, step] = found.logs[source, slot - 1, step]
+            result.tokens[source, slot, step] = result.tokens[source, slot - 1, step]
+            result.logs[source, slot, step] = result.logs[source, slot - 1, step]
         slot -= 1
-    _write(found, source, slot, score, norm, read, past, time, np.int64(EOS), log)
+    _write(result, source, slot, score, norm, read, past, time, np.int64(0), log, True)
 
 
 @numba.njit(**FLAGS)
@@ -147,15 +159,17 @@ def _survive(
 
 @numba.njit(**FLAGS)
 def _advance_greedy(
-    now: Any, then: Any, read: Any, rows: Any, time: Any, logs: Any, ids: Any, limits: Any, norm: Any, found: Any
-) -> Any:
+    now: Any, then: Any, read: Any, rows: Any, time: Any, logs: Any, ids: Any, limits: Any, norm: Any, end: Any,
+    result: Any,
+) -> Any:  # fmt: skip
     """The most probable token of each row; returns the rows of the next step."""
     out_of_line()
     left = np.int64(0)
     for row in range(rows):
         source, score, token = now.sources[row], now.scores[row] + logs[row, 0], ids[row, 0]
-        if token == EOS or limits[source] <= time + 1:
-            _write(found, source, np.int64(0), score, norm, read, now.ancestors[row], time, token, logs[row, 0])
+        if token == end or limits[source] <= time + 1:
+            past, slot = now.ancestors[row], np.int64(0)
+            _write(result, source, slot, score, norm, read, past, time, token, logs[row, 0], token == end)
         else:
             _survive(now, then, read, row, left, time, source, token, score, logs[row, 0])
             left += 1
@@ -165,7 +179,7 @@ def _advance_greedy(
 @numba.njit(**FLAGS)
 def _advance_beam(
     now: Any, then: Any, read: Any, rows: Any, live: Any, time: Any, logs: Any, ids: Any, limits: Any, norm: Any,
-    rules: Any, ended: Any, found: Any,
+    rules: Any, ended: Any, result: Any,
 ) -> Any:  # fmt: skip
     """The best continuations of each source; `ended` (B,) counts what finished. Returns the rows of the next step."""
     out_of_line()
@@ -179,28 +193,29 @@ def _advance_beam(
         for pick in range(count):
             row, place, score = picks[pick, 0], picks[pick, 1], totals[pick]
             token, log = ids[row, place], logs[row, place]
-            if token == EOS:
+            if token == rules.special.eos:
                 if pick < beam and score > WORST:  # below the beam it would not have survived either
-                    _insert(found, source, score, norm, read, now.ancestors[row], time, log)
+                    _insert(result, source, score, norm, read, now.ancestors[row], time, log)
                     ended[source] += 1
             elif kept < beam:
                 chosen[kept, 0], chosen[kept, 1], survivors[kept], gained[kept] = row, token, score, log
                 kept += 1
         while kept < beam:  # a vocabulary with fewer tokens than the beam
-            chosen[kept, 0], chosen[kept, 1], survivors[kept], gained[kept] = first, PAD, WORST, WORST
+            chosen[kept, 0], chosen[kept, 1], survivors[kept], gained[kept] = first, rules.special.pad, WORST, WORST
             kept += 1
         reachable = survivors[0] / _divisor(rules, limits[source])
-        done = limits[source] <= time + 1 or found.normalised[source, rules.nbest - 1] >= reachable
-        if not done and ended[source] < rules.enough:
+        done = limits[source] <= time + 1 or result.normalised[source, rules.nbest - 1] >= reachable
+        if not done and ended[source] < rules.max_finished:
             for place in range(beam):
                 row, token = chosen[place, 0], chosen[place, 1]
                 _survive(now, then, read, row, left + place, time, source, token, survivors[place], gained[place])
             left += beam
-        elif found.lengths[source, 0] < 0:  # nothing has finished
+        elif result.lengths[source, 0] < 0:  # nothing has finished
             for slot in range(rules.nbest):
                 if survivors[slot] > WORST:
                     past = now.ancestors[chosen[slot, 0]]
-                    _write(found, source, slot, survivors[slot], norm, read, past, time, chosen[slot, 1], gained[slot])
+                    token = chosen[slot, 1]
+                    _write(result, source, slot, survivors[slot], norm, read, past, time, token, gained[slot], False)
     return left
 
 
@@ -212,16 +227,16 @@ def make_search(step: Any) -> Any:
             input of the output layer in b.values.
 
     Returns:
-        A function that decodes all sources of a batch into `found`; False where the model's outputs are not finite
+        A function that decodes all sources of a batch into `result`; False where the model's outputs are not finite
         numbers. Its arguments limits and minimums (B,) are the most and the fewest tokens of each source, EOS included;
-        stop (1,) is read at every step: where another thread sets it, the search ends and `found` is incomplete; the
+        stop (1,) is read at every step: where another thread sets it, the search ends and `result` is incomplete; the
         last product of `last` is the output layer: `last` is `packed` itself or, with a shortlist, the part that
         `allowed` describes.
     """
 
     @numba.njit(**FLAGS)
     def search(
-        packed: Any, decoder: Any, state: Any, b: Any, limits: Any, minimums: Any, rules: Any, stop: Any, found: Any,
+        packed: Any, decoder: Any, state: Any, b: Any, limits: Any, minimums: Any, rules: Any, stop: Any, result: Any,
         last: Any, allowed: Any,
     ) -> bool:  # fmt: skip
         batch, longest, output = limits.shape[0], limits.max(), last.products.shape[0] - 1
@@ -229,7 +244,8 @@ def make_search(step: Any) -> Any:
         chunk = _aligned_chunk(most)
         logs, ids = np.empty((most, choices), np.float32), np.empty((most, choices), np.int64)
         no_end, ended = np.zeros(most, np.bool_), np.zeros(batch, np.int64)
-        read = Read(np.full((longest + 1, most), BOS, np.int32), np.zeros((longest + 1, most), np.float32))
+        first = np.full((longest + 1, most), rules.special.bos, np.int32)
+        read = Read(first, np.zeros((longest + 1, most), np.float32))
         now = Live(np.arange(most), np.zeros(most, np.float32), np.empty((most, longest), np.int32))
         then = Live(np.empty(most, np.int64), np.empty(most, np.float32), np.empty((most, longest), np.int32))
         rows, live, time = batch, np.int64(1), np.int64(0)
@@ -238,13 +254,15 @@ def make_search(step: Any) -> Any:
                 now.ancestors[row, time] = row
                 no_end[row] = time + 1 < minimums[now.sources[row]]
             step(packed, decoder, state, b, read.tokens[time], now.sources, now.ancestors, rows, time)
-            if not most_probable(last, output, b, rows, choices, chunk, logs, ids, no_end, allowed, now.sources):
+            if not most_probable(
+                last, output, b, rows, choices, chunk, logs, ids, no_end, rules.special, allowed, now.sources
+            ):
                 return False
             norm = _divisor(rules, time + 1)
             if rules.beam == 1:
-                rows = _advance_greedy(now, then, read, rows, time, logs, ids, limits, norm, found)
+                rows = _advance_greedy(now, then, read, rows, time, logs, ids, limits, norm, rules.special.eos, result)
             else:
-                rows = _advance_beam(now, then, read, rows, live, time, logs, ids, limits, norm, rules, ended, found)
+                rows = _advance_beam(now, then, read, rows, live, time, logs, ids, limits, norm, rules, ended, result)
             now, then, live, time = then, now, rules.beam, time + 1
         return True
 
@@ -280,7 +298,7 @@ _search = make_search(_transformer_step)
 @kept
 def decode(
     packed: Any, blocks: Any, table: Any, memory: Any, starts: Any, limits: Any, minimums: Any, rules: Any, inner: Any,
-    workspace: Any, stop: Any, found: Any, last: Any, allowed: Any,
+    workspace: Any, stop: Any, result: Any, last: Any, allowed: Any,
 ) -> bool:  # fmt: skip
     """Decodes all sources of a batch with a Transformer; for the other arguments see `make_search`.
 
@@ -300,7 +318,7 @@ def decode(
     scores, places = np.empty((blocks.heads, positions), np.float32), np.empty(positions, np.int64)
     state = TransformerState(table, crossed, starts, cache, scores, places)
     b = new_buffers(most, blocks.width, inner)
-    return _search(packed, blocks, state, b, limits, minimums, rules, stop, found, last, allowed)
+    return _search(packed, blocks, state, b, limits, minimums, rules, stop, result, last, allowed)
 
 
 @numba.njit(**FLAGS)

@@ -24,7 +24,6 @@ from harken.kernels.decoding.tiles import LANES, out_of_line
 from harken.kernels.decoding.vectors import first_bit, lanes_above, larger, load, splat, vector_maximum
 from harken.kernels.numba_math import exp_not_positive
 
-PAD, BOS, EOS = 0, 2, 3  # as harken.data.tokenizers.tokens has them; kernels import nothing of harken
 CHUNK = 2**16  # logits held at once, 256 KiB
 WIDEST = 2048  # columns at a time
 
@@ -76,7 +75,9 @@ def _block_maxima(values: Any, width: Any, maxima: Any) -> Any:
 
 
 @numba.njit(**FLAGS)
-def _scan(values: Any, width: Any, first: Any, maxima: Any, count: Any, logits: Any, ids: Any, no_end: Any) -> None:
+def _scan(
+    values: Any, width: Any, first: Any, maxima: Any, count: Any, logits: Any, ids: Any, no_end: Any, special: Any
+) -> None:
     """The tokens of a row's columns, the first of which is token `first`, that belong to its best `count`."""
     out_of_line()
     address = values.ctypes.data
@@ -88,15 +89,15 @@ def _scan(values: Any, width: Any, first: Any, maxima: Any, count: Any, logits: 
                     k = start + first_bit(bits)
                     bits &= bits - 1
                     token = first + k
-                    allowed = token != PAD and token != BOS and not (no_end and token == EOS)
-                    if allowed and values[k] > logits[count - 1]:
+                    is_text = token != special.pad and token != special.bos
+                    if is_text and not (no_end and token == special.eos) and values[k] > logits[count - 1]:
                         _insert(logits, ids, count, values[k], token)
 
 
 @numba.njit(**FLAGS)
 def most_probable(
     packed: Any, product: Any, b: Any, rows: Any, count: Any, chunk: Any, logs: Any, ids: Any, no_end: Any,
-    allowed: Any = None, sources: Any = None,
+    special: Any, allowed: Any = None, sources: Any = None,
 ) -> bool:  # fmt: skip
     """Fills logs and ids (rows, count), best first; False where a row's logits are not finite numbers.
 
@@ -104,6 +105,7 @@ def most_probable(
         b: buffers whose `values` are the inputs of the output layer.
         chunk: (rows, columns) for logits.
         no_end: (rows,) whether EOS is excluded.
+        special: the `SpecialTokens`.
         allowed: of a shortlist; None: the whole vocabulary.
         sources: (rows,) the source of each row, for a shortlist.
     """
@@ -114,7 +116,7 @@ def most_probable(
     largest, total = np.full(rows, -np.inf, np.float32), np.zeros(rows, np.float32)
     for row in range(rows):
         for place in range(count):
-            logs[row, place], ids[row, place] = np.float32(-np.inf), PAD
+            logs[row, place], ids[row, place] = np.float32(-np.inf), special.pad
     maxima = np.empty(chunk.shape[1] // COLUMNS, np.float32)
     for first in range(0, columns, chunk.shape[1]):
         last = min(columns, first + chunk.shape[1])
@@ -132,7 +134,7 @@ def most_probable(
                 largest[row] = best
             total[row] += _sum_of_exponentials(values, width, largest[row])
             if best > logs[row, count - 1]:
-                _scan(values, width, first, maxima, count, logs[row], ids[row], no_end[row])
+                _scan(values, width, first, maxima, count, logs[row], ids[row], no_end[row], special)
     finite = True
     for row in range(rows):
         if not total[row] < np.float32(np.inf) or not abs(largest[row]) < np.float32(np.inf):

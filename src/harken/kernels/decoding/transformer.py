@@ -18,13 +18,14 @@ from harken.kernels.decoding.description import (
     Linear,
     Norm,
     SelfAttention,
+    SpecialTokens,
     Stack,
     StackLayer,
     Table,
     Transformer,
 )
 from harken.kernels.decoding.products import GELU, RELU, STRIDE, SWIGLU, round_up
-from harken.kernels.decoding.search import Found, Rules, decode, nothing_found
+from harken.kernels.decoding.search import Rules, SearchResult, decode, empty_result, starts_of
 from harken.kernels.decoding.stack import Blocks, encode
 from harken.kernels.decoding.topk import all_allowed
 from harken.kernels.decoding.weights import OutputLayer, cache_line_array, pack
@@ -73,15 +74,6 @@ class _Side:
             angles=table(stack.angles, head_width),
             ssru=stack.ssru,
         )
-
-
-def starts_of(sizes: Any) -> Any:
-    """Where each of the sources of these lengths starts when they lie one after the other, and the end.
-
-    >>> starts_of(np.array([3, 1])).tolist()
-    [0, 3, 4]
-    """
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 def _array(tensor: Tensor) -> Any:
@@ -146,60 +138,43 @@ class CompiledTransformer:
                 memory = model.encode(source, lengths).values
             return self.without_padding(memory, sizes)
         inside = np.arange(source.shape[1])[None] < sizes[:, None]
-        return self.encode(source.numpy()[inside].astype(np.int64), starts_of(sizes))
-
-    def encode(self, tokens: Any, starts: Any) -> Any:
-        """The tokens of all sources one after the other, source b from starts[b] -> memory (tokens, whole panels)."""
-        return encode(*self.encode_arguments(tokens, starts))
+        return encode(*self.encode_arguments(source.numpy()[inside].astype(np.int64), sizes))
 
     def search(
-        self,
-        memory: Any,
-        starts: Any,
-        limits: Any,
-        rules: Rules,
-        minimums: Any = None,
-        stop: Any = None,
-        allowed: Any = None,
-    ) -> Found | None:
+        self, memory: Any, sizes: Any, limits: Any, minimums: Any, rules: Rules, stop: Any, allowed: Any = None
+    ) -> SearchResult | None:
         """Decodes all sources; None where the model's outputs are not finite numbers.
 
         Args:
-            allowed: (B, V) bool, the tokens that each source may write, EOS among them.
+            memory: from `read`.
+            sizes: (B,) lengths of the sources.
+            limits, minimums: (B,) the most and the fewest tokens of each output, EOS included.
+            stop: (1,) another thread sets it to end the search.
+            allowed: (B, V) bool, a shortlist: the tokens that each source may write, EOS among them.
         """
-        arguments = self.decode_arguments(memory, starts, limits, rules, minimums, stop, allowed)
-        *_, workspace, _, found, _, _ = arguments
+        arguments = self.decode_arguments(memory, sizes, limits, minimums, rules, stop, allowed)
+        *_, workspace, _, result, _, _ = arguments
         is_finite = decode(*arguments)
         self._spare.append(workspace)
-        return found if is_finite else None
+        return result if is_finite else None
 
-    def encode_arguments(self, tokens: Any, starts: Any) -> tuple[Any, ...]:
-        """Of the compiled function."""
+    def encode_arguments(self, tokens: Any, sizes: Any) -> tuple[Any, ...]:
+        """Of the compiled function, for the tokens of sources of these lengths one after the other."""
         side = self.encoder
         assert side is not None
-        return side.packed, side.for_length(int(np.diff(starts).max())), side.table, tokens, starts, side.inner
+        return side.packed, side.for_length(int(sizes.max())), side.table, tokens, starts_of(sizes), side.inner
 
     def decode_arguments(
-        self,
-        memory: Any,
-        starts: Any,
-        limits: Any,
-        rules: Rules,
-        minimums: Any = None,
-        stop: Any = None,
-        allowed: Any = None,
+        self, memory: Any, sizes: Any, limits: Any, minimums: Any, rules: Rules, stop: Any, allowed: Any = None
     ) -> tuple[Any, ...]:
         """Of the compiled function."""
         side, batch, longest = self.decoder, len(limits), int(limits.max())
-        minimums = np.zeros(batch, np.int64) if minimums is None else minimums
-        stop = np.zeros(1, np.int64) if stop is None else stop
         slots = 2 if side.stack.ssru else longest
         workspace = self._acquire(len(side.stack.layers) * slots * batch * rules.beam * 2 * memory.shape[1])
-        found = nothing_found(batch, rules.nbest, longest)
-        blocks = side.for_length(longest)
-        last, part = (side.packed, all_allowed()) if allowed is None else self.output.part(allowed)
-        batch_arguments = (memory, starts, limits, minimums, rules, side.inner, workspace, stop, found, last, part)
-        return side.packed, blocks, side.table, *batch_arguments
+        result, blocks = empty_result(batch, rules.nbest, longest), side.for_length(longest)
+        last, part = (side.packed, all_allowed()) if allowed is None else self.output.part(allowed, rules.special)
+        inputs = memory, starts_of(sizes), limits, minimums, rules
+        return side.packed, blocks, side.table, *inputs, side.inner, workspace, stop, result, last, part
 
     def without_padding(self, values: Tensor, lengths: Any) -> Any:
         """Memory (B, S, D) of another encoder in the layout of `encode`."""
@@ -226,21 +201,20 @@ def tiny() -> Transformer:
     return Transformer(encoder, table, decoder, table, Linear(table, None, is_output=True))
 
 
-def _tiny_calls() -> tuple[CompiledTransformer, tuple[Any, ...], tuple[Any, ...]]:
-    model, starts = CompiledTransformer(tiny()), np.array([0, 1])
-    memory = cache_line_array(STRIDE, np.float32).reshape(1, STRIDE)
-    encoding = model.encode_arguments(np.array([3]), starts)
-    return model, encoding, model.decode_arguments(memory, starts, np.array([1]), Rules(1, 1, 1.0))
+def _tiny_calls() -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    model, one = CompiledTransformer(tiny()), np.ones(1, np.int64)
+    memory, rules = cache_line_array(STRIDE, np.float32).reshape(1, STRIDE), Rules(SpecialTokens(0, 1, 2), 1, 1, 1.0)
+    return model.encode_arguments(one, one), model.decode_arguments(memory, one, one, one, rules, np.zeros(1, np.int64))
 
 
 def is_compiled() -> bool:
     """Whether the compiled functions are in this process or on disk for this CPU."""
-    _, encoding, decoding = _tiny_calls()
+    encoding, decoding = _tiny_calls()
     return is_kept(encode, encoding) and is_kept(decode, decoding)
 
 
 def compile_ahead() -> None:
     """Compiles both functions, or loads them from disk; takes some 15 seconds the first time on a machine."""
-    _, encoding, decoding = _tiny_calls()
+    encoding, decoding = _tiny_calls()
     encode(*encoding)
     decode(*decoding)

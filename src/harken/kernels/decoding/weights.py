@@ -20,9 +20,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harken.kernels.decoding.description import Linear, Norm
+from harken.kernels.decoding.description import Linear, Norm, SpecialTokens
 from harken.kernels.decoding.products import COLUMNS, DEPTH, GROUP, SHIFT, STRIDE, Packed, round_up
-from harken.kernels.decoding.topk import EOS, Allowed
+from harken.kernels.decoding.topk import Allowed
 
 
 @dataclass
@@ -129,15 +129,15 @@ class OutputLayer:
     precision: str
     quantised: tuple[Tensor, Tensor] | None = None  # the whole weight in int8, once it was needed
 
-    def part(self, allowed: Any) -> tuple[Packed, Allowed]:
+    def part(self, allowed: Any, special: SpecialTokens) -> tuple[Packed, Allowed]:
         """The layer with the tokens that some source of a batch may write, and who may write which.
 
         Args:
             allowed: (B, V) bool, a shortlist.
         """
-        wanted = allowed.any(0)
-        wanted[: EOS + 1] = True  # the kernel knows PAD, BOS and EOS by their columns
-        tokens = np.flatnonzero(wanted)
+        columns = allowed.any(0)
+        columns[: max(special) + 1] = True  # the kernel knows special tokens by their columns
+        tokens = np.flatnonzero(columns)
         rows = torch.from_numpy(tokens)
         bias = None if self.layer.bias is None else self.layer.bias.detach()[rows]
         known = None

@@ -90,18 +90,9 @@ def prepare_kernels(predictor: Any) -> None:
 
     Nothing changes the weights of a model in a worker process, so that they need not be compared at every call.
     """
-    import threading
-
-    from harken.kernels.decoding import backend
     from harken.kernels.weights import freeze
+    from harken.search.compiled import prepare
 
     freeze(predictor.model)
-    is_translator = predictor.recipe.task == "translate"
-    if not is_translator or predictor.device.type != "cpu" or backend.describe(predictor.model) is None:
-        return
-    from harken.kernels.decoding.transformer import is_compiled
-
-    if is_compiled():
-        backend.prepare()
-    else:
-        threading.Thread(target=backend.prepare, daemon=True).start()
+    if predictor.recipe.task == "translate":
+        prepare(predictor.model, wait=False)

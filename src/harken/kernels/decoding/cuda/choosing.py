@@ -5,7 +5,7 @@
 Two kernels: the first reads each part of BLOCK logits once for its sum of exponentials and its best tokens, the second
 combines the parts of a row. The largest logit of each group of GROUP is kept; a token is taken from the best group,
 whose logits are then read again. Of equal logits the lower id comes first. The reference is
-`harken.search.static.choose_best`.
+`harken.search.hypotheses.continuations` of log-probabilities.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from harken.kernels.decoding.cuda.overlap import allow_next, options, wait_for_previous
+from harken.kernels.decoding.description import SpecialTokens
 from harken.kernels.triton_import import tl, triton
 
 BLOCK, GROUP, WARPS = 4096, 32, 4
 MOST = 32  # candidates; more take long to compile and are left to torch.topk
-PAD, BOS = 0, 2  # never chosen (`harken.data.tokenizers.tokens`); kernels do not import data
 
 
 @triton.jit
@@ -103,8 +103,8 @@ def is_supported(count: int) -> bool:
     return count <= MOST
 
 
-def choose(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Logits (R, V) -> log-probabilities, float32, and ids of the best (R, C), best first."""
+def choose(logits: Tensor, count: int, special: SpecialTokens) -> tuple[Tensor, Tensor]:
+    """Logits (R, V) -> log-probabilities, float32, and ids of the best text tokens (R, C), best first."""
     rows, vocabulary = logits.shape
     parts = triton.cdiv(vocabulary, BLOCK)
     sums = torch.empty(rows, parts, 2, device=logits.device)
@@ -114,7 +114,7 @@ def choose(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
     chosen = torch.empty(rows, count, dtype=torch.long, device=logits.device)
     part_kernel[(rows, parts)](
         logits, sums, best, ids, vocabulary, parts,
-        FIRST=PAD, SECOND=BOS, COUNT=count, BLOCK=BLOCK, GROUP=GROUP,
+        FIRST=special.pad, SECOND=special.bos, COUNT=count, BLOCK=BLOCK, GROUP=GROUP,
         num_warps=WARPS, **options(logits.is_cuda),
     )  # fmt: skip
     merge_kernel[(rows,)](

@@ -1,6 +1,6 @@
 """The bookkeeping of greedy and beam search after a step, one program a source, in place of some ninety operators.
 
-`harken.search.static.StaticSearch` has the buffers and the same in plain operators, which is the reference.
+`harken.search.device_search.DeviceSearch` has the buffers. The reference is `harken.search.beam`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from typing import Any
 
 from torch import Tensor
 
+from harken.kernels.decoding.cuda.choosing import choose as choose
 from harken.kernels.decoding.cuda.overlap import allow_next, options, wait_for_previous
 from harken.kernels.triton_import import tl, triton
-
-PAD, EOS = 0, 3  # `harken.data.tokenizers.tokens`; kernels do not import data
 
 
 @triton.jit
@@ -63,8 +62,8 @@ def beam_kernel(
     done: tl.tensor,
     cut: tl.tensor,
     divisors: tl.tensor,
-    enough: tl.tensor,
-    last: tl.tensor,
+    max_finished: tl.tensor,
+    worst_kept: tl.tensor,
     length: tl.tensor,
     rows: tl.tensor,
     BEAM: tl.constexpr,
@@ -139,9 +138,9 @@ def beam_kernel(
 
     most = tl.load(limit + source)
     bound = tl.sum(tl.where(slot == 0, live, 0.0), 0) / tl.load(divisors + most)
-    worst = tl.sum(tl.where(slot == tl.load(last), sorted_ranks, 0.0), 0)
+    worst = tl.sum(tl.where(slot == tl.load(worst_kept), sorted_ranks, 0.0), 0)
     first = tl.sum(tl.where(slot == 0, sorted_ranks, 0.0), 0)
-    is_done = was_done | (most <= time + 1) | (finished >= tl.load(enough)) | (worst >= bound)
+    is_done = was_done | (most <= time + 1) | (finished >= tl.load(max_finished)) | (worst >= bound)
     is_cut = is_done & (was_done == 0) & (first == lowest)
     tl.store(done + source, is_done)
     tl.store(cut + source, is_cut | (tl.load(cut + source) != 0))
@@ -180,24 +179,24 @@ def reorder_kernel(
 
 
 def extend_greedy(search: Any, values: Tensor, ids: Tensor) -> None:
-    """`StaticSearch._extend`."""
+    """Greedy search: append the best token of each row (B, 1)."""
     rows = len(search.done)
     block = min(128, triton.next_power_of_2(rows))
     greedy_kernel[(triton.cdiv(rows, block),)](
         values, ids, search.tokens, search.table, search.logs, search.limit, search.done, search.length, rows,
-        BLOCK=block, PAD=PAD, EOS=EOS, num_warps=1, **options(values.is_cuda),
+        BLOCK=block, PAD=search.special.pad, EOS=search.special.eos, num_warps=1, **options(values.is_cuda),
     )  # fmt: skip
 
 
 def select_beam(search: Any, values: Tensor, ids: Tensor) -> Tensor:
-    """`StaticSearch._select`: returns the parents' rows (R,)."""
+    """Beam search: keep the survivors of the best continuations (R, C); returns their parents' rows (R,)."""
     rows, beam = search.scores.shape
     beam_kernel[(rows,)](
         values, ids, search.scores, search.nodes, search.tokens, search.order, search.table, search.logs, search.kept,
-        search.kept_nodes, search.count, search.limit, search.done, search.cut, search.divisors, search.enough,
-        search.last, search.length, rows,
+        search.kept_nodes, search.count, search.limit, search.done, search.cut, search.divisors, search.max_finished,
+        search.worst_kept, search.length, rows,
         BEAM=beam, OFFERS=triton.next_power_of_2(2 * beam * beam), SIZE=triton.next_power_of_2(2 * beam),
-        PAD=PAD, EOS=EOS, num_warps=1, **options(values.is_cuda),
+        PAD=search.special.pad, EOS=search.special.eos, num_warps=1, **options(values.is_cuda),
     )  # fmt: skip
     order: Tensor = search.order
     return order
