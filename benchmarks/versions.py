@@ -185,6 +185,7 @@ def measure_serving(versions: dict[str, Checkout], work: Path, rounds: int, seco
 
     texts = [f"the black cat number {index} sees the small dog" for index in range(4000)]
     command = [sys.executable, "-m", "harken", "serve", str(work / "served"), "--port", "0", "--workers", "1"]
+    command += ["--timeout", "3600"]  # no request is refused on a busy machine
     rows = []
     with ExitStack() as stack:
         servers = {key: stack.enter_context(server(command, one.environment)) for key, one in versions.items()}
@@ -198,9 +199,11 @@ def measure_serving(versions: dict[str, Checkout], work: Path, rounds: int, seco
                     host, port, pid = servers[key]
                     before = cpu_seconds(children(pid))
                     found = asyncio.run(saturate(host, port, bodies(texts, count), connections, seconds))
-                    assert found["statuses"].keys() == {200}, found["statuses"]
-                    rates[key].append(found["requests"] / found["wall"])
-                    cpu[key].append(1000 * (cpu_seconds(children(pid)) - before) / found["requests"])
+                    answered = found["statuses"].get(200, 0)
+                    if answered < found["requests"]:
+                        print(f"{key}: {found['statuses']}", file=sys.stderr)
+                    rates[key].append(answered / found["wall"])
+                    cpu[key].append(1000 * (cpu_seconds(children(pid)) - before) / max(answered, 1))
             for what, values, better in (("requests/s", rates, max), ("CPU ms a request", cpu, min)):
                 middle = {key: statistics.median(values[key]) for key in servers}
                 ratio = middle["now"] / middle["base"] if better is max else middle["base"] / middle["now"]

@@ -95,7 +95,7 @@ def forecast(model: Any) -> Picture:
 
 def handwriting(model: Any) -> Picture:
     """One text, four hands."""
-    from harken.inspection.pictures.ink import InkPicture
+    from harken.inspection.pictures.drawings import InkPicture
 
     drawings = [model.write("the quick fox", seed=seed) for seed in range(2, 6)]
     return InkPicture([one.strokes() for one in drawings], [one.text or "" for one in drawings])

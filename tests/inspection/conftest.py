@@ -18,12 +18,9 @@ from harken.inspection import (
     gates,
     gradient_flow,
 )
-from harken.inspection.pictures.caption_map import CaptionMap, CaptionPage
+from harken.inspection.pictures.drawings import CaptionMap, CaptionPage, InkPicture
 from harken.inspection.pictures.fan import FanPicture
-from harken.inspection.pictures.ink import InkPicture
-from harken.inspection.pictures.signal_weights import SignalWeights
-from harken.inspection.pictures.spectrogram import SpectrogramPicture
-from harken.inspection.pictures.surprisal import Surprisal
+from harken.inspection.pictures.sequences import SignalWeights, SpectrogramPicture, Surprisal
 from harken.nn import GRU, LSTM, RNN
 
 NASTY = "<b>&\x1b"

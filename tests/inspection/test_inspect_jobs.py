@@ -194,13 +194,13 @@ def test_a_wrong_split_is_answered_with_those_there_are(tiny_model: Callable[[st
 
 def test_padding_changes_no_loss(tiny_model: Callable[[str], Path]) -> None:
     """The loss of a batch is the sum of those of its rows, each for itself."""
-    from harken.inspection.measures.running import opened, run
+    from harken.inspection.measures.running import run, unwrap
     from harken.tasks.registry import job_of
 
     for recipe in ("opinions-classify", "tones-transcribe", "stories-answer", "scenes-caption", "penfont-handwriting"):
         model = harken.load(tiny_model(recipe), "cpu")
         some = job_of(model.recipe.task).examples(model, "valid")[:3]
         for loss in ("last", "all"):
-            together = float(run(*opened(model, some), loss).detach())
-            alone = sum(float(run(*opened(model, [one]), loss).detach()) for one in some)
+            together = float(run(*unwrap(model, some), loss).detach())
+            alone = sum(float(run(*unwrap(model, [one]), loss).detach()) for one in some)
             assert together == pytest.approx(alone, rel=1e-4), (recipe, loss)

@@ -8,7 +8,7 @@ import torch
 
 import harken.inspection.measures.jacobian as jacobian
 from harken.inspection.measures.jacobian import jacobians
-from harken.inspection.measures.spectra import recurrent_norms
+from harken.inspection.measures.summary import recurrent_norms
 from harken.nn import GRU, LSTM, RNN, LSTMCell
 
 DOUBLE = torch.float64

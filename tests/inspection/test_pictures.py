@@ -21,13 +21,10 @@ from harken.inspection import (
 )
 from harken.inspection.figure import Heat, Images, Lines, Raster
 from harken.inspection.figure.paper.media import veiled
-from harken.inspection.pictures.caption_map import CaptionMap
+from harken.inspection.pictures.drawings import CaptionMap, InkPicture
 from harken.inspection.pictures.fan import FanPicture, date_ticks, season_of
 from harken.inspection.pictures.gates import UNITS, layer_figure, telling_units
-from harken.inspection.pictures.ink import InkPicture
-from harken.inspection.pictures.signal_weights import SignalWeights
-from harken.inspection.pictures.spectrogram import SpectrogramPicture
-from harken.inspection.pictures.surprisal import Surprisal
+from harken.inspection.pictures.sequences import SignalWeights, SpectrogramPicture, Surprisal
 from harken.nn import GRU, LSTM
 
 Pictures = Callable[[str], Picture]

@@ -19,7 +19,7 @@ from harken.data.io.token_rows import pad
 from harken.data.tokenizers.tokens import BOS, UNK
 from harken.errors import UserError
 from harken.inspection.measures.ablation import Head, without_heads
-from harken.inspection.pictures.pieces import piece_names
+from harken.inspection.pictures.inputs import piece_names
 from harken.search.hypotheses import Hypothesis
 from harken.studio.translating import explained
 from harken.tasks.translate.describing import describe

@@ -47,7 +47,7 @@ def caption(
         if sys.stdout.isatty() and best.attention is not None and best.words:
             print(f"\n{best.picture.to_terminal()}\n")
     if out is not None:
-        from harken.inspection.pictures.caption_map import CaptionPage
+        from harken.inspection.pictures.drawings import CaptionPage
 
         CaptionPage([best.picture for best in found if best.words]).save(out)
         tell(f"Wrote {out}")

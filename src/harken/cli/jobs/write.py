@@ -42,7 +42,7 @@ def write(
     penman = load_for("handwriting", model)
     with counting("drawings", total=count) as tick:
         drawings = penman.write([text] * count, bias=bias, seed=seed, progress=tick)
-    from harken.inspection.pictures.ink import InkPicture
+    from harken.inspection.pictures.drawings import InkPicture
 
     picture = InkPicture([one.strokes() for one in drawings], [one.text or "" for one in drawings])
     if as_json:

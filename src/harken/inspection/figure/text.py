@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rich.cells import cell_len, set_cell_size
 
@@ -41,13 +41,13 @@ def letters(word: str) -> list[str]:
     >>> letters("été")
     ['é', 't', 'é']
     """
-    found: list[str] = []
+    clusters: list[str] = []
     for letter in unicodedata.normalize("NFC", word):
-        if found and cell_len(letter) == 0:
-            found[-1] += letter
+        if clusters and cell_len(letter) == 0:
+            clusters[-1] += letter
         else:
-            found.append(letter)
-    return found
+            clusters.append(letter)
+    return clusters
 
 
 def wrap(text: str, width: float, measure: Callable[[str], float] = cell_len) -> list[str]:
@@ -73,3 +73,13 @@ def wrap(text: str, width: float, measure: Callable[[str], float] = cell_len) ->
                 lines.append("")
             lines[-1] += letter
     return lines
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table, every cell as wide as the longest of its column.
+
+    >>> columns([["cell", "verdict"], ["LSTM", "healthy"], ["vanilla RNN", "vanishing"]])
+    ['cell         verdict', 'LSTM         healthy', 'vanilla RNN  vanishing']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(size) for cell, size in zip(row, widths, strict=True)).rstrip() for row in rows]

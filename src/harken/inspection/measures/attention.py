@@ -27,9 +27,8 @@ import torch
 from torch import Tensor, nn
 
 from harken.errors import UserError
-from harken.inspection.measures.named import NamedLayers
-from harken.inspection.measures.running import opened
-from harken.inspection.measures.tracing import still
+from harken.inspection.measures.running import unwrap
+from harken.inspection.measures.tracing import NamedLayers, still
 from harken.nn.attention.functional import Attention
 from harken.nn.attention.multihead import CrossAttention, SelfAttention
 from harken.nn.attention.torch_multihead import MultiheadAttention
@@ -101,7 +100,7 @@ def attention_maps(model: Any, batch: Any, **options: Any) -> AttentionMaps:
     Raises:
         UserError: no attention layer ran.
     """
-    network, batch = opened(model, batch)
+    network, batch = unwrap(model, batch)
     with still(network), capturing(network) as found:
         result = _call(network, batch, options)
     layers = [LayerAttention(name, _numbers(weights)) for name, weights in found]

@@ -1,7 +1,7 @@
 """How far gradients travel: |dL/dh_t|, |dL/dC_t| and the gradient at every gate, for every step of every layer.
 
 The gradient at step t is the loss's, times one factor dh/dh for each step in between. `gradient_flow` shows the
-result step by step, the factors (`measures.jacobian`), the weights behind them (`measures.spectra`),
+result step by step, the factors (`measures.jacobian`), the weights behind them (`measures.summary`),
 and says what it makes of it (`measures.verdict`). The model is left as it was: no `.grad` is touched.
 
 distance      steps between t and the last step, in its direction, that the loss depends on
@@ -17,7 +17,7 @@ distance      steps between t and the last step, in its direction, that the loss
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,10 +27,9 @@ from torch import Tensor, nn
 
 from harken.errors import UserError
 from harken.inspection.measures.jacobian import Jacobians, jacobians
-from harken.inspection.measures.named import NamedLayers
-from harken.inspection.measures.running import Loss, looks_everywhere, opened, run
-from harken.inspection.measures.spectra import recurrent_norms
-from harken.inspection.measures.tracing import Seen, still, tracing, with_harken_layers
+from harken.inspection.measures.running import Loss, attends_to_all_steps, run, unwrap
+from harken.inspection.measures.summary import recurrent_norms
+from harken.inspection.measures.tracing import LayerRecord, NamedLayers, still, tracing, with_harken_layers
 from harken.inspection.measures.verdict import FEWEST_ROWS, KINDS, Verdict, judge
 from harken.inspection.measures.watching import Watched, watching
 from harken.nn.recurrent.cell import Cell
@@ -73,8 +72,8 @@ class LayerFlow:
         Raises:
             UserError: a cell that has no such gate or state.
         """
-        met = self._by_distance(word)  # (B, T)
-        return np.nanmean(met[:, : len(self.row_counts(word))], axis=0)
+        norms = self._by_distance(word)  # (B, T)
+        return np.nanmean(norms[:, : len(self.row_counts(word))], axis=0)
 
     def row_counts(self, word: str = "hidden") -> np.ndarray:
         """(distances,): how many rows stand behind each point of the curve.
@@ -91,10 +90,10 @@ class LayerFlow:
             raise UserError(f"{self.name} ({self.cell}) has no {word!r}; it has {', '.join(self.words)}")
         norms = self.gradients[word]  # (B, T)
         there = ~np.isnan(norms)
-        met = np.full(norms.shape, np.nan)
+        aligned = np.full(norms.shape, np.nan)
         for row, (values, known) in enumerate(zip(norms, there, strict=True)):
-            met[row, : known.sum()] = values[known] if self.reverse else values[known][::-1]
-        return met
+            aligned[row, : known.sum()] = values[known] if self.reverse else values[known][::-1]
+        return aligned
 
     def judge(self, word: str | None = None) -> Verdict:
         """What becomes of the gradient at h, C or a gate on its way back."""
@@ -118,19 +117,19 @@ class LayerFlow:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        found = self.jacobians
+        jacobians = self.jacobians
         return {
             "name": self.name,
             "cell": self.cell,
             "verdict": {"of": self.carrier, **self.verdict.to_dict()},
             "weights": self.weights,
             "jacobian": None
-            if found is None
+            if jacobians is None
             else {
-                "steps": found.steps.tolist(),
-                "largest": {word: values.tolist() for word, values in found.largest.items()},
-                "growth": found.growth,
-                "span": found.span,
+                "steps": jacobians.steps.tolist(),
+                "largest": {word: values.tolist() for word, values in jacobians.largest.items()},
+                "growth": jacobians.growth,
+                "span": jacobians.span,
             },
             "gradient_by_distance": {word: self.curve(word).tolist() for word in self.words},
             "rows_by_distance": self.row_counts(self.carrier).tolist(),
@@ -210,44 +209,43 @@ def gradient_flow(
     Raises:
         UserError: a model without either, or a loss that does not depend on them.
     """
-    network, batch = opened(model, batch)
+    network, batch = unwrap(model, batch)
     network = with_harken_layers(network)
-    with still(network), tracing(network) as seen, watching(network) as watched:
-        found = run(network, batch, loss, lengths)
+    with still(network), tracing(network) as records, watching(network) as watched:
+        value = run(network, batch, loss, lengths)
     others = watched.cells()
-    others = others if seen or others else watched.blocks()
-    if not seen and not others:
+    others = others if records or others else watched.blocks()
+    if not records and not others:
         raise UserError(
             f"{type(network).__name__} has no recurrent layer or cell (harken's or torch's), and no block that returns "
             "a sequence (B, T, D), so there is no gradient through time to look at; to see what attention looks at, "
             "use harken attention"
         )
-    tensors = [tensor for one in seen for steps in one.trace.steps.values() for tensor in steps]
-    tensors += [tensor for one in others for steps in one.steps.values() for tensor in steps]
-    if not found.requires_grad:
+    every = [*(record.trace.steps for record in records), *(other.steps for other in others)]
+    tensors = [tensor for parts in every for steps in parts.values() for tensor in steps]
+    if not value.requires_grad:
         raise UserError("the loss does not depend on any weight, so there are no gradients; give another loss=")
-    gradients = iter(torch.autograd.grad(found, tensors, allow_unused=True))
-    attended = looks_everywhere(network, batch)
-    layers = [_layer(one, gradients, sampled, attended and not one.module.startswith("decoder")) for one in seen]
-    layers += [_watched_layer(one, gradients) for one in others]
+    gradients = iter(torch.autograd.grad(value, tensors, allow_unused=True))
+    attended = attends_to_all_steps(network, batch)
+    layers = [
+        _layer(record, gradients, sampled, attended and not record.module.startswith("decoder")) for record in records
+    ]
+    layers += [_watched_layer(other, gradients) for other in others]
     name = loss if isinstance(loss, str) else getattr(loss, "__name__", "a function") if loss else "last"
-    return GradientFlow(layers, found.item(), name)
+    return GradientFlow(layers, value.item(), name)
 
 
-def _layer(seen: Seen, gradients: Iterator[Tensor | None], sampled: int, direct: bool) -> LayerFlow:
-    trace, norms = seen.trace, {}
+def _layer(record: LayerRecord, gradients: Iterator[Tensor | None], sampled: int, direct: bool) -> LayerFlow:
+    trace = record.trace
     reverse = bool(trace.recurrence and trace.recurrence.reverse)
-    for word, steps in trace.steps.items():
-        made = [torch.zeros_like(step) if (back := next(gradients)) is None else back for step in steps]
-        packed = torch.cat(made).double().norm(dim=-1, keepdim=True).nan_to_num(torch.inf, torch.inf)  # (N, 1)
-        norms[word] = trace.layout.unpack(packed)[..., 0].cpu().numpy()  # (B, T)
-    there = trace.layout.unpack(torch.ones_like(packed))[..., 0].cpu().numpy() > 0
-    there &= _up_to_the_last(np.any([values != 0 for values in norms.values()], axis=0), reverse)
+    norms = _norms(trace.steps, gradients, lambda steps: trace.layout.unpack(torch.cat(steps)))
+    rows = torch.cat(trace.steps["hidden"])[:, :1]
+    there = trace.layout.unpack(torch.ones_like(rows))[..., 0].cpu().numpy() > 0
     cell = None if trace.recurrence is None else trace.recurrence.cell
     return LayerFlow(
-        seen.name,
+        record.name,
         type(cell).__name__.removesuffix("Cell") if cell is not None else "recurrent",
-        {word: np.where(there, values, np.nan) for word, values in norms.items()},
+        _reached(norms, reverse, there),
         reverse,
         {} if cell is None else recurrent_norms(cell),
         jacobians(trace, sampled) if sampled else None,
@@ -257,20 +255,34 @@ def _layer(seen: Seen, gradients: Iterator[Tensor | None], sampled: int, direct:
 
 def _watched_layer(watched: Watched, gradients: Iterator[Tensor | None]) -> LayerFlow:
     """The gradients of a cell in the user's own loop, or of a block."""
-    norms = {}
-    for word, steps in watched.steps.items():
-        made = [torch.zeros_like(step) if (back := next(gradients)) is None else back for step in steps]
-        norm = watched.assemble(made).double().norm(dim=-1).nan_to_num(torch.inf, torch.inf)  # (B, T)
-        norms[word] = norm.cpu().numpy()
-    there = _up_to_the_last(np.any([values != 0 for values in norms.values()], axis=0), reverse=False)
+    norms = _norms(watched.steps, gradients, watched.assemble)
     cell = watched.module
     if isinstance(cell, nn.RNNCellBase):
         weights = {"all gates": float(torch.linalg.matrix_norm(cell.weight_hh.detach().double(), 2))}
     else:
         weights = recurrent_norms(cell) if isinstance(cell, Cell) else {}
     direct = watched.is_block and watched.attends
-    kept = {word: np.where(there, values, np.nan) for word, values in norms.items()}
-    return LayerFlow(watched.name, watched.kind, kept, False, weights, None, direct)
+    return LayerFlow(watched.name, watched.kind, _reached(norms, False), False, weights, None, direct)
+
+
+def _norms(
+    parts: Mapping[str, list[Tensor]],
+    gradients: Iterator[Tensor | None],
+    assemble: Callable[[list[Tensor]], Tensor],
+) -> dict[str, np.ndarray]:
+    """For each state and gate (B, T) norms of its gradients, which come in the order of the steps."""
+    norms = {}
+    for word, steps in parts.items():
+        backward = [torch.zeros_like(step) if (gradient := next(gradients)) is None else gradient for step in steps]
+        norm = assemble(backward).double().norm(dim=-1).nan_to_num(torch.inf, torch.inf)
+        norms[word] = norm.cpu().numpy()
+    return norms
+
+
+def _reached(norms: dict[str, np.ndarray], reverse: bool, there: np.ndarray | bool = True) -> dict[str, np.ndarray]:
+    """The norms with NaN at padding and past the last step that the loss depends on."""
+    there = there & _up_to_the_last(np.any([values != 0 for values in norms.values()], axis=0), reverse)
+    return {word: np.where(there, values, np.nan) for word, values in norms.items()}
 
 
 def _up_to_the_last(reached: np.ndarray, reverse: bool) -> np.ndarray:

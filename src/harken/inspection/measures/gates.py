@@ -21,10 +21,9 @@ import torch
 from torch import nn
 
 from harken.errors import UserError
-from harken.inspection.measures.named import NamedLayers
-from harken.inspection.measures.running import opened, run
-from harken.inspection.measures.tracing import Seen, still, tracing, with_harken_layers
-from harken.inspection.pictures.pieces import piece_names
+from harken.inspection.measures.running import run, unwrap
+from harken.inspection.measures.tracing import LayerRecord, NamedLayers, still, tracing, with_harken_layers
+from harken.inspection.pictures.inputs import piece_names
 
 if TYPE_CHECKING:
     from harken.inspection.pictures.gates import GatePicture
@@ -74,16 +73,15 @@ class LayerGates:
 
     def to_dict(self, units: bool = False) -> dict[str, Any]:
         """For JSON; with every single value if `units`."""
-        found: dict[str, Any] = {"name": self.name, "cell": self.cell, "units": self.units, "words": self.words}
-        found["gates"] = {}
+        gates: dict[str, Any] = {}
         for word, values in self.values.items():
             row: dict[str, Any] = {key: numbers.tolist() for key, numbers in self.summary(word).items()}
             if word in GATES:
                 row |= {"shut": float((values < SHUT).mean()), "open": float((values > OPEN).mean())}
             if units:
                 row["units"] = values.tolist()
-            found["gates"][word] = row
-        return found
+            gates[word] = row
+        return {"name": self.name, "cell": self.cell, "units": self.units, "words": self.words, "gates": gates}
 
 
 @dataclass(frozen=True)
@@ -130,16 +128,16 @@ def gates(model: Any, batch: Any, *, words: Words = None, target: str | None = N
     title = "Gates"
     if isinstance(batch, str):
         batch, words, title = _sentence(model, batch, target)
-    network, batch = opened(model, batch)
+    network, batch = unwrap(model, batch)
     network = with_harken_layers(network)
-    with still(network), torch.no_grad(), tracing(network) as seen:
+    with still(network), torch.no_grad(), tracing(network) as records:
         run(network, batch)
-    if not seen:
+    if not records:
         raise UserError(
             f"{type(network).__name__} has no recurrent layer (harken.nn.RNN, LSTM or GRU, or torch's), so it has no "
             "gates; to see what attention looks at, use harken attention"
         )
-    return GateTrace([_layer(one, words, row) for one in seen], title)
+    return GateTrace([_layer(record, words, row) for record in records], title)
 
 
 def _sentence(model: Any, sentence: str, target: str | None) -> tuple[Any, Words, str]:
@@ -166,18 +164,18 @@ def axis_pieces(tokenizer: Any, ids: Sequence[int]) -> list[str]:
     return piece_names(tokenizer.pieces(list(ids)))
 
 
-def _layer(seen: Seen, words: Words, row: int) -> LayerGates:
-    trace = seen.trace
-    places = trace.layout.unpack(torch.ones_like(torch.cat(trace.steps["hidden"])[:, :1]))  # (B, T, 1)
-    if not 0 <= row < places.shape[0]:
-        raise UserError(f"there is no row {row}; the batch has {places.shape[0]}, counted from 0")
-    steps = int(places[row].sum())
+def _layer(record: LayerRecord, words: Words, row: int) -> LayerGates:
+    trace = record.trace
+    steps_of = trace.layout.unpack(torch.ones_like(torch.cat(trace.steps["hidden"])[:, :1]))  # (B, T, 1)
+    if not 0 <= row < steps_of.shape[0]:
+        raise UserError(f"there is no row {row}; the batch has {steps_of.shape[0]}, counted from 0")
+    steps = int(steps_of[row].sum())
     values = {word: trace[word][row, :steps].double().cpu().numpy() for word in trace.words}
     if isinstance(words, Mapping):
-        called = f"{seen.module} call {seen.call + 1}"  # a module may read one thing after another
+        called = f"{record.module} call {record.call + 1}"  # a module may read one thing after another
         words = next((labels for start, labels in words.items() if called.startswith(start)), None)
     labels = [str(number + 1) for number in range(steps)] if words is None else [str(word) for word in words]
     if len(labels) != steps:
-        raise UserError(f"{len(labels)} words do not fit the {steps} steps of {seen.name}; give one for each")
+        raise UserError(f"{len(labels)} words do not fit the {steps} steps of {record.name}; give one for each")
     cell = "recurrent" if trace.recurrence is None else type(trace.recurrence.cell).__name__.removesuffix("Cell")
-    return LayerGates(seen.name, cell, labels, values)
+    return LayerGates(record.name, cell, labels, values)

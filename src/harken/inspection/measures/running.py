@@ -38,7 +38,7 @@ from harken.nn.recurrent.stack import Stack
 Loss = str | Callable[[Any], Tensor]
 
 
-def opened(model: Any, batch: Any) -> tuple[nn.Module, Any]:
+def unwrap(model: Any, batch: Any) -> tuple[nn.Module, Any]:
     """A translator's network and its batch of ids; anything else as it is.
 
     Raises:
@@ -77,7 +77,7 @@ def run(model: nn.Module, batch: Any, loss: Loss | None = None, lengths: Tensor 
     return found.reshape(())
 
 
-def looks_everywhere(model: Any, batch: Any) -> bool:
+def attends_to_all_steps(model: Any, batch: Any) -> bool:
     """Whether the answer attends to or pools over what is read, so that the loss reaches every step of it directly."""
     if hasattr(batch, "direct"):
         return bool(batch.direct)

@@ -5,6 +5,8 @@
 >>> found = summarise(model)
 >>> found.parts, found.total, [cell.name for cell in found.cells]
 ({'0': 27, '1': 108}, 135, ['1.cells.0'])
+>>> list(recurrent_norms(LSTMCell(3, 5)))
+['all gates', 'input', 'forget', 'candidate', 'output']
 """
 
 from __future__ import annotations
@@ -12,10 +14,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from harken.inspection.measures.spectra import recurrent_norms
 from harken.nn.recurrent.cell import Cell
+from harken.nn.recurrent.gru import GRUCell
+from harken.nn.recurrent.lstm import LSTMCell
 
 
 @dataclass(frozen=True)
@@ -71,3 +75,31 @@ def summarise(model: nn.Module) -> Summary:
         if isinstance(cell, Cell)
     ]
     return Summary(parts, cells)
+
+
+def gate_names(cell: Cell) -> tuple[str, ...]:
+    """The gates in the order in which their weights lie one below the other."""
+    if isinstance(cell, LSTMCell):
+        return ("forget", "candidate", "output") if cell.coupled else ("input", "forget", "candidate", "output")
+    if isinstance(cell, GRUCell):
+        return ("reset", "update", "candidate")
+    return ("hidden",) if cell.gates == 1 else tuple(f"gate {number + 1}" for number in range(cell.gates))
+
+
+def recurrent_norms(cell: Cell) -> dict[str, float]:
+    """Largest singular values: of U as a whole, and gate by gate; of full peepholes and of a projection too."""
+    weights: dict[str, Tensor] = {}
+    names = gate_names(cell)
+    if len(names) > 1:
+        weights["all gates"] = cell.weight_hh
+    weights |= dict(zip(names, cell.weight_hh.split(cell.hidden_size), strict=True))
+    if isinstance(cell, LSTMCell):
+        named = cell.weights()
+        others = {"old cell": named.P_if, "new cell": named.P_o, "projection": named.R}
+        weights |= {name: weight for name, weight in others.items() if weight is not None and weight.dim() == 2}
+    return {name: _largest(weight) for name, weight in weights.items()}
+
+
+def _largest(weight: Tensor) -> float:
+    with torch.no_grad():
+        return float(torch.linalg.matrix_norm(weight.double(), 2))

@@ -7,9 +7,9 @@ Torch's own `nn.RNN`, `nn.LSTM` and `nn.GRU` keep no gates: in a copy of the mod
 
 >>> from harken.nn import GRU
 >>> model = nn.Sequential(GRU(3, 5, num_layers=2, bidirectional=True, batch_first=True))
->>> with tracing(model) as seen:
+>>> with tracing(model) as records:
 ...     output, state = model(torch.randn(2, 7, 3))
->>> [one.name for one in seen]
+>>> [record.name for record in records]
 ['0 layer 1 →', '0 layer 1 ←', '0 layer 2 →', '0 layer 2 ←']
 """
 
@@ -20,7 +20,8 @@ import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from types import SimpleNamespace  # noqa: F401 - of the example
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import nn
@@ -30,10 +31,38 @@ from harken.nn.recurrent.stack import Stack
 from harken.nn.recurrent.trace import DirectionTrace, Trace
 
 ARROWS = "→←"
+Layer = TypeVar("Layer")
 
 
 @dataclass(frozen=True)
-class Seen:
+class NamedLayers(Generic[Layer]):
+    """The result of each layer, every one with a `name`: by its number, by its name, or one after the other.
+
+    >>> layers = NamedLayers([SimpleNamespace(name="encoder"), SimpleNamespace(name="decoder")])
+    >>> layers[0].name, layers["decoder"].name, len(layers)
+    ('encoder', 'decoder', 2)
+    """
+
+    layers: list[Layer]
+
+    def __getitem__(self, which: int | str) -> Layer:
+        if isinstance(which, int):
+            return self.layers[which]
+        for layer in self.layers:
+            if layer.name == which:  # type: ignore[attr-defined]
+                return layer
+        names = ", ".join(str(layer.name) for layer in self.layers)  # type: ignore[attr-defined]
+        raise KeyError(f"there is no layer {which!r}; there are {names}")
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __iter__(self) -> Iterator[Layer]:
+        return iter(self.layers)
+
+
+@dataclass(frozen=True)
+class LayerRecord:
     """One layer in one direction, during one call of its module."""
 
     module: str  # its path in the model; "" for the model itself
@@ -63,21 +92,21 @@ def is_traceable(module: nn.Module) -> bool:
 
 
 @contextmanager
-def tracing(model: nn.Module) -> Iterator[list[Seen]]:
+def tracing(model: nn.Module) -> Iterator[list[LayerRecord]]:
     """A list that fills with what the recurrent layers of `model` do until the block ends."""
-    seen: list[Seen] = []
+    records: list[LayerRecord] = []
     handles = []
     for name, module in model.named_modules():
         if is_traceable(module):
-            handles += _watch(name, module, seen)
+            handles += _watch(name, module, records)
     try:
-        yield seen
+        yield records
     finally:
         for handle in handles:
             handle.remove()
 
 
-def _watch(name: str, module: nn.Module, seen: list[Seen]) -> list[Any]:
+def _watch(name: str, module: nn.Module, records: list[LayerRecord]) -> list[Any]:
     asked: list[bool] = []  # whether the caller wanted the trace itself, for each call under way
     calls = 0
     signature = inspect.signature(module.forward)
@@ -92,9 +121,9 @@ def _watch(name: str, module: nn.Module, seen: list[Seen]) -> list[Any]:
         nonlocal calls
         *usual, trace = result
         if isinstance(trace, Trace):
-            for depth, ways in enumerate(trace):
-                for way, direction in enumerate(ways):
-                    seen.append(Seen(name, calls, depth, way, len(trace), len(ways), direction))
+            for depth, directions in enumerate(trace):
+                for number, direction in enumerate(directions):
+                    records.append(LayerRecord(name, calls, depth, number, len(trace), len(directions), direction))
         calls += 1
         if asked.pop():
             return result
@@ -110,7 +139,8 @@ def _watch(name: str, module: nn.Module, seen: list[Seen]) -> list[Any]:
 def still(model: nn.Module) -> Iterator[None]:
     """The model without dropout and with gradients, and afterwards as it was; `.grad` is never touched."""
     modes = {module: module.training for module in model.modules()}
-    frozen = [one for one in model.parameters() if not one.requires_grad and one.is_floating_point()]
+    parameters = [parameter for parameter in model.parameters() if parameter.is_floating_point()]
+    frozen = [parameter for parameter in parameters if not parameter.requires_grad]
     model.eval()
     for parameter in frozen:
         parameter.requires_grad_(True)

@@ -73,15 +73,12 @@ class BeamPicture(Picture):
         """Headings and rows of the terms."""
         terms = list(self.hypotheses[0][1])
         return ["hypothesis", *terms], [
-            [name, *(number(found[term]) for term in terms)] for name, found in self.hypotheses
+            [name, *(number(values[term]) for term in terms)] for name, values in self.hypotheses
         ]
 
     def to_terminal(self, width: int | None = None, color: bool | None = None) -> str:
         """The tree, the terms and the reason."""
+        from harken.inspection.figure.text import columns
+
         headings, rows = self.rows()
-        widths = [max(len(row[at]) for row in [headings, *rows]) for at in range(len(headings))]
-        table = [
-            "  ".join(cell.ljust(size) for cell, size in zip(row, widths, strict=True)).rstrip()
-            for row in [headings, *rows]
-        ]
-        return "\n".join([super().to_terminal(width, color), *table, self.reason])
+        return "\n".join([super().to_terminal(width, color), *columns([headings, *rows]), self.reason])

@@ -50,8 +50,8 @@ class FlowPicture(Picture):
             flows: what each network is called -> its gradients. The name of a single one may be empty.
         """
         self.flows = dict(flows)
-        found = "; ".join(f"{name}: {flow.kind}" if name else flow.kind for name, flow in self.flows.items())
-        self.title = title or f"Gradient by distance to the loss. {found}"
+        kinds = "; ".join(f"{name}: {flow.kind}" if name else flow.kind for name, flow in self.flows.items())
+        self.title = title or f"Gradient by distance to the loss. {kinds}"
 
     def states(self) -> Lines:
         """The gradient at C where there is one, else at h; with few lines at the h of an LSTM too."""
@@ -72,10 +72,10 @@ class FlowPicture(Picture):
         for number, (name, flow) in enumerate(self.flows.items()):
             counts = max((layer.row_counts(layer.carrier) for layer in flow), key=len).tolist()
             series.append(Series(name or "rows", list(range(len(counts))), counts, colour=number))
-        same = all((one.x, one.y) == (series[0].x, series[0].y) for one in series)
+        same = all((line.x, line.y) == (series[0].x, series[0].y) for line in series)
         series = [Series("rows", series[0].x, series[0].y, colour=7)] if same else series
         marks = [Mark(FEWEST_ROWS, f"{FEWEST_ROWS} rows: curves stop below")]
-        high = 1.1 * max([FEWEST_ROWS, *(count for one in series for count in one.y)])
+        high = 1.1 * max([FEWEST_ROWS, *(count for line in series for count in line.y)])
         return Lines(
             "",
             self._x_label(),
@@ -132,17 +132,15 @@ class FlowPicture(Picture):
         """The lines and the table below them, whose last columns are the first to go in a narrow terminal."""
         from rich.text import Text
 
+        from harken.inspection.figure.text import columns
+
         table = [HEADINGS, *self.rows()]
-        while True:
-            sizes = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
-            if sum(sizes) + 2 * len(sizes) - 2 <= width or len(sizes) <= 4:
-                break
+        while len(table[0]) > 4 and max(map(len, columns(table))) > width:
             table = [row[:-1] for row in table]
-        cells = ("  ".join(cell.ljust(size) for cell, size in zip(row, sizes, strict=True)).rstrip() for row in table)
         return [
             *super().lines(width, color),
             Text(),
-            *(Text(line, style="bold" if color and not number else "") for number, line in enumerate(cells)),
+            *(Text(line, style="bold" if color and not number else "") for number, line in enumerate(columns(table))),
         ]
 
 
@@ -156,10 +154,10 @@ def _series(label: str, layer: LayerFlow, word: str, colour: int, note: str = ""
 
 
 def _numbers(layer: LayerFlow) -> list[str]:
-    verdict, found = layer.verdict, layer.jacobians
+    verdict, jacobians = layer.verdict, layer.jacobians
     weight = next(iter(layer.weights.values()), math.nan)
-    state = math.nan if found is None else float(found.largest.get("state", found.largest["hidden"]).mean())
-    growth = "" if found is None else f"× {math.exp(min(found.growth, 700)):.3f}"
+    state = math.nan if jacobians is None else float(jacobians.largest.get("state", jacobians.largest["hidden"]).mean())
+    growth = "" if jacobians is None else f"× {math.exp(min(jacobians.growth, 700)):.3f}"
     return [
         layer.cell,
         verdict.kind,

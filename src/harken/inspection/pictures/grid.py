@@ -23,10 +23,9 @@ import numpy as np
 import numpy.typing as npt
 
 from harken.errors import UserError
-from harken.files import atomic_write
 from harken.inspection.figure.spec import Figure, Heat
-from harken.inspection.pictures.checks import checked_weights
-from harken.inspection.pictures.pieces import piece_names
+from harken.inspection.pictures.inputs import checked_weights, piece_names
+from harken.inspection.pictures.picture import Picture
 from harken.inspection.pictures.tables import AlignmentMap
 
 CROSS, ENCODER, DECODER = "cross-attention", "encoder self-attention", "decoder self-attention"
@@ -37,8 +36,10 @@ READ = {
 }
 
 
-class AttentionGrid:
+class AttentionGrid(Picture):
     """Attention weights of all layers and heads over the pieces of one sentence and its output."""
+
+    ending = ".html"
 
     def __init__(
         self,
@@ -111,31 +112,29 @@ class AttentionGrid:
                 every += [(kind, f"{row} / head {head + 1}", self.map(layer, head, kind)) for head in range(heads)]
                 every.append((kind, f"{row} / mean", self.map(layer, kind=kind)))
         return [
-            Figure(one.title, [self._panel(one, kind)], f"{READ[kind]} {one.strongest}", name=name)
-            for kind, name, one in every
+            Figure(table.title, [self._panel(table, kind)], f"{READ[kind]} {table.strongest}", name=name)
+            for kind, name, table in every
         ]
 
-    def _panel(self, one: AlignmentMap, kind: str) -> Heat:
+    def _panel(self, table: AlignmentMap, kind: str) -> Heat:
         across, down = {
             CROSS: ("source piece", "target piece"),
             ENCODER: ("source piece", "source piece"),
             DECODER: ("target piece", "target piece"),
         }[kind]
-        return replace(one.panel(), x_label=across, y_label=down)
+        return replace(table.panel(), x_label=across, y_label=down)
 
-    def to_terminal(self, width: int | None = None) -> str:
+    def to_terminal(self, width: int | None = None, color: bool | None = None) -> str:
         """Every map of every kind, one below the other."""
         maps = []
         for kind, weights in self.kinds.items():
             layers, heads = weights.shape[:2]
-            maps += [self.map(layer, head, kind).to_terminal(width) for layer in range(layers) for head in range(heads)]
+            maps += [
+                self.map(layer, head, kind).to_terminal(width, color)
+                for layer in range(layers)
+                for head in range(heads)
+            ]
         return "\n\n".join(maps)
-
-    def to_html(self) -> str:
-        """A whole page that needs no network."""
-        from harken.inspection.figure.page import draw_page
-
-        return draw_page(self.title, self.figures())
 
     def save(self, path: str | Path) -> Path:
         """Write the page.
@@ -146,8 +145,7 @@ class AttentionGrid:
         path = Path(path)
         if path.suffix.lower() != ".html":
             raise UserError(f"{path}: all layers together are a page, so name the file .html, or save one map of them.")
-        atomic_write(path, self.to_html().encode())
-        return path
+        return super().save(path)
 
     def _repr_html_(self) -> str:
         frame = 'style="width:100%;height:640px;border:0" title="Attention of all layers and heads"'

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from harken.errors import UserError
 from harken.inspection.figure.spec import Figure, Heat
-from harken.inspection.pictures.checks import checked_weights
+from harken.inspection.pictures.inputs import checked_weights
 from harken.inspection.pictures.picture import Picture
 
 UNKNOWN_NOTE = "In brackets: words that the model has never seen; what it makes of them is a guess."

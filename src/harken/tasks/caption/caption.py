@@ -10,7 +10,7 @@ import numpy as np
 from harken.errors import UserError
 
 if TYPE_CHECKING:
-    from harken.inspection.pictures.caption_map import CaptionMap
+    from harken.inspection.pictures.drawings import CaptionMap
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Caption:
         Raises:
             UserError: the model does not attend, or wrote nothing.
         """
-        from harken.inspection.pictures.caption_map import CaptionMap
+        from harken.inspection.pictures.drawings import CaptionMap
 
         if self.attention is None:
             raise UserError("this captioner has no attention to show; train one that attends, such as scenes-caption")

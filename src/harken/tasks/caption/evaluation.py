@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from harken.data.images.caption_table import read_caption_corpus, read_captions
 from harken.data.images.captioned import Captioned
-from harken.inspection.pictures.caption_map import CaptionMap, CaptionPage
+from harken.inspection.pictures.drawings import CaptionMap, CaptionPage
 from harken.metrics.bleu import bleu_interval, multi_reference_bleu, sentence_bleu
 from harken.metrics.interval import bootstrap
 from harken.metrics.regions import Look, look_at_nouns

@@ -6,7 +6,7 @@ import torch
 
 from harken.data.strokes.drawing import Drawing
 from harken.errors import UserError
-from harken.inspection.pictures.ink import InkPicture
+from harken.inspection.pictures.drawings import InkPicture
 from harken.metrics.interval import bootstrap
 from harken.tasks.handwriting.legibility import read_drawings, recogniser_for
 from harken.tasks.handwriting.penman import Penman

@@ -12,7 +12,7 @@ from harken.data.strokes.drawing import Drawing, split_strokes
 from harken.errors import UserError
 
 if TYPE_CHECKING:
-    from harken.inspection.pictures.ink import InkPicture
+    from harken.inspection.pictures.drawings import InkPicture
     from harken.inspection.pictures.tables import AlignmentMap
 
 
@@ -40,7 +40,7 @@ class Strokes:
 
     def picture(self) -> InkPicture:
         """To be looked at: print it, or save it as .svg, .png or .html."""
-        from harken.inspection.pictures.ink import InkPicture
+        from harken.inspection.pictures.drawings import InkPicture
 
         return InkPicture([self.strokes()], [self.text or ""])
 

@@ -20,7 +20,7 @@ from harken.data.tokenizers.base import Tokenizer
 from harken.errors import UserError
 from harken.inspection.measures.gates import ENDS, axis_pieces
 from harken.inspection.pictures.picture import Picture
-from harken.inspection.pictures.signal_weights import SignalWeights
+from harken.inspection.pictures.sequences import SignalWeights
 from harken.inspection.pictures.tables import WordWeights
 
 

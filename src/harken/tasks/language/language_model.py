@@ -21,7 +21,7 @@ from harken.data.io.token_rows import pad
 from harken.data.tokenizers.base import Tokenizer
 from harken.data.tokenizers.tokens import BOS, EOS, PAD, UNK
 from harken.errors import UserError
-from harken.inspection.pictures.surprisal import Surprisal
+from harken.inspection.pictures.sequences import Surprisal
 from harken.models.base import require_numbers
 from harken.models.build import build_language
 from harken.models.language.base import LanguageNetwork

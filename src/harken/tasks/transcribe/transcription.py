@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from harken.inspection.pictures.spectrogram import SpectrogramPicture
+    from harken.inspection.pictures.sequences import SpectrogramPicture
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Transcription:
 
     def picture(self) -> SpectrogramPicture:
         """The spectrogram, with the probabilities of the symbols below it."""
-        from harken.inspection.pictures.spectrogram import SpectrogramPicture
+        from harken.inspection.pictures.sequences import SpectrogramPicture
 
         spans = [(symbol.name, symbol.start, symbol.end, symbol.confidence) for symbol in self.symbols]
         title = f"{self.name}: {self.text}" if self.text else f"{self.name}: nothing was heard"

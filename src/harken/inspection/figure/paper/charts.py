@@ -11,25 +11,8 @@ from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from harken.inspection.figure.palette import LIGHT, css
-from harken.inspection.figure.paper.panels import (
-    LINE,
-    MUTED,
-    SERIES,
-    TEXT,
-    WARM,
-    Hint,
-    Measure,
-    Size,
-    draw,
-    label_of,
-)
-from harken.inspection.figure.spec import (
-    Bars,
-    Group,
-    Lines,
-    Mark,
-    log_tick,
-)
+from harken.inspection.figure.paper.style import LINE, MUTED, SERIES, TEXT, WARM, Drawn, Hint, Measure, label_of
+from harken.inspection.figure.spec import Bars, Group, Lines, Mark, log_tick
 from harken.inspection.figure.text import printable
 
 MARKERS = "os^DvPX*"
@@ -44,8 +27,7 @@ def colours_of(panel: Lines) -> list[str]:
     return [SERIES[number % len(SERIES)] for number in numbers]
 
 
-@draw.register
-def _(panel: Lines, axes: Axes, measure: Measure, count: int) -> tuple[Size, list[Hint]]:
+def draw_lines(panel: Lines, axes: Axes, measure: Measure, count: int) -> Drawn:
     if panel.log_x:
         axes.set_xscale("log")
     hints: list[Hint] = []
@@ -159,8 +141,7 @@ def _mark(axes: Axes, mark: Mark, dash: tuple[float, ...]) -> None:
     axes.annotate(printable(mark.label), (mark.at, 1), xytext=(4, -2), color=MUTED, fontsize=8.5, **place)
 
 
-@draw.register
-def _(panel: Bars, axes: Axes, measure: Measure, count: int) -> tuple[Size, list[Hint]]:
+def draw_bars(panel: Bars, axes: Axes, measure: Measure, count: int) -> Drawn:
     groups, names = len(panel.groups), [printable(name) for name in panel.names]
     thick, hints = 0.8 / max(groups, 1), []
     for index, group in enumerate(panel.groups):

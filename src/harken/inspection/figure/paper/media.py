@@ -13,29 +13,12 @@ from matplotlib.colors import to_rgba
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from harken.inspection.figure.paper.panels import (
-    INK,
-    LINE,
-    MUTED,
-    POINT,
-    TEXT,
-    WARM,
-    Hint,
-    Measure,
-    Size,
-    draw,
-)
-from harken.inspection.figure.spec import (
-    Images,
-    Strips,
-    Strokes,
-    Tokens,
-)
+from harken.inspection.figure.paper.style import INK, LINE, MUTED, POINT, TEXT, WARM, Drawn, Hint, Measure
+from harken.inspection.figure.spec import Images, Strips, Strokes, Tokens
 from harken.inspection.figure.text import cut, printable, wrap
 
 
-@draw.register
-def _(panel: Tokens, axes: Axes, measure: Measure, count: int) -> tuple[Size, list[Hint]]:
+def draw_tokens(panel: Tokens, axes: Axes, measure: Measure, count: int) -> Drawn:
     bar, line, points = 0.5, 0.86, 10.0  # inches of the highest bar and from line to line; the size of the text
     x, y, edge, hints = 0.0, bar, 0.0, []
     for token, value in zip(panel.tokens, panel.values, strict=True):
@@ -57,8 +40,7 @@ def _(panel: Tokens, axes: Axes, measure: Measure, count: int) -> tuple[Size, li
     return size, hints
 
 
-@draw.register
-def _(panel: Images, axes: Axes, measure: Measure, count: int) -> tuple[Size, list[Hint]]:
+def draw_images(panel: Images, axes: Axes, measure: Measure, count: int) -> Drawn:
     side, gap, above, across = 1.12, 0.13, 0.24, 8  # inches; images in a row
     y, hints = 0.0, []
     lines = [(line, 10.5, TEXT) for line in wrap(panel.title, 9.6, lambda part: measure(part, 10.5)) if line]
@@ -114,8 +96,7 @@ def _regions(axes: Axes, panel: Images, word: int, left: float, top: float, side
     ]
 
 
-@draw.register
-def _(panel: Strokes, axes: Axes, measure: Measure, count: int) -> tuple[Size, list[Hint]]:
+def draw_strokes(panel: Strokes, axes: Axes, measure: Measure, count: int) -> Drawn:
     boxes = [_box(strokes) for strokes in panel.drawings]
     tallest = max((bottom - top for _, top, _, bottom in boxes), default=1.0)
     widest = max((right - left for left, _, right, _ in boxes), default=1.0)
@@ -147,8 +128,7 @@ def _box(strokes: Sequence[np.ndarray]) -> tuple[float, float, float, float]:
     return (*points.min(0).tolist(), *points.max(0).tolist())
 
 
-@draw.register
-def _(panel: Strips, axes: Axes, measure: Measure, count: int) -> tuple[Size, list[Hint]]:
+def draw_strips(panel: Strips, axes: Axes, measure: Measure, count: int) -> Drawn:
     steps, channels = panel.values.shape
     curves, x = panel.scaled(), list(range(1, steps + 1))
     hints: list[Hint] = []

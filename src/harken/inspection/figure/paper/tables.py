@@ -1,4 +1,4 @@
-"""Heat maps with their key, and rasters over a numeric axis."""
+"""Heat maps with their key, rasters over a numeric axis, and trees."""
 
 from __future__ import annotations
 
@@ -12,29 +12,28 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from harken.inspection.figure.palette import DEEP, FAINT, LIGHT, css
-from harken.inspection.figure.paper.panels import (
+from harken.inspection.figure.paper.style import (
     EMPTY,
     INK,
+    LINE,
     MUTED,
     PAPER,
     POINT,
     TEXT,
     WARM,
+    Drawn,
     Hint,
     Measure,
     Size,
-    draw,
 )
-from harken.inspection.figure.spec import (
-    Heat,
-    Raster,
-    log_tick,
-)
+from harken.inspection.figure.spec import Heat, Raster, log_tick
 from harken.inspection.figure.text import cut, printable
+from harken.inspection.figure.tree import Tree
+
+LONGEST, LANE = 14, 0.3  # characters of a label; inches between lines
 
 
-@draw.register
-def _(panel: Heat, axes: Axes, measure: Measure, count: int) -> tuple[Size, list[Hint]]:
+def draw_heat(panel: Heat, axes: Axes, measure: Measure, count: int) -> Drawn:
     down, across = len(panel.rows), len(panel.columns)
     numbers = bool(panel.form) and across <= 14
     widest = (
@@ -111,8 +110,7 @@ def _key(axes: Axes, panel: Heat, size: Size, wide: float, tall: float) -> None:
         axes.text(right + 0.04 / wide, y, form(value), fontsize=7.5, color=MUTED, va=side)
 
 
-@draw.register
-def _(panel: Raster, axes: Axes, measure: Measure, count: int) -> tuple[Size, list[Hint]]:
+def draw_raster(panel: Raster, axes: Axes, measure: Measure, count: int) -> Drawn:
     rows, columns = panel.values.shape
     left, right = panel.x_limits
     pixels = np.zeros((rows, columns, 4))
@@ -155,3 +153,46 @@ def _(panel: Raster, axes: Axes, measure: Measure, count: int) -> tuple[Size, li
         place: dict[str, Any] = {"xycoords": axes.get_xaxis_transform(), "textcoords": "offset points", "ha": "center"}
         axes.annotate(printable(label), (x, 1), xytext=(0, 3), color=TEXT, fontsize=9.5, **place)
     return (9.0, 0.2 * rows if named else 2.2), hints
+
+
+def draw_tree(panel: Tree, axes: Axes, measure: Measure, count: int) -> Drawn:
+    """Depth across, a line for each leaf; the highlighted path in ink, what was given up pale."""
+    depths, lanes = panel.depths(), panel.lanes()
+    labels = [cut(printable(node.label), LONGEST) for node in panel.nodes]
+    levels = max(depths, default=0) + 1
+    widths = [
+        max((measure(label, 9.5) for label, at in zip(labels, depths, strict=True) if at == level), default=0.3) + 0.34
+        for level in range(levels)
+    ]
+    bold = [1.1 if node.rank == 2 else 1.0 for node in panel.nodes]  # bold letters are wider
+    starts = [sum(widths[:level]) for level in range(levels + 1)]
+    colours, hints, right = (LINE, MUTED, INK), [], starts[-1]
+    order = sorted(range(len(panel.nodes)), key=lambda index: panel.nodes[index].rank)
+    parents = {node.parent for node in panel.nodes}
+    for index in order:
+        node, depth, y = panel.nodes[index], depths[index], lanes[index] * LANE
+        x, wide = starts[depth], measure(labels[index], 9.5) * bold[index]
+        if node.parent >= 0:
+            end = (
+                starts[depth - 1] + measure(labels[node.parent], 9.5) * bold[node.parent] + 0.05,
+                lanes[node.parent] * LANE,
+            )
+            middle = x - 0.17
+            line = 1.8 if node.rank == 2 else 0.9
+            axes.plot(
+                [end[0], middle, middle, x - 0.05], [end[1], end[1], y, y], color=colours[node.rank], linewidth=line
+            )
+        look = TEXT if node.rank else MUTED
+        weight = "bold" if node.rank == 2 else "normal"
+        axes.text(x, y, labels[index], fontsize=9.5, color=look, fontweight=weight, va="center")
+        hints.append(
+            (axes, x, y - 0.1, x + wide, y + 0.1, f"{node.label}: {panel.value_label} {node.value:.3f} {node.note}")
+        )
+        if index not in parents:
+            note = f"{node.value:.2f} {printable(node.note)}".strip()
+            axes.text(x + wide + 0.12, y, note, fontsize=8, color=MUTED, va="center")
+            right = max(right, x + wide + 0.12 + measure(note, 8))
+    bottom = (max(lanes, default=0.0) + 0.6) * LANE
+    axes.set(xlim=(-0.05, right + 0.1), ylim=(bottom, -0.6 * LANE))
+    axes.axis("off")
+    return (right + 0.15, bottom + 0.6 * LANE), hints

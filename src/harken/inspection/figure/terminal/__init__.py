@@ -16,10 +16,22 @@ from collections.abc import Callable, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from harken.inspection.figure.spec import Figure
-from harken.inspection.figure.terminal import charts, media, tables, tree  # noqa: F401  (they register what they draw)
-from harken.inspection.figure.terminal.cells import draw
+from harken.inspection.figure.spec import Bars, Figure, Heat, Images, Lines, Raster, Strips, Strokes, Tokens
+from harken.inspection.figure.terminal import charts, media, tables
 from harken.inspection.figure.text import wrap
+from harken.inspection.figure.tree import Tree
+
+RENDERERS: dict[type, Callable[..., list[Text]]] = {
+    Lines: charts.draw_lines,
+    Bars: charts.draw_bars,
+    Tokens: charts.draw_tokens,
+    Heat: tables.draw_heat,
+    Tree: tables.draw_tree,
+    Images: media.draw_images,
+    Strokes: media.draw_strokes,
+    Raster: media.draw_raster,
+    Strips: media.draw_strips,
+}
 
 
 def as_text(lines: Callable[[int, bool], list[Text]], width: int | None = None, color: bool | None = None) -> str:
@@ -45,7 +57,7 @@ def draw_lines(figures: Sequence[Figure], width: int, color: bool) -> list[Text]
         for number, panel in enumerate(figure.panels):
             drawn += [Text()] if number else []
             drawn += _titles(panel.title if panel.title != figure.title else "", width, color)
-            drawn += draw(panel, width, color)
+            drawn += RENDERERS[type(panel)](panel, width, color)
         drawn += [Text(line, style="dim" if color else "") for line in wrap(figure.note, width) if figure.note]
     return drawn
 

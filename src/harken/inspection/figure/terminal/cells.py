@@ -1,4 +1,4 @@
-"""What the panels in a terminal share: the dispatch by kind, and how a value is written in a cell.
+"""What the panels in a terminal share: how a value is written in a cell, and the colours of series.
 
 >>> [cell(strength, 5, False, number)[0] for strength, number in ((0.0, ""), (0.3, ".30"), (1.0, "1.0"))]
 ['·    ', '▒ .30', '█ 1.0']
@@ -6,12 +6,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, singledispatch
-from typing import Any
+from functools import lru_cache
 
 from rich.color import Color
 from rich.style import Style
-from rich.text import Text
 
 from harken.inspection.figure.palette import DARK, DEEP, FAINT, LIGHT, mix
 from harken.inspection.figure.text import fill
@@ -19,12 +17,6 @@ from harken.inspection.figure.text import fill
 ABOVE, BELOW = "·░▒▓█", "·-=≡#"  # shades of values above and below 0
 TALLEST = 12  # letters of a word that is written downwards; lines of a chart and of a drawing
 WIDEST = 100  # columns of a chart; wider is no easier to read
-
-
-@singledispatch
-def draw(panel: Any, width: int, color: bool) -> list[Text]:
-    """One function for each kind of panel; its title is already written."""
-    raise NotImplementedError(type(panel).__name__)
 
 
 def cell(strength: float, width: int, color: bool, number: str = "") -> tuple[str, Style | str]:

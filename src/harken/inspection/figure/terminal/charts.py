@@ -15,15 +15,14 @@ from rich.text import Text
 
 from harken.inspection.figure.palette import DARK
 from harken.inspection.figure.spec import Bars, Lines, Tokens, log_tick, round_ticks
-from harken.inspection.figure.terminal.cells import TALLEST, WIDEST, draw, series_style
+from harken.inspection.figure.terminal.cells import TALLEST, WIDEST, series_style
 from harken.inspection.figure.text import cut, fill, printable
 
 EIGHTHS = " ▏▎▍▌▋▊▉"
 SIGNS = "●▲■◆○△□◇"
 
 
-@draw.register
-def _(panel: Lines, width: int, color: bool) -> list[Text]:
+def draw_lines(panel: Lines, width: int, color: bool) -> list[Text]:
     points = [
         [(x, y) for x, y in series.points() if (x > 0 or not panel.log_x) and (y > 0 or not panel.log_y)]
         for series in panel.series
@@ -154,8 +153,7 @@ def _legend(panel: Lines, styles: list[Style | str], indent: int, width: int, co
     return [*drawn, line] if len(line) > indent else drawn
 
 
-@draw.register
-def _(panel: Bars, width: int, color: bool) -> list[Text]:
+def draw_bars(panel: Bars, width: int, color: bool) -> list[Text]:
     rows = [
         (" ".join(word for word in (name, group.label) if word), float(group.values[at]), number)
         for at, name in enumerate(panel.names)
@@ -177,8 +175,7 @@ def _(panel: Bars, width: int, color: bool) -> list[Text]:
     return heading + _bar_lines([name for name, *_ in rows], shares, numbers, styles, width)
 
 
-@draw.register
-def _(panel: Tokens, width: int, color: bool) -> list[Text]:
+def draw_tokens(panel: Tokens, width: int, color: bool) -> list[Text]:
     shares = [value / panel.high for value in panel.values]
     styles = [Style(color=Color.from_rgb(*DARK.shade(0.35 + 0.65 * share))) if color else "" for share in shares]
     numbers = [f"{value:.2f}" for value in panel.values]

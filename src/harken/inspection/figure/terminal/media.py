@@ -12,15 +12,14 @@ from rich.text import Text
 
 from harken.inspection.figure.palette import DARK, FAINT
 from harken.inspection.figure.spec import Images, Raster, Strips, Strokes, round_ticks
-from harken.inspection.figure.terminal.cells import ABOVE, TALLEST, cell, cell_style, draw
+from harken.inspection.figure.terminal.cells import ABOVE, TALLEST, cell, cell_style
 from harken.inspection.figure.text import cut, fill, wrap
 
 LEVELS = "▁▂▃▄▅▆▇█"
 DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # of a Braille pattern: row, column
 
 
-@draw.register
-def _(panel: Images, width: int, color: bool) -> list[Text]:
+def draw_images(panel: Images, width: int, color: bool) -> list[Text]:
     """A grid of blocks for every word, beside each other as far as they fit; with colours the image itself first."""
     rows, columns = panel.weights.shape[1:]
     maps = [(word, _blocks(strength, color)) for word, strength in zip(panel.words, panel.strengths(), strict=True)]
@@ -56,8 +55,7 @@ def _coarse(image: np.ndarray, rows: int, columns: int) -> list[Text]:
     return drawn
 
 
-@draw.register
-def _(panel: Strokes, width: int, color: bool) -> list[Text]:
+def draw_strokes(panel: Strokes, width: int, color: bool) -> list[Text]:
     """Braille dots, drawings below each other."""
     drawn: list[str] = []
     for strokes, caption in zip(panel.drawings, panel.captions, strict=True):
@@ -81,8 +79,7 @@ def _braille(strokes: Sequence[np.ndarray], columns: int) -> list[str]:
     return ["".join(chr(0x2800 + cell) if cell else " " for cell in row) for row in cells]
 
 
-@draw.register
-def _(panel: Raster, width: int, color: bool) -> list[Text]:
+def draw_raster(panel: Raster, width: int, color: bool) -> list[Text]:
     """A line for each named row; without names twelve lines, in colours two rows each (half blocks)."""
     named = list(panel.rows)
     label = 6  # the same for all, so that time stands below time
@@ -140,8 +137,7 @@ def _seconds(limits: tuple[float, float], room: int) -> str:
     return "".join(axis)
 
 
-@draw.register
-def _(panel: Strips, width: int, color: bool) -> list[Text]:
+def draw_strips(panel: Strips, width: int, color: bool) -> list[Text]:
     """A row of bars for each channel and one of shades for the weights."""
     label = min(max(map(len, [*panel.names, "weights"])), max(6, width // 4))
     steps = np.array_split(np.arange(len(panel.values)), min(max(1, width - label - 2), len(panel.values)))

@@ -1,7 +1,7 @@
 """Tables of shades: words above their columns with the number in every cell, or narrow columns with words downwards.
 
 A table with more columns than fit is drawn in parts, one below the other; at the end of each row of a narrow table its
-largest cell is named.
+largest cell is named. In a tree, a node without a choice continues its line, and a choice opens a line for each child.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from harken.inspection.figure.spec import Heat
-from harken.inspection.figure.terminal.cells import TALLEST, cell, draw
+from harken.inspection.figure.terminal.cells import TALLEST, cell
 from harken.inspection.figure.text import cut, fill, letters, printable
+from harken.inspection.figure.tree import Tree
 
 
-@draw.register
-def _(panel: Heat, width: int, color: bool) -> list[Text]:
+def draw_heat(panel: Heat, width: int, color: bool) -> list[Text]:
     names = [("● " if at in panel.marked else "  ") * bool(panel.mark_label) + one for at, one in enumerate(panel.rows)]
     longest = max((cell_len(printable(name)) for name in names), default=0)
     label = max(1, min(longest, max(6, width // 2 if panel.mark_label else width // 4)))
@@ -72,3 +72,44 @@ def number_of(panel: Heat, row: int, column: int) -> str:
     if panel.form != "{:.2f}" or not number:
         return number
     return number[:3] if number.startswith("1") else number.replace("0.", ".", 1)
+
+
+def draw_tree(panel: Tree, width: int, color: bool) -> list[Text]:
+    children, drawn = panel.children(), []
+
+    def style(rank: int) -> str:
+        return ("dim", "", "bold")[rank] if color else ""
+
+    def grow(index: int, line: Text, below: str) -> None:
+        """Write a node behind `line`; further children start lines of their own behind `below`."""
+        node = panel.nodes[index]
+        line.append(printable(node.label), style(node.rank))
+        some = children[index]
+        if not some:
+            mark = "★ " if node.rank == 2 else ""
+            line.append(
+                f"  {mark}{node.value:.2f}{f' {node.note}' if node.note else ''}", "" if node.rank == 2 else style(0)
+            )
+            line.truncate(width, overflow="ellipsis")
+            drawn.append(line)
+            return
+        inner = len(line.plain)
+        for number, child in enumerate(some):
+            last = number == len(some) - 1
+            if number == 0:
+                grow(
+                    child,
+                    line.append(" " if len(some) == 1 else " ┬ ", style(0)),
+                    below if last else _pad(below, inner) + " │ ",
+                )
+            else:
+                start = _pad(below, inner) + (" └ " if last else " ├ ")
+                grow(child, Text(start, style(0)), _pad(below, inner) + ("   " if last else " │ "))
+
+    for root in children[-1]:
+        grow(root, Text(""), "")
+    return drawn
+
+
+def _pad(text: str, width: int) -> str:
+    return text + " " * (width - len(text))
