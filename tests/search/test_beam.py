@@ -1,20 +1,16 @@
 from __future__ import annotations
 
-import sys
 from itertools import pairwise, product
-from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from step_models import MemoryState, TinyRecurrent, exhaustive, patient_beam
 
 from harken.data.tokenizers.tokens import BOS, EOS, PAD
 from harken.errors import UserError
 from harken.search import beam_search, greedy_search
-
-sys.path.insert(0, str(Path(__file__).parent))
-from step_models import MemoryState, TinyRecurrent, exhaustive, patient_beam
 
 torch.set_num_threads(1)
 PENALTIES = [0.0, 0.6, 1.0, 1.5]

@@ -9,14 +9,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from step_models import TinyRecurrent
 
 import harken.search
 from harken.data.tokenizers.tokens import BOS, EOS, PAD
 from harken.search import greedy_search, hypotheses
 from harken.search.rules.base import next_scores
-
-sys.path.insert(0, str(Path(__file__).parent))
-from step_models import TinyRecurrent
 
 torch.set_num_threads(1)
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import sys
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from step_models import MemoryState, TinyRecurrent
 
 from harken.data.tokenizers.tokens import BOS, EOS, PAD, UNK
 from harken.errors import UserError
@@ -22,9 +21,6 @@ from harken.search.rules.constraints import Constraints
 from harken.search.rules.fusion import LanguageModelFusion
 from harken.search.rules.penalties import Banned, Shortlist
 from harken.search.rules.prefix import Prefix
-
-sys.path.insert(0, str(Path(__file__).parent))
-from step_models import MemoryState, TinyRecurrent
 
 torch.set_num_threads(1)
 VOCABULARY, EVERYTHING = 6, 120  # a beam of this width keeps all hypotheses

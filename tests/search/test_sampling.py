@@ -1,18 +1,14 @@
 """Sampling against tables of probabilities: what is drawn from, what is drawn, and what is fed back."""
 
-import sys
 from itertools import islice
-from pathlib import Path
 
 import pytest
 import torch
+from step_models import TinyRecurrent
 from torch import Tensor
 
 from harken.errors import UserError
 from harken.search.sampling import draw, filtered_probabilities, sample
-
-sys.path.insert(0, str(Path(__file__).parent))
-from step_models import TinyRecurrent
 
 TABLE = torch.log(torch.tensor([[0.4, 0.3, 0.2, 0.1], [0.1, 0.1, 0.1, 0.7]]))
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from step_models import TinyRecurrent
 
 from harken.data.tokenizers.tokens import EOS
 from harken.search.beam import beam_search
@@ -16,9 +14,6 @@ from harken.search.independent import independent_search
 from harken.search.ranking import Ranking
 from harken.search.streaming import CertainPrefix
 from harken.search.tree import BeamRecorder, beam_tree, terms_of
-
-sys.path.insert(0, str(Path(__file__).parent))
-from step_models import TinyRecurrent
 
 torch.set_num_threads(1)
 
