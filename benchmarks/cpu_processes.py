@@ -19,8 +19,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from harken.plan import resolve
 from harken.recipe import load_recipe
-from harken.run import resolve
 from harken.tasks.registry import job_of
 from harken.training.config import TrainConfig
 from harken.training.strategies import Strategy, choose_strategy
@@ -91,7 +91,7 @@ def main() -> None:
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     for name in chosen.recipes:
-        recipe = resolve(load_recipe(name, SETTINGS))
+        recipe = resolve(load_recipe(name, SETTINGS))[0]
         with TemporaryDirectory() as folder:
             task = job_of(recipe.task).prepare(recipe, Path(folder), False).task
         pairs = []

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import harken
-from harken.checking import check, plan, warnings
+from harken.checking import check, predict, warnings
 from harken.cli.app import app
 from harken.errors import UserError
 from harken.training.config import TrainConfig
@@ -101,12 +101,12 @@ def test_files_of_unequal_length_are_refused(tmp_path: Path) -> None:
 
 def test_a_budget_in_minutes_includes_the_validations() -> None:
     train = TrainConfig(max_minutes=1, validate_every=20)
-    assert plan(train, 80.0, SPEED) == (60, 60.0)
-    assert plan(train, 80.0, None) == (None, None)
+    assert predict(train, 80.0, SPEED) == (60, 60.0)
+    assert predict(train, 80.0, None) == (None, None)
     both = TrainConfig(max_minutes=1, max_epochs=0.5, validate_every=20)
-    assert plan(both, 80.0, SPEED) == (40, 40.0)
-    assert plan(TrainConfig(max_minutes=1, validate_every=500), 80.0, SPEED) == (120, 70.0)  # one after the end
-    assert plan(TrainConfig(max_steps=7), 80.0, None) == (7, None)
+    assert predict(both, 80.0, SPEED) == (40, 40.0)
+    assert predict(TrainConfig(max_minutes=1, validate_every=500), 80.0, SPEED) == (120, 70.0)  # one after the end
+    assert predict(TrainConfig(max_steps=7), 80.0, None) == (7, None)
 
 
 def test_a_budget_that_cannot_work_is_said() -> None:

@@ -2,17 +2,20 @@
 
 import os
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from pydantic import ValidationError
 
 import harken
-from harken import run
+from harken import plan
 from harken.errors import UserError
 from harken.recipe import load_recipe
+from harken.training import device
 from harken.training.checkpoints import load_checkpoint
 from harken.training.folder import RunLock
 from harken.training.log import read_metrics
@@ -102,7 +105,7 @@ def test_skipped_lines_are_told(train: Callable, tmp_path: Path, capsys: pytest.
 
 def test_a_folder_in_use_is_refused(train: Callable, tmp_path: Path) -> None:
     train()
-    with pytest.raises(UserError, match=r"out is not empty; train into a new folder, or continue .*resume=True"):
+    with pytest.raises(UserError, match=r"out is not empty; train into a new folder, continue .*resume=True"):
         train()
     assert step(tmp_path / "out") == 4
 
@@ -167,7 +170,7 @@ def test_other_training_is_refused_not_ignored(train: Callable, override: str, f
 
 def test_what_was_left_open_stays_as_it_was_decided(train: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     train("train.max_steps=2")
-    monkeypatch.setattr(run, "choose_workers", lambda: 7)
+    monkeypatch.setattr(device, "choose_workers", lambda: 7)
     resumed = train("train.device=auto", "train.precision=auto", "train.workers=none", resume=True)
     assert resumed.recipe.train.workers == 1
 
@@ -261,3 +264,32 @@ def test_a_damaged_log_does_not_stop_a_resumed_run(train: Callable, tmp_path: Pa
 def test_a_negative_beta_is_refused(train: Callable) -> None:
     with pytest.raises(UserError, match=r"train.betas\[0\] is -0.9 .*, but must be at least 0"):
         train("train.betas=[-0.9, 0.98]")
+
+
+def test_a_run_that_was_killed_while_it_planned_keeps_its_precision(
+    train: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`auto` times a child process, whose answer may differ from one minute to the next."""
+    monkeypatch.setattr(device, "bfloat16_speedup", lambda: 2.0)
+    kept = tmp_path / "kept"
+
+    def killed(*_: Any, **__: Any) -> None:
+        shutil.copytree(tmp_path / "out", kept)  # what a kill leaves; an exception tidies up
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(plan, "fit_training", killed)
+        with pytest.raises(RuntimeError, match="killed"):
+            train("train.precision=auto")
+    assert not (tmp_path / "out" / "recipe.toml").exists()
+    shutil.rmtree(tmp_path / "out")
+    kept.rename(tmp_path / "out")
+    monkeypatch.setattr(device, "bfloat16_speedup", lambda: 1.0)
+    assert train("train.precision=auto", resume=True).recipe.train.precision == "bfloat16"
+
+
+def test_a_recipe_cannot_be_changed() -> None:
+    recipe = load_recipe("phrasebook-transformer")
+    for table, key in ((recipe, "task"), (recipe.train, "max_steps"), (recipe.model, "width"), (recipe.data, "size")):
+        with pytest.raises(ValidationError, match="frozen"):
+            setattr(table, key, getattr(table, key))

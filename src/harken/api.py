@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from harken.checking import check
 from harken.errors import UserError
 from harken.files import expand_user
+from harken.training.folder import Request, request
+from harken.training.launched import is_follower
 
 if TYPE_CHECKING:
     from torch import nn
@@ -94,7 +96,7 @@ def train(
     Raises:
         UserError: the recipe or the data is wrong, or the folder holds another model.
     """
-    out = expand_user(out)
+    asked = request(out, resume, restart, accept_changed_data)
     if not isinstance(recipe, str | Path | Mapping):
         from torch import nn
 
@@ -107,55 +109,39 @@ def train(
     for name, value in given.items():
         if value is not None:
             raise UserError(f"{name}= is for a torch.nn.Module; with a recipe, say it in the recipe or in overrides=")
+    from harken.data.io.in_memory import in_memory
     from harken.recipe import as_recipe
     from harken.registry import import_plugins
     from harken.training.device import prepare_environment
-    from harken.training.launched import is_follower, is_restarted
 
     import_plugins(plugins)
+    table = None if data is None else in_memory(data)
     if is_follower():
         prepare_environment()
-        from harken.data.io.in_memory import in_memory
         from harken.run import follow_recipe
 
-        return follow_recipe(out, None if data is None else in_memory(data))
-    if is_restarted():  # by torchrun, after a rank failed
-        resume, restart = True, False
+        return follow_recipe(asked.folder, table)
     if data is None and isinstance(recipe, str | Path):
-        recipe = _inferred(recipe, out, overrides, resume=resume, restart=restart, progress=progress)
+        recipe = _inferred(recipe, asked, overrides, progress)
     chosen = as_recipe(recipe, overrides, with_data=data is None)
     if chosen.train.precision != "float32" and chosen.train.device in ("auto", "cpu"):
         prepare_environment()
     from harken.run import run_recipe
 
-    if data is None:
-        return run_recipe(
-            chosen,
-            out,
-            resume,
-            progress,
-            restart=restart,
-            accept_changed_data=accept_changed_data,
-            callbacks=callbacks,
-        )
-    from harken.data.io.in_memory import in_memory
-
-    return run_recipe(chosen, out, resume, progress, in_memory(data), restart, accept_changed_data, callbacks)
+    return run_recipe(chosen, asked, progress, table, callbacks)
 
 
-def _inferred(
-    recipe: str | Path, out: Path, overrides: Sequence[str], *, resume: bool, restart: bool, progress: bool
-) -> str | Path:
+def _inferred(recipe: str | Path, asked: Request, overrides: Sequence[str], progress: bool) -> str | Path:
     """The recipe, or where it names data, the file of a recipe inferred from it."""
     from harken.recipe.infer import is_data, recipe_file
 
     if not is_data(str(recipe)):
         return recipe
-    place = out.parent / f"{out.name}.toml"
-    found, note = recipe_file(recipe, place, overrides, keep=resume, replace=restart)
+    path = asked.folder.parent / f"{asked.folder.name}.toml"
+    inferred, note = recipe_file(recipe, path, overrides, keep=asked.resume, replace=asked.restart)
     if progress and note:
         print(note, file=sys.stderr)
-    return found
+    return inferred
 
 
 def distill(
@@ -191,6 +177,7 @@ def distill(
     from harken.recipe import as_recipe
     from harken.tasks.translate.distilling import distil_pairs, student_recipe
 
+    out = request(out, resume, restart=False).folder
     folders = [teachers] if isinstance(teachers, str | Path) else list(teachers)
     loaded = [load(folder) for folder in folders]
     for folder, model in zip(folders, loaded, strict=True):
@@ -202,7 +189,6 @@ def distill(
         chosen = as_recipe(recipe, overrides, with_data=False)
     if chosen.task != "translate":
         raise UserError(f"the student's recipe is of the task {chosen.task!r}; give one of the task 'translate'")
-    out = expand_user(out)
     pairs = out.parent / f"{out.name}.pairs"
     data = distil_pairs(loaded, pairs, resume=resume, weights=weights, progress=report, **search)
     del loaded
@@ -210,7 +196,7 @@ def distill(
 
 
 def _train_module(module: nn.Module, out: str | Path, overrides: Sequence[str], **options: Any) -> nn.Module:
-    from harken.own_module import train_module
+    from harken.train_module import train_module
 
     if overrides:
         raise UserError('overrides change a recipe; a module takes settings={"max_steps": 1000}')

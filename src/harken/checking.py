@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from harken.recipe import Recipe, as_recipe, require_paths
 
 if TYPE_CHECKING:
-    from harken.tasks.job import Prepared
-    from harken.training.config import TrainConfig
+    from harken.plan import Plan
+    from harken.training.config import Decision, TrainConfig
     from harken.training.planning.measuring import Speed
 
 FEW_UPDATES, FEW_EXAMPLES = 50, 50  # with fewer, hardly any model learns
@@ -39,6 +39,7 @@ class Check:
     memory_bytes: int | None  # at the peak
     speed: Speed | None
     notes: list[str]
+    decisions: tuple[Decision, ...] = ()  # what the recipe leaves open, each value with its reason
 
     @property
     def parameters(self) -> int:
@@ -75,6 +76,7 @@ class Check:
             "seconds_per_validation": None if self.speed is None else self.speed.seconds_per_validation,
             "seconds_per_checkpoint": None if self.speed is None else self.speed.seconds_per_checkpoint,
             "seconds_to_start": None if self.speed is None else self.speed.seconds_to_start,
+            "plan": {one.key: {"value": one.value, "reason": one.reason} for one in self.decisions},
             "notes": self.notes,
         }
 
@@ -106,29 +108,24 @@ def check(
 
     import torch
 
-    from harken.run import resolve
-    from harken.tasks.registry import job_of
-    from harken.training.planning.fitting import fit, peak_rate
+    from harken.plan import Plan, plan, prepare
 
-    chosen = resolve(chosen) if measure else chosen
-    progress("reading the data and building the model")
     threads = torch.get_num_threads()
     with TemporaryDirectory(prefix="harken-") as folder, torch.random.fork_rng(devices=[]):
-        torch.manual_seed(chosen.train.seed)
         try:
             require_paths(chosen)
-            prepared = job_of(chosen.task).prepare(chosen, Path(folder), False)
             if measure:
-                progress("fitting the defaults to the budget")
-                fit(prepared.task, chosen.train, peak_rate(getattr(chosen, "model", None)))
-            return _predict(chosen, prepared, measure, progress)
+                return _predict(plan(chosen, Path(folder), progress=progress), measure, progress)
+            progress("reading the data and building the model")
+            return _predict(Plan(chosen, prepare(chosen, Path(folder))), measure, progress)
         finally:
             torch.set_num_threads(threads)
 
 
-def _predict(recipe: Any, prepared: Prepared, measure: bool, progress: Callable[[str], None]) -> Check:
+def _predict(planned: Plan, measure: bool, progress: Callable[[str], None]) -> Check:
     from harken.models.sizing import count_parameters
 
+    recipe, prepared = planned.recipe, planned.prepared
     task, train = prepared.task, recipe.train
     epoch = task.epoch(0)
     per_epoch = len(epoch) / train.accumulate
@@ -140,7 +137,7 @@ def _predict(recipe: Any, prepared: Prepared, measure: bool, progress: Callable[
 
         progress("measuring updates")
         speed = measure_speed(task, train)
-    updates, seconds = plan(train, per_epoch, speed)
+    updates, seconds = predict(train, per_epoch, speed)
     corpus, *more = prepared.lines
     return Check(
         recipe,
@@ -155,18 +152,19 @@ def _predict(recipe: Any, prepared: Prepared, measure: bool, progress: Callable[
         None if speed is None else speed.memory_bytes,
         speed,
         [*more[1:], *recipe.path_notes, *warnings(train, sum(len(indices) for indices in epoch), per_epoch, updates)],
+        planned.decisions,
     )
 
 
-def plan(train: TrainConfig, per_epoch: float, speed: Speed | None) -> tuple[int | None, float | None]:
+def predict(train: TrainConfig, per_epoch: float, speed: Speed | None) -> tuple[int | None, float | None]:
     """Updates and seconds of a run, by the budget that ends first; None where they depend on an unknown speed.
 
     >>> from harken.training.config import TrainConfig
     >>> from harken.training.planning.measuring import Speed
     >>> speed = Speed(10, 0.5, 4000, 10.0, 0)
-    >>> plan(TrainConfig(max_steps=1000, validate_every=500), 80.0, speed)
+    >>> predict(TrainConfig(max_steps=1000, validate_every=500), 80.0, speed)
     (1000, 520.0)
-    >>> plan(TrainConfig(max_minutes=1, validate_every=500), 80.0, speed)
+    >>> predict(TrainConfig(max_minutes=1, validate_every=500), 80.0, speed)
     (120, 70.0)
     """
     limits = [] if train.max_steps is None else [float(train.max_steps)]

@@ -42,7 +42,9 @@ def test_a_student_from_a_recipe_that_ships(teacher: Path, tmp_path: Path):
     assert student.recipe.data.corpus is None
     again = RUNNER.invoke(app, ["distill", str(teacher), "--out", str(out)])
     assert again.exit_code == 2
-    assert "is not empty; add --resume" in " ".join(again.output.split())
+    assert "is not empty; train into a new folder, continue the run in it with --resume" in " ".join(
+        again.output.split()
+    )
 
 
 @pytest.mark.parametrize(

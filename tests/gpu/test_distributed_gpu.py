@@ -72,12 +72,12 @@ import json, sys, tempfile
 from pathlib import Path
 import torch
 from harken.recipe import load_recipe
-from harken.run import resolve
+from harken.plan import resolve
 from harken.tasks.translate.job import JOB
 from harken.training.strategies import choose_strategy
 from harken.training.strategies.group import joined
 
-recipe = resolve(load_recipe(sys.argv[1], sys.argv[2].split()))
+recipe = resolve(load_recipe(sys.argv[1], sys.argv[2].split()))[0]
 torch.manual_seed(0)
 task = JOB.prepare(recipe, Path(tempfile.mkdtemp()), resuming=False).task
 with joined() as group:

@@ -11,8 +11,8 @@ import torch
 from harken.kernels.settings import device_only
 from harken.metrics import corpus_bleu
 from harken.nn import LSTM
+from harken.plan import resolve
 from harken.recipe import load_recipe
-from harken.run import resolve
 from harken.search import greedy_search
 from harken.tasks.translate.job import JOB
 from harken.tasks.translate.sources import max_lengths
@@ -37,7 +37,7 @@ SETTINGS = [
 
 def task_with(*overrides: str) -> tuple[Any, Any]:
     torch.manual_seed(0)
-    recipe = resolve(load_recipe("phrasebook-attention", [*SETTINGS, *overrides]))
+    recipe = resolve(load_recipe("phrasebook-attention", [*SETTINGS, *overrides]))[0]
     with TemporaryDirectory() as folder:
         return JOB.prepare(recipe, Path(folder), resuming=False).task, recipe.train
 
@@ -169,7 +169,7 @@ def test_validation_on_a_gpu_finds_what_greedy_search_finds(precision: str) -> N
             step += 1
             batch = epoch[step % len(epoch)]
             strategy.update(step, [batch], task.size(batch), 3e-3)
-        task.settings.validate_sentences = 20
+        task.settings = task.settings.model_copy(update={"validate_sentences": 20})
         metrics = strategy.validate()
         model, pairs = task.model.eval(), task.valid.batch(np.arange(20)).to("cuda")
         limits = max_lengths(task.recipe, pairs.source_lengths)

@@ -15,8 +15,8 @@ from harken.kernels.packed_attention.operator import packed_attention
 from harken.models.transformer.packed import packed_arguments, packed_loss
 from harken.nn.attention.packed import PackedMask, packed_attend_reference
 from harken.nn.loss import smoothed_cross_entropy
+from harken.plan import resolve
 from harken.recipe import load_recipe
-from harken.run import resolve
 from harken.tasks.translate.job import JOB
 from harken.training.strategies import Strategy
 from harken.training.strategies.captured import Captured
@@ -39,7 +39,7 @@ SETTINGS = [
 
 def task_with(*overrides: str) -> tuple[Any, Any]:
     torch.manual_seed(0)
-    recipe = resolve(load_recipe("phrasebook-transformer", [*SETTINGS, *overrides]))
+    recipe = resolve(load_recipe("phrasebook-transformer", [*SETTINGS, *overrides]))[0]
     with TemporaryDirectory() as folder:
         return JOB.prepare(recipe, Path(folder), resuming=False).task, recipe.train
 

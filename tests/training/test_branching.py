@@ -10,7 +10,7 @@ import torch
 
 from harken.errors import UserError
 from harken.recipe import load_recipe
-from harken.run import require_same_trunk
+from harken.run_folders.starting import require_same_trunk
 from harken.training.checkpoints import load_checkpoint
 from harken.training.log import read_metrics
 

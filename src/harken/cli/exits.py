@@ -21,7 +21,11 @@ import typer
 
 from harken.errors import Interrupted, MachineError, UserError
 
-OPTIONS = {"resume=True": "--resume", "restart=True": "--restart"}  # arguments in Python -> options
+OPTIONS = {  # arguments in Python -> options
+    "resume=True": "--resume",
+    "restart=True": "--restart",
+    "accept_changed_data=True": "--accept-changed-data",
+}
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
 PLACES = FULL | {
     errno.EACCES,

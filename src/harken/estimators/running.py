@@ -15,11 +15,12 @@ import torch
 
 from harken.api import load
 from harken.card import write_card
+from harken.plan import resolve
 from harken.recipe import Recipe
-from harken.run import RECIPE, resolve
 from harken.tasks.job import Prepared
 from harken.tasks.registry import job_of
 from harken.training.checkpoints import CHECKPOINT
+from harken.training.folder import RECIPE
 from harken.training.loop import Trainer
 
 Files = dict[str, bytes]
@@ -27,7 +28,7 @@ Files = dict[str, bytes]
 
 def train_quietly(recipe: Recipe, prepare: Callable[[Recipe, Path], Prepared]) -> Files:
     """Train what `prepare` prepares; torch's random state and threads are left as they were."""
-    recipe = resolve(recipe)
+    recipe, _ = resolve(recipe)
     job, threads = job_of(recipe.task), torch.get_num_threads()
     with TemporaryDirectory(prefix="harken-") as name, torch.random.fork_rng(devices=[]):
         folder = Path(name)

@@ -29,7 +29,7 @@ OLDER = {"vectors": "words", "freeze": "tuned", "elmo": "elmo"}  # the names of 
 class EmbeddingsConfig(BaseModel):
     """Pretrained word embeddings."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     words: VectorsPath | None = Field(None, description=WORDS)
     centred: bool = Field(False, description="subtract the mean of all vectors (Mu and Viswanath, 2018)")

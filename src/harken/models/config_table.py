@@ -49,7 +49,7 @@ DECODER = (
 class ModelTable(BaseModel):
     """`[model]` or `[model.decoder]`; the keys depend on the architecture."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     architecture: str
 

@@ -46,7 +46,7 @@ class Recipe(BaseModel):
     TOML has no null, so the string "none" unsets an optional key: `clip_norm = "none"`.
     """
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     task: str = Field(description="the job")
     train: TrainConfig = TRAIN

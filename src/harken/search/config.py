@@ -16,7 +16,7 @@ SAMPLING = {"temperature": 1.0, "top_k": None, "top_p": None, "min_p": None}  # 
 class SearchOptions(BaseModel):
     """How to search: one source of truth for recipes, the command line and Python."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     beam: int = Field(5, ge=1, le=1000, description=OPTIONS["beam"].description)
     length_penalty: float = Field(1.0, ge=0, description=OPTIONS["length_penalty"].description)
@@ -119,7 +119,7 @@ class TranslationSearchConfig(SearchConfig):
 class CtcSearchConfig(BaseModel):
     """Decoding of CTC outputs."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     beam: int = Field(1, ge=1, description="prefixes kept at every step; 1: best path (greedy)")
     lm_order: int = Field(

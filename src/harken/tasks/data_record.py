@@ -207,7 +207,7 @@ class DataRecord:
         if changes:
             self.accepted.append({"date": time.strftime("%Y-%m-%d"), "changes": [change.text for change in changes]})
 
-    def accepted_in_words(self) -> str:
+    def format_accepted(self) -> str:
         """For the card; empty where the data never changed."""
         return "; ".join(text for entry in self.accepted for text in entry["changes"])
 

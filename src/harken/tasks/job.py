@@ -60,6 +60,8 @@ class Prepared:
     flops_per_token: float  # of training on one term of the loss
     data: Any = None  # the corpus; where it has `digests()`, a change of its parts is noticed on resuming
     baseline: Baseline | None = None  # that the model is compared with
+    sizes: Sequence[Any] = ()  # recipes of this and of smaller networks, where the recipe leaves the size open
+    resize: Callable[[Any], Prepared] | None = None  # the same task with the network of another of these recipes
 
     def with_baseline(self, baseline: Baseline) -> Prepared:
         """The same run beside a baseline, which is shown when it starts."""

@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, PrivateAttr, model_validator
 
 from harken.paths import PathStr
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
+BUDGETS = ("max_steps", "max_epochs", "max_minutes")
 DEFAULT_MINUTES = 10.0  # the budget of a recipe that names none
 
 
-class TrainConfig(BaseModel):
-    """Training settings."""
+class Decision(NamedTuple):
+    """A value that a recipe leaves open, and why it was chosen."""
 
-    model_config = ConfigDict(extra="forbid")
+    key: str  # train.batch_tokens
+    value: Any
+    reason: str
+
+    @property
+    def name(self) -> str:
+        """The key without its table."""
+        return self.key.rpartition(".")[2]
+
+
+class TrainConfig(BaseModel):
+    """Training settings; what a recipe leaves open is chosen by its plan (`harken.plan`)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     max_steps: int | None = Field(None, ge=1, description="stop after this many updates")
     max_epochs: float | None = Field(None, gt=0, description="stop after this many epochs")
@@ -142,11 +156,17 @@ class TrainConfig(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _read_auto(cls, values: Any, validate: ModelWrapValidatorHandler[TrainConfig]) -> TrainConfig:
-        auto = isinstance(values, Mapping) and values.get("batch_tokens") == "auto"
-        config = validate({key: value for key, value in values.items() if key != "batch_tokens"} if auto else values)
+    def _complete(cls, values: Any, validate: ModelWrapValidatorHandler[TrainConfig]) -> TrainConfig:
+        if not isinstance(values, Mapping):
+            return validate(values)
+        given = dict(values)
+        if all(given.get(key) is None for key in BUDGETS):
+            given["max_minutes"] = DEFAULT_MINUTES
+        auto = given.get("batch_tokens") == "auto"
         if auto:
-            config._auto_batch = True
+            del given["batch_tokens"]
+        config = validate(given)
+        config._auto_batch = auto
         return config
 
     @property
@@ -155,9 +175,7 @@ class TrainConfig(BaseModel):
         return self._auto_batch and "batch_tokens" not in self.model_fields_set
 
     @model_validator(mode="after")
-    def _has_a_budget(self) -> TrainConfig:
-        if self.max_steps is None and self.max_epochs is None and self.max_minutes is None:
-            self.max_minutes = DEFAULT_MINUTES
+    def _check_optimizer(self) -> TrainConfig:
         if self.optimizer == "muon" and self.sharding == "full":
             raise ValueError('train.optimizer "muon" needs whole matrices; use adamw with train.sharding = "full"')
         return self

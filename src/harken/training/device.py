@@ -15,9 +15,11 @@ import sys
 from functools import lru_cache
 
 from harken.machine import available_cores
+from harken.training.config import Decision, TrainConfig
 
 ISA = "ONEDNN_MAX_CPU_ISA"
 SAFE_ISA = "AVX512_CORE_BF16"
+AUTO_KEYS = ("device", "precision", "workers", "threads")  # of [train]: chosen for the machine where they are open
 MIN_SPEEDUP = 1.3  # of bfloat16 products, from which auto uses bfloat16
 
 _TRIAL = """
@@ -33,6 +35,23 @@ exact = torch.randn(64, 64); half = exact.bfloat16()
 assert ((half @ half).float() - half.float() @ half.float()).abs().max() < 1
 print(best(torch.float32) / best(torch.bfloat16))
 """
+
+
+def choose_machine(train: TrainConfig) -> tuple[TrainConfig, tuple[Decision, ...]]:
+    """Settings with device, precision, processes and threads for this machine where they are open, and the reasons."""
+    device = choose_device(train.device)
+    chosen = {
+        "device": (device, "a GPU where there is one"),
+        "precision": (choose_precision(train.precision, device), "bfloat16 where it works and is faster"),
+        "workers": (
+            train.workers or (choose_workers() if device == "cpu" else 1),
+            "one for each core, at most eight" if device == "cpu" else "one process feeds a GPU",
+        ),
+        "threads": (train.threads or 1, "small matrices do not gain from more"),
+    }
+    values = {key: value for key, (value, _) in chosen.items()}
+    decisions = [Decision(f"train.{key}", *chosen[key]) for key in AUTO_KEYS if values[key] != getattr(train, key)]
+    return train.model_copy(update=values), tuple(decisions)
 
 
 def choose_workers() -> int:

@@ -1,4 +1,4 @@
-"""The run folder: one process owns it at a time.
+"""The run folder: who may train into it, and its lock, so that one process owns it at a time. Torch is not imported.
 
 >>> import tempfile
 >>> folder = Path(tempfile.mkdtemp())
@@ -17,15 +17,56 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from filelock import FileLock, Timeout
 
 from harken.errors import UserError
-from harken.files import remove_temporaries
-from harken.training.launched import is_follower
+from harken.files import expand_user, remove_temporaries
+from harken.training.launched import is_follower, is_restarted
 
-LOCK = ".lock"
+LOCK, RECIPE, CARD = ".lock", "recipe.toml", "card.md"
+
+
+class Request(NamedTuple):
+    """What is asked of a run folder."""
+
+    folder: Path
+    resume: bool = False
+    restart: bool = False
+    accept_changed_data: bool = False
+
+
+def request(out: str | Path, resume: bool, restart: bool, accept_changed_data: bool = False) -> Request:
+    """What is asked of a folder, after the rules that need no recipe.
+
+    They are the same for `harken train`, `harken.train` and modules of one's own. A job that torchrun starts again
+    after a failure resumes, whatever was asked for; ranks other than 0 leave the folder to rank 0.
+
+    Raises:
+        UserError: options that exclude each other, a file in the place of a folder, or a folder that holds something
+            and is neither resumed nor started over.
+    """
+    folder = expand_user(out)
+    if resume and restart:
+        raise UserError("resume=True continues a run and restart=True deletes it; give one of them")
+    if accept_changed_data and not resume:
+        raise UserError("accept_changed_data=True only goes with resume=True; leave it out for a new run")
+    if is_restarted():
+        resume, restart = True, False
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is a file; give a folder to train into")
+    if not (resume or restart or is_follower() or is_empty_dir(folder)):
+        raise UserError(
+            f"{folder} is not empty; train into a new folder, continue the run in it with resume=True, or delete it "
+            "with restart=True"
+        )
+    return Request(folder, resume, restart, accept_changed_data)
+
+
+def is_empty_dir(folder: Path) -> bool:
+    """Whether nothing is there that training could overwrite."""
+    return not (folder.is_dir() and any(path.name != LOCK for path in folder.iterdir()))
 
 
 class RunLock:
@@ -56,8 +97,12 @@ class RunLock:
             raise UserError(
                 f"{self.folder} is in use by {_owner(self.path)}; wait until it ends, or train into another folder"
             ) from None
-        with suppress(OSError):  # Windows: a locked file cannot be written
-            self.path.write_text(json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
+        try:
+            with suppress(PermissionError):  # Windows: a locked file cannot be written
+                self.path.write_text(json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
+        except OSError:  # the disk is full
+            self.release()
+            raise
         remove_temporaries(self.folder)
 
     def release(self) -> None:

@@ -27,7 +27,6 @@ from harken.training.device import peak_flops
 from harken.training.display import Display, Silence
 from harken.training.log import MetricsLog
 from harken.training.monitor import UpdateMonitor
-from harken.training.planning.fitting import Plan, fit
 from harken.training.prefetch import Prefetcher, prefetcher_for
 from harken.training.reporting import Callback, Reporter
 from harken.training.schedules import factor
@@ -61,6 +60,7 @@ class Trainer:
     ) -> None:
         """`group`: the ranks of a torchrun job; rank 0 alone displays, calls the callbacks and writes the folder."""
         self.task, self.config, self.folder, self.callbacks, self.group = task, config, folder, callbacks, group
+        task.settings = config
         self.is_main = group is None or group.is_main
         self.display = display if display is not None and self.is_main else Silence()
         self.device = torch.device(config.device)
@@ -71,11 +71,6 @@ class Trainer:
         self.writer = CheckpointWriter(in_background=False)
         self.current_epoch: tuple[int, Sequence[Indices]] | None = None  # its number and batches
         self.ended = False  # by a callback
-
-    def fit(self, learning_rate: float) -> Plan:
-        """Choose what the recipe leaves open of `[train]` (`harken.training.planning.fitting`)."""
-        torch.set_num_threads(self.config.threads or 1)
-        return fit(self.task, self.config, learning_rate, self.group)
 
     def run(self, resume: bool = False) -> Progress:
         """Train until the budget is spent, validation stops improving, or a signal comes.

@@ -11,12 +11,15 @@ checkpoint. A row of them must belong to one worker, which `share` decides.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+
+from harken.training.config import TrainConfig
 
 Indices = np.ndarray  # (B,) numbers of examples that make a batch
 
@@ -44,6 +47,7 @@ class Task(Protocol):
     def model(self) -> nn.Module:
         """The model to train."""
 
+    settings: TrainConfig  # that it works by; the trainer and the planner set it
     monitor: str  # the validation metric by which the best weights are chosen
     mode: str  # "min" or "max"
 
@@ -67,6 +71,17 @@ class Task(Protocol):
 
     def score(self, results: list[Any]) -> dict[str, float]:
         """Combine the parts into metrics; one of them is `monitor`."""
+
+
+@contextmanager
+def configured(task: Any, settings: TrainConfig) -> Iterator[None]:
+    """Inside the block the task works by other settings."""
+    before = getattr(task, "settings", None)
+    task.settings = settings
+    try:
+        yield
+    finally:
+        task.settings = before
 
 
 def batch_loss(task: Any, indices: Indices) -> Tensor:

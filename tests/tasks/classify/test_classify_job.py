@@ -106,9 +106,10 @@ def test_without_attention_it_says_so_and_looks_by_gradient(tmp_path: Path, pool
 @pytest.mark.parametrize("pooling", ["mean", "attention"])
 @pytest.mark.parametrize("score", ["additive", "multiplicative", "cosine", "dot"])
 def test_an_example_costs_as_much_as_its_tokens(name: str, pooling: str, score: str) -> None:
-    recipe = load_recipe(name, [f"classifier.pooling={pooling}", f"classifier.score={score}"])
+    members = 3 if score == "additive" else 1
+    changes = [f"classifier.pooling={pooling}", f"classifier.score={score}", f"classifier.members={members}"]
+    recipe = load_recipe(name, changes)
     inputs = 50 if recipe.data.kind == "text" else 3
-    recipe.classifier.members = 3 if score == "additive" else 1
     model = build_classifier(recipe, inputs, 7)
     token, example = measure(model, 20), measure(model, 20, terms=1)
     assert example.total == sum(parameter.numel() for parameter in model.parameters())

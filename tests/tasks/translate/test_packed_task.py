@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from harken.models.transformer import packed
+from harken.plan import resolve
 from harken.recipe import load_recipe
-from harken.run import resolve
 from harken.search import Hypothesis, graphs
 from harken.tasks.translate.job import JOB
 from harken.tasks.translate.task import PackedBatch, TranslationBatch, TranslationTask
@@ -23,7 +23,7 @@ SETTINGS = [
 
 def task_with(folder: Path, *changes: str) -> Any:
     torch.manual_seed(0)
-    recipe = resolve(load_recipe("phrasebook-transformer", [*SETTINGS, *changes]))
+    recipe = resolve(load_recipe("phrasebook-transformer", [*SETTINGS, *changes]))[0]
     return JOB.prepare(recipe, folder, resuming=False).task
 
 
@@ -37,7 +37,7 @@ def test_packed_epochs_have_every_pair_once_and_the_loss_of_padded_ones(tmp_path
     task = task_with(tmp_path)
     padded = sum(float(task.loss(task.model, task.collate(indices))[0].detach()) for indices in task.epoch(0))
     assert not task.packs
-    task.settings.device = "cuda"
+    task.settings = task.settings.model_copy(update={"device": "cuda"})
     assert task.packs
     epoch = task.epoch(0)
     assert sorted(np.concatenate(epoch).tolist()) == list(range(len(task.train)))
@@ -52,7 +52,7 @@ def test_packed_epochs_have_every_pair_once_and_the_loss_of_padded_ones(tmp_path
 
 def test_a_pair_longer_than_a_window_is_padded_and_so_is_validation(tmp_path: Path, on_a_gpu: None) -> None:
     task = task_with(tmp_path, "train.batch_tokens=16")
-    task.settings.device = "cuda"
+    task.settings = task.settings.model_copy(update={"device": "cuda"})
     long = int(np.argmax(task.train.source.lengths))
     task.windows[16] = task.window()._replace(sources=int(task.train.source.lengths[long]) - 1)
     padded = task.collate(np.array([long]))
@@ -65,7 +65,7 @@ def test_a_pair_longer_than_a_window_is_padded_and_so_is_validation(tmp_path: Pa
 @pytest.mark.parametrize("change", ["model.positions=alibi", "model.attention_dropout=0.1", "model.experts=2"])
 def test_networks_that_cannot_be_packed_keep_padded_batches(tmp_path: Path, on_a_gpu: None, change: str) -> None:
     task = task_with(tmp_path, change)
-    task.settings.device = "cuda"
+    task.settings = task.settings.model_copy(update={"device": "cuda"})
     assert not task.packs
 
 
@@ -74,7 +74,7 @@ def test_rounded_batches_of_a_recurrent_network_have_the_loss_and_gradients_of_e
     tmp_path: Path, change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe = load_recipe("phrasebook-attention", ["data.size=200", "model.embedding=8", "model.width=12", change])
-    task = JOB.prepare(resolve(recipe), tmp_path, resuming=False).task
+    task = JOB.prepare(resolve(recipe)[0], tmp_path, resuming=False).task
     model = task.model.eval()  # without dropout, whose masks depend on the sizes
     indices = np.arange(21)
     exact, parameters = task.collate(indices), list(model.parameters())

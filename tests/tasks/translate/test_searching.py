@@ -123,12 +123,13 @@ def test_samples_depend_on_the_seed_and_the_line(models: Callable) -> None:
     options = {"sample": True, "temperature": 1.5, "seed": 4}
     first = [best.text for best in model.translate(ENGLISH, **options)]
     assert [best.text for best in model.translate(ENGLISH, **options)] == first
-    size = model.recipe.search.batch_sentences
-    model.recipe.search.batch_sentences = 2
+    recipe = model.recipe
+    search = recipe.search.model_copy(update={"batch_sentences": 2})
+    model.recipe = recipe.model_copy(update={"search": search})
     try:
         assert [best.text for best in model.translate(ENGLISH, **options)] == first
     finally:
-        model.recipe.search.batch_sentences = size
+        model.recipe = recipe
     assert [best.text for best in model.translate(ENGLISH, **{**options, "seed": 5})] != first
 
 

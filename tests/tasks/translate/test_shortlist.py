@@ -109,7 +109,8 @@ def test_required_phrases_and_prefixes_are_always_allowed(folder: Path):
 def test_data_that_is_gone_is_one_sentence(folder: Path, tmp_path: Path):
     model = harken.load(folder, device="cpu")
     model.folder = tmp_path
-    model.recipe.data.corpus, model.recipe.data.source, model.recipe.data.target = None, "gone.en", "gone.fr"
+    gone = {"corpus": None, "source": "gone.en", "target": "gone.fr"}
+    model.recipe = model.recipe.model_copy(update={"data": model.recipe.data.model_copy(update=gone)})
     with pytest.raises(UserError, match=r"search.shortlist needs shortlist.safetensors.*gone.en"):
         model.translate("the cat", shortlist=2)
 

@@ -105,9 +105,11 @@ def test_one_text_and_many(models: Callable, kind: str) -> None:
 def test_results_keep_their_order(models: Callable, kind: str, beam: int) -> None:
     model = models(kind)
     texts = ["the cat " * n + word for n, word in [(6, "sleeps"), (0, "yes"), (3, "dog"), (0, "house"), (9, "old")]]
-    model.recipe.search.batch_sentences = 2  # several batches, sorted by length inside
+    recipe = model.recipe
+    search = recipe.search.model_copy(update={"batch_sentences": 2})  # several batches, sorted by length inside
+    model.recipe = recipe.model_copy(update={"search": search})
     found = model.translate(texts, beam=beam)
-    model.recipe.search.batch_sentences = 64
+    model.recipe = recipe
     assert [best.source for best in found] == texts
     for text, best in zip(texts, found, strict=True):
         alone = model.translate(text, beam=beam)

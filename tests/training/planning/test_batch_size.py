@@ -24,10 +24,11 @@ class Rows:
 
     def __init__(self, table: Any, fits: int) -> None:
         self.inner, self.fits_rows, self.tried = table(dropout=0.0), fits, list[int]()
-        self.model, self.config = self.inner.model, TrainConfig(batch_tokens="auto", device="cpu", precision="float32")
+        self.model = self.inner.model
+        self.settings = TrainConfig(batch_tokens="auto", device="cpu", precision="float32")
 
     def epoch(self, number: int) -> list[np.ndarray]:
-        return [np.arange(self.config.batch_tokens)] * (100_000 // self.config.batch_tokens)
+        return [np.arange(self.settings.batch_tokens)] * (100_000 // self.settings.batch_tokens)
 
     def size(self, examples: np.ndarray) -> int:
         return len(examples)
@@ -50,23 +51,23 @@ def test_the_largest_budget_that_fits_is_chosen(table: Any, rows: int, chosen: i
     """Of 100,000 rows, 4,096 are the most that leave 20 batches an epoch."""
     task = Rows(table, rows)
     before = [value.clone() for value in task.model.parameters()]
-    assert choose_batch_tokens(task, task.config) == chosen == task.config.batch_tokens
+    assert choose_batch_tokens(task, task.settings) == chosen
     small = [size for size in task.tried[:5] if size <= rows]  # whose memory is looked at first
     assert small[0] == 64 and 4096 in task.tried and max(small) <= 1024
-    assert not task.config.auto_batch and "batch_tokens" in task.config.model_fields_set
+    assert task.settings.auto_batch  # a recipe is not changed
     assert all(torch.equal(one, other) for one, other in zip(before, task.model.parameters(), strict=True))
 
 
 def test_a_network_that_is_too_large_is_an_error(table: Any) -> None:
     task = Rows(table, 0)
     with pytest.raises((MachineError, torch.OutOfMemoryError)):
-        choose_batch_tokens(task, task.config)
+        choose_batch_tokens(task, task.settings)
 
 
 def test_the_rank_with_the_least_memory_decides(table: Any, ranks: Callable) -> None:
     def body(group: Any) -> list[int]:
         task = Rows(table, 1500 if group.is_main else 700)  # of a share, the half of a batch
-        return [choose_batch_tokens(task, task.config, group), max(task.tried)]
+        return [choose_batch_tokens(task, task.settings, group), max(task.tried)]
 
     assert [outcome["value"] for outcome in ranks(2, body)] == [[1024, 2048], [1024, 2048]]
 
@@ -78,10 +79,10 @@ def test_a_divided_model_grows_its_budget_without_running_out_of_memory(
 
     def body(group: Any) -> list[int]:
         task = Rows(table, 100_000)
-        task.config.sharding = "full"
+        task.settings = task.settings.model_copy(update={"sharding": "full"})
         size = 0.0008 if group.rank else 0.0002
         monkeypatch.setattr(batch_size, "memory_share", lambda device, workers: 0.1 + size * max(task.tried))
-        return [choose_batch_tokens(task, task.config, group), max(task.tried)]
+        return [choose_batch_tokens(task, task.settings, group), max(task.tried)]
 
     # a batch of 1,024 takes 0.51 on rank 1 and one of 2,048 would take 0.92; 1,536 fit and are not tried
     assert [outcome["value"] for outcome in ranks(2, body)] == [[1536, 512], [1536, 512]]
@@ -94,7 +95,7 @@ def test_on_a_cpu_no_budget_is_tried_that_needs_more_memory_than_there_is(
     """Linux would kill the process. A row takes `per_row` of the memory; 4,096 rows are the most for this data."""
     task = Rows(table, 100_000)
     monkeypatch.setattr(batch_size, "memory_share", lambda device, workers: per_row * max(task.tried))
-    assert (choose_batch_tokens(task, task.config), max(task.tried)) == (chosen, chosen)
+    assert (choose_batch_tokens(task, task.settings), max(task.tried)) == (chosen, chosen)
 
 
 def test_a_job_with_fixed_batches_wants_a_number() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -67,26 +68,29 @@ def one_second_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("one_second_a_batch")
 def test_updates_and_warmup_follow_the_budget(budget: dict[str, Any], batch: int, updates: int, warmup: int) -> None:
     config = configured(**budget)
-    plan = fit(Rows(config), config, learning_rate=2e-3)
-    assert (config.batch_tokens, plan.updates, config.warmup_steps) == (batch, updates, warmup)
-    assert config.learning_rate == 2e-3
+    fitted = fit(Rows(config), config, learning_rate=2e-3)
+    assert (fitted.config.batch_tokens, fitted.updates, fitted.config.warmup_steps) == (batch, updates, warmup)
+    assert fitted.config.learning_rate == 2e-3
+    assert config == configured(**budget)  # a recipe is not changed
 
 
 @pytest.mark.usefixtures("one_second_a_batch")
 def test_values_of_the_recipe_are_kept() -> None:
     given = {"warmup_steps": 7, "learning_rate": 0.5, "average": 0.0, "batch_tokens": 64, "label_smoothing": 0.2}
     config = configured(max_epochs=1, **given)
-    plan = fit(Rows(config), config, learning_rate=2e-3)
-    assert {key: getattr(config, key) for key in given} == given
-    assert set(plan.values) == {"validate_every", "validate_sentences", "checkpoint_every"}
+    fitted = fit(Rows(config), config, learning_rate=2e-3)
+    assert {key: getattr(fitted.config, key) for key in given} == given
+    reasons = {decision.key: decision.reason for decision in fitted.decisions}
+    assert set(reasons) == {"train.validate_every", "train.validate_sentences", "train.checkpoint_every"}
+    assert reasons["train.validate_every"] == "eight validations"
 
 
 @pytest.mark.usefixtures("one_second_a_batch")
 @pytest.mark.parametrize(("epochs", "smoothing"), [(1, 0.0), (4, 0.05), (8, 0.1)])
 def test_data_seen_once_is_not_smoothed(epochs: int, smoothing: float) -> None:
     config = configured(max_epochs=epochs)
-    assert fit(Rows(config), config, learning_rate=1e-3).epochs == epochs
-    assert config.label_smoothing == smoothing
+    fitted = fit(Rows(config), config, learning_rate=1e-3)
+    assert (fitted.epochs, fitted.config.label_smoothing) == (epochs, smoothing)
 
 
 def test_measuring_changes_neither_weights_nor_buffers_nor_settings() -> None:
@@ -107,10 +111,13 @@ def test_the_largest_network_with_enough_updates_is_chosen(
     seconds = lambda task, config, epoch, limit: task.model.out_features / 16  # noqa: E731
     monkeypatch.setattr(fitting, "seconds_per_update", seconds)
     config = configured(max_minutes=minutes)
-    task = Rows(config)
-    own = task.model
-    chosen, epochs = choose_size(task, config, (16, 4, 1), lambda width: nn.Linear(2, width), few=2000)
+
+    def candidates() -> Iterator[tuple[int, Any]]:
+        for width in (16, 4, 1):
+            task = Rows(config)
+            task.model = nn.Linear(2, width)  # type: ignore[assignment]
+            yield width, task
+
+    chosen, epochs = choose_size(candidates(), config, few=2000)
     assert chosen == size
     assert epochs == pytest.approx(0.9 * 60 * minutes * 16 / size / 100)
-    assert task.model is own
-    assert "batch_tokens" not in config.model_fields_set

@@ -36,6 +36,7 @@ def check(
 ) -> None:
     """Read a recipe's data, build its model and measure a few updates: counts, size, memory and time, no training."""
     from harken.checking import check as run
+    from harken.recipe.errors import written
     from harken.recipe.infer import is_data
 
     with TemporaryDirectory(prefix="harken-") as folder:
@@ -76,6 +77,7 @@ def check(
             ("run", f"about {found.updates:,} updates, {found.epochs:,.1f} epochs"),
             ("time", f"about {seconds_in_words(found.seconds)} on this machine as busy as it is now"),
         ]
+    rows += [("plan", f"{one.key} = {written(one.value)}: {one.reason}") for one in found.decisions]
     print_table(("", ""), [*rows, *(("note", note) for note in found.notes)])
 
 

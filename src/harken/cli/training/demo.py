@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harken.cli.common import AsJson, counting, output_folder, print_table, tell
-from harken.cli.training.train import require_free
 from harken.errors import Interrupted, UserError
+from harken.training.folder import request
 
 if TYPE_CHECKING:
     from harken.tasks.translate.translator import Translator
@@ -88,7 +88,7 @@ def trained(out: Path) -> Translator:
         tell(f"Using the finished model in {out} (delete the folder to train again).")
         return load(out)
     resume = (out / "recipe.toml").is_file()
-    require_free(out, resume)
+    request(out, resume, restart=False)
     tell(f"{'Resuming' if resume else 'Training'} {RECIPE} into {out} ...")
     try:
         return train(RECIPE, out, resume=resume)

@@ -14,7 +14,6 @@ import typer
 
 from harken.cli.common import EVERY, Beam, Overrides, complete_recipe, output_folder, tell, use_of
 from harken.cli.jobs.translate import weights_of
-from harken.cli.training.train import require_free
 from harken.errors import Interrupted
 
 
@@ -55,7 +54,6 @@ def distill(
 
     The student decodes several times as fast and is nearly as good. Ctrl-C stops; --resume continues from there.
     """
-    require_free(out, resume)
     from harken.api import distill as run
 
     try:

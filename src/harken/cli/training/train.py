@@ -18,8 +18,9 @@ from harken.cli.training.new import (
     recipe_of,
     refuse_column_options,
 )
-from harken.errors import Interrupted, UserError
-from harken.training.launched import is_follower, is_restarted, launcher
+from harken.errors import Interrupted
+from harken.training.folder import request
+from harken.training.launched import is_follower, launcher
 
 
 def train(
@@ -49,26 +50,17 @@ def train(
     In place of a recipe, give a file or folder of data: the job is inferred, and the recipe saved beside the run.
     """
     overrides = overrides or []
-    if resume and restart:
-        raise UserError("--resume continues a run and --restart deletes it; give one of them")
-    if accept_changed_data and not resume:
-        raise UserError("--accept-changed-data only goes with --resume; leave it out for a new run")
-    if is_restarted():  # by torchrun, after a rank failed
-        resume, restart = True, False
-    if is_follower():  # rank 0 of torchrun reads the recipe and says what is said
-        quiet = True
-    else:
-        require_free(out, resume or restart)
+    asked = request(out, resume, restart, accept_changed_data)
+    quiet = quiet or is_follower()  # rank 0 of torchrun reads the recipe and says what is said
     from harken.recipe.infer import is_data
 
     if is_data(recipe) and not is_follower():
         place = out.parent / f"{out.name}.toml"
         options = (task, text_column, target_column, overrides)
-        recipe = recipe_of(recipe, place, *options, keep=resume, replace=restart)
+        recipe = recipe_of(recipe, place, *options, keep=asked.resume, replace=asked.restart)
     else:
         refuse_column_options(task=task, text_column=text_column, target_column=target_column)
     from harken.api import train as run
-    from harken.tasks.data_record import ChangedDataError
 
     try:
         model = run(
@@ -80,8 +72,6 @@ def train(
             accept_changed_data=accept_changed_data,
             progress=not quiet,
         )
-    except ChangedDataError as problem:
-        raise problem.saying("--accept-changed-data") from None
     except KeyboardInterrupt as stop:
         command = [*(launcher() or ["harken"]), "train", recipe, "--out", str(out)]
         command += [part for override in overrides for part in ("--set", override)]
@@ -91,19 +81,4 @@ def train(
     if not quiet:
         tell(
             f"The model is in {out}. Try\n  {use_of(model.recipe.task, out)}\n  harken evaluate {shlex.quote(str(out))}"
-        )
-
-
-def require_free(out: Path, resume: bool) -> None:
-    """Never overwrite what is there.
-
-    Raises:
-        UserError: the folder holds something and this is no resumption, or it is a file.
-    """
-    if out.exists() and not out.is_dir():
-        raise UserError(f"--out {out} is a file; give a folder")
-    if not resume and out.is_dir() and any(out.iterdir()):
-        raise UserError(
-            f"--out {out} is not empty; add --resume to continue the run in it, choose another folder, or delete it "
-            "with --restart"
         )

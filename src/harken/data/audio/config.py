@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 class FeatureConfig(BaseModel):
     """Acoustic features."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     rate: int = Field(8000, ge=1000, description="sample rate in Hz; recordings with another rate are resampled")
     window: float = Field(25.0, gt=0, description="length of a frame in milliseconds")
@@ -76,7 +76,7 @@ class FeatureConfig(BaseModel):
 class AugmentConfig(BaseModel):
     """Augmentation of the training recordings, redrawn in every epoch."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     ease: float = Field(0.0, ge=0, description="epochs over which the share of augmented recordings rises from 0 to 1")
     gain_db: float = Field(0.0, ge=0, description="change the level by up to this many decibels")

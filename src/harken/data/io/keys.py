@@ -29,7 +29,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 class DataTable(BaseModel):
     """A `[data]` table whose keys may be given by older names."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     older: ClassVar[Mapping[str, str]] = {}  # older name -> name
 

@@ -12,7 +12,7 @@ from harken.paths import PathStr
 class StrokeConfig(BaseModel):
     """Where the drawings come from: the generated font, one file with all splits, or one file per split."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     corpus: Literal["penfont"] | None = Field(None, description="A generated corpus: lines written by simulated hands.")
     size: int = Field(8000, ge=1, description="Training lines of the generated corpus.")

@@ -25,7 +25,7 @@ Share = Annotated[int, Field(ge=0)] | Annotated[float, Field(gt=0, lt=1)]
 class SplitFiles(BaseModel):
     """The files of one split, read with the format and columns of the `[data]` table."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     source: Files = Field(description="File or list of files with the source side (TSV, JSONL: with both sides).")
     target: Files | None = Field(default=None, description="File or list of files with the target side, line by line.")
@@ -54,7 +54,7 @@ class DataConfig(BaseModel):
     table of both.
     """
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     @model_validator(mode="before")
     @classmethod
@@ -149,7 +149,7 @@ class DataConfig(BaseModel):
 class TokenizerConfig(BaseModel):
     """How text is tokenized."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Literal["bpe", "unigram", "word", "character"] = Field(
         default="bpe",

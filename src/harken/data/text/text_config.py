@@ -75,7 +75,7 @@ class TextConfig(DataTable):
 class TextTokenizerConfig(BaseModel):
     """How running text is tokenized."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Literal["word", "bpe", "unigram", "character"] = Field(
         "word", description="words separated by white space, subwords (sentencepiece), or characters"

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class AnswererConfig(BaseModel):
     """Question answering by several hops of attention over facts."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     attention: Literal["softmax", "newest"] = Field(
         "newest",

@@ -98,7 +98,7 @@ class ConvolutionalDecoderConfig(ConvolutionalStackConfig):
 class FrontConfig(BaseModel):
     """Convolutions over time that shorten what the encoder reads."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     layers: int = Field(0, ge=0, description="convolutions before the encoder; 0: none")
     kernel: int = Field(5, ge=1, description="kernel width in steps; odd")

@@ -12,7 +12,7 @@ from harken.models.config_table import ScoreName
 class PoolingConfig(BaseModel):
     """How the states of all steps become one vector (`harken.models.heads.pooling`)."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     pooling: Literal["last", "mean", "max", "attention"] = Field(
         "attention", description="pooling of the states of all steps"
@@ -23,7 +23,7 @@ class PoolingConfig(BaseModel):
 class PenConfig(BaseModel):
     """Stacked LSTMs with a mixture density, and a soft window over the text (Graves, 2013)."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     width: int = Field(160, ge=1, description="hidden width of each LSTM layer")
     layers: int = Field(2, ge=1, description="LSTM layers")

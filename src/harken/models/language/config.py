@@ -31,7 +31,7 @@ LanguageConfig = Annotated[AnyLanguageConfig, Field(discriminator="architecture"
 class ElmoConfig(BaseModel):
     """Words by their characters, LSTM layers in each direction, one output layer (Peters et al., 2018)."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     width: int = Field(128, ge=1, description="width of word representations and of every layer, per direction")
     layers: int = Field(2, ge=1, description="LSTM layers per direction")

@@ -17,7 +17,7 @@ from harken.training.config import TrainConfig
 class AnswerDataConfig(BaseModel):
     """Where the questions come from: generated stories, the bAbI tasks, or files; exactly one of the three."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     corpus: Literal["stories"] | None = Field(default=None, description='A generated corpus: "stories".')
     size: Annotated[int, Field(gt=0)] | None = Field(

@@ -62,7 +62,7 @@ class CaptionDataConfig(DataTable):
 class CaptionTokenizerConfig(BaseModel):
     """How captions are tokenized."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Literal["word", "bpe", "unigram", "character"] = Field(
         "word", description="words, with one attention map each, or subwords, whose maps are averaged"

@@ -17,7 +17,7 @@ from harken.training.config import TrainConfig
 class ElmoWordsConfig(BaseModel):
     """The output vocabulary; inputs are read as characters and need none."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     size: int = Field(5000, ge=5, description="size of the output vocabulary, including special words")
     min_count: int = Field(2, ge=1, description="words with a lower training count are unknown in the output")

@@ -16,7 +16,7 @@ from harken.training.config import TrainConfig
 class SamplingConfig(BaseModel):
     """Sampling of strokes."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     bias: float = Field(
         0.5,

@@ -40,7 +40,8 @@ class LanguageTask:
     mode = "min"
 
     def __init__(self, recipe: LanguageRecipe, model: LanguageNetwork, train: np.ndarray, valid: np.ndarray) -> None:
-        self.recipe, self.model, self.valid = recipe, model, valid.astype(np.int64, copy=False)
+        self.recipe, self.settings, self.model = recipe, recipe.train, model
+        self.valid = valid.astype(np.int64, copy=False)
         self.ids = train  # (N,), memory-mapped where the text is large
         self.streams = fitting_streams(len(train), recipe.streams, recipe.data.chunk)
         self.carried = model.carried(self.streams) if recipe.carries else {}
@@ -48,7 +49,7 @@ class LanguageTask:
 
     def epoch(self, number: int) -> Sequence[Indices]:
         """Chunk after chunk of all streams; or chunks in an order drawn for this epoch, where nothing is carried."""
-        data, random = self.recipe.data, np.random.default_rng([self.recipe.train.seed, number])
+        data, random = self.recipe.data, np.random.default_rng([self.settings.seed, number])
         if self.recipe.carries:
             return streams(len(self.ids), self.streams, data.chunk, random, data.vary)
         return independent(len(self.ids), self.streams, data.chunk, random)
@@ -71,7 +72,7 @@ class LanguageTask:
         """Summed over all tokens of the chunks; the states after them go into `carried`."""
         read, wanted = batch.tokens[:, :-1], batch.tokens[:, 1:]
         state = self._state(batch.streams) if self.carried and not batch.first else None
-        loss, state = self.loss_of(read, wanted, state, self.recipe.train.label_smoothing, self.recipe.train.z_loss)
+        loss, state = self.loss_of(read, wanted, state, self.settings.label_smoothing, self.settings.z_loss)
         if self.carried:
             self._carry(batch.streams, state)
         return loss, wanted.numel()

@@ -18,7 +18,7 @@ from harken.training.config import TrainConfig
 class MaskingConfig(BaseModel):
     """Which words are masked."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     rate: float = Field(
         0.15, gt=0, lt=1, description="share of the words to predict: 80% of them masked, 10% replaced, 10% unchanged"

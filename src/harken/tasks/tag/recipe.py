@@ -21,7 +21,7 @@ Column = Annotated[int, Field(ge=0)] | str
 class TagDataConfig(BaseModel):
     """Where the tagged sentences come from: a generated corpus, or files."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     corpus: Literal["phrasebook"] | None = Field(None, description='a generated corpus: "phrasebook"')
     size: int = Field(6000, ge=1, description="training sentences of the generated corpus")
@@ -71,7 +71,7 @@ class TagDataConfig(BaseModel):
 class WordsConfig(BaseModel):
     """Input features: word embeddings plus character features."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     lowercase: bool = Field(True, description="lower-case words; characters keep their case")
     min_count: int = Field(2, ge=1, description="words with a lower training count are unknown")
@@ -95,7 +95,7 @@ class WordsConfig(BaseModel):
 class TagsConfig(BaseModel):
     """The output layer."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     crf: bool = Field(False, description="linear-chain CRF over the tags of a sentence; otherwise a softmax per word")
     bio: bool = Field(False, description="with a CRF: forbid I-x that does not follow B-x or I-x")

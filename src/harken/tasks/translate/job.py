@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Literal
-
-import torch
 
 from harken.data.fingerprints import InputFile
 from harken.data.io.folders import splits_in_folder
@@ -34,7 +33,6 @@ from harken.tasks.translate.shortlist import SHORTLIST, learn_from
 from harken.tasks.translate.task import TranslationTask
 from harken.tasks.translate.translation import TranslationFigure
 from harken.tasks.translate.translator import TOKENIZERS, Translator
-from harken.training.planning.fitting import choose_size, regularisation
 
 
 class TranslateJob(Job):
@@ -74,15 +72,20 @@ class TranslateJob(Job):
         )
         model = build_model(recipe.model, source.size, target.size)
         task = TranslationTask(recipe, corpus, model, source, target)
-        if not resuming and fit_model(recipe, task, source.size, target.size):
-            torch.manual_seed(recipe.train.seed)
-            model = task.model = build_model(recipe.model, source.size, target.size)
         if recipe.search.shortlist:
             SHORTLIST.learn_or_load(folder, resuming, lambda: learn_from(task.train, (source.size, target.size)))
         pretrained = PretrainedEmbeddings(recipe, folder, resuming)
         fill_embeddings(pretrained, recipe, texts, model, source, target)
-        summary = summarise(recipe, corpus, source, target, pretrained)
-        return summary.prepared(task, measure(model).flops, corpus)
+
+        def prepared(recipe: TranslateRecipe) -> Prepared:
+            summary = summarise(recipe, corpus, source, target, pretrained)
+            return summary.prepared(task, measure(task.model).flops, corpus)
+
+        def resize(smaller: TranslateRecipe) -> Prepared:
+            task.model = build_model(smaller.model, source.size, target.size)
+            return prepared(smaller)
+
+        return replace(prepared(recipe), sizes=sizes_of(recipe), resize=resize)
 
     def evaluate(
         self,
@@ -167,28 +170,18 @@ JOB = TranslateJob()
 SIZES = ("layers", "encoder_layers", "decoder_layers", "width", "embedding", "feedforward", "heads")
 
 
-def fit_model(recipe: TranslateRecipe, task: TranslationTask, *vocabularies: int) -> bool:
-    """Choose the size and the dropout of a network whose recipe leaves them open by the minutes it may train.
-
-    Returns:
-        Whether `recipe.model` was changed.
-    """
+def sizes_of(recipe: TranslateRecipe) -> list[TranslateRecipe]:
+    """This recipe and two of smaller networks, where it leaves the size open; else none."""
     config: Any = recipe.model
-    train, given = recipe.train, config.model_fields_set
     pretrained = recipe.embeddings.words or recipe.embeddings.source or recipe.embeddings.target
-    if train.max_minutes is None or train.max_steps is not None or pretrained or given & {*SIZES, "decoder"}:
-        return False
+    if pretrained or config.model_fields_set & {*SIZES, "decoder"}:
+        return []
     if not {"layers", "width", "dropout"} <= type(config).model_fields.keys():  # a network of the user's own
-        return False
+        return []
     narrow = {key: getattr(config, key) // 2 for key in ("width", "embedding", "feedforward") if hasattr(config, key)}
     shallow = {**narrow, "layers": max(1, config.layers - 1)}
-    sizes = [config.model_copy(update=update) for update in ({}, narrow, shallow)]
-    chosen, epochs = choose_size(task, train, sizes, lambda size: build_model(size, *vocabularies))
-    if "dropout" not in given:
-        chosen = chosen.model_copy(update={"dropout": regularisation(config.dropout, epochs)})
-    changed = chosen != config
-    recipe.model = chosen
-    return changed
+    models = [config.model_copy(update=update) for update in ({}, narrow, shallow)]
+    return [recipe.model_copy(update={"model": model}) for model in models]
 
 
 def fill_embeddings(

@@ -35,7 +35,7 @@ MARGIN = 0.9  # of the memory
 
 
 def choose_batch_tokens(task: Any, config: TrainConfig, group: Group | None = None) -> int:
-    """Set `config.batch_tokens` to the largest budget that fits, and return it. Called on all ranks of a group.
+    """The largest token budget whose batches fit. Called on all ranks of a group.
 
     Raises:
         UserError: the job fixes its batches when it is prepared.
@@ -49,11 +49,9 @@ def choose_batch_tokens(task: Any, config: TrainConfig, group: Group | None = No
     try:
         with unchanged(task):
             search = _shrink if strategy.survives_out_of_memory else _grow
-            budget = search(strategy, _largest(task, config, LARGEST[strategy.device.type]))
+            return search(strategy, _largest(task, config, LARGEST[strategy.device.type]))
     finally:
         strategy.close()
-    config.batch_tokens = budget
-    return budget
 
 
 def _largest(task: Any, config: TrainConfig, budget: int) -> int:

@@ -20,16 +20,15 @@ The rules were chosen on validation data: benchmarks/records/2026-11-16-fitted-d
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
-from torch import nn
 
-from harken.training.config import TrainConfig
+from harken.training.config import Decision, TrainConfig
 from harken.training.planning.batch_size import choose_batch_tokens
 from harken.training.planning.measuring import epoch_with, seconds_per_update
-from harken.training.task import Indices, Task
+from harken.training.task import Indices, Task, configured
 
 if TYPE_CHECKING:
     from harken.training.strategies.group import Group
@@ -48,50 +47,61 @@ TRAINING_SHARE = 0.9  # of the time; the rest is validation
 C = TypeVar("C")
 
 
-class Plan(NamedTuple):
+class Fit(NamedTuple):
     """What a run is expected to be."""
 
+    config: TrainConfig  # complete
     updates: int
     epochs: float  # how often the data is seen
-    values: dict[str, Any]  # key of [train] -> fitted value
+    decisions: tuple[Decision, ...]
 
 
-def fit(task: Task, config: TrainConfig, learning_rate: float, group: Group | None = None) -> Plan:
-    """Choose the values of `FITTED` that the recipe leaves open, and set them in `config`.
+def fit(task: Task, config: TrainConfig, learning_rate: float, group: Group | None = None) -> Fit:
+    """Choose the values of `FITTED` that the recipe leaves open.
 
     Args:
         learning_rate: the peak that suits the network (`peak_rate`).
         group: the ranks of a torchrun job, all of which call this.
     """
-    chosen: dict[str, Any] = {}
+    torch.set_num_threads(config.threads or 1)
+    decisions: list[Decision] = []
     if config.auto_batch:
-        chosen["batch_tokens"] = choose_batch_tokens(task, config, group)
+        budget = choose_batch_tokens(task, config, group)
+        decisions.append(Decision("train.batch_tokens", budget, "the most whose batches fit into memory"))
+        config = config.model_copy(update={"batch_tokens": budget})
     open_keys = [key for key in FITTED if key not in config.model_fields_set]
     updates, epochs, batch = config.max_steps or 1, math.inf, config.batch_tokens
     if open_keys and config.max_steps is None:
         smallest = getattr(task, "smallest_batch", None) if "batch_tokens" in open_keys else None
         trial = smallest or batch
         epoch = epoch_with(task, config, trial)
-        batches = planned_updates(task, config, epoch, group)
+        with configured(task, config):
+            batches = planned_updates(task, config, epoch, group)
         if smallest:
             most = min(LARGEST[torch.device(config.device).type], len(epoch) / BATCHES_PER_EPOCH)
             batch = round_batch(trial * max(1.0, min(most, batches / UPDATES)))
         updates = max(1, round(batches * trial / batch))
         epochs = batches * config.accumulate / len(epoch)
     values = {
-        "batch_tokens": batch,
-        "learning_rate": learning_rate,
-        "warmup_steps": max(1, min(4000, updates // 20)),
-        "label_smoothing": regularisation(config.label_smoothing, epochs),
-        "average": round(max(0.8, min(0.9995, 1 - 10 / updates)), 4),
-        "validate_every": max(1, updates // 8),
-        "validate_sentences": 300 if (config.max_minutes or math.inf) < 30 else None,
-        "checkpoint_every": max(1, min(500, updates // 8)),
+        "batch_tokens": (batch, f"about {updates:,} updates in the budget"),
+        "learning_rate": (learning_rate, "by the width of the network"),
+        "warmup_steps": (max(1, min(4000, updates // 20)), "5% of the updates"),
+        "label_smoothing": (
+            regularisation(config.label_smoothing, epochs),
+            "data seen many times" if epochs == math.inf else f"data seen {epochs:.1f} times",
+        ),
+        "average": (round(max(0.8, min(0.9995, 1 - 10 / updates)), 4), "a window of 1% of the updates"),
+        "validate_every": (max(1, updates // 8), "eight validations"),
+        "validate_sentences": (
+            (300, "a run of less than half an hour")
+            if (config.max_minutes or math.inf) < 30
+            else (None, "all of them in a run of half an hour or more")
+        ),
+        "checkpoint_every": (max(1, min(500, updates // 8)), "an eighth of the updates, at most 500"),
     }
-    chosen |= {key: values[key] for key in open_keys}
-    for key, value in chosen.items():
-        setattr(config, key, value)
-    return Plan(updates, epochs, chosen)
+    decisions += [Decision(f"train.{key}", *values[key]) for key in open_keys]
+    chosen = {decision.name: decision.value for decision in decisions}
+    return Fit(config.model_copy(update=chosen), updates, epochs, tuple(decisions))
 
 
 def peak_rate(model: Any) -> float:
@@ -109,26 +119,21 @@ def peak_rate(model: Any) -> float:
     return float(f"{rate:.1g}")
 
 
-def choose_size(
-    task: Any, config: TrainConfig, sizes: Sequence[C], build: Callable[[C], nn.Module], few: int = UPDATES
-) -> tuple[C, float]:
-    """The first of `sizes`, from large to small, that the budget pays `few` updates for, else the last; and the epochs.
+def choose_size(candidates: Iterable[tuple[C, Task]], config: TrainConfig, few: int = UPDATES) -> tuple[C, float]:
+    """The first size that the budget pays `few` updates for, else the last; and how often it sees the data.
 
     Args:
-        task: with any model; its model is replaced while the sizes are tried.
-        build: makes the network of a size.
+        candidates: sizes, from large to small, each with a task that has the network of this size.
     """
-    before, given = task.model, "batch_tokens" in config.model_fields_set
-    epoch = epoch_with(task, config, config.batch_tokens if given else task.smallest_batch)
-    try:
-        for size in sizes:
-            task.model = build(size)
-            batches = planned_updates(task, config, epoch)
-            if batches >= few:
-                break
-    finally:
-        task.model = before
-    return size, batches * config.accumulate / len(epoch)
+    given, epoch = "batch_tokens" in config.model_fields_set, list[Indices]()
+    for size, task in candidates:
+        batch = config.batch_tokens if given else getattr(task, "smallest_batch", TRIAL)
+        epoch = epoch or epoch_with(task, config, batch)
+        batches = planned_updates(task, config, epoch)
+        chosen = size, batches * config.accumulate / len(epoch)
+        if batches >= few:
+            break
+    return chosen
 
 
 def regularisation(default: float, epochs: float) -> float:

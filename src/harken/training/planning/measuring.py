@@ -23,7 +23,7 @@ from harken.training.checkpoints import CheckpointWriter, Progress
 from harken.training.config import TrainConfig
 from harken.training.strategies import Strategy, choose_strategy
 from harken.training.strategies.base import is_out_of_memory
-from harken.training.task import Indices, Task, carried_by
+from harken.training.task import Indices, Task, carried_by, configured
 
 if TYPE_CHECKING:
     from harken.training.strategies.group import Group
@@ -102,13 +102,9 @@ def seconds_per_update(
 
 
 def epoch_with(task: Task, config: TrainConfig, batch_tokens: int) -> list[Indices]:
-    """The batches of the first epoch with another batch size; `config` stays as it is."""
-    before, given = config.batch_tokens, set(config.model_fields_set)
-    config.batch_tokens = batch_tokens
-    epoch = list(task.epoch(0))
-    config.batch_tokens = before
-    config.model_fields_set.intersection_update(given)
-    return epoch
+    """The batches of the first epoch with another batch size."""
+    with configured(task, config.model_copy(update={"batch_tokens": batch_tokens})):
+        return list(task.epoch(0))
 
 
 def largest_batches(task: Task, epoch: Sequence[Indices]) -> list[Indices]:

@@ -31,14 +31,13 @@ from torch.utils.data import TensorDataset, default_collate
 
 from harken.errors import UserError
 from harken.recipe.errors import explain
-from harken.run import is_empty_dir
-from harken.training.checkpoints import CHECKPOINT, MODEL, PREVIOUS, has_checkpoint, load_weights, remove_shards
+from harken.run_folders.starting import WRITTEN, remove_run
+from harken.training.checkpoints import MODEL, has_checkpoint, load_weights
 from harken.training.config import TrainConfig
-from harken.training.device import choose_device, choose_precision
+from harken.training.device import choose_machine
 from harken.training.display import choose_display
-from harken.training.folder import RunLock
+from harken.training.folder import RunLock, is_empty_dir, request
 from harken.training.launched import is_follower, is_restarted
-from harken.training.log import METRICS
 from harken.training.loop import Trainer
 from harken.training.reporting import Callback
 from harken.training.strategies.group import joined
@@ -53,6 +52,7 @@ DEFAULTS: dict[str, Any] = {  # of [train], where a module has other ones than a
     "average": 0.0,
     "precision": "float32",
     "validate_every": 100,
+    "workers": 1,
 }
 HELD_OUT = 0.1  # share of the data that validates where `valid` is not given
 
@@ -72,12 +72,13 @@ class ModuleTask:
         train: TrainConfig,
     ) -> None:
         self.model, self.splits, self._loss, self._collate = model, (data, valid), loss, collate
-        self.batch, self.seed = train.batch_tokens, train.seed
+        self.settings = train
 
     def epoch(self, number: int) -> Sequence[Indices]:
         """All examples in an order drawn from (seed, epoch)."""
-        order = np.random.default_rng([self.seed, number]).permutation(len(self.splits[0]))
-        return [order[start : start + self.batch] for start in range(0, len(order), self.batch)]
+        order = np.random.default_rng([self.settings.seed, number]).permutation(len(self.splits[0]))
+        batch = self.settings.batch_tokens
+        return [order[start : start + batch] for start in range(0, len(order), batch)]
 
     def size(self, examples: Indices) -> int:
         """The number of examples."""
@@ -112,8 +113,9 @@ class ModuleTask:
         """The summed loss of one share of the validation data."""
         mine = np.arange(len(self.splits[1]))[part::parts]
         device, total, count = next(self.model.parameters()).device, 0.0, 0
-        for start in range(0, len(mine), self.batch):
-            batch = to_device(self.collate(mine[start : start + self.batch], valid=True), device)
+        rows = self.settings.batch_tokens
+        for start in range(0, len(mine), rows):
+            batch = to_device(self.collate(mine[start : start + rows], valid=True), device)
             loss, terms = self.summed(self.model, batch)
             total, count = total + float(loss), count + terms
         return [total, count]
@@ -155,19 +157,14 @@ def train_module(
         order = np.random.default_rng([config.seed]).permutation(len(examples)).tolist()
         kept = max(1, round(HELD_OUT * len(order)))
         examples, valid = _Part(examples, order[kept:] or order), _Part(examples, order[:kept])
-    folder = Path(out)
-    if is_restarted():  # by torchrun, after a rank failed
-        resume, restart = True, False
+    asked = request(out, resume, restart)
+    folder = asked.folder
     with joined() as group, RunLock(folder):
-        resuming = False
-        if not is_follower():
-            if restart:
-                remove_shards(folder)
-                for name in (MODEL, CHECKPOINT, PREVIOUS, METRICS):
-                    (folder / name).unlink(missing_ok=True)
-            resuming = resume and has_checkpoint(folder)
-            if not is_empty_dir(folder) and not resuming and not is_restarted():
-                raise UserError(f"{folder} is not empty; give another folder, or resume=True to continue the run in it")
+        if asked.restart and not is_follower():
+            remove_run(folder, WRITTEN)
+        resuming = asked.resume and has_checkpoint(folder)
+        if not (resuming or is_follower() or is_restarted() or is_empty_dir(folder)):
+            raise UserError(f"{folder} is not empty; give another folder, or resume=True to continue the run in it")
         if group is not None:
             group.connect(config.device)
             resuming = group.broadcast(resuming)
@@ -196,6 +193,4 @@ def _settings(values: dict[str, Any]) -> TrainConfig:
         config = TrainConfig.model_validate(values)
     except ValidationError as problem:
         raise UserError(explain(problem, TrainConfig, values, "settings")) from None
-    device = choose_device(config.device)
-    decided = {"device": device, "precision": choose_precision(config.precision, device)}
-    return config.model_copy(update={**decided, "workers": config.workers or 1, "threads": config.threads or 1})
+    return choose_machine(config)[0]
