@@ -36,7 +36,7 @@ ALLOWED = {
         "errors",
     },
     "export": {"tasks", "models", "nn", "data", "errors"},
-    "estimators": {"tasks", "training", "data", "metrics", "recipe", "registry", "run", "card", "api", "errors"},
+    "estimators": {"tasks", "training", "data", "metrics", "recipe", "registry", "plan", "card", "api", "errors"},
     "serving": INNER_PACKAGES | {"tasks", "api", "recipe", "registry", "errors"},
     "lab": INNER_PACKAGES | {"embeddings", "tasks", "api", "card", "recipe", "registry", "errors"},
     "studio": INNER_PACKAGES | {"serving", "lab", "tasks", "api", "registry", "errors"},

@@ -70,5 +70,3 @@ def kmeans(vectors: NDArray[np.float32], clusters: int) -> NDArray[np.int64]:
     rank = np.empty(clusters, dtype=np.int64)
     rank[order] = np.arange(clusters)
     return rank[labels]
-
-

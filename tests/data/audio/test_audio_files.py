@@ -68,7 +68,7 @@ def test_without_the_extra_16_bit_wav_is_read_and_the_rest_names_it(tmp_path: Pa
     for name in ("wide.wav", "a.flac"):
         with pytest.raises(UserError, match=r'needs soundfile, which is not installed; pip install "harken\[audio\]"'):
             read_audio(tmp_path / name)
-    with pytest.raises(UserError, match=r'16,000 .* 8,000 are expected needs scipy, which is not installed; pip'):
+    with pytest.raises(UserError, match=r"16,000 .* 8,000 are expected needs scipy, which is not installed; pip"):
         resample(np.zeros(16), 16000, 8000)
     assert len(resample(np.zeros(16), 8000, 8000)) == 16
 

@@ -55,9 +55,7 @@ def test_settings_and_hooks_are_seen() -> None:
     decoder.dropout.p = 0.5
     dropping = settings_of(decoder)
     with torch.no_grad():
-        assert (
-            len({training, dropping, settings_of(decoder), settings_of(decoder.eval())}) == 4
-        )
+        assert len({training, dropping, settings_of(decoder), settings_of(decoder.eval())}) == 4
     assert not has_hooks(decoder)
     handle = decoder.attend.score.register_forward_hook(lambda *_: None)
     assert has_hooks(decoder)
